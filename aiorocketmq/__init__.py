@@ -1,4 +1,5 @@
-"""RocketMQ in Python: name server, broker, store, client and tools that speak to every RocketMQ 4.9 cluster.
+"""RocketMQ in Python: name server, broker, store, client and tools that speak to every RocketMQ 4.9
+cluster.
 
 ::
 
@@ -7,9 +8,9 @@
     async with Producer("orders", namesrv="localhost:9876") as producer:
         await producer.send(Message("Order", b"..."))
 
-The names here are imported when they are first used. ``aiorocketmq.sync`` has the same clients for programs without asyncio;
-errors and whatever else is no client come from here then, too. What all clients take (``namesrv=``, ``credentials=`` ...):
-``aiorocketmq.client.options.ClientOptions``.
+The names here are imported when they are first used. ``aiorocketmq.sync`` has the same clients for
+programs without asyncio; errors and whatever else is no client come from here then, too. What all
+clients take (``namesrv=``, ``credentials=`` ...): ``aiorocketmq.client.options.ClientOptions``.
 """
 
 from __future__ import annotations
@@ -44,7 +45,12 @@ if TYPE_CHECKING:
     from .client.producer.hooks import SendContext, SendHook
     from .client.producer.producer import Producer
     from .client.producer.sending import SendResult, SendStatus
-    from .client.producer.transaction import Transaction, TransactionProducer, TransactionSendResult, TransactionState
+    from .client.producer.transaction import (
+        Transaction,
+        TransactionProducer,
+        TransactionSendResult,
+        TransactionState,
+    )
     from .client.program import run
     from .local_cluster import LocalCluster
     from .remoting.errors import (
@@ -149,7 +155,12 @@ _MODULES = {
     ".client.producer.sending": ("SendResult", "SendStatus"),
     ".client.consumer.start_offset": ("StartFrom",),
     ".client.consumer.subscription": ("Sql",),
-    ".client.producer.transaction": ("Transaction", "TransactionProducer", "TransactionSendResult", "TransactionState"),
+    ".client.producer.transaction": (
+        "Transaction",
+        "TransactionProducer",
+        "TransactionSendResult",
+        "TransactionState",
+    ),
     ".local_cluster": ("LocalCluster",),
     ".remoting.errors": (
         "BrokerError",

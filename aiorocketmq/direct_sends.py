@@ -1,8 +1,9 @@
-"""Plain sends of the blocking producer, in the threads of its callers, over connections of their own.
+"""Plain sends of the blocking producer, in the threads of its callers, over connections of their
+own.
 
-``client/producer/plain_sends.py`` prepares them. The event loop looks after everything else: routes, heartbeats, what is not
-plain, and what is left to do after an attempt has failed. It is also the one that finds brokers: a direct connection is only
-made to one that it is connected to.
+``client/producer/plain_sends.py`` prepares them. The event loop looks after everything else:
+routes, heartbeats, what is not plain, and what is left to do after an attempt has failed. It is
+also the one that finds brokers: a direct connection is only made to one that it is connected to.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from .remoting.transport.blocking_connection import BlockingConnection
 from .remoting.transport.invocations import Response
 
 LOOK_AFTER_S: Final = 1.0
-"""A connection that was idle for longer may have been closed meanwhile: it is looked at before it is used."""
+"""A connection that was idle for longer may have been closed meanwhile: it is looked at before it
+is used."""
 IDLE_S: Final = 60.0
 """One that was idle for longer is closed; brokers do so after 120 s."""
 KEEP_AWAY_S: Final = 30.0
-"""After an attempt has failed the event loop sends to that broker for a while: it can tell what is the matter."""
+"""After an attempt has failed the event loop sends to that broker for a while: it can tell what is
+the matter."""
 
 
 class DirectSends:
@@ -46,7 +49,8 @@ class DirectSends:
         queue: MessageQueue | None,
         timeout: float,
     ) -> SendResult | tuple[str, Attempt] | None:
-        """The result; or, after a failure, the message's id and what happened. ``None``: it has to go another way.
+        """The result; or, after a failure, the message's id and what happened. ``None``: it has to
+        go another way.
 
         Raises ``MessageError``, ``ConfigError``, and whatever interrupts the thread.
         """

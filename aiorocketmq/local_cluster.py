@@ -1,4 +1,5 @@
-"""A name server and a broker in this process, for laptops and tests. Both ways of using it are the same class::
+"""A name server and a broker in this process, for laptops and tests. Both ways of using it are the
+same class::
 
     async with LocalCluster() as cluster:            # on the running loop
         async with Producer("orders", namesrv=cluster.namesrv_address) as producer:
@@ -7,8 +8,8 @@
     with LocalCluster(data_dir="mq-data") as cluster:  # on a loop of its own, in a thread
         ...
 
-Everything is real: TCP on loopback, the store on the disk. Without ``data_dir`` the data lies in a temporary directory that
-is removed at the end.
+Everything is real: TCP on loopback, the store on the disk. Without ``data_dir`` the data lies in a
+temporary directory that is removed at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from .broker.assembly import Broker
-from .broker.config.config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
+from .broker.config.config import (
+    BrokerClientConfig,
+    BrokerConfig,
+    BrokerServerConfig,
+    LaterStoreConfig,
+)
 from .broker.config.settings import BrokerSettings
 from .broker.opening import open_broker
 from .broker.start_checks import check
@@ -46,14 +52,21 @@ from .store.model.config import MessageStoreConfig
 LOOPBACK: Final = "127.0.0.1"
 _LOOK_AGAIN_S: Final = 0.002
 _PORT_ATTEMPTS: Final = 5
-_RECORDS: Final = (BrokerConfig, BrokerServerConfig, BrokerClientConfig, MessageStoreConfig, LaterStoreConfig)
+_RECORDS: Final = (
+    BrokerConfig,
+    BrokerServerConfig,
+    BrokerClientConfig,
+    MessageStoreConfig,
+    LaterStoreConfig,
+)
 
 DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "brokerName": "local-broker",
         "enablePropertyFilter": "true",  # SQL expressions work here
         "diskSpaceWarningLevelRatio": "100",  # people's disks are nearly full all the time
-        "waitTimeMillsInSendQueue": "10000",  # that a test or the machine is busy is no reason to refuse a message
+        # that a test or the machine is busy is no reason to refuse a message
+        "waitTimeMillsInSendQueue": "10000",
         # Small files, so that a cluster for one test takes next to no space.
         "mappedFileSizeCommitLog": str(64 << 20),
         "mappedFileSizeConsumeQueue": str(20_000 * 20),
@@ -65,15 +78,16 @@ DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class LocalCluster:
-    """One name server, one broker. Ports that are 0 become free ones. Once it runs, ``namesrv_address`` and
-    ``broker_address`` (``host:port``) tell where, ``data_dir`` (a ``Path``) where its files lie, ``loop`` what it runs on.
+    """One name server, one broker. Ports that are 0 become free ones. Once it runs,
+    ``namesrv_address`` and ``broker_address`` (``host:port``) tell where, ``data_dir`` (a ``Path``)
+    where its files lie, ``loop`` what it runs on.
 
-    ``host`` is where both listen and what the broker tells clients; with ``"0.0.0.0"`` that is this machine's address.
-    ``properties`` are further properties of the broker, by the original's names, values as text:
-    ``{"autoCreateTopicEnable": "false"}``.
+    ``host`` is where both listen and what the broker tells clients; with ``"0.0.0.0"`` that is this
+    machine's address. ``properties`` are further properties of the broker, by the original's names,
+    values as text: ``{"autoCreateTopicEnable": "false"}``.
 
-    Starting raises ``AddressInUseError``, ``StoreError``, ``LaunchError`` (also for a property that does not exist),
-    ``PropertyError`` (for a value that it cannot take).
+    Starting raises ``AddressInUseError``, ``StoreError``, ``LaunchError`` (also for a property that
+    does not exist), ``PropertyError`` (for a value that it cannot take).
     """
 
     namesrv_address: str
@@ -108,10 +122,13 @@ class LocalCluster:
 
         def __getattr__(self, name: str) -> Any:
             if name in LocalCluster.__annotations__:
-                raise AttributeError(f"{name} is known once the cluster runs: inside of 'with' or 'async with'")
+                raise AttributeError(
+                    f"{name} is known once the cluster runs: inside of 'with' or 'async with'"
+                )
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    # --- on the running loop ----------------------------------------------------------------------------------------
+    # --- on the running loop
+    # ----------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         self.loop = asyncio.get_running_loop()
@@ -131,7 +148,10 @@ class LocalCluster:
         return self
 
     async def __aexit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _tb: TracebackType | None,
     ) -> None:
         assert self._task is not None
         self._task.cancel()
@@ -140,9 +160,12 @@ class LocalCluster:
             raise failure
 
     async def run(self, ready: Callable[[], object] = lambda: None) -> None:
-        """Serve until cancelled; ``ready`` is called when the broker is registered, so that clients find it."""
+        """Serve until cancelled; ``ready`` is called when the broker is registered, so that clients
+        find it."""
         temporary = self._wanted_dir is None
-        self.data_dir = _make_directory(self._wanted_dir)  # at once: from a thread it could come after a cancellation
+        self.data_dir = _make_directory(
+            self._wanted_dir
+        )  # at once: from a thread it could come after a cancellation
         try:
             await self._serve(ready)
         except BaseExceptionGroup as group:
@@ -154,24 +177,34 @@ class LocalCluster:
                 await asyncio.to_thread(shutil.rmtree, self.data_dir, ignore_errors=True)
 
     async def create_topic(self, topic: str, *, queue_nums: int = 4) -> None:
-        """Make a topic (or change its number of queues) and return when the name server knows it. For tests of this loop."""
+        """Make a topic (or change its number of queues) and return when the name server knows it.
+        For tests of this loop."""
         if self._broker is None:
             raise RuntimeError("the cluster is not running")
-        config = TopicConfig(topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums)
+        config = TopicConfig(
+            topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums
+        )
         await self._broker.name_servers.announce(self._broker.topics.update(config))
 
-    # --- in a thread ------------------------------------------------------------------------------------------------
+    # --- in a thread
+    # ----------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         self._thread = _ClusterThread(self)
         self._thread.start()
         return self
 
-    def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _tb: TracebackType | None,
+    ) -> None:
         assert self._thread is not None
         self._thread.stop()
 
-    # --- parts ------------------------------------------------------------------------------------------------------
+    # --- parts
+    # ----------------------------------------------------------------------------------------------
 
     async def _serve(self, ready: Callable[[], object]) -> None:
         name_server = self._name_server()
@@ -182,7 +215,9 @@ class LocalCluster:
         finally:
             name_server.close()
 
-    async def _serve_with(self, name_server: NameServer, settings: BrokerSettings, ready: Callable[[], object]) -> None:
+    async def _serve_with(
+        self, name_server: NameServer, settings: BrokerSettings, ready: Callable[[], object]
+    ) -> None:
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(name_server.run(), name="local-name-server")
             try:
@@ -191,11 +226,15 @@ class LocalCluster:
                 self._broker = None
                 serving.cancel()  # after the broker, which says good-bye to it
 
-    async def _serve_broker_on_some_port(self, settings: BrokerSettings, ready: Callable[[], object]) -> None:
+    async def _serve_broker_on_some_port(
+        self, settings: BrokerSettings, ready: Callable[[], object]
+    ) -> None:
         for _ in range(_PORT_ATTEMPTS - 1 if self._broker_port == 0 else 0):
             try:
                 return await self._serve_broker(settings, ready)
-            except AddressInUseError:  # somebody was quicker: a free port is looked for first and bound later
+            except (
+                AddressInUseError
+            ):  # somebody was quicker: a free port is looked for first and bound later
                 settings.server.listen_port = 0
         await self._serve_broker(settings, ready)
 
@@ -213,7 +252,9 @@ class LocalCluster:
             kv_config_path=str(folder / "kvConfig.json"),
             config_store_path=str(folder / "namesrv.properties"),
         )
-        return NameServer(config, kv_config=load_kv_config(config.kv_config_path), seats=self._seats)
+        return NameServer(
+            config, kv_config=load_kv_config(config.kv_config_path), seats=self._seats
+        )
 
     def _broker_settings(self) -> BrokerSettings:
         own = {
@@ -228,8 +269,12 @@ class LocalCluster:
         for name, value in table.items():
             if not isinstance(value, str):
                 text = str(value).lower() if isinstance(value, bool) else str(value)
-                raise LaunchError(f"the value of a property is text: {name}={text!r}, not {value!r}")
-        settings = Settings(_RECORDS, [Property(name, value, "LocalCluster") for name, value in table.items()])
+                raise LaunchError(
+                    f"the value of a property is text: {name}={text!r}, not {value!r}"
+                )
+        settings = Settings(
+            _RECORDS, [Property(name, value, "LocalCluster") for name, value in table.items()]
+        )
         unknown = [found.name for found in settings.unknown if found.name not in DEFAULTS]
         if unknown:
             raise LaunchError(f"a broker has no property {', '.join(unknown)}")

@@ -1,4 +1,5 @@
-"""What the blocking clients stand on: an event loop in a background thread, and how other threads use what lives there."""
+"""What the blocking clients stand on: an event loop in a background thread, and how other threads
+use what lives there."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _LOOK_AROUND_S: Final = 0.2 if sys.platform == "win32" else 1.0
-"""How long a wait lasts before the main thread may notice a signal. On Windows none interrupts a wait; elsewhere one that
-comes after the interpreter has looked for signals and before the thread sleeps does not: 2 of 264 programs that were stopped
-while they connected never heard of it."""
+"""How long a wait lasts before the main thread may notice a signal. On Windows none interrupts a
+wait; elsewhere one that comes after the interpreter has looked for signals and before the thread
+sleeps does not: 2 of 264 programs that were stopped while they connected never heard of it."""
 
 
 class LoopThread:
@@ -50,7 +51,8 @@ class LoopThread:
 
     @classmethod
     def forget(cls) -> None:
-        """In a forked child: the thread is not there, and the lock may be held by one that is not there either."""
+        """In a forked child: the thread is not there, and the lock may be held by one that is not
+        there either."""
         cls._process = object()
         cls._shared = None
         cls._guard = threading.Lock()
@@ -65,11 +67,18 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.call_later, seconds, callback)
 
     def check_caller(self) -> None:
-        """Raises ``ClientStateError`` in a forked process and in the loop's own thread, where waiting would never end."""
+        """Raises ``ClientStateError`` in a forked process and in the loop's own thread, where
+        waiting would never end."""
         if self._of_process is not self._process:
-            raise ClientStateError("this client was made before the process forked; make a new one in the child process")
+            raise ClientStateError(
+                "this client was made before the process forked; make a new one in the child "
+                "process"
+            )
         if threading.get_ident() == self._thread_id:
-            raise ClientStateError("a blocking client cannot be used on its own event loop; use the asyncio clients there")
+            raise ClientStateError(
+                "a blocking client cannot be used on its own event loop; use the asyncio clients "
+                "there"
+            )
 
     def _check(self, coroutine: Coroutine[Any, Any, T]) -> None:
         try:
@@ -79,7 +88,8 @@ class LoopThread:
             raise
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run on the loop and wait for the result; an interrupted wait cancels the coroutine. Raises as ``check_caller``."""
+        """Run on the loop and wait for the result; an interrupted wait cancels the coroutine.
+        Raises as ``check_caller``."""
         self._check(coroutine)
         call = _Call(coroutine)
         self._loop.call_soon_threadsafe(call.begin)
@@ -91,7 +101,8 @@ class LoopThread:
         return call.result()
 
     def run_until_signal(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run on the loop and wait for its end; the first SIGTERM or Ctrl-C cancels it. Raises as ``check_caller``."""
+        """Run on the loop and wait for its end; the first SIGTERM or Ctrl-C cancels it. Raises as
+        ``check_caller``."""
         self._check(coroutine)
         call, signalled = _Call(coroutine), False
 
@@ -116,7 +127,8 @@ class LoopThread:
 
 
 class _Call(Generic[T]):
-    """A coroutine that a thread waits for. (A ``concurrent.futures.Future`` would do; a bare lock costs less.)"""
+    """A coroutine that a thread waits for. (A ``concurrent.futures.Future`` would do; a bare lock
+    costs less.)"""
 
     __slots__ = ("_coroutine", "_task", "ended")
 
@@ -158,7 +170,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=LoopThread.forget)
 
 
-def awaited(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
+def awaited(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
     """The same method of the blocking client: runs the coroutine and waits for it."""
 
     @functools.wraps(method)
@@ -169,7 +183,8 @@ def awaited(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
 
 
 def called(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
-    """The same for a method that is no coroutine: clients belong to their loop's thread, so it is called there."""
+    """The same for a method that is no coroutine: clients belong to their loop's thread, so it is
+    called there."""
 
     @functools.wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -206,6 +221,9 @@ class Facade:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._loop.run(self._client.__aexit__(kind, error, traceback))

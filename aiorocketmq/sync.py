@@ -7,9 +7,10 @@
     with Producer("orders", namesrv="localhost:9876") as producer:
         producer.send(Message("Order", b"..."))
 
-All of them work on one event loop in a background thread, so they may be used from several threads at once. A handler of
-``PushConsumer`` is a plain function and runs in a pool of threads. After a fork nothing of this works in the child: make new
-clients there; the old ones raise ``ClientStateError``.
+All of them work on one event loop in a background thread, so they may be used from several threads
+at once. A handler of ``PushConsumer`` is a plain function and runs in a pool of threads. After a
+fork nothing of this works in the child: make new clients there; the old ones raise
+``ClientStateError``.
 """
 
 from __future__ import annotations
@@ -92,7 +93,10 @@ class Producer(Facade):
             self._direct.close()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         try:
             super().__exit__(kind, error, traceback)
@@ -108,8 +112,8 @@ class Producer(Facade):
         sharding_key: str | int | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """As that of the asyncio client. Most messages are sent by the calling thread itself, see ``direct_sends.py``; it
-        also calls the ``selector`` when the topic's queues are known."""
+        """As that of the asyncio client. Most messages are sent by the calling thread itself, see
+        ``direct_sends.py``; it also calls the ``selector`` when the topic's queues are known."""
         self._loop.check_caller()
         client, plain = self._client, self._client.plain
         if plain is not None and isinstance(message, Message):
@@ -126,9 +130,13 @@ class Producer(Facade):
                     return sent
                 if sent is not None:
                     bound = sharding_key is not None or queue is not None
-                    return self._loop.run(client.send_again(message, sent[0], bound, timeout, sent[1]))
+                    return self._loop.run(
+                        client.send_again(message, sent[0], bound, timeout, sent[1])
+                    )
         return self._loop.run(
-            client.send(message, queue=queue, selector=selector, sharding_key=sharding_key, timeout=timeout)
+            client.send(
+                message, queue=queue, selector=selector, sharding_key=sharding_key, timeout=timeout
+            )
         )
 
     send_oneway: Final = awaited(AsyncProducer.send_oneway)
@@ -145,7 +153,8 @@ class Producer(Facade):
         sharding_key: str | int | None = None,
         timeout: float | None = None,
     ) -> concurrent.futures.Future[SendResult]:
-        """``send`` in the background: the result comes through the future, and ``stop`` waits for it."""
+        """``send`` in the background: the result comes through the future, and ``stop`` waits for
+        it."""
 
         async def on_loop() -> SendResult:
             return await self._client.send_soon(
@@ -184,7 +193,9 @@ class TransactionProducer(Producer):
         """``with``: as that of the asyncio client."""
         return Transaction(
             self._loop,
-            self._client.transaction(message, queue=queue, selector=selector, sharding_key=sharding_key, timeout=timeout),
+            self._client.transaction(
+                message, queue=queue, selector=selector, sharding_key=sharding_key, timeout=timeout
+            ),
         )
 
     def send_in_transaction(
@@ -244,7 +255,10 @@ class Transaction:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._loop.run(self._transaction.__aexit__(kind, error, traceback))
 
@@ -292,7 +306,8 @@ class PushConsumer(Facade):
     reply: Final = awaited(AsyncPushConsumer.reply)
 
     def run(self) -> None:
-        """Start, consume until SIGTERM or Ctrl-C comes (or the wait is interrupted otherwise), stop."""
+        """Start, consume until SIGTERM or Ctrl-C comes (or the wait is interrupted otherwise),
+        stop."""
         self._loop.run_until_signal(self._client.run())
 
 
@@ -369,7 +384,10 @@ class PullConsumer(Facade):
         program.interrupt()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         super().__exit__(kind, error, traceback)
         current_program().let_go(self)

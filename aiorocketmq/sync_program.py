@@ -16,10 +16,12 @@ T = TypeVar("T")
 def run(main: Callable[[], T], *, stop_timeout: float = 30.0) -> T | None:
     """Call ``main`` and return its result, or None when SIGTERM or Ctrl-C has ended it.
 
-    The first signal raises ``KeyboardInterrupt`` in the main thread, so that every ``with`` ends what it began: sends that
-    are under way, offsets, membership. While a message that a ``PullConsumer`` has handed out is being handled, that waits
-    until the next one is asked for, ``stop_timeout`` seconds at most. A second signal ends the process at once. Signals that
-    the program has a handler of its own for are left alone, and so are all of them outside of the main thread.
+    The first signal raises ``KeyboardInterrupt`` in the main thread, so that every ``with`` ends
+    what it began: sends that are under way, offsets, membership. While a message that a
+    ``PullConsumer`` has handed out is being handled, that waits until the next one is asked for,
+    ``stop_timeout`` seconds at most. A second signal ends the process at once. Signals that the
+    program has a handler of its own for are left alone, and so are all of them outside of the main
+    thread.
     """
     program, before = Program(), _of_thread.program
     loop = LoopThread.shared()

@@ -1,4 +1,5 @@
-"""pytest plugin (entry point ``pytest11``): a cluster for the tests of any project, with or without asyncio.
+"""pytest plugin (entry point ``pytest11``): a cluster for the tests of any project, with or without
+asyncio.
 
 ::
 
@@ -6,9 +7,10 @@
         with sync.Producer("orders", namesrv=rocketmq_cluster.namesrv_address) as producer:
             producer.send(Message(rocketmq_topic, b"..."))
 
-One cluster serves the whole session (one per worker of pytest-xdist), each test takes a topic of its own. Importing
-this costs nothing: what a cluster needs is imported when the first test asks for it. ``LocalCluster`` can be imported
-from here too; without pytest, import it from ``aiorocketmq.local_cluster``.
+One cluster serves the whole session (one per worker of pytest-xdist), each test takes a topic of
+its own. Importing this costs nothing: what a cluster needs is imported when the first test asks for
+it. ``LocalCluster`` can be imported from here too; without pytest, import it from
+``aiorocketmq.local_cluster``.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def rocketmq_cluster() -> Iterator[LocalCluster]:
-    """A name server and a broker, in a thread: ``namesrv_address``, ``broker_address``, ``data_dir``."""
+    """A name server and a broker, in a thread: ``namesrv_address``, ``broker_address``,
+    ``data_dir``."""
     from .local_cluster import LocalCluster
 
     with LocalCluster() as cluster:
@@ -40,9 +43,12 @@ def rocketmq_cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def rocketmq_topic(rocketmq_cluster: LocalCluster, request: pytest.FixtureRequest) -> str:
-    """The name of a topic that nobody else uses. It exists: a consumer may start before the first message is sent."""
+    """The name of a topic that nobody else uses. It exists: a consumer may start before the first
+    message is sent."""
     topic = fresh_topic_name(request.node.name)
-    asyncio.run_coroutine_threadsafe(rocketmq_cluster.create_topic(topic), rocketmq_cluster.loop).result(timeout=30)
+    asyncio.run_coroutine_threadsafe(
+        rocketmq_cluster.create_topic(topic), rocketmq_cluster.loop
+    ).result(timeout=30)
     return topic
 
 

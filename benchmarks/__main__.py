@@ -1,9 +1,11 @@
-"""``python -m benchmarks [NAME...]``: what a message costs broker, name server, client and store, next to the floor.
+"""``python -m benchmarks [NAME...]``: what a message costs broker, name server, client and store,
+next to the floor.
 
-Every server is a process of its own; its CPU time is the operating system's figure for it, divided by the messages of the
-measured window. The floor, in turn with it in the same run, is what the machine allows: a server in C that does the same
-exchange, or bare system calls. ``NAME`` is a benchmark or the beginning of several (``send``, ``client``, ``store``,
-``scale``); ``matrix`` compares interpreters. Without a name everything is measured, which takes up to 15 minutes.
+Every server is a process of its own; its CPU time is the operating system's figure for it, divided
+by the messages of the measured window. The floor, in turn with it in the same run, is what the
+machine allows: a server in C that does the same exchange, or bare system calls. ``NAME`` is a
+benchmark or the beginning of several (``send``, ``client``, ``store``, ``scale``); ``matrix``
+compares interpreters. Without a name everything is measured, which takes up to 15 minutes.
 """
 
 from __future__ import annotations
@@ -26,20 +28,59 @@ MINUTES = 14.5
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition("\n")[0])
-    parser.add_argument("name", nargs="*", help=f"which: {', '.join(catalog())}, or how several of them begin; matrix")
-    parser.add_argument("--only", action="append", default=[], metavar="WORD", help="only rows whose name contains it")
-    parser.add_argument("--rounds", type=int, default=5, help="of each row, in turn with its floor (5)")
-    parser.add_argument("--seconds", type=float, default=Options().seconds, help="measured time of a round (0.5)")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument(
+        "name",
+        nargs="*",
+        help=f"which: {', '.join(catalog())}, or how several of them begin; matrix",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="WORD",
+        help="only rows whose name contains it",
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="of each row, in turn with its floor (5)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=Options().seconds, help="measured time of a round (0.5)"
+    )
     parser.add_argument("--quick", action="store_true", help="two short rounds")
-    parser.add_argument("--small", action="store_true", help="tiny stores, few queues: to see whether everything works")
-    parser.add_argument("--seed", type=int, help="what requests look like: lengths, properties, order of fields (drawn)")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="what has not begun by then is left out (14.5)")
+    parser.add_argument(
+        "--small",
+        action="store_true",
+        help="tiny stores, few queues: to see whether everything works",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        help="what requests look like: lengths, properties, order of fields (drawn)",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=MINUTES,
+        help="what has not begun by then is left out (14.5)",
+    )
     parser.add_argument("--directory", type=Path, help="where stores are put (temporary files)")
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write all figures as JSON (standard output)")
-    parser.add_argument("--page", type=Path, help="write the page of the documentation; charts beside it")
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="write all figures as JSON (standard output)",
+    )
+    parser.add_argument(
+        "--page", type=Path, help="write the page of the documentation; charts beside it"
+    )
     parser.add_argument("--charts", type=Path, metavar="FOLDER", help="draw the charts of scale")
-    parser.add_argument("--from", dest="source", type=Path, metavar="FILE", help="measure nothing, take such a JSON")
+    parser.add_argument(
+        "--from", dest="source", type=Path, metavar="FILE", help="measure nothing, take such a JSON"
+    )
     return parser
 
 
@@ -73,7 +114,12 @@ def _write(report: Report, given: argparse.Namespace) -> None:
         console = Console(width=None if sys.stdout.isatty() else 150)
         for sheet in sheets(report.rows):
             console.print(rich_table(sheet))
-        console.print(", ".join(report.machine.values()), f"{report.seconds:.0f} s", style="dim", highlight=False)
+        console.print(
+            ", ".join(report.machine.values()),
+            f"{report.seconds:.0f} s",
+            style="dim",
+            highlight=False,
+        )
     if given.json and given.json != "-":
         Path(given.json).write_bytes(data)
     charts = given.charts or (given.page.parent / "performance" if given.page else None)

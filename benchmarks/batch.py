@@ -1,4 +1,5 @@
-"""What a message of a batch costs the broker: 10, 32 and 100 of them in a request, each with a unique key."""
+"""What a message of a batch costs the broker: 10, 32 and 100 of them in a request, each with a
+unique key."""
 
 from __future__ import annotations
 
@@ -36,4 +37,14 @@ def run(rows: Rows) -> None:
             with rows.attempt(name):
                 row = Traffic(name, CONNECTIONS, WINDOW, GOALS[count])
                 frames = batches(count, draw=rows.draw(name))
-                rows.add(traffic(row, frames, server, least, rows.options, partial(fetch_pages, folder, PAGES), pure))
+                rows.add(
+                    traffic(
+                        row,
+                        frames,
+                        server,
+                        least,
+                        rows.options,
+                        partial(fetch_pages, folder, PAGES),
+                        pure,
+                    )
+                )

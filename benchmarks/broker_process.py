@@ -35,7 +35,8 @@ class BrokerProcess:
         self._settings = {
             "storePathRootDir": self.store, "bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1",
             "listenPort": self.address.rpartition(":")[2], "mappedFileSizeCommitLog": 64 << 20,
-            "mappedFileSizeConsumeQueue": 20 * 20_000, "maxHashSlotNum": 100_000, "maxIndexNum": 400_000, **settings,
+            "mappedFileSizeConsumeQueue": 20 * 20_000, "maxHashSlotNum": 100_000,
+            "maxIndexNum": 400_000, **settings,
         }  # fmt: skip
         self._folder = folder
         self._log = folder / "broker.log"
@@ -45,7 +46,12 @@ class BrokerProcess:
     async def start(self) -> None:
         """Return when it serves. Raises ``DemoError``."""
         options = (f"--{name}={value}" for name, value in self._settings.items())
-        environment = {**os.environ, "ROCKETMQ_HOME": str(self._folder), "HOME": str(self._folder), "NAMESRV_ADDR": ""}
+        environment = {
+            **os.environ,
+            "ROCKETMQ_HOME": str(self._folder),
+            "HOME": str(self._folder),
+            "NAMESRV_ADDR": "",
+        }
         with self._log.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "aiorocketmq.broker", *options),
@@ -57,7 +63,10 @@ class BrokerProcess:
         deadline = time.monotonic() + _PATIENCE_S
         while _READY.search(self._log.read_text(errors="replace")) is None:
             if self._process.returncode is not None or time.monotonic() > deadline:
-                raise DemoError("the broker does not start; its log:", self._log.read_text(errors="replace")[-3000:])
+                raise DemoError(
+                    "the broker does not start; its log:",
+                    self._log.read_text(errors="replace")[-3000:],
+                )
             await asyncio.sleep(0.01)
 
     async def end(self, number: signal.Signals) -> None:
@@ -89,7 +98,8 @@ def _used_s(process: asyncio.subprocess.Process) -> float:
 
 async def make_topic(client: RemotingClient, address: str, topic: str, queues: int) -> None:
     request = CreateTopicRequest(
-        topic=topic, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues, perm=6,
+        topic=topic, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues,
+        perm=6,
         topic_filter_type="SINGLE_TAG",
     )  # fmt: skip
     (await client.invoke(address, RequestCode.UPDATE_AND_CREATE_TOPIC, request, timeout=30)).check()

@@ -1,6 +1,7 @@
 """The benchmarks by name, and which module has them; imported only when they are run.
 
-``spark_*`` modules take part on their own: whatever lies in this folder under such a name and has ``run(rows)``.
+``spark_*`` modules take part on their own: whatever lies in this folder under such a name and has
+``run(rows)``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from .harness.rows import Rows
 
 
 class Entry(NamedTuple):
-    """``at``: module and function. ``part``: of the page. ``takes_s``: about so long with five rounds."""
+    """``at``: module and function. ``part``: of the page. ``takes_s``: about so long with five
+    rounds."""
 
     at: str
     part: str
@@ -81,5 +83,7 @@ def chosen(words: list[str]) -> list[str]:
 def load(entry: Entry) -> Callable[[Rows], None]:
     """The function that runs it."""
     module, _, function = entry.at.partition(":")
-    run: Callable[[Rows], None] = getattr(importlib.import_module(f".{module}", __package__), function)
+    run: Callable[[Rows], None] = getattr(
+        importlib.import_module(f".{module}", __package__), function
+    )
     return run

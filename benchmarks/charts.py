@@ -1,4 +1,5 @@
-"""Charts of ``scale``: CPU time per message against size, the broker's and the floor's, as SVG (needs ``[bench]``)."""
+"""Charts of ``scale``: CPU time per message against size, the broker's and the floor's, as SVG
+(needs ``[bench]``)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def scale_rows(report: Report) -> list[Row]:
 
 
 def draw(report: Report, folder: Path) -> list[Path]:
-    """A chart for each row of ``scale``; none, and a word about it, where matplotlib is not installed."""
+    """A chart for each row of ``scale``; none, and a word about it, where matplotlib is not
+    installed."""
     rows = scale_rows(report)
     if not rows:
         return []
@@ -48,10 +50,21 @@ def _draw(row: Row, path: Path, machine: dict[str, str]) -> Path:
     ours = list(row.figures.values())
     axes.plot(places, [each.best for each in ours], "o-", color=_OURS, label="broker, best round")
     axes.fill_between(
-        places, [each.best for each in ours], [max(each.ours) for each in ours], color=_OURS, alpha=0.15, label="all rounds"
+        places,
+        [each.best for each in ours],
+        [max(each.ours) for each in ours],
+        color=_OURS,
+        alpha=0.15,
+        label="all rounds",
     )
     if all(each.floor for each in ours):
-        axes.plot(places, [each.floor_best for each in ours], "s--", color=_FLOOR, label="floor (C), best round")
+        axes.plot(
+            places,
+            [each.floor_best for each in ours],
+            "s--",
+            color=_FLOOR,
+            label="floor (C), best round",
+        )
     axes.set_xticks(list(places), [f"{size:,}" for size in sizes])
     axes.set_xlabel(row.note)
     axes.set_ylabel(ours[0].unit)
@@ -61,8 +74,13 @@ def _draw(row: Row, path: Path, machine: dict[str, str]) -> Path:
     axes.grid(axis="y", alpha=0.3)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    label = f"{machine.get('date', '')}, {machine.get('processor', '')}, {machine.get('Python', '').partition(',')[0]}"
-    axes.annotate(label, (1, -0.2), xycoords="axes fraction", ha="right", fontsize=6, color="#777777")
+    label = (
+        f"{machine.get('date', '')}, {machine.get('processor', '')}, "
+        f"{machine.get('Python', '').partition(',')[0]}"
+    )
+    axes.annotate(
+        label, (1, -0.2), xycoords="axes fraction", ha="right", fontsize=6, color="#777777"
+    )
     canvas.savefig(path, metadata={"Date": None})
     path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
     return path

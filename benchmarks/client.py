@@ -1,11 +1,14 @@
-"""What a message costs whoever sends or reads it: the client's CPU time, next to the floor in the same run.
+"""What a message costs whoever sends or reads it: the client's CPU time, next to the floor in the
+same run.
 
-A name server and a broker on a fresh store; the client is a process of its own (``client_load``), whose CPU time counts. The
-floor of a send, and of pulling 32 messages, is a frame made before, and an answer that is only counted.
+A name server and a broker on a fresh store; the client is a process of its own (``client_load``),
+whose CPU time counts. The floor of a send, and of pulling 32 messages, is a frame made before, and
+an answer that is only counted.
 
-Whoever sends one message after the other waits for the broker, and the broker for him. Where each has a core of its own, a
-core that has nothing to do is put to rest in between, and waking it may cost more than the work (of all three: client,
-broker, floor). So there is a row with both on one core: what the exchange itself takes.
+Whoever sends one message after the other waits for the broker, and the broker for him. Where each
+has a core of its own, a core that has nothing to do is put to rest in between, and waking it may
+cost more than the work (of all three: client, broker, floor). So there is a row with both on one
+core: what the exchange itself takes.
 """
 
 from __future__ import annotations
@@ -41,22 +44,40 @@ class Shape(NamedTuple):
     def floor_kind(self) -> str | None:
         """None for what no single exchange stands behind."""
         return {
-            "send": "floor", "sync": "floor-sync", "push": "floor-pull", "push_batch": "floor-pull", "pull": "floor-pull"
+            "send": "floor", "sync": "floor-sync", "push": "floor-pull", "push_batch": "floor-pull",
+            "pull": "floor-pull"
         }.get(self.kind)  # fmt: skip
 
 
 SENDS = [
-    Shape(f"client send, {n} on their way, {size} B", "send", n, size, {"cpu": Goal(3)} if n == 1024 else {})
+    Shape(
+        f"client send, {n} on their way, {size} B",
+        "send",
+        n,
+        size,
+        {"cpu": Goal(3)} if n == 1024 else {},
+    )
     for size in (128, 1024)
     for n in (1, 64, 1024)
 ]
-ACCUMULATES = [Shape(f"client accumulate, 1024 on their way, {size} B", "accumulate", 1024, size) for size in (128, 1024)]
+ACCUMULATES = [
+    Shape(f"client accumulate, 1024 on their way, {size} B", "accumulate", 1024, size)
+    for size in (128, 1024)
+]
 SYNC = [
     Shape("client blocking send, 1 thread, 128 B", "sync", 1, 128, {"rate": Goal(20_000)}),
-    Shape("client blocking send, 1 thread, 128 B, on the broker's core", "sync", 1, 128, one_core=True),
+    Shape(
+        "client blocking send, 1 thread, 128 B, on the broker's core", "sync", 1, 128, one_core=True
+    ),
 ]
 CONSUMES = [
-    Shape(f"client {kind.replace('_', ' ')}, {size} B", kind, 1, size, {"cpu": Goal(1.2)} if kind == "push" else {})
+    Shape(
+        f"client {kind.replace('_', ' ')}, {size} B",
+        kind,
+        1,
+        size,
+        {"cpu": Goal(1.2)} if kind == "push" else {},
+    )
     for kind in ("push", "push_batch", "pull")
     for size in (128, 1024)
 ]
@@ -105,7 +126,8 @@ def _cluster(rows: Rows) -> Iterator[tuple[str, Server]]:
 
 @contextmanager
 def on_one_core(pid: int) -> Iterator[None]:
-    """This process, what it starts meanwhile, and another one with its threads. Nothing where the system cannot do it."""
+    """This process, what it starts meanwhile, and another one with its threads. Nothing where the
+    system cannot do it."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -128,7 +150,9 @@ def _row(rows: Rows, shape: Shape, namesrv: str, target: str) -> Row:
     ours, floors = in_turn(
         rows.options.rounds,
         partial(_load, shape.kind, namesrv, shape.in_flight, shape.size, seconds),
-        partial(_load, floor_kind, target, shape.in_flight, shape.size, seconds) if floor_kind else None,
+        partial(_load, floor_kind, target, shape.in_flight, shape.size, seconds)
+        if floor_kind
+        else None,
     )
     figures = figures_of(ours, floors, shape.goals)
     return Row(benchmark="", name=shape.name, figures=figures, floor_is=FLOOR if floors else "")
@@ -136,8 +160,19 @@ def _row(rows: Rows, shape: Shape, namesrv: str, target: str) -> Row:
 
 def _load(kind: str, address: str, in_flight: int, size: int, seconds: float) -> Sample:
     """Run ``client_load``."""
-    command = [sys.executable, "-m", "benchmarks.client_load", kind, address, str(in_flight), str(size), str(seconds)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=seconds + 60)
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.client_load",
+        kind,
+        address,
+        str(in_flight),
+        str(size),
+        str(seconds),
+    ]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, check=True, timeout=seconds + 60
+    )
     found = json.loads(done.stdout)
     messages = max(1, found["messages"])
     return {"cpu": found["cpu"] / messages * 1e6, "rate": messages / max(found["seconds"], 1e-9)}

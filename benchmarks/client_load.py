@@ -1,10 +1,13 @@
-"""What a message costs the client: ``python -m benchmarks.client_load SHAPE NAMESRV IN_FLIGHT SIZE SECONDS``.
+"""What a message costs the client: ``python -m benchmarks.client_load SHAPE NAMESRV IN_FLIGHT SIZE
+SECONDS``.
 
-Prints a line of JSON with the messages, the wall time and the CPU time of this process. Shapes: ``send`` (awaited sends,
-IN_FLIGHT at a time), ``accumulate`` (the same through an accumulator), ``sync`` (the blocking client in one thread),
-``push``, ``push_batch``, ``pull`` (a new group reads the topic of SIZE from its beginning), ``fill`` (makes that topic),
-``floor`` (frames made before, answers are counted and not decoded, on the same event loop; takes the address of a broker),
-``floor-pull`` (the same for pulls of 32 messages of the topic of SIZE), ``floor-sync`` (the same over a blocking socket).
+Prints a line of JSON with the messages, the wall time and the CPU time of this process. Shapes:
+``send`` (awaited sends, IN_FLIGHT at a time), ``accumulate`` (the same through an accumulator),
+``sync`` (the blocking client in one thread), ``push``, ``push_batch``, ``pull`` (a new group reads
+the topic of SIZE from its beginning), ``fill`` (makes that topic), ``floor`` (frames made before,
+answers are counted and not decoded, on the same event loop; takes the address of a broker),
+``floor-pull`` (the same for pulls of 32 messages of the topic of SIZE), ``floor-sync`` (the same
+over a blocking socket).
 """
 
 from __future__ import annotations
@@ -17,7 +20,16 @@ import sys
 import time
 from typing import Any, cast
 
-from aiorocketmq import Accumulate, Message, MessageExt, Producer, PullConsumer, PushConsumer, StartFrom, split
+from aiorocketmq import (
+    Accumulate,
+    Message,
+    MessageExt,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    StartFrom,
+    split,
+)
 from aiorocketmq import sync as blocking
 from aiorocketmq.daemon.event_loop import new_event_loop
 from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder
@@ -53,10 +65,16 @@ class Meter:
     def result(self) -> dict[str, Any]:
         count, started, cpu = self._base
         messages = max(1, self.count - count)
-        return {"messages": messages, "seconds": time.monotonic() - started, "cpu": time.process_time() - cpu}
+        return {
+            "messages": messages,
+            "seconds": time.monotonic() - started,
+            "cpu": time.process_time() - cpu,
+        }
 
 
-async def send(namesrv: str, in_flight: int, size: int, seconds: float, accumulate: Accumulate | None) -> dict[str, Any]:
+async def send(
+    namesrv: str, in_flight: int, size: int, seconds: float, accumulate: Accumulate | None
+) -> dict[str, Any]:
     body = b"x" * size
     async with Producer("Benchmark", namesrv=namesrv, accumulate=accumulate) as producer:
         await producer.send(Message(TOPIC, body))
@@ -183,10 +201,14 @@ class Floor(asyncio.Protocol):
         self._transport.write(b"".join([frames[(at + i) % len(frames)] for i in range(count)]))
 
 
-async def floor(address: str, in_flight: int, seconds: float, *, pull_size: int | None = None) -> dict[str, Any]:
+async def floor(
+    address: str, in_flight: int, seconds: float, *, pull_size: int | None = None
+) -> dict[str, Any]:
     host, _, port = address.rpartition(":")
     places = [(n % QUEUES, n // QUEUES * _PULL) for n in range(1024)]
-    frames = (sends() if pull_size is None else pulls(places, _PULL, topic=f"{TOPIC}-{pull_size}")).frames
+    frames = (
+        sends() if pull_size is None else pulls(places, _PULL, topic=f"{TOPIC}-{pull_size}")
+    ).frames
     each = 1 if pull_size is None else _PULL
     _, protocol = await asyncio.get_running_loop().create_connection(
         lambda: Floor(frames, in_flight, seconds, each), host, int(port)
@@ -197,7 +219,12 @@ async def floor(address: str, in_flight: int, seconds: float, *, pull_size: int 
 
 
 def main() -> None:
-    shape, address, in_flight, size, seconds = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:5]), float(sys.argv[5])
+    shape, address, in_flight, size, seconds = (
+        sys.argv[1],
+        sys.argv[2],
+        *map(int, sys.argv[3:5]),
+        float(sys.argv[5]),
+    )
     if shape == "sync":
         result = send_blocking(address, size, seconds)
     elif shape == "floor-sync":

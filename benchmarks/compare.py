@@ -1,9 +1,11 @@
-"""What changed between two runs, beyond the noise: ``python benchmarks/compare.py OLD.json NEW.json``.
+"""What changed between two runs, beyond the noise: ``python benchmarks/compare.py OLD.json
+NEW.json``.
 
-A figure has a value for each round. Its better half, from the best value to the median, is what the machine's other work
-disturbed least. A figure has changed when the better halves of the two runs do not overlap and their best values differ by
-more than 3 %. When the floor has changed in the same way, it is the machine that changed: such figures are listed apart.
-Ends with 1 when something became worse.
+A figure has a value for each round. Its better half, from the best value to the median, is what the
+machine's other work disturbed least. A figure has changed when the better halves of the two runs do
+not overlap and their best values differ by more than 3 %. When the floor has changed in the same
+way, it is the machine that changed: such figures are listed apart. Ends with 1 when something
+became worse.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ LEAST = 0.03
 
 
 class Change(NamedTuple):
-    """``share``: how much better (above 0) or worse the new best value is; ``machine``: the floor changed alike."""
+    """``share``: how much better (above 0) or worse the new best value is; ``machine``: the floor
+    changed alike."""
 
     name: str
     unit: str
@@ -31,7 +34,8 @@ class Change(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """``same``: how many figures did not change; ``missing``: rows that only one of the runs has, or that failed in one."""
+    """``same``: how many figures did not change; ``missing``: rows that only one of the runs has,
+    or that failed in one."""
 
     changes: list[Change]
     same: int
@@ -60,7 +64,9 @@ def changed(name: str, old: dict[str, Any], new: dict[str, Any]) -> Change | Non
         return None
     floor = _share(old.get("floor", []), new.get("floor", []), more)
     machine = floor is not None and floor * share > 0 and abs(floor) >= abs(share) / 2
-    return Change(name, old["unit"], _best(old["ours"], more), _best(new["ours"], more), share, machine)
+    return Change(
+        name, old["unit"], _best(old["ours"], more), _best(new["ours"], more), share, machine
+    )
 
 
 def _share(old: list[float], new: list[float], more: bool) -> float | None:
@@ -68,7 +74,9 @@ def _share(old: list[float], new: list[float], more: bool) -> float | None:
         return None
     best, median = _best(old, more), statistics.median(old)
     new_best, new_median = _best(new, more), statistics.median(new)
-    apart = max(best, median) < min(new_best, new_median) or max(new_best, new_median) < min(best, median)
+    apart = max(best, median) < min(new_best, new_median) or max(new_best, new_median) < min(
+        best, median
+    )
     if not apart or not best or not new_best:
         return None
     share = new_best / best - 1 if more else best / new_best - 1
@@ -96,7 +104,10 @@ def lines(found: Comparison) -> Iterator[str]:
     for change in found.changes:
         word = "better" if change.share > 0 else "WORSE "
         why = "  (so is the floor: the machine)" if change.machine else ""
-        yield f"{word} {abs(change.share):6.1%}  {change.name}: {change.old:.4g} -> {change.new:.4g} {change.unit}{why}"
+        yield (
+            f"{word} {abs(change.share):6.1%}  {change.name}: {change.old:.4g} -> "
+            f"{change.new:.4g} {change.unit}{why}"
+        )
     for name in found.missing:
         yield f"only in one of them: {name}"
     yield f"{found.same} figures did not change beyond the noise"

@@ -1,11 +1,14 @@
-"""Consumers that come, go and die while messages flow: none is lost, and ordered consumers keep their order.
+"""Consumers that come, go and die while messages flow: none is lost, and ordered consumers keep
+their order.
 
-``python -m benchmarks.consumers`` (``make soak ONLY=consumers``). Up to five processes consume a topic in two groups, an
-ordered one and one without order. Every few seconds one of them is killed with SIGKILL, ended in good order, or started,
-sometimes under the client id of a dead one. At the end the members' journals say whether every message was handled, how
-often one came twice, whether a queue ever had two ordered handlers at once, and whether a message overtook another.
+``python -m benchmarks.consumers`` (``make soak ONLY=consumers``). Up to five processes consume a
+topic in two groups, an ordered one and one without order. Every few seconds one of them is killed
+with SIGKILL, ended in good order, or started, sometimes under the client id of a dead one. At the
+end the members' journals say whether every message was handled, how often one came twice, whether a
+queue ever had two ordered handlers at once, and whether a message overtook another.
 
-A broker keeps the locks of a dead client for 60 s, so ordered queues stand still for that long after a kill.
+A broker keeps the locks of a dead client for 60 s, so ordered queues stand still for that long
+after a kill.
 """
 
 from __future__ import annotations
@@ -63,9 +66,18 @@ class Member:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self, namesrv: str, topic: str) -> None:
-        command = ["-m", "benchmarks.consumers_member", namesrv, topic, self.name, str(self.journal)]
+        command = [
+            "-m",
+            "benchmarks.consumers_member",
+            namesrv,
+            topic,
+            self.name,
+            str(self.journal),
+        ]
         with self.log.open("wb") as log:
-            self._process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=log, stderr=log)
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, *command, stdout=log, stderr=log
+            )
 
     async def kill(self) -> int:
         """SIGKILL. When it was certainly dead (ns)."""
@@ -112,7 +124,9 @@ class Campaign:
             sending = asyncio.create_task(self._send())
             try:
                 while not sending.done():
-                    await asyncio.wait((sending,), timeout=self._rng.uniform(0.5, 1.5) * self._options.every_s)
+                    await asyncio.wait(
+                        (sending,), timeout=self._rng.uniform(0.5, 1.5) * self._options.every_s
+                    )
                     await self._event()
                 await sending
             finally:
@@ -126,11 +140,19 @@ class Campaign:
                 await member.kill()
         self.seconds = time.monotonic() - began
         for log in (journal.with_suffix(".log") for journal in self.journals):
-            self.problems += [f"{log.name}: {line}" for line in log.read_text().splitlines() if _BAD_LINES.search(line)]
+            self.problems += [
+                f"{log.name}: {line}"
+                for line in log.read_text().splitlines()
+                if _BAD_LINES.search(line)
+            ]
 
     async def _send(self) -> None:
-        """One batch to a queue after the other, at an even pace. A queue's offsets are 0, 1, 2, ..."""
-        count, pace_s = self._options.messages // BATCH, self._options.seconds / max(1, self._options.messages // BATCH)
+        """One batch to a queue after the other, at an even pace. A queue's offsets are 0, 1, 2,
+        ..."""
+        count, pace_s = (
+            self._options.messages // BATCH,
+            self._options.seconds / max(1, self._options.messages // BATCH),
+        )
         began = time.monotonic()
         async with Producer("soak", namesrv=self._namesrv) as producer:
             queues = sorted(await producer.queues(self._topic))
@@ -140,12 +162,14 @@ class Campaign:
                 offset = await self._send_batch(producer, queue)
                 if offset != self.sent[queue.queue_id]:
                     raise DemoError(
-                        f"queue {queue.queue_id} has offset {offset} where {self.sent[queue.queue_id]} was expected"
+                        f"queue {queue.queue_id} has offset {offset} where "
+                        f"{self.sent[queue.queue_id]} was expected"
                     )
                 self.sent[queue.queue_id] += BATCH
 
     async def _send_batch(self, producer: Producer, queue: MessageQueue) -> int:
-        """Again when the broker is busy: what it refuses it has not stored. The offset of the first message."""
+        """Again when the broker is busy: what it refuses it has not stored. The offset of the first
+        message."""
         while True:
             try:
                 batch = [Message(self._topic, b"x" * 100)] * BATCH
@@ -158,7 +182,9 @@ class Campaign:
             await self._kill()
             await self._start()
             return
-        choices = ["start"] * (len(self._alive) < self._options.members) + ["kill", "end"] * (len(self._alive) > 1)
+        choices = ["start"] * (len(self._alive) < self._options.members) + ["kill", "end"] * (
+            len(self._alive) > 1
+        )
         match self._rng.choice(choices):
             case "start":
                 await self._start()
@@ -192,7 +218,8 @@ class Campaign:
             await self._end(self._alive.pop())
 
     async def _until_settled(self) -> None:
-        """Whatever was sent is handled, in both groups; judging all the time would cost much, so look at the sizes first."""
+        """Whatever was sent is handled, in both groups; judging all the time would cost much, so
+        look at the sizes first."""
         deadline = time.monotonic() + _SETTLED_WITHIN_S
         least = 3 * RECORD.size * sum(self.sent.values())
         while time.monotonic() < deadline:
@@ -202,7 +229,8 @@ class Campaign:
             await asyncio.sleep(0.5)
 
     async def _until_committed(self) -> None:
-        """Who was killed had handled messages that it could not commit any more: they come again at the next owner."""
+        """Who was killed had handled messages that it could not commit any more: they come again at
+        the next owner."""
         deadline = time.monotonic() + _SETTLED_WITHIN_S
         while time.monotonic() < deadline and await self._wrong_offsets():  # noqa: ASYNC110  # asks a daemon
             await asyncio.sleep(0.5)
@@ -215,7 +243,9 @@ class Campaign:
                 for queue in await admin.read_queues(self._topic):
                     offset = await self._offset(admin, group, queue)
                     if offset != self.sent[queue.queue_id]:
-                        wrong.append(f"the broker has offset {offset} of {group} in queue {queue.queue_id}")
+                        wrong.append(
+                            f"the broker has offset {offset} of {group} in queue {queue.queue_id}"
+                        )
         return wrong
 
     @staticmethod
@@ -232,8 +262,14 @@ class Campaign:
     def report(self) -> Iterator[str]:
         """Lines for the terminal; adds what is not good to the problems."""
         events = self.events
-        yield f"messages            {sum(self.sent.values()):>9,}   in {self.seconds:.0f} s, {self._options.queues} queues"
-        yield f"members             {events['started']:>9,}   {events['killed']} killed, {events['ended']} ended properly"
+        yield (
+            f"messages            {sum(self.sent.values()):>9,}   in {self.seconds:.0f} s, "
+            f"{self._options.queues} queues"
+        )
+        yield (
+            f"members             {events['started']:>9,}   {events['killed']} killed, "
+            f"{events['ended']} ended properly"
+        )
         for group, verdict in self.verdicts().items():
             yield f"{group}"
             yield f"  handled           {verdict.handled:>9,}"
@@ -251,7 +287,9 @@ async def consumers(options: Options) -> int:
     """Run it; returns the exit code."""
     with data_folder(options.keep, keep=options.keep is not None) as folder:
         async with Daemons.started(folder) as daemons:
-            config = TopicConfig(topic_name=TOPIC, read_queue_nums=options.queues, write_queue_nums=options.queues)
+            config = TopicConfig(
+                topic_name=TOPIC, read_queue_nums=options.queues, write_queue_nums=options.queues
+            )
             async with Admin(namesrv=daemons.namesrv_address) as admin:
                 await admin.create_topic(daemons.broker_address, config)
             os.mkdir(members := folder / "members")
@@ -267,16 +305,29 @@ async def consumers(options: Options) -> int:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option("--messages", type=click.IntRange(1), default=200_000, help="How many in all.")
-@click.option("--seconds", type=click.FloatRange(1), default=150.0, help="How long they are sent for.")
-@click.option("--members", type=click.IntRange(2), default=5, help="Processes that consume, at most.")
+@click.option(
+    "--seconds", type=click.FloatRange(1), default=150.0, help="How long they are sent for."
+)
+@click.option(
+    "--members", type=click.IntRange(2), default=5, help="Processes that consume, at most."
+)
 @click.option("--queues", type=click.IntRange(1), default=8, help="Queues of the topic.")
 @click.option("--seed", type=int, default=1, help="Of the random numbers.")
 @click.option(
-    "--keep", type=click.Path(path_type=Path), default=None, help="Keep journals, logs and the store below this folder."
+    "--keep",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Keep journals, logs and the store below this folder.",
 )
-def main(messages: int, seconds: float, members: int, queues: int, seed: int, keep: Path | None) -> None:
+def main(
+    messages: int, seconds: float, members: int, queues: int, seed: int, keep: Path | None
+) -> None:
     """Consumers that come, go and die by SIGKILL while messages flow."""
-    sys.exit(run_program("consumers", consumers(Options(messages, seconds, members, queues, seed, keep=keep))))
+    sys.exit(
+        run_program(
+            "consumers", consumers(Options(messages, seconds, members, queues, seed, keep=keep))
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What the members of a group told of their work, and what of it must never be.
 
-A member appends a record per event to a file of its own; a SIGKILL loses none that was written. Times are of the machine's
-monotonic clock, so those of several processes can be compared.
+A member appends a record per event to a file of its own; a SIGKILL loses none that was written.
+Times are of the machine's monotonic clock, so those of several processes can be compared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Kind(IntEnum):
 
 
 class Handled(NamedTuple):
-    """A run of an ordered handler. ``end_ns`` of one that was killed is the last moment it can have lasted to."""
+    """A run of an ordered handler. ``end_ns`` of one that was killed is the last moment it can have
+    lasted to."""
 
     begin_ns: int
     end_ns: int
@@ -44,7 +45,8 @@ class Verdict(NamedTuple):
     two_at_once: int
     """Pairs of handlers of one queue that ran at the same time."""
     out_of_order: int
-    """Messages that came before one in front of them was handled, or again without a change of the owner."""
+    """Messages that came before one in front of them was handled, or again without a change of the
+    owner."""
     owner_changes: int
     first_violation: str = ""
     """What came out of order first."""
@@ -53,7 +55,10 @@ class Verdict(NamedTuple):
 def read_journal(path: Path) -> list[tuple[Kind, int, int, int]]:
     """What a member has told so far."""
     data = path.read_bytes() if path.exists() else b""
-    return [(Kind(kind), *rest) for kind, *rest in RECORD.iter_unpack(data[: len(data) // RECORD.size * RECORD.size])]
+    return [
+        (Kind(kind), *rest)
+        for kind, *rest in RECORD.iter_unpack(data[: len(data) // RECORD.size * RECORD.size])
+    ]
 
 
 def judge_unordered(journals: Iterable[Path], ends: dict[int, int]) -> Verdict:
@@ -63,10 +68,14 @@ def judge_unordered(journals: Iterable[Path], ends: dict[int, int]) -> Verdict:
         for kind, queue_id, offset, _ in read_journal(path):
             if kind is Kind.ANY:
                 counts[queue_id, offset] += 1
-    return Verdict(len(counts), sum(ends.values()) - len(counts), sum(counts.values()) - len(counts), 0, 0, 0)
+    return Verdict(
+        len(counts), sum(ends.values()) - len(counts), sum(counts.values()) - len(counts), 0, 0, 0
+    )
 
 
-def judge_ordered(journals: Iterable[Path], ends: dict[int, int], killed_ns: dict[Path, int]) -> Verdict:
+def judge_ordered(
+    journals: Iterable[Path], ends: dict[int, int], killed_ns: dict[Path, int]
+) -> Verdict:
     """``killed_ns``: when a member that was killed was certainly dead."""
     runs: dict[int, list[Handled]] = defaultdict(list)
     for path in journals:
@@ -89,12 +98,22 @@ def judge_ordered(journals: Iterable[Path], ends: dict[int, int], killed_ns: dic
             if skipped or back:
                 out_of_order += 1
                 what = "skips" if skipped else "goes back"
-                first_violation = first_violation or f"queue {queue_id}: {run} {what}; before it: {before}"
+                first_violation = (
+                    first_violation or f"queue {queue_id}: {run} {what}; before it: {before}"
+                )
             duplicates += run.queue_offset in seen
             seen.add(run.queue_offset)
             before = run
         handled += len(seen)
-    return Verdict(handled, sum(ends.values()) - handled, duplicates, two_at_once, out_of_order, changes, first_violation)
+    return Verdict(
+        handled,
+        sum(ends.values()) - handled,
+        duplicates,
+        two_at_once,
+        out_of_order,
+        changes,
+        first_violation,
+    )
 
 
 def _runs(path: Path, killed_ns: int | None) -> Iterable[tuple[int, Handled]]:
@@ -102,7 +121,9 @@ def _runs(path: Path, killed_ns: int | None) -> Iterable[tuple[int, Handled]]:
     records = read_journal(path)
     for kind, queue_id, offset, at_ns in records:
         if kind is Kind.ORDERED_BEGIN:
-            if queue_id in open_runs:  # two handlers of one queue in one member: both count, and overlap
+            if (
+                queue_id in open_runs
+            ):  # two handlers of one queue in one member: both count, and overlap
                 begun_ns, begun_offset = open_runs.pop(queue_id)
                 yield queue_id, Handled(begun_ns, at_ns + 1, begun_offset, path.name)
             open_runs[queue_id] = (at_ns, offset)

@@ -1,4 +1,5 @@
-"""One member of the groups of ``benchmarks.consumers``: an ordered consumer and one without order, on one client.
+"""One member of the groups of ``benchmarks.consumers``: an ordered consumer and one without order,
+on one client.
 
 ``python -m benchmarks.consumers_member NAMESRV TOPIC NAME JOURNAL``; SIGTERM ends it in good order.
 """
@@ -39,7 +40,9 @@ async def member(namesrv: str, topic: str, name: str, journal: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     async with ClientInstance(namesrv=namesrv, instance_name=name) as instance:
-        ordered = PushConsumer(ORDERED_GROUP, instance=instance, ordered=True, start_from=StartFrom.FIRST, suspend=5.0)
+        ordered = PushConsumer(
+            ORDERED_GROUP, instance=instance, ordered=True, start_from=StartFrom.FIRST, suspend=5.0
+        )
         unordered = PushConsumer(GROUP, instance=instance, start_from=StartFrom.FIRST, suspend=5.0)
         for consumer, handler in ((ordered, one_after_the_other), (unordered, side_by_side)):
             consumer.subscribe(topic)

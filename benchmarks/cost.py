@@ -1,9 +1,9 @@
 """What the dearest frames cost: no request may hold the event loop of a daemon for long.
 
-``python -m benchmarks.cost`` (``make fuzz`` runs it, too). A name server and a broker with 50,000 topics, 20,000 groups and
-200,000 offsets get for every request code of the table the frames of ``dear_frames.py``, one by one. What counts is the CPU
-time of the longest callback of the event loop, so that whatever else the machine does costs nothing: 50 ms, a registration
-150 ms.
+``python -m benchmarks.cost`` (``make fuzz`` runs it, too). A name server and a broker with 50,000
+topics, 20,000 groups and 200,000 offsets get for every request code of the table the frames of
+``dear_frames.py``, one by one. What counts is the CPU time of the longest callback of the event
+loop, so that whatever else the machine does costs nothing: 50 ms, a registration 150 ms.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Cost(NamedTuple):
 
     @property
     def is_too_much(self) -> bool:
-        return self.seconds > (REGISTRATION_HOLD_S if self.frame.code == RequestCode.REGISTER_BROKER else HOLD_S)
+        return self.seconds > (
+            REGISTRATION_HOLD_S if self.frame.code == RequestCode.REGISTER_BROKER else HOLD_S
+        )
 
     def __str__(self) -> str:
         place = f" in {self.callback}" if "_read_ready" not in self.callback else ""
@@ -45,14 +47,18 @@ class Cost(NamedTuple):
 
 
 def costs(world: World, frames: Iterator[DearFrame]) -> Iterator[Cost]:
-    """Of each frame at every daemon that serves its code. What costs too much is tried twice again: the least counts, for a
-    service of the daemon may have had its turn meanwhile."""
+    """Of each frame at every daemon that serves its code. What costs too much is tried twice again:
+    the least counts, for a service of the daemon may have had its turn meanwhile."""
     for frame in frames:
         for daemon in world.servers_of(frame.code):
             cost = Cost(daemon, frame, *world.cost(daemon, frame.frame))
             for _ in range(2):
                 if cost.is_too_much:
-                    cost = min(cost, Cost(daemon, frame, *world.cost(daemon, frame.frame)), key=lambda each: each.seconds)
+                    cost = min(
+                        cost,
+                        Cost(daemon, frame, *world.cost(daemon, frame.frame)),
+                        key=lambda each: each.seconds,
+                    )
             yield cost
 
 
@@ -75,7 +81,10 @@ def main(codes: tuple[int, ...], small: bool, show: float) -> None:
         logging.shutdown()
     bad = [cost for cost in found if cost.is_too_much]
     worst = max(found, key=lambda each: each.seconds, default=None)
-    print(f"{len(found)} frames, {size.topics:,} topics, {size.groups:,} groups, {size.offsets:,} offsets")
+    print(
+        f"{len(found)} frames, {size.topics:,} topics, {size.groups:,} groups, {size.offsets:,} "
+        "offsets"
+    )
     print(f"the dearest: {worst}")
     limit = f"{HOLD_S * 1000:.0f} ms (103: {REGISTRATION_HOLD_S * 1000:.0f} ms)"
     print(f"{len(bad)} of them held the event loop for longer than {limit}")

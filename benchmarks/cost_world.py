@@ -1,6 +1,8 @@
-"""A name server and a broker full of state in a thread of this process, whose event loop tells how long it was held.
+"""A name server and a broker full of state in a thread of this process, whose event loop tells how
+long it was held.
 
-What is measured is CPU time of the loop's thread in one callback: what else the machine does costs nothing.
+What is measured is CPU time of the loop's thread in one callback: what else the machine does costs
+nothing.
 """
 
 from __future__ import annotations
@@ -124,7 +126,10 @@ class World:
         await names.listen()
         settings = BrokerSettings(
             BrokerConfig(
-                broker_name=BROKER, broker_cluster_name=CLUSTER, broker_ip1="127.0.0.1", enable_property_filter=True
+                broker_name=BROKER,
+                broker_cluster_name=CLUSTER,
+                broker_ip1="127.0.0.1",
+                enable_property_filter=True,
             ),
             BrokerServerConfig(listen_port=0, bind_address="127.0.0.1"),
             store=MessageStoreConfig(
@@ -167,15 +172,19 @@ class World:
         return [name for name, codes in self._codes.items() if code in codes] or ["namesrv"]
 
     def cost(self, daemon: str, frame: bytes, *, patience_s: float = 60.0) -> tuple[float, str]:
-        """The longest hold in seconds of CPU while the frame was served, and by what; also when it is not answered at all,
-        the requests behind it are."""
+        """The longest hold in seconds of CPU while the frame was served, and by what; also when it
+        is not answered at all, the requests behind it are."""
         self.loop.begin()
         self._send(daemon, frame + _marker(), patience_s)
-        self._send(daemon, _marker(), patience_s)  # when this is answered the end of the connection was looked after
+        self._send(
+            daemon, _marker(), patience_s
+        )  # when this is answered the end of the connection was looked after
         return self.loop.longest_s, self.loop.longest
 
     def _send(self, daemon: str, frames: bytes, patience_s: float) -> None:
-        with socket.create_connection(("127.0.0.1", self.ports[daemon]), timeout=patience_s) as peer:
+        with socket.create_connection(
+            ("127.0.0.1", self.ports[daemon]), timeout=patience_s
+        ) as peer:
             try:
                 peer.sendall(frames)
                 _read_to_marker(peer)
@@ -191,21 +200,35 @@ class World:
 
 def _fill(broker: Broker, size: Size) -> None:
     for number in range(size.topics):
-        broker.topics.update(TopicConfig(topic_name=f"topic-{number}", read_queue_nums=4, write_queue_nums=4))
+        broker.topics.update(
+            TopicConfig(topic_name=f"topic-{number}", read_queue_nums=4, write_queue_nums=4)
+        )
     for number in range(size.groups):
         broker.groups.update(SubscriptionGroupConfig(group_name=f"group-{number}"))
     nums = size.queues_of_big_topic
-    broker.topics.update(TopicConfig(topic_name=BIG_TOPIC, read_queue_nums=nums, write_queue_nums=nums))
+    broker.topics.update(
+        TopicConfig(topic_name=BIG_TOPIC, read_queue_nums=nums, write_queue_nums=nums)
+    )
     broker.topics.update(TopicConfig(topic_name=TOPIC, read_queue_nums=4, write_queue_nums=4))
     for queue_id in range(nums):
         broker.offsets.commit(GROUP, BIG_TOPIC, queue_id, 0)
     for number in range(size.offsets):
-        broker.offsets.commit(GROUP if number % 2 else f"group-{number}", f"topic-{number % size.topics}", number % 4, 1)
+        broker.offsets.commit(
+            GROUP if number % 2 else f"group-{number}",
+            f"topic-{number % size.topics}",
+            number % 4,
+            1,
+        )
 
 
 def _marker() -> bytes:
     fields = {"namespace": "n", "key": "k"}
-    return encode_frame(0, encode_header(RemotingCommand(code=RequestCode.GET_KV_CONFIG, opaque=_MARK, ext_fields=fields)))
+    return encode_frame(
+        0,
+        encode_header(
+            RemotingCommand(code=RequestCode.GET_KV_CONFIG, opaque=_MARK, ext_fields=fields)
+        ),
+    )
 
 
 def _read_to_marker(peer: socket.socket) -> None:

@@ -9,7 +9,8 @@ _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def cpu_ns(pid: int) -> int:
-    """User and system time of all threads of a process so far, in nanoseconds. Raises ``ProcessLookupError``.
+    """User and system time of all threads of a process so far, in nanoseconds. Raises
+    ``ProcessLookupError``.
 
     The scheduler's own figure where the kernel keeps it (exact), else clock ticks (10 ms).
     """

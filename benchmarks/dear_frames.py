@@ -1,4 +1,5 @@
-"""Frames that cost whoever serves them as much as can be: for every request the dearest ones that its limits let through.
+"""Frames that cost whoever serves them as much as can be: for every request the dearest ones that
+its limits let through.
 
 Names of what there is plenty of stand in ``State``; ``cost_world.py`` makes it. Deterministic.
 """
@@ -27,7 +28,10 @@ BROKER: Final = "cost-broker"
 CLUSTER: Final = "CostCluster"
 _NUMBERS: Final = (0, -1, 2**31 - 1, 2**63 - 1)
 _SPARED: Final = frozenset(
-    {RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG}  # whoever may send these may do anything
+    {
+        RequestCode.UPDATE_BROKER_CONFIG,
+        RequestCode.UPDATE_NAMESRV_CONFIG,
+    }  # whoever may send these may do anything
 )
 _ROOM: Final = MAX_FRAME_BYTES - 4096
 
@@ -45,9 +49,13 @@ class DearFrame(NamedTuple):
 
 
 def dear_frames(*, room: int = _ROOM, values: bool = True) -> Iterator[DearFrame]:
-    """All of them; no body is longer than ``room`` bytes. ``values``: also those that differ in the value of one field."""
+    """All of them; no body is longer than ``room`` bytes. ``values``: also those that differ in the
+    value of one field."""
     for code, command in COMMANDS.items():
-        fields = {field.wire_name: _usual(field.wire_name, field.kind) for field in fields_of(command.request)}
+        fields = {
+            field.wire_name: _usual(field.wire_name, field.kind)
+            for field in fields_of(command.request)
+        }
         fields |= _OTHER_NAMES.get(code, {})
         yield DearFrame(code, "as usual, about what there is plenty of", _frame(code, fields))
         yield from _headers(code, fields, room)
@@ -69,10 +77,14 @@ _OTHER_NAMES: Final = {
 
 def _usual(name: str, kind: type) -> str:
     known = {
-        "maxMsgNums": str(2**31 - 1), "maxNum": str(2**31 - 1), "count": str(2**31 - 1), "key": "key",
-        "topicFilterType": "SINGLE_TAG", "perm": "6", "endTimestamp": str(2**63 - 1), "timestamp": str(2**62),
-        "brokerName": BROKER, "bname": BROKER, "cluster": CLUSTER, "clusterName": CLUSTER, "subscription": "*",
-        "expressionType": "TAG", "sysFlag": "4", "statsName": "GROUP_GET_NUMS", "statsKey": f"{TOPIC}@{GROUP}",
+        "maxMsgNums": str(2**31 - 1), "maxNum": str(2**31 - 1), "count": str(2**31 - 1),
+        "key": "key",
+        "topicFilterType": "SINGLE_TAG", "perm": "6", "endTimestamp": str(2**63 - 1),
+        "timestamp": str(2**62),
+        "brokerName": BROKER, "bname": BROKER, "cluster": CLUSTER, "clusterName": CLUSTER,
+        "subscription": "*",
+        "expressionType": "TAG", "sysFlag": "4", "statsName": "GROUP_GET_NUMS",
+        "statsKey": f"{TOPIC}@{GROUP}",
         "properties": "", "i": "", "topic": BIG_TOPIC, "b": TOPIC, "a": GROUP,
     }  # fmt: skip
     if name in known:
@@ -84,7 +96,8 @@ def _usual(name: str, kind: type) -> str:
     return GROUP if "roup" in name else TOPIC
 
 
-# --- headers --------------------------------------------------------------------------------------------------------
+# --- headers
+# --------------------------------------------------------------------------------------------------
 
 
 def _headers(code: int, fields: dict[str, str], room: int) -> Iterator[DearFrame]:
@@ -93,8 +106,18 @@ def _headers(code: int, fields: dict[str, str], room: int) -> Iterator[DearFrame
     start = f'{{"code":{code},"opaque":1,"extFields":{{{usual}'.encode() + (b"," if usual else b"")
     for size, what in ((room, "a whole frame"), (240 << 10, "240 KiB")):
         yield _raw(code, f"keys, {what}", 0, start + _json_pairs(size) + b"}}")
-        yield _raw(code, f"one long text, {what}", 0, start + b'"x":"' + b"\\u0001" * (size // 6 - 10) + b'"}}')
-    yield _raw(code, "a header in fastjson's way", 0, b"{'code':%d,opaque:1,extFields:{" % code + b"a:1," * 7000 + b"}}")
+        yield _raw(
+            code,
+            f"one long text, {what}",
+            0,
+            start + b'"x":"' + b"\\u0001" * (size // 6 - 10) + b'"}}',
+        )
+    yield _raw(
+        code,
+        "a header in fastjson's way",
+        0,
+        b"{'code':%d,opaque:1,extFields:{" % code + b"a:1," * 7000 + b"}}",
+    )
     yield _raw(code, "deep", 0, start + b'"x":' + b"[" * 20_000 + b"]" * 20_000 + b"}}")
     head, pairs = struct.pack(">hbhiii", code, 0, 0, 1, 0, 0), _binary_pairs(room)
     yield _raw(code, "keys in form 1", 1, head + struct.pack(">i", len(pairs)) + pairs)
@@ -116,11 +139,16 @@ def _binary_pairs(size: int) -> bytes:
 @functools.cache
 def _msgpack_pairs(size: int) -> bytes:
     keys = [b"%d" % number for number in range(size // 14)]
-    return b"\xdf" + struct.pack(">I", len(keys)) + b"".join(bytes((0xA0 | len(key),)) + key + b"\xa11" for key in keys)
+    return (
+        b"\xdf"
+        + struct.pack(">I", len(keys))
+        + b"".join(bytes((0xA0 | len(key),)) + key + b"\xa11" for key in keys)
+    )
 
 
 def _values(code: int, fields: dict[str, str]) -> Iterator[DearFrame]:
-    """Extreme numbers in every field, long texts of the kinds that something might be looked for in."""
+    """Extreme numbers in every field, long texts of the kinds that something might be looked for
+    in."""
     texts = {
         "long": "x" * 200_000,
         "tags": "a||" * 2500,
@@ -131,15 +159,25 @@ def _values(code: int, fields: dict[str, str]) -> Iterator[DearFrame]:
         "separators": "\x01\x02" * 30_000,
         "commas": ",;" * 90_000,
     }
-    kinds = {field.wire_name: field.kind for field in fields_of(COMMANDS[RequestCode(code)].request)}
+    kinds = {
+        field.wire_name: field.kind for field in fields_of(COMMANDS[RequestCode(code)].request)
+    }
     for name, kind in kinds.items():
         if kind is int:
             for number in _NUMBERS:
-                yield DearFrame(code, f"{name}={number}", _frame(code, {**fields, name: str(number)}))
+                yield DearFrame(
+                    code, f"{name}={number}", _frame(code, {**fields, name: str(number)})
+                )
         elif kind is str:
             for what, text in texts.items():
-                more = {"expressionType": "SQL92"} if "sql" in what and "expressionType" in fields else {}
-                yield DearFrame(code, f"{name} is {what}", _frame(code, {**fields, **more, name: text}))
+                more = (
+                    {"expressionType": "SQL92"}
+                    if "sql" in what and "expressionType" in fields
+                    else {}
+                )
+                yield DearFrame(
+                    code, f"{name} is {what}", _frame(code, {**fields, **more, name: text})
+                )
     for topic in (TOPIC, ""):
         if "topic" in fields:
             yield DearFrame(code, f"topic={topic!r}", _frame(code, {**fields, "topic": topic}))
@@ -148,11 +186,14 @@ def _values(code: int, fields: dict[str, str]) -> Iterator[DearFrame]:
         yield DearFrame(code, "65,536 queues", _frame(code, {**fields, **most}))
 
 
-# --- bodies ---------------------------------------------------------------------------------------------------------
+# --- bodies
+# --------------------------------------------------------------------------------------------------
 
 
 def _bodies(code: int, fields: dict[str, str], room: int) -> Iterator[DearFrame]:
-    for what, body in _common_bodies(room) if COMMANDS[RequestCode(code)].request_body is not None else ():
+    for what, body in (
+        _common_bodies(room) if COMMANDS[RequestCode(code)].request_body is not None else ()
+    ):
         yield DearFrame(code, what, _frame(code, fields, body))
     for what, body in {
         RequestCode.HEART_BEAT: _heartbeats,
@@ -166,7 +207,9 @@ def _bodies(code: int, fields: dict[str, str], room: int) -> Iterator[DearFrame]
         yield DearFrame(code, what, _frame(code, fields, body))
     if code == RequestCode.SEND_BATCH_MESSAGE:
         item = struct.pack(">iiiii", 22, 0, 0, 0, 0) + b"\x00\x00"
-        yield DearFrame(code, "empty messages", _frame(code, fields, item * (min(room, 4 << 20) // len(item))))
+        yield DearFrame(
+            code, "empty messages", _frame(code, fields, item * (min(room, 4 << 20) // len(item)))
+        )
 
 
 def _common_bodies(room: int) -> Iterator[tuple[str, bytes]]:
@@ -192,7 +235,9 @@ def _group_lists(room: int) -> Iterator[tuple[str, bytes]]:
 
 def _heartbeats(room: int) -> Iterator[tuple[str, bytes]]:
     def named(kind: str, number: int) -> bytes:
-        return _json({"clientID": "cost", kind: [{"groupName": f"{kind}{each}"} for each in range(number)]})
+        return _json(
+            {"clientID": "cost", kind: [{"groupName": f"{kind}{each}"} for each in range(number)]}
+        )
 
     for number in (1000, 10_000, min(400_000, room // 40)):
         yield f"{number} producers", named("producerDataSet", number)
@@ -200,12 +245,24 @@ def _heartbeats(room: int) -> Iterator[tuple[str, bytes]]:
     for number in (1000, 10_000, room // 60):
         topics = [{"topic": f"t{each}", "subString": "*"} for each in range(number)]
         consumer = {"groupName": "CostWide", "subscriptionDataSet": topics}
-        yield f"a consumer of {number} topics", _json({"clientID": "cost", "consumerDataSet": [consumer]})
-    tags = {"topic": TOPIC, "subString": "a||" * 1000, "tagsSet": ["a"] * 100_000, "codeSet": list(range(100_000))}
+        yield (
+            f"a consumer of {number} topics",
+            _json({"clientID": "cost", "consumerDataSet": [consumer]}),
+        )
+    tags = {
+        "topic": TOPIC,
+        "subString": "a||" * 1000,
+        "tagsSet": ["a"] * 100_000,
+        "codeSet": list(range(100_000)),
+    }
     consumer = {"groupName": "CostTags", "subscriptionDataSet": [tags]}
     yield "100,000 tags", _json({"clientID": "cost", "consumerDataSet": [consumer]})
     sql = [
-        {"topic": f"t{each}", "expressionType": "SQL92", "subString": " OR ".join([f"a{each} > 5"] * 200)}
+        {
+            "topic": f"t{each}",
+            "expressionType": "SQL92",
+            "subString": " OR ".join([f"a{each} > 5"] * 200),
+        }
         for each in range(20)
     ]
     consumer = {"groupName": "CostSql", "subscriptionDataSet": sql}
@@ -214,14 +271,23 @@ def _heartbeats(room: int) -> Iterator[tuple[str, bytes]]:
 
 def _locks(room: int) -> Iterator[tuple[str, bytes]]:
     for number in (300, 1000, 10_000, 100_000):
-        queues = [{"topic": TOPIC, "brokerName": BROKER, "queueId": each} for each in range(min(number, room // 60))]
-        yield f"{number} queues", _json({"consumerGroup": GROUP, "clientId": "cost", "mqSet": queues})
+        queues = [
+            {"topic": TOPIC, "brokerName": BROKER, "queueId": each}
+            for each in range(min(number, room // 60))
+        ]
+        yield (
+            f"{number} queues",
+            _json({"consumerGroup": GROUP, "clientId": "cost", "mqSet": queues}),
+        )
 
 
 def _checks(_room: int) -> Iterator[tuple[str, bytes]]:
     for text in ("(" * 60 + "a" + ")" * 60, " OR ".join(["a LIKE '%x%'"] * 250), "a||" * 100_000):
         wanted = {"topic": TOPIC, "subString": text, "expressionType": "SQL92"}
-        yield f"{text[:10]}...", _json({"clientId": "c", "group": GROUP, "namespace": "", "subscriptionData": wanted})
+        yield (
+            f"{text[:10]}...",
+            _json({"clientId": "c", "group": GROUP, "namespace": "", "subscriptionData": wanted}),
+        )
 
 
 def _groups(_room: int) -> Iterator[tuple[str, bytes]]:
@@ -231,15 +297,30 @@ def _groups(_room: int) -> Iterator[tuple[str, bytes]]:
 def _registrations(room: int) -> Iterator[DearFrame]:
     """Of topics as small as can be, plain and packed."""
     code = RequestCode.REGISTER_BROKER
-    fields = {"brokerName": "cost-new", "brokerAddr": "h:1", "clusterName": "c", "haServerAddr": "h:2", "brokerId": "0"}
+    fields = {
+        "brokerName": "cost-new",
+        "brokerAddr": "h:1",
+        "clusterName": "c",
+        "haServerAddr": "h:2",
+        "brokerId": "0",
+    }
     for number in (100_000, 200_000, 1_500_000):
         line = [f"t{each} 1 1 6 SINGLE_TAG".encode() for each in range(number)]
         packed = b"".join(struct.pack(">i", len(each)) + each for each in line)
-        plain = struct.pack(">i", 2) + b"{}" + struct.pack(">i", number) + packed + struct.pack(">i", 2) + b"[]"
+        plain = (
+            struct.pack(">i", 2)
+            + b"{}"
+            + struct.pack(">i", number)
+            + packed
+            + struct.pack(">i", 2)
+            + b"[]"
+        )
         body = zlib.compress(plain, 1)
         if len(body) <= room:
             what = f"{number} topics, packed"
-            yield DearFrame(code, what, _frame(code, {**fields, "brokerName": what, "compressed": "true"}, body))
+            yield DearFrame(
+                code, what, _frame(code, {**fields, "brokerName": what, "compressed": "true"}, body)
+            )
     for number in (100_000, 200_000, room // 30):
         topics = b",".join(b'"t%d":{"topicName":"t%d"}' % (each, each) for each in range(number))
         body = (
@@ -250,7 +331,9 @@ def _registrations(room: int) -> Iterator[DearFrame]:
         if len(body) <= room:
             what = f"{number} topics"
             yield DearFrame(code, what, _frame(code, {**fields, "brokerName": what}, body))
-            yield DearFrame(code, f"{what}, the last is none", _frame(code, fields, body[:-3] + b',"x":0}}}'))
+            yield DearFrame(
+                code, f"{what}, the last is none", _frame(code, fields, body[:-3] + b',"x":0}}}')
+            )
     bomb = zlib.compress(bytes(1 << 30 if room > 1 << 20 else 1 << 26), 9)
     yield DearFrame(code, "a bomb", _frame(code, {**fields, "compressed": "true"}, bomb))
 

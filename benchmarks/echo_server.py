@@ -1,4 +1,5 @@
-"""A server that does nothing: the same framing, the same loop, one constant answer per frame. What is left is the floor."""
+"""A server that does nothing: the same framing, the same loop, one constant answer per frame. What
+is left is the floor."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Bad input against the real daemons: they live, others do not notice, nothing that was acknowledged is lost.
+"""Bad input against the real daemons: they live, others do not notice, nothing that was
+acknowledged is lost.
 
-``python -m benchmarks.fuzz`` (``make fuzz``). A name server and a broker in processes of their own get mutated frames over
-many connections, garbage, half frames that never end and pipelines whose answers nobody reads, while a well-behaved client
-sends and asks for routes. At the end the broker is restarted, everything acknowledged is read back, the store is checked.
+``python -m benchmarks.fuzz`` (``make fuzz``). A name server and a broker in processes of their own
+get mutated frames over many connections, garbage, half frames that never end and pipelines whose
+answers nobody reads, while a well-behaved client sends and asks for routes. At the end the broker
+is restarted, everything acknowledged is read back, the store is checked.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ from .hostile_frames import Hostile, Seed, captured_seeds, garbage, seeds
 PROBE = "Probe"
 FRAMES_PER_CONNECTION = 40
 ANSWER_WITHIN_S = 30.0
-_BAD_LINES = re.compile(r"Traceback|handler failed|Fatal error|never retrieved|task failed| CRITICAL | ERROR ")
+_BAD_LINES = re.compile(
+    r"Traceback|handler failed|Fatal error|never retrieved|task failed| CRITICAL | ERROR "
+)
 _MARK = 0x0B5E55ED
 
 
@@ -69,13 +73,19 @@ class SmallDaemons(Daemons):
     """With small files, so that many of them are rolled."""
 
     def _broker_config(self) -> list[str]:
-        return [*super()._broker_config(), f"mappedFileSizeCommitLog={4 << 20}", f"mappedFileSizeConsumeQueue={20 * 1000}"]
+        return [
+            *super()._broker_config(),
+            f"mappedFileSizeCommitLog={4 << 20}",
+            f"mappedFileSizeConsumeQueue={20 * 1000}",
+        ]
 
 
 class Attack:
     """Hostile peers of one daemon."""
 
-    def __init__(self, address: str, rng: random.Random, seeds: Sequence[Seed], tally: Tally) -> None:
+    def __init__(
+        self, address: str, rng: random.Random, seeds: Sequence[Seed], tally: Tally
+    ) -> None:
         self._host, _, port = address.rpartition(":")
         self._port = int(port)
         self._rng = rng
@@ -83,7 +93,8 @@ class Attack:
         self._hostile = Hostile(rng, seeds)
 
     async def frames(self) -> None:
-        """Mutated frames, then one good request: its answer, or the end of the connection, has to come."""
+        """Mutated frames, then one good request: its answer, or the end of the connection, has to
+        come."""
         rng, tally = self._rng, self._tally
         reader, writer = await self._connect()
         sent = [self._hostile.frame() for _ in range(rng.randrange(1, FRAMES_PER_CONNECTION))]
@@ -102,7 +113,9 @@ class Attack:
                     else:
                         tally.closed_by_server += 1
             except TimeoutError:
-                tally.problems.append(f"no answer within {ANSWER_WITHIN_S:.0f} s after {[f[:200] for f in sent]!r}")
+                tally.problems.append(
+                    f"no answer within {ANSWER_WITHIN_S:.0f} s after {[f[:200] for f in sent]!r}"
+                )
             except OSError:
                 tally.closed_by_server += 1
             finally:
@@ -142,7 +155,9 @@ class Attack:
     async def deaf(self) -> None:
         """Thousands of requests in a row, not one answer is read."""
         _, writer = await self._connect()
-        request = frame_of(RequestCode.GET_ALL_TOPIC_CONFIG) + frame_of(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        request = frame_of(RequestCode.GET_ALL_TOPIC_CONFIG) + frame_of(
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+        )
         try:
             writer.write(request * 3000)
             self._tally.frames += 6000
@@ -163,13 +178,17 @@ class Attack:
         self._tally.connections += 1
         reader, writer = await asyncio.open_connection(self._host, self._port)
         if self._rng.random() < 0.9:
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
         return reader, writer
 
 
 def frame_of(code: RequestCode, fields: dict[str, str] | None = None, opaque: int = 1) -> bytes:
     """A well made request."""
-    return encode_frame(0, encode_header(RemotingCommand(code=code, opaque=opaque, ext_fields=fields)))
+    return encode_frame(
+        0, encode_header(RemotingCommand(code=code, opaque=opaque, ext_fields=fields))
+    )
 
 
 def marker() -> bytes:
@@ -218,7 +237,9 @@ class Probe:
                     tally.acknowledged.add(body)
                     await producer.instance.routes.refresh(PROBE)
                 except RocketMQError as error:
-                    tally.problems.append(f"the well-behaved client noticed: {type(error).__name__}: {error}")
+                    tally.problems.append(
+                        f"the well-behaved client noticed: {type(error).__name__}: {error}"
+                    )
                 tally.latencies_ms.append((time.perf_counter() - began) * 1000)
                 await asyncio.sleep(0.02)
 
@@ -228,7 +249,10 @@ async def campaign(daemons: Daemons, options: Options, tally: Tally) -> None:
     rng = random.Random(options.seed)
     until = time.monotonic() + options.seconds
     known = seeds() + [seed for path in options.captures for seed in captured_seeds(path)]
-    attacks = [Attack(address, rng, known, tally) for address in (daemons.namesrv_address, daemons.broker_address)]
+    attacks = [
+        Attack(address, rng, known, tally)
+        for address in (daemons.namesrv_address, daemons.broker_address)
+    ]
 
     async def keep_on(choices: Sequence[Callable[[], Coroutine[Any, Any, None]]]) -> None:
         while time.monotonic() < until:
@@ -260,7 +284,10 @@ async def fuzz(options: Options) -> int:
             await daemons.watch(campaign(daemons, options, tally))
             after = _memory(daemons)
             await daemons.broker.stop()
-        logs = [log.rename(log.with_suffix(".fuzzed.log")) for log in (daemons.namesrv.log, daemons.broker.log)]
+        logs = [
+            log.rename(log.with_suffix(".fuzzed.log"))
+            for log in (daemons.namesrv.log, daemons.broker.log)
+        ]
         tally.problems += [f"{log.name}: {line}" for log in logs for line in _bad_lines(log)]
         sizes = [f"{log.name} {log.stat().st_size >> 10} KiB" for log in logs]
         tally.problems += _store_problems(folder / "store")
@@ -288,19 +315,27 @@ async def _lost(daemons: Daemons, tally: Tally) -> list[str]:
 def _store_problems(store: Path) -> list[str]:
     directory = StoreDirectory(store)
     entries = list(LogReader(directory.log_files()).read())
-    problems = [f"store: {each.problem}" for each in entries if isinstance(each, Damage) and not each.empty]
+    problems = [
+        f"store: {each.problem}" for each in entries if isinstance(each, Damage) and not each.empty
+    ]
     records = {each.phy_offset: each.size for each in entries if isinstance(each, LogRecord)}
     for queue in directory.queue_readers():
         units = [CQ_UNIT.unpack(queue.unit(number)) for number in range(queue.first, queue.end)]
         wrong = [phy_offset for phy_offset, size, _ in units if records.get(phy_offset) != size]
         if wrong:
-            problems.append(f"store: {queue.topic}/{queue.queue_id} has {len(wrong)} units that lead to no record")
+            problems.append(
+                f"store: {queue.topic}/{queue.queue_id} has {len(wrong)} units that lead to no "
+                "record"
+            )
     return problems
 
 
 def _ports(daemons: Daemons) -> tuple[int, ...]:
     """The same ones again: after so many connections there may be no others."""
-    return tuple(int(address.rpartition(":")[2]) for address in (daemons.namesrv_address, daemons.broker_address))
+    return tuple(
+        int(address.rpartition(":")[2])
+        for address in (daemons.namesrv_address, daemons.broker_address)
+    )
 
 
 def _bad_lines(log: Path) -> list[str]:
@@ -314,35 +349,61 @@ def _memory(daemons: Daemons) -> tuple[int, int]:
 
 def _rss_mib(pid: int) -> int:
     """Private memory: the store's files are shared with the page cache and do not count."""
-    found = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()) if os.path.exists("/proc") else None
+    found = (
+        re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+        if os.path.exists("/proc")
+        else None
+    )
     return int(found[1]) >> 10 if found else 0
 
 
-def _report(options: Options, tally: Tally, before: tuple[int, int], after: tuple[int, int], logs: list[str]) -> None:
+def _report(
+    options: Options, tally: Tally, before: tuple[int, int], after: tuple[int, int], logs: list[str]
+) -> None:
     latencies = sorted(tally.latencies_ms) or [0.0]
     print(f"seed {options.seed}, {options.seconds} s")
     print(f"connections      {tally.connections:>9,}")
     print(f"frames           {tally.frames:>9,}")
-    print(f"served to the end{tally.answered:>9,} connections, closed by the server {tally.closed_by_server:,}")
+    print(
+        f"served to the end{tally.answered:>9,} connections, closed by the server "
+        f"{tally.closed_by_server:,}"
+    )
     print(f"acknowledged     {len(tally.acknowledged):>9,} messages of the well-behaved client")
-    print(f"its round trips  {latencies[len(latencies) // 2]:9.1f} ms median, {latencies[-1]:.1f} ms at worst, that of")
+    print(
+        f"its round trips  {latencies[len(latencies) // 2]:9.1f} ms median, {latencies[-1]:.1f} "
+        "ms at worst, that of"
+    )
     print("                   the attackers included, which run in the same process")
-    print(f"memory           name server {before[0]} -> {after[0]} MiB, broker {before[1]} -> {after[1]} MiB")
+    print(
+        f"memory           name server {before[0]} -> {after[0]} MiB, broker {before[1]} -> "
+        f"{after[1]} MiB"
+    )
     print(f"logs             {', '.join(logs)}")
     kinds: dict[str, list[str]] = {}
     for problem in tally.problems:
         kinds.setdefault(re.sub(r"\d+", "0", problem)[:100], []).append(problem)
     for problems in kinds.values():
-        print(f"NOT GOOD: {problems[0]}{f' (and {len(problems) - 1} like it)' if len(problems) > 1 else ''}")
+        print(
+            "NOT GOOD: "
+            f"{problems[0]}{f' (and {len(problems) - 1} like it)' if len(problems) > 1 else ''}"
+        )
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option("--seconds", type=click.IntRange(1), default=60, help="How long.")
 @click.option("--seed", type=int, default=1, help="Of the random numbers.")
 @click.option(
-    "--capture", type=click.Path(path_type=Path, exists=True), multiple=True, help="Mutate the frames of this file too."
+    "--capture",
+    type=click.Path(path_type=Path, exists=True),
+    multiple=True,
+    help="Mutate the frames of this file too.",
 )
-@click.option("--keep", type=click.Path(path_type=Path), default=None, help="Keep logs and store below this folder.")
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Keep logs and store below this folder.",
+)
 def main(seconds: int, seed: int, capture: tuple[Path, ...], keep: Path | None) -> None:
     """Bad input against a name server and a broker in processes of their own."""
     logging.basicConfig(level=logging.ERROR)

@@ -1,9 +1,10 @@
 """What growing costs daemons: ``python -m benchmarks.growth`` (``make fuzz`` runs it, too).
 
-A name server gets to know 50,000 topics of each of five brokers, tells routes and lists of all of them and loses one of the
-brokers; a broker gets 20,000 queues with a message in each, a topic of 1,000 more goes, and 100,000 groups commit to it.
-Files are written and synced meanwhile. What counts is the CPU time of the longest callback of the event loop, collections of
-garbage included, as in ``cost.py``: 50 ms, a registration 150 ms.
+A name server gets to know 50,000 topics of each of five brokers, tells routes and lists of all of
+them and loses one of the brokers; a broker gets 20,000 queues with a message in each, a topic of
+1,000 more goes, and 100,000 groups commit to it. Files are written and synced meanwhile. What
+counts is the CPU time of the longest callback of the event loop, collections of garbage included,
+as in ``cost.py``: 50 ms, a registration 150 ms.
 """
 
 from __future__ import annotations
@@ -20,11 +21,19 @@ import click
 
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
-from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
+from aiorocketmq.remoting.protocol.bodies.topic_config import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigTable,
+)
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.base import TopicRequest
 from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
-from aiorocketmq.remoting.protocol.commands.route import BrokerRequest, GetTopicsByClusterRequest, RegisterBrokerRequest
+from aiorocketmq.remoting.protocol.commands.route import (
+    BrokerRequest,
+    GetTopicsByClusterRequest,
+    RegisterBrokerRequest,
+)
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.wire import NoFields
 from aiorocketmq.remoting.slices import slices
@@ -64,19 +73,38 @@ def growth(topics: int, queues: int, groups: int) -> Iterator[Growth]:
     names = [f"topic-{number}" for number in range(topics)]
     every = [[f"{name}-of-{broker}" for name in names] for broker in BROKERS]
     registrations = [_registration(*each) for each in zip(BROKERS, every, strict=True)]
-    yield Growth("namesrv", f"{topics:,} topics of {len(BROKERS)} brokers", registrations, REGISTRATION_HOLD_S)
+    yield Growth(
+        "namesrv",
+        f"{topics:,} topics of {len(BROKERS)} brokers",
+        registrations,
+        REGISTRATION_HOLD_S,
+    )
     yield Growth("namesrv", f"{topics:,} routes", routes(every[0]).frames)
-    lists = [request(code, NoFields()) for code in LISTS] + [request(RequestCode.GET_TOPICS_BY_CLUSTER, IN_CLUSTER)]
+    lists = [request(code, NoFields()) for code in LISTS] + [
+        request(RequestCode.GET_TOPICS_BY_CLUSTER, IN_CLUSTER)
+    ]
     yield Growth("namesrv", f"lists of {topics * len(BROKERS):,} topics", lists)
-    yield Growth("namesrv", "a broker goes", [request(RequestCode.UNREGISTER_BROKER, _broker(BROKERS[0]))])
+    yield Growth(
+        "namesrv", "a broker goes", [request(RequestCode.UNREGISTER_BROKER, _broker(BROKERS[0]))]
+    )
     names = names[: queues // EACH]
     yield Growth("broker", f"{len(names):,} topics are made", [_topic(name) for name in names])
     places = [(name, queue_id) for name in names for queue_id in range(EACH)]
-    yield Growth("broker", f"{len(places):,} queues get a message", sends(queues=places).frames[: len(places)])
+    yield Growth(
+        "broker",
+        f"{len(places):,} queues get a message",
+        sends(queues=places).frames[: len(places)],
+    )
     wide = sends(queues=[("wide", queue_id) for queue_id in range(WIDE)]).frames[:WIDE]
-    yield Growth("broker", f"{WIDE:,} queues of a topic get a message", [_topic("wide", WIDE), *wide])
+    yield Growth(
+        "broker", f"{WIDE:,} queues of a topic get a message", [_topic("wide", WIDE), *wide]
+    )
     yield Growth("broker", f"a topic of {WIDE:,} queues goes", [_deletion("wide")])
-    yield Growth("broker", f"{groups:,} groups commit", [_commit(f"group-{number}") for number in range(groups)])
+    yield Growth(
+        "broker",
+        f"{groups:,} groups commit",
+        [_commit(f"group-{number}") for number in range(groups)],
+    )
 
 
 def _broker(name: str) -> BrokerRequest:
@@ -85,12 +113,17 @@ def _broker(name: str) -> BrokerRequest:
 
 def _registration(name: str, topics: list[str]) -> bytes:
     table = TopicConfigTable(
-        topic_config_table={topic: TopicConfig(topic_name=topic) for topic in topics}, data_version=DataVersion(counter=1)
+        topic_config_table={topic: TopicConfig(topic_name=topic) for topic in topics},
+        data_version=DataVersion(counter=1),
     )
     header = RegisterBrokerRequest(
         broker_name=name, broker_addr=name, cluster_name=CLUSTER, ha_server_addr="h:2", broker_id=0
     )
-    return request(RequestCode.REGISTER_BROKER, header, encode_body(RegisterBrokerBody(topic_config_table=table)))
+    return request(
+        RequestCode.REGISTER_BROKER,
+        header,
+        encode_body(RegisterBrokerBody(topic_config_table=table)),
+    )
 
 
 def _topic(name: str, queues: int = EACH) -> bytes:
@@ -106,7 +139,9 @@ def _deletion(name: str) -> bytes:
 
 
 def _commit(group: str) -> bytes:
-    header = UpdateConsumerOffsetRequest(consumer_group=group, topic="topic-0", queue_id=0, commit_offset=1)
+    header = UpdateConsumerOffsetRequest(
+        consumer_group=group, topic="topic-0", queue_id=0, commit_offset=1
+    )
     return request(RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
 
@@ -118,7 +153,8 @@ def connected(world: World) -> Iterator[dict[str, Peer]]:
 
 
 def grow(world: World, peer: Peer, step: Growth, *, services_s: float = SERVICES_S) -> float:
-    """Send it; the longest hold in seconds of CPU, also by what the services did in ``services_s`` afterwards."""
+    """Send it; the longest hold in seconds of CPU, also by what the services did in ``services_s``
+    afterwards."""
     world.loop.begin()
     for some in slices(step.frames, AT_ONCE):
         peer.send(b"".join(some))

@@ -1,7 +1,8 @@
-"""Frames that a broken or hostile peer might send: every request, well made, and what mutations make of it.
+"""Frames that a broken or hostile peer might send: every request, well made, and what mutations
+make of it.
 
-Deterministic: the same ``random.Random`` gives the same frames. Seeds are made from the table of commands, so that every
-request is there; captured frames can be added.
+Deterministic: the same ``random.Random`` gives the same frames. Seeds are made from the table of
+commands, so that every request is there; captured frames can be added.
 """
 
 from __future__ import annotations
@@ -17,18 +18,48 @@ from typing import Any, Final, NamedTuple
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, pack_prefix
-from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, SerializeType, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    RemotingCommand,
+    SerializeType,
+    decode_header,
+    encode_header,
+)
 from aiorocketmq.remoting.protocol.wire import fields_of
 
-NAMES: Final = ("Fuzz", "FuzzGroup", "%RETRY%FuzzGroup", "TBW102", "BenchmarkTest", "SCHEDULE_TOPIC_XXXX")
-NUMBERS: Final = (-1, 0, 1, 3, 255, -(2**31), 2**31 - 1, 2**31, 2**63 - 1, -(2**63), 2**64, 10**30, 1e308, 0.5)
+NAMES: Final = (
+    "Fuzz",
+    "FuzzGroup",
+    "%RETRY%FuzzGroup",
+    "TBW102",
+    "BenchmarkTest",
+    "SCHEDULE_TOPIC_XXXX",
+)
+NUMBERS: Final = (
+    -1,
+    0,
+    1,
+    3,
+    255,
+    -(2**31),
+    2**31 - 1,
+    2**31,
+    2**63 - 1,
+    -(2**63),
+    2**64,
+    10**30,
+    1e308,
+    0.5,
+)
 TEXTS: Final = (
-    "", " ", "null", "true", "\u0000", "/", "..", "../../etc", "ünïcödé", "\ud83d\ude00", "\u0001\u0002", "a" * 300,
+    "", " ", "null", "true", "\u0000", "/", "..", "../../etc", "ünïcödé", "\ud83d\ude00",
+    "\u0001\u0002", "a" * 300,
     "x" * 100_000, "0" * 5000, "NaN", "-0", "1e3", "{}", '"', "%s%n", "\u2028",
 )  # fmt: skip
 BODIES: Final = (
-    b"", b"\x00", b"{", b"null", b"[]", b"{}", b'"', b"[" * 5000, b'{"a":' * 5000, b'{"a":"\\ud800"}', b"\xff\xfe",
-    b'{"$ref":"$"}', b'{"mqSet":[{"$ref":"$.mqSet"}]}', b"x" * 70_000, b"{{}:{}}", b"1e999", b"-" * 100,
+    b"", b"\x00", b"{", b"null", b"[]", b"{}", b'"', b"[" * 5000, b'{"a":' * 5000,
+    b'{"a":"\\ud800"}', b"\xff\xfe",
+    b'{"$ref":"$"}', b'{"mqSet":[{"$ref":"$.mqSet"}]}', b"x" * 70_000, b"{{}:{}}", b"1e999",
+    b"-" * 100,
 )  # fmt: skip
 JSON_BODIES: Final = (
     {"clientID": "fuzz", "producerDataSet": [{"groupName": "FuzzP"}], "consumerDataSet": []},
@@ -42,26 +73,56 @@ JSON_BODIES: Final = (
                 "messageModel": "CLUSTERING",
                 "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
                 "unitMode": False,
-                "subscriptionDataSet": [{"topic": "Fuzz", "subString": "*", "subVersion": 1, "codeSet": [], "tagsSet": []}],
+                "subscriptionDataSet": [
+                    {
+                        "topic": "Fuzz",
+                        "subString": "*",
+                        "subVersion": 1,
+                        "codeSet": [],
+                        "tagsSet": [],
+                    }
+                ],
             }
         ],
     },
-    {"consumerGroup": "FuzzGroup", "clientId": "c", "mqSet": [{"topic": "Fuzz", "brokerName": "b", "queueId": 0}]},
-    {"groupName": "FuzzGroup", "retryQueueNums": 1, "retryMaxTimes": 16, "consumeEnable": True, "brokerId": 0},
+    {
+        "consumerGroup": "FuzzGroup",
+        "clientId": "c",
+        "mqSet": [{"topic": "Fuzz", "brokerName": "b", "queueId": 0}],
+    },
+    {
+        "groupName": "FuzzGroup",
+        "retryQueueNums": 1,
+        "retryMaxTimes": 16,
+        "consumeEnable": True,
+        "brokerId": 0,
+    },
     {"counter": 1, "timestamp": 1},
     {
         "filterServerList": [],
         "topicConfigSerializeWrapper": {
             "dataVersion": {"counter": 1, "timestamp": 1},
             "topicConfigTable": {
-                "Fuzz": {"topicName": "Fuzz", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6, "topicSysFlag": 0}
+                "Fuzz": {
+                    "topicName": "Fuzz",
+                    "readQueueNums": 4,
+                    "writeQueueNums": 4,
+                    "perm": 6,
+                    "topicSysFlag": 0,
+                }
             },
         },
     },
-    {"clientId": "c", "group": "FuzzGroup", "namespace": "", "subscriptionData": {"topic": "Fuzz", "subString": "*"}},
+    {
+        "clientId": "c",
+        "group": "FuzzGroup",
+        "namespace": "",
+        "subscriptionData": {"topic": "Fuzz", "subString": "*"},
+    },
 )
 SPARED: Final = frozenset({RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG})
-"""Whoever may send these may also switch a daemon off: they are only sent with bodies that change nothing."""
+"""Whoever may send these may also switch a daemon off: they are only sent with bodies that change
+nothing."""
 
 
 class Seed(NamedTuple):
@@ -73,11 +134,19 @@ class Seed(NamedTuple):
 
 
 def seeds() -> list[Seed]:
-    """Every request of the table with plausible fields, each with every kind of body that some request has."""
+    """Every request of the table with plausible fields, each with every kind of body that some
+    request has."""
     made = []
     for code, command in COMMANDS.items():
-        fields = {field.wire_name: _plausible(field.wire_name, field.kind) for field in fields_of(command.request)}
-        bodies = [b"", b"hello"] if command.request_body in (None, bytes) else [_json(body) for body in JSON_BODIES]
+        fields = {
+            field.wire_name: _plausible(field.wire_name, field.kind)
+            for field in fields_of(command.request)
+        }
+        bodies = (
+            [b"", b"hello"]
+            if command.request_body in (None, bytes)
+            else [_json(body) for body in JSON_BODIES]
+        )
         if code in SPARED:
             bodies = [b"", b"nobodyKnowsThis=1\n"]
         made += [Seed(int(code), fields, body) for body in bodies]
@@ -85,7 +154,8 @@ def seeds() -> list[Seed]:
 
 
 def captured_seeds(path: Path) -> list[Seed]:
-    """The requests of a capture: gzipped lines of JSON with ``kind`` (``req``, ``oneway``) and the frame as ``hex``."""
+    """The requests of a capture: gzipped lines of JSON with ``kind`` (``req``, ``oneway``) and the
+    frame as ``hex``."""
     made = []
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in map(json.loads, lines):
@@ -134,7 +204,8 @@ class Hostile:
             form = rng.choice((2, 3, 0x80, 0xFF))
         return pack_prefix(4 + len(header) + len(body), form << 24 | len(header)) + header + body
 
-    # --- headers ----------------------------------------------------------------------------------------------------
+    # --- headers
+    # ----------------------------------------------------------------------------------------------
 
     def _spoil_field(self, fields: dict[str, Any]) -> None:
         rng = self._rng
@@ -156,21 +227,30 @@ class Hostile:
         opaque = rng.choice((rng.randrange(2**31), -1, 0))
         if form == 0:
             return self._json_header(code, fields, flag, opaque)
-        texts = {name: str(value).encode("utf-8", "replace").decode() for name, value in fields.items()}
+        texts = {
+            name: str(value).encode("utf-8", "replace").decode() for name, value in fields.items()
+        }
         command = RemotingCommand(
-            code=code if form == 0x4D or -(2**15) <= code < 2**15 else 310, opaque=opaque, flag=flag, ext_fields=texts
+            code=code if form == 0x4D or -(2**15) <= code < 2**15 else 310,
+            opaque=opaque,
+            flag=flag,
+            ext_fields=texts,
         )
         header = encode_header(command, SerializeType(form))
         if rng.random() < 0.03:  # a length inside says something else
             at = rng.randrange(max(1, len(header) - 4))
-            header = header[:at] + struct.pack(">i", rng.choice((-1, 2**31 - 1, 5))) + header[at + 4 :]
+            header = (
+                header[:at] + struct.pack(">i", rng.choice((-1, 2**31 - 1, 5))) + header[at + 4 :]
+            )
         return header
 
     def _json_header(self, code: int, fields: dict[str, Any], flag: int, opaque: int) -> bytes:
         rng = self._rng
         values: dict[str, Any] = {
-            "code": code, "extFields": fields, "flag": flag, "language": rng.choice(("JAVA", "PYTHON", "KLINGON", 3, None)),
-            "opaque": opaque, "serializeTypeCurrentRPC": "JSON", "version": rng.choice((409, 0, -1, 2**31 - 1)),
+            "code": code, "extFields": fields, "flag": flag,
+            "language": rng.choice(("JAVA", "PYTHON", "KLINGON", 3, None)),
+            "opaque": opaque, "serializeTypeCurrentRPC": "JSON",
+            "version": rng.choice((409, 0, -1, 2**31 - 1)),
         }  # fmt: skip
         if rng.random() < 0.03:
             values[rng.choice(list(values))] = rng.choice((None, "x", [], {}, 2**40, -1, 1.5, True))
@@ -194,7 +274,8 @@ class Hostile:
             text = "{" + extra + text[1:]
         return text.encode("utf-8", "replace")
 
-    # --- bodies -----------------------------------------------------------------------------------------------------
+    # --- bodies
+    # ----------------------------------------------------------------------------------------------
 
     def _spoil_body(self, body: bytes) -> bytes:
         rng = self._rng
@@ -216,7 +297,9 @@ class Hostile:
         if isinstance(value, list) and value and rng.random() < 0.9:
             at = rng.randrange(len(value))
             return [*value[:at], self._spoil_json(value[at]), *value[at + 1 :]]
-        return rng.choice((*NUMBERS[:10], *TEXTS, None, True, [], {}, [None], [[]], {"a": 1}, "\ud800"))
+        return rng.choice(
+            (*NUMBERS[:10], *TEXTS, None, True, [], {}, [None], [[]], {"a": 1}, "\ud800")
+        )
 
     def _flip(self, data: bytes) -> bytes:
         if not data:

@@ -1,7 +1,8 @@
-"""From end to end: how long after a message was due its consumer has it, at 1,000 a second and at half of the most.
+"""From end to end: how long after a message was due its consumer has it, at 1,000 a second and at
+half of the most.
 
-Messages are sent when they are due, whether or not answers came (so that a slow answer does not hide what waited behind it).
-Four consumers hold a pull each, one for each queue.
+Messages are sent when they are due, whether or not answers came (so that a slow answer does not
+hide what waited behind it). Four consumers hold a pull each, one for each queue.
 """
 
 from __future__ import annotations
@@ -22,12 +23,21 @@ STEADY = 1_000
 
 
 def run(rows: Rows) -> None:
-    """The most is what gets through with 1,024 messages on their way; the floor has the broker's rates."""
+    """The most is what gets through with 1,024 messages on their way; the floor has the broker's
+    rates."""
     options = rows.options
-    names = ("end to end, as much as gets through", "end to end, 1,000/s", "end to end, half of the most")
+    names = (
+        "end to end, as much as gets through",
+        "end to end, 1,000/s",
+        "end to end, half of the most",
+    )
     if not rows.wants_any(list(names)):
         return
-    with work_folder(options.directory) as folder, broker(folder) as server, floor(folder) as floor_server:
+    with (
+        work_folder(options.directory) as folder,
+        broker(folder) as server,
+        floor(folder) as floor_server,
+    ):
         create_topic(server)
         least = floor_server if has_floor() else None
         most = 0.0
@@ -42,12 +52,22 @@ def run(rows: Rows) -> None:
 
 def _row(rows: Rows, name: str, server: Server, least: Server | None, rate: float) -> Row:
     once = partial(relayed, rate, MOST_ON_THEIR_WAY, SENDERS, QUEUES, rows.options.seconds)
-    ours, floors = in_turn(rows.options.rounds, partial(once, server), partial(once, least) if least else None)
+    ours, floors = in_turn(
+        rows.options.rounds, partial(once, server), partial(once, least) if least else None
+    )
     note = f"{rate:,.0f} messages/s" if rate else ""
-    return Row(benchmark="", name=name, figures=figures_of(ours, floors), floor_is=floor_is() if floors else "", note=note)
+    return Row(
+        benchmark="",
+        name=name,
+        figures=figures_of(ours, floors),
+        floor_is=floor_is() if floors else "",
+        note=note,
+    )
 
 
-def relayed(rate: float, window: int, senders: int, queues: int, seconds: float, target: Server) -> Sample:
+def relayed(
+    rate: float, window: int, senders: int, queues: int, seconds: float, target: Server
+) -> Sample:
     """One round: messages through a server, from senders to a consumer for each queue."""
     with Peer(target.port) as peer:
         offsets = [peer.max_offset(queue_id) for queue_id in range(queues)]

@@ -1,7 +1,8 @@
-"""The load generator as a command: ``python -m benchmarks.loadgen PORT SHAPE CONNECTIONS IN_FLIGHT SECONDS``.
+"""The load generator as a command: ``python -m benchmarks.loadgen PORT SHAPE CONNECTIONS IN_FLIGHT
+SECONDS``.
 
-Prints ``started``, and when it is over a line of JSON. For campaigns that want load beside something else; benchmarks call
-``harness.play`` in their own process.
+Prints ``started``, and when it is over a line of JSON. For campaigns that want load beside
+something else; benchmarks call ``harness.play`` in their own process.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ def main() -> None:
     with open_player(int(port), int(connections), SHAPES[shape]()) as player:
         print("started", flush=True)
         played = player.play(int(in_flight), float(seconds))
-    result = {"requests": played.answers, "messages": played.messages, "errors": played.errors, "seconds": played.seconds}
+    result = {
+        "requests": played.answers,
+        "messages": played.messages,
+        "errors": played.errors,
+        "seconds": played.seconds,
+    }
     print(json.dumps(result), flush=True)
 
 

@@ -1,7 +1,8 @@
 """A slave that keeps the log and nothing else: what replication costs without consume queues.
 
-``python -m benchmarks.log_slave HOST:PORT FOLDER END`` follows the master as a broker does, until its log ends there. Prints
-the CPU seconds that it took, without those of starting, with those of syncing all to the disk.
+``python -m benchmarks.log_slave HOST:PORT FOLDER END`` follows the master as a broker does, until
+its log ends there. Prints the CPU seconds that it took, without those of starting, with those of
+syncing all to the disk.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from .store_common import open_store
 async def follow(address: str, folder: Path, file_size: int, end: int) -> float:
     """CPU seconds until the log ends there."""
     store = open_store(
-        folder, mapped_file_size_commit_log=file_size, broker_role=BrokerRole.SLAVE, message_index_enable=False
+        folder,
+        mapped_file_size_commit_log=file_size,
+        broker_role=BrokerRole.SLAVE,
+        message_index_enable=False,
     )
 
     def append(phy_offset: int, data: Any, _starts: object) -> None:

@@ -1,9 +1,10 @@
 """What waiting costs: ``python -m benchmarks.long_poll``.
 
-A broker process holds pulls (10,000 of them, over 100 connections, half of them with an SQL92 filter). What they cost in
-anonymous memory and in CPU time while nothing happens is the operating system's figure for that process. Then messages come
-one at a time for one more pull that waits: how long it takes from the send until its answer is there, by tag and by SQL92,
-with the others waiting beside it.
+A broker process holds pulls (10,000 of them, over 100 connections, half of them with an SQL92
+filter). What they cost in anonymous memory and in CPU time while nothing happens is the operating
+system's figure for that process. Then messages come one at a time for one more pull that waits: how
+long it takes from the send until its answer is there, by tag and by SQL92, with the others waiting
+beside it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def pull_frame(group: str, queue_id: int, offset: int, kind: str, opaque: int) -
     expression_type, expression = FILTERS[kind]
     header = PullMessageRequest(
         consumer_group=group, topic=TOPIC, queue_id=queue_id, queue_offset=offset, max_msg_nums=32,
-        sys_flag=PullSysFlag.SUBSCRIPTION | PullSysFlag.SUSPEND, commit_offset=0, suspend_timeout_millis=3_600_000,
+        sys_flag=PullSysFlag.SUBSCRIPTION | PullSysFlag.SUSPEND, commit_offset=0,
+        suspend_timeout_millis=3_600_000,
         subscription=expression, sub_version=0, expression_type=expression_type,
     )  # fmt: skip
     return request(RequestCode.PULL_MESSAGE, header, b"", opaque)
@@ -98,7 +100,12 @@ def wait_many(port: int, pulls: int) -> list[Peer]:
     peers = [Peer(port) for _ in range(CONNECTIONS)]
     for number, peer in enumerate(peers):
         each = range(number, pulls, CONNECTIONS)
-        peer.send(*(pull_frame(f"g{n % 50}", 1 + n % (QUEUES - 1), 0, ("tag", "sql")[n % 2], n) for n in each))
+        peer.send(
+            *(
+                pull_frame(f"g{n % 50}", 1 + n % (QUEUES - 1), 0, ("tag", "sql")[n % 2], n)
+                for n in each
+            )
+        )
         peer.max_offset(WAITING_QUEUE)
     return peers
 
@@ -108,7 +115,9 @@ def wake_ups(port: int, kind: str, count: int) -> list[float]:
     waiting, sending = Peer(port), Peer(port)
     offset = waiting.max_offset(WAITING_QUEUE)
     found = []
-    send = request(RequestCode.SEND_MESSAGE_V2, send_header(TOPIC, WAITING_QUEUE, PROPERTIES), bytes(128), 3)
+    send = request(
+        RequestCode.SEND_MESSAGE_V2, send_header(TOPIC, WAITING_QUEUE, PROPERTIES), bytes(128), 3
+    )
     for _ in range(count):
         waiting.send(pull_frame("woken", WAITING_QUEUE, offset, kind, 2))
         waiting.max_offset(WAITING_QUEUE)
@@ -143,7 +152,11 @@ def run(pulls: int, count: int) -> dict[str, Any]:
     return {
         "pulls": pulls,
         "wake_up_ms": {"alone": alone, f"beside {pulls} others": beside},
-        "anonymous_mib": {"before": memory / 1024, "held": held_memory / 1024, "more": (held_memory - memory) / 1024},
+        "anonymous_mib": {
+            "before": memory / 1024,
+            "held": held_memory / 1024,
+            "more": (held_memory - memory) / 1024,
+        },
         "idle_cpu_percent": {"before": idle, "held": held_idle},
     }
 
@@ -151,24 +164,33 @@ def run(pulls: int, count: int) -> dict[str, Any]:
 def problems_of(result: dict[str, Any]) -> list[str]:
     """What is worse than it should be."""
     problems = [
-        f"p99 of the wake-ups by {kind}, {where}, is {each['p99']:.2f} ms; {MAX_WAKE_UP_MS} ms is too much"
+        f"p99 of the wake-ups by {kind}, {where}, is {each['p99']:.2f} ms; {MAX_WAKE_UP_MS} ms is "
+        "too much"
         for where, kinds in result["wake_up_ms"].items()
         for kind, each in kinds.items()
         if each["p99"] >= MAX_WAKE_UP_MS
     ]
     bytes_per_pull = result["anonymous_mib"]["more"] * 2**20 / result["pulls"]
     if bytes_per_pull >= MAX_BYTES_PER_PULL:
-        problems.append(f"a held pull costs {bytes_per_pull:,.0f} bytes; {MAX_BYTES_PER_PULL:,} is too much")
+        problems.append(
+            f"a held pull costs {bytes_per_pull:,.0f} bytes; {MAX_BYTES_PER_PULL:,} is too much"
+        )
     idle = result["idle_cpu_percent"]
     if (more := idle["held"] - idle["before"]) >= MAX_IDLE_CPU_PERCENT:
-        problems.append(f"held pulls cost {more:.2f} % of a core; {MAX_IDLE_CPU_PERCENT} % is too much")
+        problems.append(
+            f"held pulls cost {more:.2f} % of a core; {MAX_IDLE_CPU_PERCENT} % is too much"
+        )
     return problems
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.long_poll", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.long_poll", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("--pulls", type=int, default=10_000, help="pulls that are held (10000)")
-    parser.add_argument("--wake-ups", type=int, default=2000, help="messages that wake a pull, of each kind (2000)")
+    parser.add_argument(
+        "--wake-ups", type=int, default=2000, help="messages that wake a pull, of each kind (2000)"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args()
     result = run(max(1, options.pulls), max(100, options.wake_ups))
@@ -184,12 +206,19 @@ def show(result: dict[str, Any], problems: list[str]) -> None:
     console = Console()
     for where, kinds in result["wake_up_ms"].items():
         for kind, each in kinds.items():
-            console.print(f"wake-up by {kind}, {where}: " + "  ".join(f"{k} {v:.2f} ms" for k, v in each.items()))
+            console.print(
+                f"wake-up by {kind}, {where}: "
+                + "  ".join(f"{k} {v:.2f} ms" for k, v in each.items())
+            )
     memory, idle = result["anonymous_mib"], result["idle_cpu_percent"]
     console.print(
-        f"{result['pulls']} held pulls: {memory['more']:.1f} MiB of anonymous memory ({memory['before']:.1f} before)"
+        f"{result['pulls']} held pulls: {memory['more']:.1f} MiB of anonymous memory "
+        f"({memory['before']:.1f} before)"
     )
-    console.print(f"CPU while nothing happens: {idle['held']:.2f} % of a core with them, {idle['before']:.2f} % without")
+    console.print(
+        f"CPU while nothing happens: {idle['held']:.2f} % of a core with them, "
+        f"{idle['before']:.2f} % without"
+    )
     for problem in problems:
         console.print(f"NOT GOOD: {problem}")
     if not problems:

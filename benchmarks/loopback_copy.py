@@ -1,8 +1,10 @@
-"""What replication is measured against: the bytes of files over a loopback connection, written 32 KiB at a time.
+"""What replication is measured against: the bytes of files over a loopback connection, written 32
+KiB at a time.
 
-``python -m benchmarks.loopback_copy send PORT FILE...`` waits on the port and sends the files; ``... receive PORT TO``
-writes them to a file and prints how many bytes that were; both print the CPU seconds that it took, without those of
-starting. The same event loop and the same reads of mapped files as in the broker.
+``python -m benchmarks.loopback_copy send PORT FILE...`` waits on the port and sends the files;
+``... receive PORT TO`` writes them to a file and prints how many bytes that were; both print the
+CPU seconds that it took, without those of starting. The same event loop and the same reads of
+mapped files as in the broker.
 """
 
 from __future__ import annotations
@@ -79,7 +81,9 @@ async def send(port: int, paths: list[Path]) -> None:
     """Until all is sent."""
     started = time.process_time()
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    server = await asyncio.get_running_loop().create_server(lambda: Sender(paths, done), "127.0.0.1", port)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Sender(paths, done), "127.0.0.1", port
+    )
     async with server:
         await done
     print(time.process_time() - started, flush=True)
@@ -91,7 +95,9 @@ async def receive(port: int, file: int) -> None:
     while True:
         started = time.process_time()
         try:
-            await asyncio.get_running_loop().create_connection(lambda: Receiver(file, done), "127.0.0.1", port)
+            await asyncio.get_running_loop().create_connection(
+                lambda: Receiver(file, done), "127.0.0.1", port
+            )
             break
         except OSError:
             await asyncio.sleep(0.02)

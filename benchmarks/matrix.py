@@ -1,8 +1,10 @@
-"""``python -m benchmarks matrix [PYTHON...]``: the same broker on the Pythons at hand, in turn round by round.
+"""``python -m benchmarks matrix [PYTHON...]``: the same broker on the Pythons at hand, in turn
+round by round.
 
-Every interpreter gets a virtual environment in a temporary folder with the package and what it needs (wheels only). All
-brokers live at the same time; load generator and floor are those of this interpreter. Without names: what is found in PATH,
-/usr/bin, /usr/local/bin and among the versions of pyenv, 3.11 and newer.
+Every interpreter gets a virtual environment in a temporary folder with the package and what it
+needs (wheels only). All brokers live at the same time; load generator and floor are those of this
+interpreter. Without names: what is found in PATH, /usr/bin, /usr/local/bin and among the versions
+of pyenv, 3.11 and newer.
 """
 
 from __future__ import annotations
@@ -41,7 +43,16 @@ name = f"{platform.python_implementation()} {platform.python_version()}"
 print(json.dumps([list(sys.version_info[:2]), name, optimised, getattr(sys, "_base_executable", sys.executable)]))
 """
 _OLDEST = [3, 11]
-_NOT_COPIED = ("tests", "docs", "examples", "benchmarks", "build", "*.egg-info", ".*", "__pycache__")
+_NOT_COPIED = (
+    "tests",
+    "docs",
+    "examples",
+    "benchmarks",
+    "build",
+    "*.egg-info",
+    ".*",
+    "__pycache__",
+)
 _INTRO = """# Interpreters
 
 The same broker on the Pythons of one machine, all at once and in turn, round by round; `python -m benchmarks matrix --page
@@ -80,7 +91,11 @@ def shapes() -> list[Shape]:
 def interpreters(given: list[str]) -> list[Interpreter]:
     """Different ones only; those that are too old or do not run are left out."""
     names = [f"python3.{minor}" for minor in range(11, 16)]
-    places = [Path(folder) / name for folder in ("/usr/bin", "/usr/local/bin") for name in ("python3", *names)]
+    places = [
+        Path(folder) / name
+        for folder in ("/usr/bin", "/usr/local/bin")
+        for name in ("python3", *names)
+    ]
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     candidates = given or [
         *(found for name in names if (found := shutil.which(name))), *map(str, places),
@@ -89,12 +104,20 @@ def interpreters(given: list[str]) -> list[Interpreter]:
     known: dict[str, Interpreter] = {}
     for candidate in candidates:
         try:
-            done = subprocess.run([candidate, "-c", _ASK], capture_output=True, text=True, timeout=30, check=True)
+            done = subprocess.run(
+                [candidate, "-c", _ASK], capture_output=True, text=True, timeout=30, check=True
+            )
         except (OSError, subprocess.SubprocessError):
             continue
         version, name, optimised, base = json.loads(done.stdout)
         if version >= _OLDEST:
-            how = "of the distribution" if base.startswith("/usr/bin/") else "profile-guided" if optimised else "plain build"
+            how = (
+                "of the distribution"
+                if base.startswith("/usr/bin/")
+                else "profile-guided"
+                if optimised
+                else "plain build"
+            )
             known.setdefault(os.path.realpath(base), Interpreter(f"{name}, {how}", base))
     return list(known.values())
 
@@ -117,23 +140,38 @@ def measure(found: list[tuple[Interpreter, str]], rounds: int, seconds: float) -
     rows = []
     with work_folder(None) as folder, ExitStack() as stack:
         least = stack.enter_context(floor(folder))
-        servers = [stack.enter_context(broker(folder, f"broker{n}", python)) for n, (_, python) in enumerate(found)]
+        servers = [
+            stack.enter_context(broker(folder, f"broker{n}", python))
+            for n, (_, python) in enumerate(found)
+        ]
         for server in (*servers, least):
             create_topic(server, queues=8)
             fill(server, PULLS[0])
         for shape in shapes():
-            works: list[Callable[[], Sample]] = [partial(_once, shape, seconds, server) for server in (*servers, least)]
+            works: list[Callable[[], Sample]] = [
+                partial(_once, shape, seconds, server) for server in (*servers, least)
+            ]
             *ours, floors = in_turn(rounds, *works)
             figures = {
-                interpreter.label: _figure(samples, floors) for (interpreter, _), samples in zip(found, ours, strict=True)
+                interpreter.label: _figure(samples, floors)
+                for (interpreter, _), samples in zip(found, ours, strict=True)
             }
-            rows.append(Row(benchmark="matrix", name=f"CPU time per message, {shape.name}", figures=figures, note="Python"))
+            rows.append(
+                Row(
+                    benchmark="matrix",
+                    name=f"CPU time per message, {shape.name}",
+                    figures=figures,
+                    note="Python",
+                )
+            )
             print(f"  {shape.name}", file=sys.stderr, flush=True)
     return rows
 
 
 def _figure(samples: list[Sample], floors: list[Sample]) -> Figure:
-    return figure("µs/message", [s["cpu"] for s in samples], [s["cpu"] for s in floors], **Goal()._asdict())
+    return figure(
+        "µs/message", [s["cpu"] for s in samples], [s["cpu"] for s in floors], **Goal()._asdict()
+    )
 
 
 def _once(shape: Shape, seconds: float, target: Server) -> Sample:
@@ -142,7 +180,9 @@ def _once(shape: Shape, seconds: float, target: Server) -> Sample:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks matrix", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks matrix", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("python", nargs="*", help="interpreters; without: those that are found")
     parser.add_argument("--rounds", type=int, default=5, help="(5)")
     parser.add_argument("--seconds", type=float, default=0.6, help="measured time of a round (0.6)")
@@ -161,7 +201,9 @@ def main(arguments: list[str]) -> int:
         if not found:
             parser.error("no Python of 3.11 or newer could be set up")
         report = Report(
-            machine=describe(), rows=measure(found, given.rounds, given.seconds), seconds=time.monotonic() - begin
+            machine=describe(),
+            rows=measure(found, given.rounds, given.seconds),
+            seconds=time.monotonic() - begin,
         )
     if given.json:
         given.json.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2))

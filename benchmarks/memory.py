@@ -1,6 +1,8 @@
-"""Memory of the daemons, as the system counts it: at the start, after traffic, and for each connection, topic, queue.
+"""Memory of the daemons, as the system counts it: at the start, after traffic, and for each
+connection, topic, queue.
 
-Anonymous memory is what no file stands behind; pages of mapped files come and go as the system likes.
+Anonymous memory is what no file stands behind; pages of mapped files come and go as the system
+likes.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ _QUEUES_EACH = 4
 
 def memory_kib(pid: int, name: str) -> float:
     """``RssAnon`` or ``VmRSS`` of a process."""
-    found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    found = re.search(
+        rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE
+    )
     if found is None:
         raise BenchmarkError(f"this kernel does not tell {name}")
     return float(found[1])
@@ -56,14 +60,30 @@ def run(rows: Rows) -> None:
                     found.setdefault(key, []).append(value)
         kib = "KiB each"
         for name, figures in (
-            ("name server, at start", {"anonymous": figure("MiB", found["name server"], floor["anonymous"])}),
+            (
+                "name server, at start",
+                {"anonymous": figure("MiB", found["name server"], floor["anonymous"])},
+            ),
             ("broker, at start", _at_start(found, floor)),
             ("broker, after sends and pulls", {"anonymous": figure("MiB", found["after traffic"])}),
-            (f"broker, {connections:,} connections", {"anonymous": figure(kib, found["connection"])}),
+            (
+                f"broker, {connections:,} connections",
+                {"anonymous": figure(kib, found["connection"])},
+            ),
             (f"broker, {topics:,} topics", {"anonymous": figure(kib, found["topic"])}),
-            (f"broker, {topics * _QUEUES_EACH:,} queues", {"anonymous": figure(kib, found["queue"])}),
+            (
+                f"broker, {topics * _QUEUES_EACH:,} queues",
+                {"anonymous": figure(kib, found["queue"])},
+            ),
         ):
-            rows.add(Row(benchmark="", name=name, figures=figures, floor_is=FLOOR if "at start" in name else ""))
+            rows.add(
+                Row(
+                    benchmark="",
+                    name=name,
+                    figures=figures,
+                    floor_is=FLOOR if "at start" in name else "",
+                )
+            )
 
 
 def _at_start(found: dict[str, list[float]], floor: dict[str, list[float]]) -> dict[str, Figure]:
@@ -86,7 +106,9 @@ def _one_broker(server: Server, connections: int, topics: int) -> dict[str, floa
     create_topic(server, *names, queues=_QUEUES_EACH)
     found["topic"] = (anonymous() - before) / topics
     before = anonymous()
-    frames = sends(queues=[(name, queue_id) for name in names for queue_id in range(_QUEUES_EACH)]).frames
+    frames = sends(
+        queues=[(name, queue_id) for name in names for queue_id in range(_QUEUES_EACH)]
+    ).frames
     with Peer(server.port) as peer:
         for frame in frames[: topics * _QUEUES_EACH]:
             peer.send(frame)
@@ -101,6 +123,8 @@ def _one_broker(server: Server, connections: int, topics: int) -> dict[str, floa
 
 def _bare(folder: Path, name: str) -> float:
     port = free_port()
-    with running([sys.executable, "-c", _LISTEN.format(port=port)], folder / "bare.log", folder, leave_s=0) as child:
+    with running(
+        [sys.executable, "-c", _LISTEN.format(port=port)], folder / "bare.log", folder, leave_s=0
+    ) as child:
         until_listening(port)
         return memory_kib(child.pid, name) / 1024

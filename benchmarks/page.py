@@ -1,4 +1,5 @@
-"""``docs/performance.md``: an introduction by hand (``page_intro.md``), and all figures of a run."""
+"""``docs/performance.md``: an introduction by hand (``page_intro.md``), and all figures of a
+run."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _INTRO = Path(__file__).with_name("page_intro.md")
 
 
 def page(report: Report, charts: Path | None = None) -> str:
-    """The whole page. ``charts``: the folder with the charts, beside the page; those that are there are shown."""
+    """The whole page. ``charts``: the folder with the charts, beside the page; those that are there
+    are shown."""
     drawn = {path.name for path in charts.glob("*.svg")} if charts else set()
     return "\n".join(_lines(report, charts.name if charts else "", drawn)).rstrip() + "\n"
 
@@ -27,9 +29,15 @@ def _lines(report: Report, folder: str, drawn: set[str]) -> Iterator[str]:
         yield f"| {name} | {value} |"
     yield ""
     known = catalog()
-    parts = dict.fromkeys(known[row.benchmark].part if row.benchmark in known else "Other" for row in report.rows)
+    parts = dict.fromkeys(
+        known[row.benchmark].part if row.benchmark in known else "Other" for row in report.rows
+    )
     for part in parts:
-        rows = [row for row in report.rows if (known[row.benchmark].part if row.benchmark in known else "Other") == part]
+        rows = [
+            row
+            for row in report.rows
+            if (known[row.benchmark].part if row.benchmark in known else "Other") == part
+        ]
         yield f"## {part}\n"
         yield from _part(rows)
         yield from _charts(report, rows, folder, drawn)

@@ -1,7 +1,8 @@
-"""What a pause of a campaign consisted of: what was done to whom, and what the daemons logged in the meantime.
+"""What a pause of a campaign consisted of: what was done to whom, and what the daemons logged in
+the meantime.
 
-Times are those of the system's clock, seconds: the daemons' logs have no other. So a line of any log finds its place between
-two events here, to the millisecond.
+Times are those of the system's clock, seconds: the daemons' logs have no other. So a line of any
+log finds its place between two events here, to the millisecond.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Final, NamedTuple
 __all__ = ["Pause", "Pauses", "Timeline"]
 
 _STEPS: Final = re.compile(
-    r"^(\S+) \S+ +\S+ ((?:store opened|broker ready|name server ready|not registered|registered|slave connected|slave gone|"
+    r"^(\S+) \S+ +\S+ ((?:store opened|broker ready|name server ready|not "
+    r"registered|registered|slave connected|slave gone|"
     r"following the master|not following).*)",
     re.MULTILINE,
 )
@@ -57,7 +59,9 @@ class Pauses:
     def event(self) -> None:
         """It has happened."""
         now = self._clock()
-        if self._last is not None and (len(self.longest) < _MOST or now - self._last > self.longest[-1].seconds):
+        if self._last is not None and (
+            len(self.longest) < _MOST or now - self._last > self.longest[-1].seconds
+        ):
             pause = Pause(self._last, now, self._failures)
             self.longest = sorted([*self.longest, pause], key=lambda each: -each.seconds)[:_MOST]
         self._last = now
@@ -87,9 +91,15 @@ class Timeline:
         self._events.append((self._clock(), event))
 
     def lines(self, pause: Pause, end: str) -> Iterator[str]:
-        """To read: the pause, then each step with the seconds since its beginning, then its ``end``."""
-        yield f"{pause.seconds:>9.2f} s from {datetime.fromtimestamp(pause.begin, UTC).isoformat(' ', 'milliseconds')}:"
-        steps = sorted(step for step in self._steps() if pause.begin - 0.001 <= step[0] <= pause.end)
+        """To read: the pause, then each step with the seconds since its beginning, then its
+        ``end``."""
+        yield (
+            f"{pause.seconds:>9.2f} s from "
+            f"{datetime.fromtimestamp(pause.begin, UTC).isoformat(' ', 'milliseconds')}:"
+        )
+        steps = sorted(
+            step for step in self._steps() if pause.begin - 0.001 <= step[0] <= pause.end
+        )
         for at, text in steps[:_MOST_STEPS]:
             yield f"{at - pause.begin:+9.2f}   {text[:_WIDTH]}"
         if len(steps) > _MOST_STEPS:
@@ -101,4 +111,7 @@ class Timeline:
         yield from self._events
         for name, path in self._logs.items():
             for found in _STEPS.finditer(path.read_text(errors="replace") if path.exists() else ""):
-                yield datetime.strptime(found[1], "%Y-%m-%dT%H:%M:%S.%f%z").timestamp(), f"{name}: {found[2]}"
+                yield (
+                    datetime.strptime(found[1], "%Y-%m-%dT%H:%M:%S.%f%z").timestamp(),
+                    f"{name}: {found[2]}",
+                )

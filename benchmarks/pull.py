@@ -1,6 +1,8 @@
-"""What a pulled message costs the broker: small messages that lie mixed or side by side, and answers of 256 KiB.
+"""What a pulled message costs the broker: small messages that lie mixed or side by side, and
+answers of 256 KiB.
 
-The queues of one topic: four filled in turn (their records lie mixed), and one for each size whose records lie side by side.
+The queues of one topic: four filled in turn (their records lie mixed), and one for each size whose
+records lie side by side.
 """
 
 from __future__ import annotations
@@ -11,7 +13,15 @@ from .harness.figures import NO_GOALS, BenchmarkError, Goal, Goals
 from .harness.frames import QUEUES, TOPIC, batches, pulls
 from .harness.peer import Peer
 from .harness.rows import Rows, Traffic, traffic
-from .harness.servers import Server, broker, create_topic, floor, has_floor, pure_broker, work_folder
+from .harness.servers import (
+    Server,
+    broker,
+    create_topic,
+    floor,
+    has_floor,
+    pure_broker,
+    work_folder,
+)
 
 
 class Shape(NamedTuple):
@@ -31,7 +41,8 @@ SHAPES = [
         {"cpu": Goal(0.26, None, 1.06, 0.5), "rate": Goal(1_500_000, original=1_650_000)},
     ),
     Shape("pull 32 x 128 B, side by side", range(4, 5), 32, 128, 8192, {"rate": Goal(2_500_000)}),
-    Shape("pull 32 x 8 KiB, side by side", range(5, 6), 32, 8192, 2048, {"cpu": Goal(round(70 / 31, 2))}),
+    Shape("pull 32 x 8 KiB, side by side", range(5, 6), 32, 8192, 2048,
+    {"cpu": Goal(round(70 / 31, 2))}),
     Shape("pull 256 KiB of 1 KiB messages", range(6, 7), 256, 1024, 8192),
 ]  # fmt: skip
 CONNECTIONS, WINDOW = 8, 4

@@ -1,8 +1,9 @@
 """Master to slave: how fast, how far behind, what a send costs that waits for the slave.
 
-``python -m benchmarks.replication``. Master and slave are processes of their own. An empty slave first gets a log that is
-there, next to a bare copy of the same bytes over a loopback connection (``loopback_copy``) in the same run; then it follows
-while as much is sent as the master takes; then sends wait for it (SYNC_MASTER). What TLS costs: ``replication_tls``.
+``python -m benchmarks.replication``. Master and slave are processes of their own. An empty slave
+first gets a log that is there, next to a bare copy of the same bytes over a loopback connection
+(``loopback_copy``) in the same run; then it follows while as much is sent as the master takes; then
+sends wait for it (SYNC_MASTER). What TLS costs: ``replication_tls``.
 """
 
 from __future__ import annotations
@@ -58,13 +59,20 @@ class Broker:
         self.folder.mkdir(exist_ok=True)
         self.port = free_port(-2, 1)
         given = {
-            "listenPort": self.port, "bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1", "brokerIP2": "127.0.0.1",
-            "brokerName": "bench", "storePathRootDir": self.folder / "store", "mappedFileSizeCommitLog": FILE_SIZE,
+            "listenPort": self.port, "bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1",
+            "brokerIP2": "127.0.0.1",
+            "brokerName": "bench", "storePathRootDir": self.folder / "store",
+            "mappedFileSizeCommitLog": FILE_SIZE,
             **settings,
         }  # fmt: skip
         environment = {**os.environ, "ROCKETMQ_HOME": str(self.folder), "NAMESRV_ADDR": ""}
         self.log = self.folder / "broker.log"
-        command = [sys.executable, "-m", "aiorocketmq.broker", *(f"--{name}={value}" for name, value in given.items())]
+        command = [
+            sys.executable,
+            "-m",
+            "aiorocketmq.broker",
+            *(f"--{name}={value}" for name, value in given.items()),
+        ]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 
@@ -101,7 +109,9 @@ def brokers(*started: Broker) -> Iterator[None]:
 
 async def log_end(client: RemotingClient, broker: Broker) -> int:
     """Where the log of a broker ends."""
-    answer = (await client.invoke(broker.address, RequestCode.GET_BROKER_RUNTIME_INFO, timeout=10)).check()
+    answer = (
+        await client.invoke(broker.address, RequestCode.GET_BROKER_RUNTIME_INFO, timeout=10)
+    ).check()
     return int(decode_body(KVTable, answer.body).table["commitLogMaxOffset"])
 
 
@@ -115,9 +125,12 @@ async def until_log_ends(client: RemotingClient, broker: Broker, end: int) -> No
 
 
 async def until_slave_has(folder: Path, end: int) -> None:
-    """Return when the slave's log holds everything below ``end``. Its file is looked at: asking a broker costs CPU time."""
+    """Return when the slave's log holds everything below ``end``. Its file is looked at: asking a
+    broker costs CPU time."""
     start = (end - 1) // FILE_SIZE * FILE_SIZE
-    files = [folder / name / "store" / "commitlog" / f"{start:020d}" for name in ("master", "slave")]
+    files = [
+        folder / name / "store" / "commitlog" / f"{start:020d}" for name in ("master", "slave")
+    ]
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline:
         if files[1].exists() and len(set(map(partial(_last_bytes, end - start), files))) == 1:
@@ -144,12 +157,24 @@ async def send_until_slave_is_there(client: RemotingClient, master: Broker, role
 
 
 def slave_of(master: Broker, folder: Path, name: str, **settings: object) -> Broker:
-    return Broker(folder, name, brokerRole="SLAVE", brokerId=1, haMasterAddress=f"127.0.0.1:{master.port + 1}", **settings)
+    return Broker(
+        folder,
+        name,
+        brokerRole="SLAVE",
+        brokerId=1,
+        haMasterAddress=f"127.0.0.1:{master.port + 1}",
+        **settings,
+    )
 
 
 def prepare(folder: Path, mebibytes: int, body_size: int, *, mixed: bool = False) -> int:
-    """A store with so much in it; where its log ends. ``mixed``: bodies of many sizes, from half of it to one and a half."""
-    store = open_store(folder / "master" / "store", mapped_file_size_commit_log=FILE_SIZE, message_index_enable=False)
+    """A store with so much in it; where its log ends. ``mixed``: bodies of many sizes, from half of
+    it to one and a half."""
+    store = open_store(
+        folder / "master" / "store",
+        mapped_file_size_commit_log=FILE_SIZE,
+        message_index_enable=False,
+    )
     number = end = 0
     while end < mebibytes * MIB:
         properties = encode_properties({"UNIQ_KEY": f"7F0000010000{number:020X}", "TAGS": "TagA"})
@@ -166,9 +191,13 @@ def bare_copy(paths: list[Path]) -> dict[str, float]:
     module = [sys.executable, "-m", "benchmarks.loopback_copy"]
     started = time.perf_counter()
     with (
-        subprocess.Popen([*module, "send", port, *map(str, paths)], stdout=subprocess.PIPE, text=True) as sender,
         subprocess.Popen(
-            [*module, "receive", port, str(paths[0].parent / "copy")], stdout=subprocess.PIPE, text=True
+            [*module, "send", port, *map(str, paths)], stdout=subprocess.PIPE, text=True
+        ) as sender,
+        subprocess.Popen(
+            [*module, "receive", port, str(paths[0].parent / "copy")],
+            stdout=subprocess.PIPE,
+            text=True,
         ) as receiver,
     ):
         sent, received = (each.communicate()[0].split() for each in (sender, receiver))
@@ -184,9 +213,10 @@ def bare_copy(paths: list[Path]) -> dict[str, float]:
 async def catch_up(
     folder: Path, mebibytes: int, body_size: int, *, index: bool = False, mixed: bool = False
 ) -> dict[str, Any]:
-    """Empty slaves, one after the other, get what is there, each next to a bare copy of the same bytes and to a slave that
-    makes nothing out of the log, which is all that the bare copy does (``log_only``). ``ratio`` is the best of one over the
-    best of the other; ``ratio_median`` the same of medians.
+    """Empty slaves, one after the other, get what is there, each next to a bare copy of the same
+    bytes and to a slave that makes nothing out of the log, which is all that the bare copy does
+    (``log_only``). ``ratio`` is the best of one over the best of the other; ``ratio_median`` the
+    same of medians.
     """
     prepare(folder, mebibytes, body_size, mixed=mixed)
     paths = sorted((folder / "master" / "store" / "commitlog").iterdir())
@@ -201,7 +231,14 @@ async def catch_up(
             log_only_s = await log_only_slave(master, folder, end)
             fetch_pages(folder, end)
             copy = bare_copy(paths)
-            rounds.append(CatchUp(cpu_s, log_only_s, copy["ms_per_mib_sender"] + copy["ms_per_mib_receiver"], seconds))
+            rounds.append(
+                CatchUp(
+                    cpu_s,
+                    log_only_s,
+                    copy["ms_per_mib_sender"] + copy["ms_per_mib_receiver"],
+                    seconds,
+                )
+            )
     mebibytes_sent = end / MIB
     ours, alone = (
         [sum(seconds) * 1000 / mebibytes_sent for seconds in each]
@@ -210,10 +247,17 @@ async def catch_up(
     bare = [each.bare_ms for each in rounds]
     best = min(rounds, key=lambda each: sum(each.cpu_s))
     return {
-        "what": f"catch up, {body_size} B bodies{', of many sizes' if mixed else ''}{', index' if index else ''}",
+        "what": f"catch up, {body_size} B "
+        f"bodies{', of many sizes' if mixed else ''}{', index' if index else ''}",
         "mib": mebibytes_sent,
         "mib_per_s": mebibytes_sent / min(each.seconds for each in rounds),
-        "cpu_ms_per_mib": dict(zip(("master", "slave"), (part * 1000 / mebibytes_sent for part in best.cpu_s), strict=True)),
+        "cpu_ms_per_mib": dict(
+            zip(
+                ("master", "slave"),
+                (part * 1000 / mebibytes_sent for part in best.cpu_s),
+                strict=True,
+            )
+        ),
         "log_only_ms_per_mib": min(alone),
         "bare_ms_per_mib": min(bare),
         "ratio": min(ours) / min(bare),
@@ -223,8 +267,8 @@ async def catch_up(
 
 
 class CatchUp(NamedTuple):
-    """One round: CPU seconds of master and slave, the same with a slave that keeps the log only, and of the bare copy
-    milliseconds per MiB of both ends."""
+    """One round: CPU seconds of master and slave, the same with a slave that keeps the log only,
+    and of the bare copy milliseconds per MiB of both ends."""
 
     cpu_s: tuple[float, float]
     log_only_s: tuple[float, float]
@@ -235,9 +279,10 @@ class CatchUp(NamedTuple):
 async def one_slave(
     master: Broker, folder: Path, end: int, *, index: bool, **security: object
 ) -> tuple[tuple[float, float], float]:
-    """CPU seconds of master and slave, and how long it took. The master stands still while the slave starts, so that only
-    replication counts: the stream, the log on the slave's disk, and its consume queues (with ``index`` its index too), until
-    a second after the last byte, when all is synced; what both use in a second with nothing to do does not count.
+    """CPU seconds of master and slave, and how long it took. The master stands still while the
+    slave starts, so that only replication counts: the stream, the log on the slave's disk, and its
+    consume queues (with ``index`` its index too), until a second after the last byte, when all is
+    synced; what both use in a second with nothing to do does not count.
     """
     shutil.rmtree(folder / "slave", ignore_errors=True)
     fetch_pages(folder, 2 * end)
@@ -253,7 +298,9 @@ async def one_slave(
         await asyncio.sleep(_SYNC_S)
         after = (master.cpu_s, slave.cpu_s)
         idle = [await used_in(_SYNC_S, master, slave) for _ in range(_IDLE)]
-    quiet = [min(each) for each in zip(*idle, strict=True)]  # some work may come late: it must not count as idling
+    quiet = [
+        min(each) for each in zip(*idle, strict=True)
+    ]  # some work may come late: it must not count as idling
     used = [ends - begins - rest for begins, ends, rest in zip(before, after, quiet, strict=True)]
     return (used[0], used[1]), seconds
 
@@ -291,7 +338,16 @@ async def log_only_slave(master: Broker, folder: Path, end: int) -> tuple[float,
 
 def start_load(master: Broker, seconds: float) -> subprocess.Popen[str]:
     """As much as the master takes."""
-    command = [sys.executable, "-m", "benchmarks.loadgen", str(master.port), "send", "8", "64", str(seconds)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.loadgen",
+        str(master.port),
+        "send",
+        "8",
+        "64",
+        str(seconds),
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
@@ -331,13 +387,20 @@ async def follow(folder: Path, seconds: float) -> dict[str, Any]:
 async def send(client: RemotingClient, master: Broker, count: int) -> tuple[list[float], set[int]]:
     """One after the other; seconds of each, and the codes."""
     header = SendMessageRequestV2(
-        producer_group="bench", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=4, queue_id=0, sys_flag=0,
+        producer_group="bench", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=4,
+        queue_id=0, sys_flag=0,
         born_timestamp=1, flag=0, properties="",
     )  # fmt: skip
     took, codes = [], set()
     for _ in range(count):
         started = time.perf_counter()
-        codes.add((await client.invoke(master.address, RequestCode.SEND_MESSAGE_V2, header, bytes(128), timeout=10)).code)
+        codes.add(
+            (
+                await client.invoke(
+                    master.address, RequestCode.SEND_MESSAGE_V2, header, bytes(128), timeout=10
+                )
+            ).code
+        )
         took.append(time.perf_counter() - started)
     return took, codes
 
@@ -352,7 +415,9 @@ async def latency(folder: Path, role: str, count: int, in_flight: int) -> dict[s
             await send_until_slave_is_there(client, master, role)
             await send(client, master, 200)
             before = (master.cpu_s, slave.cpu_s)
-            parts = await asyncio.gather(*(send(client, master, count // in_flight) for _ in range(in_flight)))
+            parts = await asyncio.gather(
+                *(send(client, master, count // in_flight) for _ in range(in_flight))
+            )
             after = (master.cpu_s, slave.cpu_s)
     took = sorted(second for part, _ in parts for second in part)
     codes: set[int] = set().union(*(found for _, found in parts))
@@ -372,19 +437,28 @@ async def measure(mebibytes: int, seconds: float, count: int, data: Path | None)
     for body_size in (128, 1024, 4096, 65536):
         for given in ({}, {"index": True}, {"mixed": True}, {"mixed": True, "index": True}):
             with data_folder(data) as folder:
-                print(json.dumps(rounded(await catch_up(folder, mebibytes, body_size, **given))), flush=True)
+                print(
+                    json.dumps(rounded(await catch_up(folder, mebibytes, body_size, **given))),
+                    flush=True,
+                )
     with data_folder(data) as folder:
         print(json.dumps(rounded(await follow(folder, seconds))), flush=True)
     for role in ("ASYNC_MASTER", "SYNC_MASTER"):
         for in_flight in (1, 64):
             with data_folder(data) as folder:
-                print(json.dumps(rounded(await latency(folder, role, count, in_flight))), flush=True)
+                print(
+                    json.dumps(rounded(await latency(folder, role, count, in_flight))), flush=True
+                )
     return 0
 
 
 def rounded(row: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: rounded(value) if isinstance(value, dict) else round(value, 3) if isinstance(value, float) else value
+        name: rounded(value)
+        if isinstance(value, dict)
+        else round(value, 3)
+        if isinstance(value, float)
+        else value
         for name, value in row.items()
     }
 
@@ -393,7 +467,11 @@ def rounded(row: dict[str, Any]) -> dict[str, Any]:
 @click.option("--mib", "mebibytes", default=256, help="How much an empty slave gets, 256.")
 @click.option("--seconds", default=5.0, help="Of full send load, 5.")
 @click.option("--sends", default=6400, help="Whose latency is measured, 6400.")
-@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Where the files go (temporary files).")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the files go (temporary files).",
+)
 def main(mebibytes: int, seconds: float, sends: int, data: Path | None) -> None:
     """Replication: throughput, lag, latency, CPU."""
     sys.exit(run_program("replication", measure(mebibytes, seconds, sends, data)))

@@ -1,7 +1,7 @@
 """What TLS between master and slave costs: ``python -m benchmarks.replication_tls``.
 
-Empty slaves get a log that is there, in plain text and over TLS in turn, from a master that is started anew each time. CPU
-time of both ends, as in ``replication``.
+Empty slaves get a log that is there, in plain text and over TLS in turn, from a master that is
+started anew each time. CPU time of both ends, as in ``replication``.
 """
 
 from __future__ import annotations
@@ -42,15 +42,24 @@ async def catch_up(folder: Path, mebibytes: int, body_size: int) -> dict[str, An
             used, took = await one_slave(master, folder, end, index=False, **security)
         rounds[kind].append(used)
         seconds[kind].append(took)
-    ms = {kind: [tuple(each * 1000 * MIB / end for each in both) for both in found] for kind, found in rounds.items()}
+    ms = {
+        kind: [tuple(each * 1000 * MIB / end for each in both) for both in found]
+        for kind, found in rounds.items()
+    }
     best = {kind: min(found, key=sum) for kind, found in ms.items()}
     return {
         "what": f"catch up, {body_size} B bodies",
         "mib": end / MIB,
         "mib_per_s": {kind: end / MIB / min(found) for kind, found in seconds.items()},
-        "mib_per_s_median": {kind: end / MIB / statistics.median(found) for kind, found in seconds.items()},
-        "cpu_ms_per_mib": {kind: {"master": master, "slave": slave} for kind, (master, slave) in best.items()},
-        "cpu_ms_per_mib_median": {kind: statistics.median(map(sum, found)) for kind, found in ms.items()},
+        "mib_per_s_median": {
+            kind: end / MIB / statistics.median(found) for kind, found in seconds.items()
+        },
+        "cpu_ms_per_mib": {
+            kind: {"master": master, "slave": slave} for kind, (master, slave) in best.items()
+        },
+        "cpu_ms_per_mib_median": {
+            kind: statistics.median(map(sum, found)) for kind, found in ms.items()
+        },
     }
 
 
@@ -58,12 +67,21 @@ def certificate(folder: Path) -> dict[str, object]:
     """Properties of two brokers that speak TLS with each other."""
     path = folder / "server.pem"
     trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(path)
-    return {"tls.server.mode": "enforcing", "tls.server.certPath": path, "tls.server.keyPath": path, "tls.enable": True}
+    return {
+        "tls.server.mode": "enforcing",
+        "tls.server.certPath": path,
+        "tls.server.keyPath": path,
+        "tls.enable": True,
+    }
 
 
 @click.command()
 @click.option("--mib", "mebibytes", default=256, help="How much an empty slave gets, 256.")
-@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Where the files go (temporary files).")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the files go (temporary files).",
+)
 def main(mebibytes: int, data: Path | None) -> None:
     """Replication over TLS: throughput, CPU."""
     sys.exit(run_program("replication_tls", measure(mebibytes, data)))

@@ -19,14 +19,19 @@ GOALS: Goals = {"cpu": Goal(15)}
 
 
 def run(rows: Rows) -> None:
-    """Registered over connections that stay open, asked by 64 clients that wait for each answer and by 8x16."""
+    """Registered over connections that stay open, asked by 64 clients that wait for each answer and
+    by 8x16."""
     options = rows.options
     topics = [f"Topic-{number:05d}" for number in range(200 if options.small else TOPICS)]
     with work_folder(options.directory) as folder, name_server(folder) as server:
         with Peer(server.port) as first, Peer(server.port) as second:
             for number, peer in enumerate((first, second)):
                 register(peer, f"broker-{number}", topics)
-            body = len(first.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topics[-1]))[1])
+            body = len(
+                first.ask(
+                    RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topics[-1])
+                )[1]
+            )
             with floor(folder, "body", str(body)) as least:
                 for name, connections, window, goals in (
                     (f"route queries, {len(topics):,} topics, 64x1", 64, 1, GOALS),
@@ -41,10 +46,14 @@ def run(rows: Rows) -> None:
 
 def register(peer: Peer, name: str, topics: list[str]) -> None:
     """As a broker does."""
-    table = {topic: TopicConfig(topic_name=topic, read_queue_nums=8, write_queue_nums=8, perm=6) for topic in topics}
+    table = {
+        topic: TopicConfig(topic_name=topic, read_queue_nums=8, write_queue_nums=8, perm=6)
+        for topic in topics
+    }
     body = RegisterBrokerBody(topic_config_table=TopicConfigTable(topic_config_table=table))
     header = RegisterBrokerRequest(
-        broker_name=name, broker_addr=f"10.0.0.{len(name)}:{10_000 + int(name[-1])}", cluster_name="DefaultCluster",
+        broker_name=name, broker_addr=f"10.0.0.{len(name)}:{10_000 + int(name[-1])}",
+        cluster_name="DefaultCluster",
         ha_server_addr="10.0.0.1:10912", broker_id=0, compressed=False, body_crc32=0,
     )  # fmt: skip
     peer.ask(RequestCode.REGISTER_BROKER, header, encode_body(body))

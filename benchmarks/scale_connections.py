@@ -1,4 +1,5 @@
-"""What a message costs while more and more clients are connected that say nothing any more, next to 64 that send."""
+"""What a message costs while more and more clients are connected that say nothing any more, next to
+64 that send."""
 
 from __future__ import annotations
 
@@ -18,7 +19,11 @@ _OTHER_FILES = 500
 
 def run(rows: Rows) -> None:
     """As many as the limit of open files allows."""
-    with work_folder(rows.options.directory) as folder, rows.attempt("connections"), ExitStack() as stack:
+    with (
+        work_folder(rows.options.directory) as folder,
+        rows.attempt("connections"),
+        ExitStack() as stack,
+    ):
         room = more_files() - _OTHER_FILES
         sizes = [size for size in ((0, 50) if rows.options.small else SIZES) if size <= room]
         server = stack.enter_context(broker(folder))
@@ -32,7 +37,8 @@ def run(rows: Rows) -> None:
 
 
 def more_files() -> int:
-    """Raises this process's limit of open files (and that of its children) as far as it goes; what it is then."""
+    """Raises this process's limit of open files (and that of its children) as far as it goes; what
+    it is then."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most

@@ -1,4 +1,5 @@
-"""What a pulled message costs while more and more consumer groups read the same topic, and commit their offsets with it."""
+"""What a pulled message costs while more and more consumer groups read the same topic, and commit
+their offsets with it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ _MOST = 32
 def run(rows: Rows) -> None:
     """Pulls of 32 messages from four queues; the next pull is the next group's."""
     sizes = SIZES[:2] if rows.options.small else SIZES
-    with work_folder(rows.options.directory) as folder, broker(folder) as server, floor(folder) as least:
+    with (
+        work_folder(rows.options.directory) as folder,
+        broker(folder) as server,
+        floor(folder) as least,
+    ):
         with rows.attempt("groups"):
             create_topic(server, queues=8)
             for target in (server, least) if has_floor() else (server,):
@@ -30,4 +35,6 @@ def run(rows: Rows) -> None:
                 prepare = partial(play_once, server.port, pulls(first, _MOST, groups).frames)
                 steps.append(Step(size, pulls(places, _MOST, groups), 8, 4, prepare))
             name = "CPU time of a pulled message against consumer groups, 32 x 128 B, 8x4"
-            rows.add(scaled(name, "groups", steps, server, least if has_floor() else None, rows.options))
+            rows.add(
+                scaled(name, "groups", steps, server, least if has_floor() else None, rows.options)
+            )

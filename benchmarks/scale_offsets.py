@@ -1,4 +1,5 @@
-"""What a message costs in a store whose log and queues begin far out, as after a terabyte that has expired."""
+"""What a message costs in a store whose log and queues begin far out, as after a terabyte that has
+expired."""
 
 from __future__ import annotations
 
@@ -24,10 +25,15 @@ _STORED_AT = 1_700_000_000_000
 
 
 def run(rows: Rows) -> None:
-    """A broker for each size, on a log whose first file begins there with a message for each queue."""
+    """A broker for each size, on a log whose first file begins there with a message for each
+    queue."""
     name = "CPU time of a send against where the log begins, 8x64"
     figures, floor_is = {}, ""
-    with work_folder(rows.options.directory) as folder, rows.attempt("offsets"), ExitStack() as stack:
+    with (
+        work_folder(rows.options.directory) as folder,
+        rows.attempt("offsets"),
+        ExitStack() as stack,
+    ):
         least = stack.enter_context(floor(folder)) if has_floor() else None
         for size in SIZES[:2] if rows.options.small else SIZES:
             if size:
@@ -48,8 +54,10 @@ def begin_at(store: Path, start: int) -> None:
     with (folder / f"{start:020d}").open("wb") as file:
         for queue_id in range(QUEUES):
             record = encode_record(
-                TOPIC, queue_id, b"x" * 128, _PROPERTIES, queue_offset=start // _RECORD // QUEUES, phy_offset=at, sys_flag=0,
-                born_timestamp=_STORED_AT, born_host=_HOST, store_timestamp=_STORED_AT, store_host=_HOST,
+                TOPIC, queue_id, b"x" * 128, _PROPERTIES, queue_offset=start // _RECORD // QUEUES,
+                phy_offset=at, sys_flag=0,
+                born_timestamp=_STORED_AT, born_host=_HOST, store_timestamp=_STORED_AT,
+                store_host=_HOST,
             )  # fmt: skip
             file.write(record)
             at += len(record)

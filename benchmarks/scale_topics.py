@@ -14,12 +14,23 @@ QUEUES = 4
 def run(rows: Rows) -> None:
     """Eight connections with 64 requests each on their way, the topics in turn."""
     names = [f"Busy-{number}" for number in range(SIZES[-1])]
-    with work_folder(rows.options.directory) as folder, broker(folder) as server, floor(folder) as least:
+    with (
+        work_folder(rows.options.directory) as folder,
+        broker(folder) as server,
+        floor(folder) as least,
+    ):
         with rows.attempt("topics"):
             create_topic(server, *names, queues=QUEUES)
             steps = [
-                Step(size, sends(queues=[(name, q) for q in range(QUEUES) for name in names[:size]]), 8, 64)
+                Step(
+                    size,
+                    sends(queues=[(name, q) for q in range(QUEUES) for name in names[:size]]),
+                    8,
+                    64,
+                )
                 for size in SIZES
             ]
             name = "CPU time of a send against busy topics, 8x64"
-            rows.add(scaled(name, "topics", steps, server, least if has_floor() else None, rows.options))
+            rows.add(
+                scaled(name, "topics", steps, server, least if has_floor() else None, rows.options)
+            )

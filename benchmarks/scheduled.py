@@ -1,7 +1,9 @@
-"""Delayed messages under load: none early, none late, none lost, and what restarts and kills do to them.
+"""Delayed messages under load: none early, none late, none lost, and what restarts and kills do to
+them.
 
-``python -m benchmarks.scheduled``. One after the other: a run without disturbance; one in whose middle the broker is stopped
-and started again; one in whose middle it is killed. Senders and consumer are this process, the broker is one of its own.
+``python -m benchmarks.scheduled``. One after the other: a run without disturbance; one in whose
+middle the broker is stopped and started again; one in whose middle it is killed. Senders and
+consumer are this process, the broker is one of its own.
 """
 
 from __future__ import annotations
@@ -51,9 +53,12 @@ class Options(NamedTuple):
 
 
 class Run:
-    """One run: messages of random levels at a steady rate, a consumer, and perhaps a restart half-way."""
+    """One run: messages of random levels at a steady rate, a consumer, and perhaps a restart
+    half-way."""
 
-    def __init__(self, options: Options, broker: BrokerProcess, disturbance: signal.Signals | None) -> None:
+    def __init__(
+        self, options: Options, broker: BrokerProcess, disturbance: signal.Signals | None
+    ) -> None:
         self.acknowledged: set[int] = set()
         self.got: list[Received] = []
         self.refused = 0
@@ -77,7 +82,9 @@ class Run:
         async with RemotingClient() as client:
             await make_topic(client, broker.address, TOPIC, QUEUES)
             self._serving.set()
-            pulls = [asyncio.create_task(self._pull(client, queue_id)) for queue_id in range(QUEUES)]
+            pulls = [
+                asyncio.create_task(self._pull(client, queue_id)) for queue_id in range(QUEUES)
+            ]
             before, self._started = broker.cpu_s, time.monotonic()
             async with asyncio.TaskGroup() as senders:
                 for _ in range(SENDERS):
@@ -101,8 +108,12 @@ class Run:
         await self._broker.end(number)
         if number is signal.SIGKILL:
             stored = await asyncio.to_thread(read_store, self._broker.store, TOPIC)
-            text = await asyncio.to_thread((self._broker.store / "config/delayOffset.json").read_bytes)
-            self.allowed_repeats = len(stored.delivered) - sum(decode_body(DelayOffsetTable, text).offset_table.values())
+            text = await asyncio.to_thread(
+                (self._broker.store / "config/delayOffset.json").read_bytes
+            )
+            self.allowed_repeats = len(stored.delivered) - sum(
+                decode_body(DelayOffsetTable, text).offset_table.values()
+            )
         await self._broker.start()
         self._serving.set()
 
@@ -118,19 +129,24 @@ class Run:
                     self.refused += 1
                     await asyncio.sleep(0.05)
             except RemotingError:
-                await asyncio.sleep(0.05)  # the broker is gone: whether it has the message nobody knows
+                await asyncio.sleep(
+                    0.05
+                )  # the broker is gone: whether it has the message nobody knows
 
     async def _send_one(self, client: RemotingClient, number: int, level: int) -> bool:
         """False when the broker is too busy to take it. Raises ``RemotingError``."""
         await self._serving.wait()
         now_ms = time.time_ns() // 1_000_000
         header = SendMessageRequestV2(
-            producer_group="scheduled", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=QUEUES,
+            producer_group="scheduled", topic=TOPIC, default_topic="TBW102",
+            default_topic_queue_nums=QUEUES,
             queue_id=number % QUEUES, sys_flag=0, born_timestamp=now_ms, flag=0,
             properties=f"UNIQ_KEY\x01{number:032X}\x02WAIT\x01true\x02DELAY\x01{level}\x02TAGS\x01TagA",
         )  # fmt: skip
         body = BODY.pack(number, level, now_ms)
-        answer = await client.invoke(self._broker.address, RequestCode.SEND_MESSAGE_V2, header, body, timeout=30)
+        answer = await client.invoke(
+            self._broker.address, RequestCode.SEND_MESSAGE_V2, header, body, timeout=30
+        )
         if answer.code == ResponseCode.SYSTEM_BUSY:
             return False
         answer.check()
@@ -141,13 +157,17 @@ class Run:
         offset = 0
         while True:
             request = PullMessageRequest(
-                consumer_group="scheduled-reader", topic=TOPIC, queue_id=queue_id, queue_offset=offset, max_msg_nums=32,
-                sys_flag=PullSysFlag.SUBSCRIPTION | PullSysFlag.SUSPEND, commit_offset=0, suspend_timeout_millis=5_000,
+                consumer_group="scheduled-reader", topic=TOPIC, queue_id=queue_id,
+                queue_offset=offset, max_msg_nums=32,
+                sys_flag=PullSysFlag.SUBSCRIPTION | PullSysFlag.SUSPEND, commit_offset=0,
+                suspend_timeout_millis=5_000,
                 subscription="*", sub_version=0, expression_type="TAG",
             )  # fmt: skip
             await self._serving.wait()
             try:
-                answer = await client.invoke(self._broker.address, RequestCode.PULL_MESSAGE, request, timeout=30)
+                answer = await client.invoke(
+                    self._broker.address, RequestCode.PULL_MESSAGE, request, timeout=30
+                )
             except RemotingError:
                 await asyncio.sleep(0.05)
                 continue
@@ -162,7 +182,9 @@ class Run:
         while time.monotonic() - last < max(self._delays_ms) / 1000 + 2:
             if len(self.got) != count:
                 count, last = len(self.got), time.monotonic()
-            if len({each.number for each in self.got} & self.acknowledged) == len(self.acknowledged):
+            if len({each.number for each in self.got} & self.acknowledged) == len(
+                self.acknowledged
+            ):
                 await asyncio.sleep(0.5)
                 return
             await asyncio.sleep(0.2)
@@ -180,7 +202,9 @@ async def scheduled(options: Options) -> int:
     good = True
     for name, disturbance in DISTURBANCES.items():
         with data_folder(None) as folder:
-            broker = BrokerProcess(folder, messageDelayLevel=LEVELS, flushDelayOffsetInterval=PERSIST_MS)
+            broker = BrokerProcess(
+                folder, messageDelayLevel=LEVELS, flushDelayOffsetInterval=PERSIST_MS
+            )
             run = Run(options, broker, disturbance)
             try:
                 verdict = await run.run()
@@ -193,28 +217,51 @@ async def scheduled(options: Options) -> int:
 def _report(name: str, run: Run, verdict: Verdict, problems: list[str]) -> bool:
     """Print one run; whether it was good."""
     median, p99, worst = (verdict.lateness(share) for share in (0.5, 0.99, 1.0))
-    print(f"{name}: {verdict.acknowledged:,} acknowledged in {run.sent_in_s:.1f} s, levels {LEVELS}")
-    if run.refused:
-        print(f"  {run.refused:,} times refused because the broker or the machine is too busy, and sent again")
-    print(f"  delivered {verdict.delivered:,}  lost {verdict.lost}  not received {verdict.not_received}")
-    print(f"  early {verdict.early}  out of order in their level {verdict.out_of_order}")
-    print(f"  repeated {verdict.repeated}, delivered since offsets were persisted {run.allowed_repeats}")
-    print(f"  late in the broker: median {median[0]} ms, p99 {p99[0]} ms, worst {worst[0]} ms")
-    print(f"  sent to received, less the delay: median {median[1]} ms, p99 {p99[1]} ms, worst {worst[1]} ms")
     print(
-        f"  CPU of the broker {run.cpu_s:.1f} s, {run.cpu_s / max(1, verdict.delivered) * 1e6:.1f} µs per message",
+        f"{name}: {verdict.acknowledged:,} acknowledged in {run.sent_in_s:.1f} s, levels {LEVELS}"
+    )
+    if run.refused:
+        print(
+            f"  {run.refused:,} times refused because the broker or the machine is too busy, and "
+            "sent again"
+        )
+    print(
+        f"  delivered {verdict.delivered:,}  lost {verdict.lost}  not received "
+        f"{verdict.not_received}"
+    )
+    print(f"  early {verdict.early}  out of order in their level {verdict.out_of_order}")
+    print(
+        f"  repeated {verdict.repeated}, delivered since offsets were persisted "
+        f"{run.allowed_repeats}"
+    )
+    print(f"  late in the broker: median {median[0]} ms, p99 {p99[0]} ms, worst {worst[0]} ms")
+    print(
+        f"  sent to received, less the delay: median {median[1]} ms, p99 {p99[1]} ms, worst "
+        f"{worst[1]} ms"
+    )
+    print(
+        f"  CPU of the broker {run.cpu_s:.1f} s, "
+        f"{run.cpu_s / max(1, verdict.delivered) * 1e6:.1f} µs per message",
         flush=True,
     )
     rate = run.rate if run.disturbance is None else None
-    problems += what_is_wrong(verdict, allowed_repeats=run.allowed_repeats, took_s=run.sent_in_s, rate=rate)
+    problems += what_is_wrong(
+        verdict, allowed_repeats=run.allowed_repeats, took_s=run.sent_in_s, rate=rate
+    )
     for problem in problems[:20]:
         print(f"NOT GOOD: {problem}")
     if not problems:
-        print("GOOD: every message at its time, in the order of its level, and as often as it may come", flush=True)
+        print(
+            "GOOD: every message at its time, in the order of its level, and as often as it may "
+            "come",
+            flush=True,
+        )
     return not problems
 
 
-def what_is_wrong(verdict: Verdict, *, allowed_repeats: int, took_s: float = 0.0, rate: int | None = None) -> list[str]:
+def what_is_wrong(
+    verdict: Verdict, *, allowed_repeats: int, took_s: float = 0.0, rate: int | None = None
+) -> list[str]:
     """``rate``: of a run that was not disturbed, and has to be in time."""
     problems = []
     if verdict.lost or verdict.not_received or verdict.early or verdict.out_of_order:
@@ -225,7 +272,9 @@ def what_is_wrong(verdict: Verdict, *, allowed_repeats: int, took_s: float = 0.0
         if (late := verdict.lateness(0.99)[1]) >= MAX_LATE_MS:
             problems.append(f"p99 of the lateness is {late} ms, {MAX_LATE_MS} ms is too much")
         if (sent := verdict.acknowledged / took_s) < ENOUGH * rate:
-            problems.append(f"this machine sent {sent:,.0f} a second, not {rate:,}: a run that says nothing")
+            problems.append(
+                f"this machine sent {sent:,.0f} a second, not {rate:,}: a run that says nothing"
+            )
     return problems
 
 

@@ -1,4 +1,5 @@
-"""What became of delayed messages: read from the store directory of a broker that is stopped, and from what a consumer got.
+"""What became of delayed messages: read from the store directory of a broker that is stopped, and
+from what a consumer got.
 
 Body of a message: number (8), delay level (4), when it was sent (8, ms), big-endian.
 """
@@ -54,10 +55,16 @@ def read_store(root: Path, topic: str) -> Stored:
         phy_offset: deliver_at
         for queue in directory.queue_readers()
         if queue.topic == TopicName.SCHEDULE
-        for phy_offset, _, deliver_at in map(CQ_UNIT.unpack, map(queue.unit, range(queue.first, queue.end)))
+        for phy_offset, _, deliver_at in map(
+            CQ_UNIT.unpack, map(queue.unit, range(queue.first, queue.end))
+        )
     }
     stored = Stored([], {}, {})
-    records = (each.message() for each in LogReader(directory.log_files()).read() if isinstance(each, LogRecord))
+    records = (
+        each.message()
+        for each in LogReader(directory.log_files()).read()
+        if isinstance(each, LogRecord)
+    )
     for message in records:
         if message.topic == TopicName.SCHEDULE:
             number, level, _ = BODY.unpack(message.stored_body)
@@ -92,11 +99,15 @@ class Verdict(NamedTuple):
         return _quantile(self.late, share), _quantile(self.late_at_consumer, share)
 
 
-def judge(acknowledged: set[int], stored: Stored, got: list[Received], delays_ms: tuple[int, ...]) -> Verdict:
+def judge(
+    acknowledged: set[int], stored: Stored, got: list[Received], delays_ms: tuple[int, ...]
+) -> Verdict:
     """Hold what was promised against what was delivered and received."""
     counts = Counter(each.number for each in stored.delivered)
     late = sorted(each.stored_at - stored.due[each.number] for each in stored.delivered)
-    late_at_consumer = sorted(each.received_at - each.sent_at - delays_ms[each.level - 1] for each in got)
+    late_at_consumer = sorted(
+        each.received_at - each.sent_at - delays_ms[each.level - 1] for each in got
+    )
     return Verdict(
         acknowledged=len(acknowledged),
         delivered=len(counts),
@@ -111,8 +122,11 @@ def judge(acknowledged: set[int], stored: Stored, got: list[Received], delays_ms
 
 
 def _out_of_order(stored: Stored) -> int:
-    """Messages that came after one that was accepted later in the same level; what is repeated begins anew."""
-    position = {number: at for numbers in stored.order.values() for at, number in enumerate(numbers)}
+    """Messages that came after one that was accepted later in the same level; what is repeated
+    begins anew."""
+    position = {
+        number: at for numbers in stored.order.values() for at, number in enumerate(numbers)
+    }
     last: dict[int, int] = {}
     seen: set[int] = set()
     wrong = 0

@@ -1,5 +1,5 @@
-"""What one send costs the broker: synchronous and pipelined clients, JSON and binary headers, many topics, many kinds of
-clients at once, accounts, and a mixture of requests.
+"""What one send costs the broker: synchronous and pipelined clients, JSON and binary headers, many
+topics, many kinds of clients at once, accounts, and a mixture of requests.
 
 Lengths, properties and the order of header fields are drawn for each run.
 """
@@ -20,7 +20,15 @@ from .harness.frames import QUEUES, TOPIC, mixture, sends
 from .harness.pages import fetch_pages
 from .harness.play import Frames
 from .harness.rows import Rows, Traffic, traffic
-from .harness.servers import Server, broker, create_topic, floor, has_floor, pure_broker, work_folder
+from .harness.servers import (
+    Server,
+    broker,
+    create_topic,
+    floor,
+    has_floor,
+    pure_broker,
+    work_folder,
+)
 from .pull import Shape as Pulled
 from .pull import fill
 
@@ -51,7 +59,11 @@ _GOALS: dict[str, Goals] = {
     "8x1": {},
     "64x1": {"cpu": Goal(None, 1.6, 28, 16), "rate": Goal(75_000, original=55_700)},
     "8x16": {"cpu": Goal(2.5, pure_mark=8), "user": Goal(1.3)},
-    "8x64": {"cpu": Goal(2.0, None, 11.7, 6.5), "user": Goal(1.1), "rate": Goal(250_000, original=142_000)},
+    "8x64": {
+        "cpu": Goal(2.0, None, 11.7, 6.5),
+        "user": Goal(1.1),
+        "rate": Goal(250_000, original=142_000),
+    },
 }
 _BINARY: dict[str, Goals] = {
     "64x1": {"cpu": Goal(None, 1.6, None, 16)},
@@ -63,13 +75,31 @@ SHAPES = [
     *(Shape(f"send {c}x{w}", c, w, goals=_GOALS[f"{c}x{w}"]) for c, w in _COUNTS),
     Shape("send 1x1, client awake", 1, 1, goals=_GOALS["1x1"], awake=True),
     *(
-        Shape(f"send {c}x{w}, binary header", c, w, form=SerializeType.ROCKETMQ, goals=_BINARY.get(f"{c}x{w}", NO_GOALS))
+        Shape(
+            f"send {c}x{w}, binary header",
+            c,
+            w,
+            form=SerializeType.ROCKETMQ,
+            goals=_BINARY.get(f"{c}x{w}", NO_GOALS),
+        )
         for c, w in _COUNTS
     ),
-    Shape("send 64x1, 1 KiB", 64, 1, 1024, goals={"cpu": Goal(12, None, 31), "rate": Goal(None, None, 47_600)}),
+    Shape(
+        "send 64x1, 1 KiB",
+        64,
+        1,
+        1024,
+        goals={"cpu": Goal(12, None, 31), "rate": Goal(None, None, 47_600)},
+    ),
     Shape("send 64x1, 16 topics", 64, 1, topics=16, goals={"cpu": Goal(None, 1.6, None, 16)}),
     Shape("send 8x64, 64 busy topics", 8, 64, topics=64, goals={"cpu": Goal(2.3, pure_mark=7)}),
-    Shape(f"send 8x64, {ORDERS} kinds of clients", 8, 64, orders=ORDERS, goals={"cpu": Goal(2.0, pure_mark=6.5)}),
+    Shape(
+        f"send 8x64, {ORDERS} kinds of clients",
+        8,
+        64,
+        orders=ORDERS,
+        goals={"cpu": Goal(2.0, pure_mark=6.5)},
+    ),
 ]
 WITH_ACCOUNTS = Shape("send 8x64, with accounts (ACL)", 8, 64)
 ACCOUNTS_COST: Final = 2.5
@@ -90,7 +120,11 @@ def run(rows: Rows) -> None:
                 if rows.wants(MIXTURE.name):
                     _add(rows, MIXTURE, _mixture(rows, server, least), server, least, folder)
         if rows.wants(WITH_ACCOUNTS.name):
-            without = [row.figures["cpu"].best for row in rows.rows if row.name == "send 8x64" and row.figures]
+            without = [
+                row.figures["cpu"].best
+                for row in rows.rows
+                if row.name == "send 8x64" and row.figures
+            ]
             goals = {"cpu": Goal(without[0] + ACCOUNTS_COST)} if without else NO_GOALS
             with _with_accounts(folder) as server:
                 shape = WITH_ACCOUNTS._replace(goals=goals)
@@ -98,13 +132,21 @@ def run(rows: Rows) -> None:
 
 
 def _add(
-    rows: Rows, shape: Shape, frames: Frames, server: Server, least: Server, folder: Path, pure: Server | None = None
+    rows: Rows,
+    shape: Shape,
+    frames: Frames,
+    server: Server,
+    least: Server,
+    folder: Path,
+    pure: Server | None = None,
 ) -> None:
     if not rows.wants(shape.name):
         return
     with rows.attempt(shape.name):
         row = Traffic(shape.name, shape.connections, shape.window, shape.goals, shape.awake)
-        rows.add(traffic(row, frames, server, least, rows.options, partial(fetch_pages, folder), pure))
+        rows.add(
+            traffic(row, frames, server, least, rows.options, partial(fetch_pages, folder), pure)
+        )
 
 
 def _frames(rows: Rows, shape: Shape, account: Credentials | None = None) -> Frames:
@@ -117,7 +159,11 @@ def _frames(rows: Rows, shape: Shape, account: Credentials | None = None) -> Fra
 def _mixture(rows: Rows, server: Server, least: Server) -> Frames:
     for target in (server, least) if has_floor() else (server,):
         fill(target, _FILLED)
-    places = [(q, at) for at in range(0, _FILLED.each - _FILLED.most, _FILLED.most) for q in _FILLED.queue_ids]
+    places = [
+        (q, at)
+        for at in range(0, _FILLED.each - _FILLED.most, _FILLED.most)
+        for q in _FILLED.queue_ids
+    ]
     return mixture(rows.draw(MIXTURE.name, MIXTURE.orders), BUSY[:5], places, _FILLED.most)
 
 

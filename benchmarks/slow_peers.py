@@ -1,8 +1,9 @@
 """Slow and deaf peers next to a well-behaved client: ``python -m benchmarks.slow_peers``.
 
-2,000 peers send a frame of 16 MiB little by little and never finish it, 300 ask for all topics again and again and read no
-answer; all of them come back when they are cut. A producer sends one message after the other meanwhile: 99 of 100 have to be
-answered within 50 ms, what the broker holds has to stay near ``maxBufferedBytes``, and the memory has to come back.
+2,000 peers send a frame of 16 MiB little by little and never finish it, 300 ask for all topics
+again and again and read no answer; all of them come back when they are cut. A producer sends one
+message after the other meanwhile: 99 of 100 have to be answered within 50 ms, what the broker holds
+has to stay near ``maxBufferedBytes``, and the memory has to come back.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class BudgetedDaemons(Daemons):
         return [*super()._broker_config(), f"maxBufferedBytes={LIMIT}"]
 
 
-# --- the peers, in a process of their own ---------------------------------------------------------------------------------
+# --- the peers, in a process of their own
+# ---------------------------------------------------------------------------------
 
 
 async def _slow(host: str, port: int, number: int) -> None:
@@ -69,11 +71,15 @@ async def _slow(host: str, port: int, number: int) -> None:
 
 
 async def _deaf(host: str, port: int) -> None:
-    request = encode_frame(0, encode_header(RemotingCommand(code=RequestCode.GET_ALL_TOPIC_CONFIG, opaque=1)))
+    request = encode_frame(
+        0, encode_header(RemotingCommand(code=RequestCode.GET_ALL_TOPIC_CONFIG, opaque=1))
+    )
     while True:
         try:
             sock = socket.socket()
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # so that it is the broker which has to hold answers
+            sock.setsockopt(
+                socket.SOL_SOCKET, socket.SO_RCVBUF, 4096
+            )  # so that it is the broker which has to hold answers
             sock.setblocking(False)
             await asyncio.get_running_loop().sock_connect(sock, (host, port))
             reader, writer = await asyncio.open_connection(sock=sock)
@@ -106,7 +112,8 @@ def attack(host: str, port: int, slow: int, deaf: int) -> None:
         runner.run(all_of_them())
 
 
-# --- the good client ------------------------------------------------------------------------------------------------------
+# --- the good client
+# --------------------------------------------------------------------------------------------------
 
 
 async def _send(producer: Producer, seconds: float) -> list[float]:
@@ -126,7 +133,10 @@ async def _send(producer: Producer, seconds: float) -> list[float]:
 
 def _told(what: str, latencies: list[float]) -> str:
     p99, median = latencies[len(latencies) * 99 // 100], latencies[len(latencies) // 2]
-    return f"{what:16} {len(latencies):6} sends, median {median:.1f} ms, p99 {p99:.1f}, worst {latencies[-1]:.1f}"
+    return (
+        f"{what:16} {len(latencies):6} sends, median {median:.1f} ms, p99 {p99:.1f}, worst "
+        f"{latencies[-1]:.1f}"
+    )
 
 
 def _private_mib(pid: int) -> int:
@@ -157,8 +167,14 @@ async def _campaign(daemons: Daemons, options: Options) -> list[str]:
         await _send(producer, 12.0)
         after = _private_mib(daemons.broker.pid)
     lines = daemons.broker.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    counts = {text: sum(text in line for line in lines) for text in ("connection cut", "not read for now", "given back")}
-    print(f"memory           {before} MiB before, {during} beside them, {after} afterwards; the limit is {LIMIT >> 20}")
+    counts = {
+        text: sum(text in line for line in lines)
+        for text in ("connection cut", "not read for now", "given back")
+    }
+    print(
+        f"memory           {before} MiB before, {during} beside them, {after} afterwards; the "
+        f"limit is {LIMIT >> 20}"
+    )
     print("log lines        " + ", ".join(f"{text}: {count}" for text, count in counts.items()))
     problems = []
     if latencies[len(latencies) * 99 // 100] > P99_MS:

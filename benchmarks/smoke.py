@@ -1,7 +1,9 @@
-"""A million messages through the real daemons over loopback: all of them arrive, every queue in order, no error.
+"""A million messages through the real daemons over loopback: all of them arrive, every queue in
+order, no error.
 
-``python -m benchmarks.smoke`` (``make smoke``). Producers are processes, the consumer is this one; on a machine with few
-cores they all take time from the broker, so the rates say little. The broker's CPU time per message does.
+``python -m benchmarks.smoke`` (``make smoke``). Producers are processes, the consumer is this one;
+on a machine with few cores they all take time from the broker, so the rates say little. The
+broker's CPU time per message does.
 """
 
 from __future__ import annotations
@@ -74,8 +76,12 @@ class Arrivals:
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option("--messages", type=click.IntRange(1), default=1_000_000, help="How many in all.")
 @click.option("--producers", type=click.IntRange(1, 64), default=2, help="Processes that send.")
-@click.option("--size", type=click.IntRange(HEAD.size, 4 << 20), default=128, help="Bytes of a body.")
-@click.option("--in-flight", type=click.IntRange(1, 4096), default=64, help="Messages in flight per producer.")
+@click.option(
+    "--size", type=click.IntRange(HEAD.size, 4 << 20), default=128, help="Bytes of a body."
+)
+@click.option(
+    "--in-flight", type=click.IntRange(1, 4096), default=64, help="Messages in flight per producer."
+)
 @click.option("--queues", type=click.IntRange(1, 1024), default=8, help="Queues of the topic.")
 def main(**options: int) -> None:
     """A million messages through a name server and a broker in processes of their own."""
@@ -101,23 +107,48 @@ async def _send_and_receive(daemons: Daemons, options: Options) -> list[str]:
     total = share * options.producers
     arrivals = Arrivals(options.producers, share)
     await _make_topic(daemons, options.queues)
-    consumer = PushConsumer(GROUP, namesrv=daemons.namesrv_address, start_from=StartFrom.FIRST, concurrency=1, batch_size=32)
+    consumer = PushConsumer(
+        GROUP,
+        namesrv=daemons.namesrv_address,
+        start_from=StartFrom.FIRST,
+        concurrency=1,
+        batch_size=32,
+    )
     consumer.subscribe(TOPIC)
     consumer.on_batch(arrivals.take)
     async with consumer:
-        await until(lambda: _queues_of(consumer) == options.queues, 30.0, "the consumer did not get its queues")
-        broker_cpu, own_cpu, started = _cpu_s(daemons.broker.pid), time.process_time(), time.monotonic()
+        await until(
+            lambda: _queues_of(consumer) == options.queues,
+            30.0,
+            "the consumer did not get its queues",
+        )
+        broker_cpu, own_cpu, started = (
+            _cpu_s(daemons.broker.pid),
+            time.process_time(),
+            time.monotonic(),
+        )
         reports, last_arrival = await asyncio.gather(
-            asyncio.gather(*(_producer(daemons, options, number, share) for number in range(options.producers))),
+            asyncio.gather(
+                *(_producer(daemons, options, number, share) for number in range(options.producers))
+            ),
             _until_all_came(arrivals, total),
         )
         broker_cpu, own_cpu = _cpu_s(daemons.broker.pid) - broker_cpu, time.process_time() - own_cpu
     sent = sum(report["sent"] for report in reports)
     send_s, receive_s = max(report["seconds"] for report in reports), last_arrival - started
-    print(f"{total:,} messages of {options.size} bytes, {options.producers} producers with {options.in_flight} in flight")
+    print(
+        f"{total:,} messages of {options.size} bytes, {options.producers} producers with "
+        f"{options.in_flight} in flight"
+    )
     print(f"sent      {sent:>11,} in {send_s:7.2f} s  {sent / send_s:>9,.0f}/s")
-    print(f"received  {arrivals.count:>11,} in {receive_s:7.2f} s  {arrivals.count / receive_s:>9,.0f}/s")
-    print(f"CPU of the broker     {broker_cpu:7.2f} s  {broker_cpu / total * 1e6:5.2f} µs per message sent and pulled")
+    print(
+        f"received  {arrivals.count:>11,} in {receive_s:7.2f} s  "
+        f"{arrivals.count / receive_s:>9,.0f}/s"
+    )
+    print(
+        f"CPU of the broker     {broker_cpu:7.2f} s  {broker_cpu / total * 1e6:5.2f} µs per "
+        "message sent and pulled"
+    )
     print(f"CPU of the producers  {sum(report['cpu_s'] for report in reports):7.2f} s")
     print(f"CPU of the consumer   {own_cpu:7.2f} s")
     return _problems(reports, arrivals, total)
@@ -147,7 +178,9 @@ def _queues_of(consumer: PushConsumer) -> int:
 async def _producer(daemons: Daemons, options: Options, number: int, messages: int) -> Report:
     counts = (number, messages, options.size, options.in_flight)
     command = ["-m", "benchmarks.smoke_producer", daemons.namesrv_address, TOPIC, *map(str, counts)]
-    process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, stdout=asyncio.subprocess.PIPE
+    )
     try:
         output, _ = await process.communicate()
     finally:
@@ -186,7 +219,9 @@ def _cpu_s(pid: int) -> float:
 
 def _log_problems(log: Path) -> list[str]:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [line for line in lines if " WARNING " in line or " ERROR " in line or " CRITICAL " in line]
+    return [
+        line for line in lines if " WARNING " in line or " ERROR " in line or " CRITICAL " in line
+    ]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""One producer process of ``benchmarks.smoke``: sends its share and prints a line of JSON about it."""
+"""One producer process of ``benchmarks.smoke``: sends its share and prints a line of JSON about
+it."""
 
 from __future__ import annotations
 
@@ -32,8 +33,11 @@ class Report(TypedDict):
     cpu_s: float
 
 
-async def send_share(namesrv: str, topic: str, number: int, messages: int, size_bytes: int, in_flight: int) -> int:
-    """Send, with so many messages in flight, those of a queue in the order of their numbers; print the report."""
+async def send_share(
+    namesrv: str, topic: str, number: int, messages: int, size_bytes: int, in_flight: int
+) -> int:
+    """Send, with so many messages in flight, those of a queue in the order of their numbers; print
+    the report."""
     errors: list[str] = []
     numbers = iter(range(messages))
     async with Producer(f"smoke-producer-{number}", namesrv=namesrv, send_timeout=30.0) as producer:
@@ -51,7 +55,9 @@ async def send_share(namesrv: str, topic: str, number: int, messages: int, size_
             for _ in range(in_flight):
                 senders.create_task(send(numbers))
         seconds = time.monotonic() - started
-    report = Report(sent=messages - len(errors), errors=errors[:3], seconds=seconds, cpu_s=time.process_time())
+    report = Report(
+        sent=messages - len(errors), errors=errors[:3], seconds=seconds, cpu_s=time.process_time()
+    )
     print(json.dumps(report))
     return 0
 
@@ -59,4 +65,6 @@ async def send_share(namesrv: str, topic: str, number: int, messages: int, size_
 if __name__ == "__main__":
     namesrv, topic, *counts = sys.argv[1:]
     number, messages, size_bytes, in_flight = map(int, counts)
-    sys.exit(run_program("producer", send_share(namesrv, topic, number, messages, size_bytes, in_flight)))
+    sys.exit(
+        run_program("producer", send_share(namesrv, topic, number, messages, size_bytes, in_flight))
+    )

@@ -1,9 +1,10 @@
 """SIGKILL under load, again and again: what was acknowledged is there, in order.
 
-``python -m benchmarks.soak`` (``make soak``). A broker process takes single messages and batches into small files, is killed
-at a random moment (now and then while it starts), and started again on the same store; then every queue is read from where
-the last round left it. A round is ASYNC_FLUSH or SYNC_FLUSH, and mostly syncs so often that recovery begins at the
-checkpoint. At the end all of it is read once more, the broker is stopped, and ``mqstore verify`` holds log, queues and index
+``python -m benchmarks.soak`` (``make soak``). A broker process takes single messages and batches
+into small files, is killed at a random moment (now and then while it starts), and started again on
+the same store; then every queue is read from where the last round left it. A round is ASYNC_FLUSH
+or SYNC_FLUSH, and mostly syncs so often that recovery begins at the checkpoint. At the end all of
+it is read once more, the broker is stopped, and ``mqstore verify`` holds log, queues and index
 against each other.
 """
 
@@ -65,17 +66,31 @@ class Broker:
         self.address = ""
 
     async def start(self, flush: str, *, often: bool = False) -> None:
-        """``often``: everything is synced many times a second, so that recovery begins at the checkpoint."""
+        """``often``: everything is synced many times a second, so that recovery begins at the
+        checkpoint."""
         every_ms = 50 if often else 10_000
         settings = {
-            "storePathRootDir": self._folder / "store", "brokerName": "soak", "bindAddress": "127.0.0.1", "listenPort": 0,
-            "flushDiskType": flush, "mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20 * 500,
+            "storePathRootDir": self._folder / "store", "brokerName": "soak",
+            "bindAddress": "127.0.0.1", "listenPort": 0,
+            "flushDiskType": flush, "mappedFileSizeCommitLog": 1 << 20,
+            "mappedFileSizeConsumeQueue": 20 * 500,
             "maxHashSlotNum": 1000, "maxIndexNum": 4000, "flushIntervalCommitLog": every_ms,
             "flushIntervalConsumeQueue": every_ms, "flushConsumeQueueThoroughInterval": every_ms,
-            "waitTimeMillsInSendQueue": 10_000,  # a machine that is busy with other work is no reason to refuse a message
+            # a machine that is busy with other work is no reason to refuse a message
+            "waitTimeMillsInSendQueue": 10_000,
         }  # fmt: skip
-        command = [sys.executable, "-m", "aiorocketmq.broker", *(f"--{name}={value}" for name, value in settings.items())]
-        environment = {**os.environ, "ROCKETMQ_HOME": str(self._folder), "HOME": str(self._folder), "NAMESRV_ADDR": ""}
+        command = [
+            sys.executable,
+            "-m",
+            "aiorocketmq.broker",
+            *(f"--{name}={value}" for name, value in settings.items()),
+        ]
+        environment = {
+            **os.environ,
+            "ROCKETMQ_HOME": str(self._folder),
+            "HOME": str(self._folder),
+            "NAMESRV_ADDR": "",
+        }
         with self._log.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=environment
@@ -87,7 +102,10 @@ class Broker:
         while (found := _READY.search(self._log.read_text(errors="replace"))) is None:
             assert self._process is not None
             if self._process.returncode is not None or time.monotonic() > deadline:
-                raise DemoError("the broker does not start; its log:", self._log.read_text(errors="replace")[-3000:])
+                raise DemoError(
+                    "the broker does not start; its log:",
+                    self._log.read_text(errors="replace")[-3000:],
+                )
             await asyncio.sleep(0.005)
         self.address = f"127.0.0.1:{found[1]}"
 
@@ -97,8 +115,16 @@ class Broker:
         if self._process.returncode is None:
             self._process.send_signal(number)
         code = await self._process.wait()
-        lines = [f"log: {line}" for line in self._log.read_text(errors="replace").splitlines() if _BAD_LINES.search(line)]
-        return lines if code in (-signal.SIGKILL, 0) else [*lines, f"the broker ended with exit code {code}"]
+        lines = [
+            f"log: {line}"
+            for line in self._log.read_text(errors="replace").splitlines()
+            if _BAD_LINES.search(line)
+        ]
+        return (
+            lines
+            if code in (-signal.SIGKILL, 0)
+            else [*lines, f"the broker ended with exit code {code}"]
+        )
 
 
 class Soak:
@@ -106,7 +132,9 @@ class Soak:
 
     def __init__(self, folder: Path, options: Options) -> None:
         lanes = [(queue, batch) for queue in range(QUEUES) for batch in BATCHES]
-        self.ledger = Ledger([Lane(number, queue, batch) for number, (queue, batch) in enumerate(lanes)])
+        self.ledger = Ledger(
+            [Lane(number, queue, batch) for number, (queue, batch) in enumerate(lanes)]
+        )
         self.problems: list[str] = []
         self.kills = 0
         self.recoveries_s: list[float] = []
@@ -119,17 +147,24 @@ class Soak:
         """All rounds, then the last check. Whatever happens, the process is ended."""
         self.ledger.begin()
         try:
-            while self.kills < self._options.rounds and not self.problems and not self.ledger.problems:
+            while (
+                self.kills < self._options.rounds and not self.problems and not self.ledger.problems
+            ):
                 await self._round()
                 if self.kills % 20 == 0:
-                    print(f"  {self.kills} kills, {self.ledger.acknowledged:,} messages acknowledged", flush=True)
+                    print(
+                        f"  {self.kills} kills, {self.ledger.acknowledged:,} messages acknowledged",
+                        flush=True,
+                    )
             await self._last_check()
         finally:
             self.problems += await self._broker.end()
 
     async def _round(self) -> None:
         rng = self._rng
-        await self._broker.start(rng.choice(("ASYNC_FLUSH", "SYNC_FLUSH")), often=rng.random() < 0.8)
+        await self._broker.start(
+            rng.choice(("ASYNC_FLUSH", "SYNC_FLUSH")), often=rng.random() < 0.8
+        )
         began = time.monotonic()
         if rng.random() < 0.1:
             await asyncio.sleep(rng.random() * 0.7)  # not even started
@@ -157,26 +192,44 @@ class Soak:
         told: list[str] = []
         verdict = await asyncio.to_thread(verify, self._store, told.append)
         print(verdict)
-        self.problems += [f"mqstore verify: {line}" for line in told if not line.startswith("note:")]
+        self.problems += [
+            f"mqstore verify: {line}" for line in told if not line.startswith("note:")
+        ]
 
     async def _make_topic(self, client: RemotingClient) -> None:
         request = CreateTopicRequest(
-            topic=TOPIC, default_topic="TBW102", read_queue_nums=QUEUES, write_queue_nums=QUEUES, perm=6,
+            topic=TOPIC, default_topic="TBW102", read_queue_nums=QUEUES, write_queue_nums=QUEUES,
+            perm=6,
             topic_filter_type="SINGLE_TAG",
         )  # fmt: skip
-        (await client.invoke(self._broker.address, RequestCode.UPDATE_AND_CREATE_TOPIC, request, timeout=30)).check()
+        (
+            await client.invoke(
+                self._broker.address, RequestCode.UPDATE_AND_CREATE_TOPIC, request, timeout=30
+            )
+        ).check()
 
     async def _send(self, client: RemotingClient, lane: Lane) -> None:
         """One request after the other until the broker is gone."""
         rng = random.Random(self._rng.random())
         while True:
-            bodies = [lane.body(lane.next_number + step, rng.choice(SIZES) // lane.batch) for step in range(lane.batch)]
-            properties = f"KEYS\x01k{lane.lane_id}-{lane.next_number}\x02TAGS\x01t{lane.lane_id % 3}\x02"
+            bodies = [
+                lane.body(lane.next_number + step, rng.choice(SIZES) // lane.batch)
+                for step in range(lane.batch)
+            ]
+            properties = (
+                f"KEYS\x01k{lane.lane_id}-{lane.next_number}\x02TAGS\x01t{lane.lane_id % 3}\x02"
+            )
             header = SendMessageRequestV2(
-                producer_group="soak", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=QUEUES,
-                queue_id=lane.queue_id, sys_flag=0, born_timestamp=1, flag=0, properties=properties, batch=lane.batch > 1,
+                producer_group="soak", topic=TOPIC, default_topic="TBW102",
+                default_topic_queue_nums=QUEUES,
+                queue_id=lane.queue_id, sys_flag=0, born_timestamp=1, flag=0, properties=properties,
+                batch=lane.batch > 1,
             )  # fmt: skip
-            body = encode_batch([BatchItem(0, each, b"") for each in bodies]) if lane.batch > 1 else bodies[0]
+            body = (
+                encode_batch([BatchItem(0, each, b"") for each in bodies])
+                if lane.batch > 1
+                else bodies[0]
+            )
             code = RequestCode.SEND_BATCH_MESSAGE if lane.batch > 1 else RequestCode.SEND_MESSAGE_V2
             try:
                 answer = await client.invoke(self._broker.address, code, header, body, timeout=30)
@@ -193,10 +246,14 @@ class Soak:
             while True:
                 request = PullMessageRequest(
                     consumer_group="soak-reader", topic=TOPIC, queue_id=queue_id,
-                    queue_offset=self.ledger.next_offset(queue_id), max_msg_nums=32, sys_flag=PullSysFlag.SUBSCRIPTION,
-                    commit_offset=0, suspend_timeout_millis=0, subscription="*", sub_version=0, expression_type="TAG",
+                    queue_offset=self.ledger.next_offset(queue_id), max_msg_nums=32,
+                    sys_flag=PullSysFlag.SUBSCRIPTION,
+                    commit_offset=0, suspend_timeout_millis=0, subscription="*", sub_version=0,
+                    expression_type="TAG",
                 )  # fmt: skip
-                answer = await client.invoke(self._broker.address, RequestCode.PULL_MESSAGE, request, timeout=30)
+                answer = await client.invoke(
+                    self._broker.address, RequestCode.PULL_MESSAGE, request, timeout=30
+                )
                 if answer.code == ResponseCode.PULL_NOT_FOUND:
                     break
                 for message in read_messages(answer.check().body, "")[0]:
@@ -212,12 +269,18 @@ async def soak(options: Options) -> int:
     ledger, problems = run.ledger, run.problems + run.ledger.problems
     slowest, usual = max(run.recoveries_s), sorted(run.recoveries_s)[len(run.recoveries_s) // 2]
     print(f"seed                {options.seed:>9}")
-    print(f"rounds              {run.kills:>9,}   killed with SIGKILL, {run.kills - len(run.recoveries_s)} while starting")
+    print(
+        f"rounds              {run.kills:>9,}   killed with SIGKILL, "
+        f"{run.kills - len(run.recoveries_s)} while starting"
+    )
     print(f"acknowledged        {ledger.acknowledged:>9,}   messages")
     print(f"lost                {ledger.lost:>9,}")
     print(f"duplicated          {ledger.duplicated:>9,}   sent again because their answer was lost")
     print(f"order violations    {ledger.order_violations:>9,}")
-    print(f"longest recovery    {slowest:>9.2f} s from the start of the process until it serves, usually {usual:.2f} s")
+    print(
+        f"longest recovery    {slowest:>9.2f} s from the start of the process until it serves, "
+        f"usually {usual:.2f} s"
+    )
     for problem in problems[:20]:
         print(f"NOT GOOD: {problem}")
     return 1 if problems else 0
@@ -226,8 +289,19 @@ async def soak(options: Options) -> int:
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option("--rounds", type=click.IntRange(1), default=200, help="How many kills.")
 @click.option("--seed", type=int, default=1, help="Of the random numbers.")
-@click.option("--load", "load_s", type=click.FloatRange(0.01), default=0.4, help="Seconds of load before a kill, at most.")
-@click.option("--keep", type=click.Path(path_type=Path), default=None, help="Keep log and store below this folder.")
+@click.option(
+    "--load",
+    "load_s",
+    type=click.FloatRange(0.01),
+    default=0.4,
+    help="Seconds of load before a kill, at most.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Keep log and store below this folder.",
+)
 def main(rounds: int, seed: int, load_s: float, keep: Path | None) -> None:
     """A broker that is killed under load, again and again."""
     sys.exit(run_program("soak", soak(Options(rounds, seed, load_s, keep))))

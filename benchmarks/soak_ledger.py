@@ -1,8 +1,9 @@
 """What the senders of ``benchmarks.soak`` were told, held against what the broker has.
 
-A lane sends numbers 0, 1, 2, ... to one queue, in single messages or in batches, and goes on only after an answer: what has
-none is sent again after the restart. So in its queue the numbers rise one by one; after a kill the last few may stand there
-twice. A number that is missing was acknowledged and lost. Any other order is a violation.
+A lane sends numbers 0, 1, 2, ... to one queue, in single messages or in batches, and goes on only
+after an answer: what has none is sent again after the restart. So in its queue the numbers rise one
+by one; after a kill the last few may stand there twice. A number that is missing was acknowledged
+and lost. Any other order is a violation.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Lane:
         """Everything below is acknowledged."""
 
     def body(self, number: int, size: int) -> bytes:
-        """What a message carries: who it is, then its number all over again, so that a torn one is seen."""
+        """What a message carries: who it is, then its number all over again, so that a torn one is
+        seen."""
         return HEAD.pack(self.lane_id, size, number) + number.to_bytes(8, "big") * (size // 8)
 
 
@@ -43,14 +45,19 @@ class Ledger:
         self.order_violations = 0
         self.problems: list[str] = []
         self.acknowledged_at: dict[tuple[int, int], tuple[int, int]] = {}
-        """Queue and number in it to lane and number in that, of what was acknowledged since the last pass."""
+        """Queue and number in it to lane and number in that, of what was acknowledged since the
+        last pass."""
         self._expected: dict[int, int] = {}
         self._next_offset: dict[int, int] = {}
 
     def acknowledge(self, lane: Lane, queue_offset: int) -> None:
-        """The broker has answered with the number in the queue of the first message of the request."""
+        """The broker has answered with the number in the queue of the first message of the
+        request."""
         for step in range(lane.batch):
-            self.acknowledged_at[lane.queue_id, queue_offset + step] = (lane.lane_id, lane.next_number + step)
+            self.acknowledged_at[lane.queue_id, queue_offset + step] = (
+                lane.lane_id,
+                lane.next_number + step,
+            )
         lane.next_number += lane.batch
         self.acknowledged += lane.batch
 
@@ -68,14 +75,20 @@ class Ledger:
         """The next message of a queue."""
         queue_id, offset = message.queue_id, message.queue_offset
         if offset != self._next_offset[queue_id]:
-            self._violation(f"queue {queue_id}: message {offset} follows {self._next_offset[queue_id] - 1}")
+            self._violation(
+                f"queue {queue_id}: message {offset} follows {self._next_offset[queue_id] - 1}"
+            )
         self._next_offset[queue_id] = offset + 1
         lane_id, size, number = HEAD.unpack_from(message.body)
         lane = self.lanes[lane_id]
         if message.body != lane.body(number, size) or lane.queue_id != queue_id:
             self._lose(1, f"queue {queue_id}: message {offset} is not what was sent")
         if self.acknowledged_at.pop((queue_id, offset), (lane_id, number)) != (lane_id, number):
-            self._lose(1, f"queue {queue_id}: {offset} was acknowledged for another message than {lane_id}:{number}")
+            self._lose(
+                1,
+                f"queue {queue_id}: {offset} was acknowledged for another message than "
+                f"{lane_id}:{number}",
+            )
         expected = self._expected[lane_id]
         if number > expected:
             self._lose(number - expected, f"lane {lane_id}: {expected}..{number - 1} are missing")
@@ -86,12 +99,19 @@ class Ledger:
         self._expected[lane_id] = max(expected, number + 1)
 
     def read(self) -> None:
-        """All queues were read to their ends: nothing that was acknowledged may be missing there."""
+        """All queues were read to their ends: nothing that was acknowledged may be missing
+        there."""
         for lane in self.lanes:
             if (missing := lane.next_number - self._expected[lane.lane_id]) > 0:
-                self._lose(missing, f"lane {lane.lane_id}: the last {missing} of {lane.next_number} are missing")
+                self._lose(
+                    missing,
+                    f"lane {lane.lane_id}: the last {missing} of {lane.next_number} are missing",
+                )
         for (queue_id, offset), (lane_id, number) in self.acknowledged_at.items():
-            self.problems.append(f"LOST: {lane_id}:{number}, acknowledged as {offset}; queue {queue_id} does not have it")
+            self.problems.append(
+                f"LOST: {lane_id}:{number}, acknowledged as {offset}; queue {queue_id} does not "
+                "have it"
+            )
         self.acknowledged_at.clear()
 
     def _lose(self, count: int, problem: str) -> None:

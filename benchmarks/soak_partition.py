@@ -1,8 +1,10 @@
-"""Networks that are cut and come back: name server, master, slave and client on four hosts (network namespaces).
+"""Networks that are cut and come back: name server, master, slave and client on four hosts (network
+namespaces).
 
-``python -m benchmarks.soak_partition`` (needs root and ``ip netns``; about six minutes, with ``--short`` nine seconds). Each
-pair of hosts has a link of its own, which is taken down for a while under load: what a SYNC_MASTER acknowledged is never
-lost, the name server forgets a broker after 120 s and knows it again within 30 s, consumers go on.
+``python -m benchmarks.soak_partition`` (needs root and ``ip netns``; about six minutes, with
+``--short`` nine seconds). Each pair of hosts has a link of its own, which is taken down for a while
+under load: what a SYNC_MASTER acknowledged is never lost, the name server forgets a broker after
+120 s and knows it again within 30 s, consumers go on.
 """
 
 from __future__ import annotations
@@ -30,7 +32,12 @@ from examples.demo.program import run_program
 
 from .soak_replication import IN_FLIGHT, Host, Options, Soak
 
-HOSTS: Final = {"namesrv": "10.99.7.1", "master": "10.99.7.2", "slave": "10.99.7.3", "client": "10.99.7.4"}
+HOSTS: Final = {
+    "namesrv": "10.99.7.1",
+    "master": "10.99.7.2",
+    "slave": "10.99.7.3",
+    "client": "10.99.7.4",
+}
 PREFIX: Final = f"aiorocketmq-{os.getpid()}-"
 _CLONE_NEWNET: Final = 0x40000000
 
@@ -89,7 +96,17 @@ class Network:
         name = self._name(one, other)
         for host, far in ((one, other), (other, one)):
             ip("-n", PREFIX + host, "link", "set", name, "up")
-            ip("-n", PREFIX + host, "route", "replace", f"{HOSTS[far]}/32", "dev", name, "src", HOSTS[host])
+            ip(
+                "-n",
+                PREFIX + host,
+                "route",
+                "replace",
+                f"{HOSTS[far]}/32",
+                "dev",
+                name,
+                "src",
+                HOSTS[host],
+            )
 
     def cut(self, one: str, other: str) -> None:
         """Nothing goes through; connections are not told."""
@@ -110,15 +127,21 @@ def ip(*arguments: str) -> None:
     except OSError as error:
         raise DemoError(f"the command ip cannot be run: {error.strerror}") from error
     if done.returncode:
-        raise DemoError(f"network namespaces are not allowed here: ip {' '.join(arguments)}: {done.stderr.strip()}")
+        raise DemoError(
+            f"network namespaces are not allowed here: ip {' '.join(arguments)}: "
+            f"{done.stderr.strip()}"
+        )
 
 
 def enter(host: str) -> None:
-    """This process and the threads that it starts are on that host from now on. Raises ``DemoError``."""
+    """This process and the threads that it starts are on that host from now on. Raises
+    ``DemoError``."""
     descriptor = os.open(f"/var/run/netns/{PREFIX}{host}", os.O_RDONLY)
     try:
         if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET):
-            raise DemoError(f"cannot enter the network of {host}: {os.strerror(ctypes.get_errno())}")
+            raise DemoError(
+                f"cannot enter the network of {host}: {os.strerror(ctypes.get_errno())}"
+            )
     finally:
         os.close(descriptor)
 
@@ -158,19 +181,25 @@ class Partitions(Soak):
         sends_after = time.monotonic() - healed
         await self._check_consumed()
         text = f"  {cut.one}|{cut.other} {cut.seconds:g} s: {meanwhile:,} acknowledged meanwhile, "
-        text += f"acknowledged again {sends_after:.1f} s after healing, all consumed after {time.monotonic() - healed:.1f} s"
+        text += (
+            f"acknowledged again {sends_after:.1f} s after healing, all consumed after "
+            f"{time.monotonic() - healed:.1f} s"
+        )
         if {"master", "slave"} == {cut.one, cut.other} and meanwhile > 2 * IN_FLIGHT:
             self.problems.append(f"{meanwhile} acknowledged as replicated without a link")
         if "namesrv" in cut:
-            text += f"; route {f'gone after {gone_after:.0f} s' if gone_after is not None else 'not gone'}"
+            text += (
+                "; route "
+                f"{f'gone after {gone_after:.0f} s' if gone_after is not None else 'not gone'}"
+            )
             text += f", there for good {await self._until_known(healed):.1f} s after healing"
         if "namesrv" in cut and gone_after is None and cut.seconds > EXPIRY_S + 10:
             self.problems.append("the name server has not forgotten the master")
         print(text, flush=True)
 
     async def _until_known(self, healed: float) -> float:
-        """Seconds until the name server knows the master and does not forget it again: what was said on a connection that
-        died in between may come late.
+        """Seconds until the name server knows the master and does not forget it again: what was
+        said on a connection that died in between may come late.
         """
         known_at = None
         while known_at is None or time.monotonic() - known_at < STAYS_KNOWN_S:
@@ -183,7 +212,9 @@ class Partitions(Soak):
             await asyncio.sleep(0.1)
         seconds = (known_at or time.monotonic()) - healed
         if known_at is None or seconds > BACK_WITHIN_S:
-            self.problems.append(f"the name server knows the master {seconds:.0f} s after healing only")
+            self.problems.append(
+                f"the name server knows the master {seconds:.0f} s after healing only"
+            )
         return seconds
 
     async def _is_known(self) -> bool:
@@ -201,7 +232,10 @@ async def soak(network: Network, keep: Path | None, *, short: bool) -> int:
     with data_folder(keep, keep=keep is not None) as folder:
         run = Partitions(folder, network, short=short)
         await run.run()
-    print(f"acknowledged        {len(run.acknowledged):>9,}   with code 0; {run.unreplicated:,} were stored without a slave")
+    print(
+        f"acknowledged        {len(run.acknowledged):>9,}   with code 0; {run.unreplicated:,} "
+        "were stored without a slave"
+    )
     print(f"lost                {run.lost:>9,}   of those")
     print(f"consumed            {len(run.seen):>9,}   {run.received - len(run.seen):,} times again")
     print(f"longest pause       {run.sends.longest_s:>9.2f} s without an acknowledgement")
@@ -211,7 +245,12 @@ async def soak(network: Network, keep: Path | None, *, short: bool) -> int:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--keep", type=click.Path(path_type=Path), default=None, help="Keep logs and stores below this folder.")
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Keep logs and stores below this folder.",
+)
 @click.option("--short", is_flag=True, help="Two cuts of a second and a half.")
 def main(keep: Path | None, short: bool) -> None:
     """Links between name server, master, slave and client are cut for a while."""

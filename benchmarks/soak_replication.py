@@ -1,9 +1,11 @@
-"""SIGKILL of master, slave and name server under load, again and again: what a SYNC_MASTER acknowledges stays.
+"""SIGKILL of master, slave and name server under load, again and again: what a SYNC_MASTER
+acknowledges stays.
 
-``python -m benchmarks.soak_replication`` (a part of ``make soak``). A name server, a sync master, a slave; 64 sends in
-flight and a push consumer all the time. Each round kills one of them and starts it again, or throws the master's disk away:
-then the consumer has to find every message that was acknowledged with code 0 at the slave, whose store becomes the master's,
-and the next slave begins with nothing. At the end the slave's log is held against the master's, byte by byte.
+``python -m benchmarks.soak_replication`` (a part of ``make soak``). A name server, a sync master, a
+slave; 64 sends in flight and a push consumer all the time. Each round kills one of them and starts
+it again, or throws the master's disk away: then the consumer has to find every message that was
+acknowledged with code 0 at the slave, whose store becomes the master's, and the next slave begins
+with nothing. At the end the slave's log is held against the master's, byte by byte.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class Options(NamedTuple):
 class Daemon:
     """A process in several lives, on one folder and port."""
 
-    def __init__(self, folder: Path, module: str, prefix: Sequence[str] = (), **settings: object) -> None:
+    def __init__(
+        self, folder: Path, module: str, prefix: Sequence[str] = (), **settings: object
+    ) -> None:
         """``prefix``: what stands in front of the command."""
         self.folder = folder
         self._prefix = prefix
@@ -68,7 +72,12 @@ class Daemon:
         self.folder.mkdir(exist_ok=True)
         arguments = (f"--{name}={value}" for name, value in self._settings.items())
         command = [*self._prefix, sys.executable, "-m", self._module, *arguments]
-        environment = {**os.environ, "ROCKETMQ_HOME": str(self.folder), "HOME": str(self.folder), "NAMESRV_ADDR": ""}
+        environment = {
+            **os.environ,
+            "ROCKETMQ_HOME": str(self.folder),
+            "HOME": str(self.folder),
+            "NAMESRV_ADDR": "",
+        }
         with self.log.open("ab") as log:
             at = log.tell()
             self._process = await asyncio.create_subprocess_exec(
@@ -77,7 +86,10 @@ class Daemon:
         deadline = time.monotonic() + PATIENCE_S
         while not _READY.search(self.log.read_bytes()[at:].decode(errors="replace")):
             if self._process.returncode is not None or time.monotonic() > deadline:
-                raise DemoError(f"{self.folder.name} does not start:", self.log.read_text(errors="replace")[-3000:])
+                raise DemoError(
+                    f"{self.folder.name} does not start:",
+                    self.log.read_text(errors="replace")[-3000:],
+                )
             await asyncio.sleep(0.01)
 
     async def end(self, number: signal.Signals = signal.SIGKILL) -> None:
@@ -90,7 +102,11 @@ class Daemon:
         """What should not be in its log."""
         if not self.log.exists():
             return []
-        return [line for line in self.log.read_text(errors="replace").splitlines() if _BAD_LINES.search(line)]
+        return [
+            line
+            for line in self.log.read_text(errors="replace").splitlines()
+            if _BAD_LINES.search(line)
+        ]
 
 
 class Host(NamedTuple):
@@ -146,10 +162,13 @@ class Soak:
     def _broker(self, name: str, role: str, broker_id: int) -> Daemon:
         address, prefix = self._hosts[name]
         return Daemon(
-            self._folder / name, "aiorocketmq.broker", prefix, brokerName="soak", brokerRole=role, brokerId=broker_id,
+            self._folder / name, "aiorocketmq.broker", prefix, brokerName="soak", brokerRole=role,
+            brokerId=broker_id,
             listenPort=self._ports[name], bindAddress=address, brokerIP1=address, brokerIP2=address,
-            namesrvAddr=self._namesrv, storePathRootDir=self._folder / name / "store", mappedFileSizeCommitLog=4 << 20,
-            mappedFileSizeConsumeQueue=20 * 2000, maxHashSlotNum=10_000, maxIndexNum=40_000, registerNameServerPeriod=10_000,
+            namesrvAddr=self._namesrv, storePathRootDir=self._folder / name / "store",
+            mappedFileSizeCommitLog=4 << 20,
+            mappedFileSizeConsumeQueue=20 * 2000, maxHashSlotNum=10_000, maxIndexNum=40_000,
+            registerNameServerPeriod=10_000,
             waitTimeMillsInSendQueue=10_000,  # as in ``soak``
             **self._settings,
         )  # fmt: skip
@@ -183,7 +202,9 @@ class Soak:
             self.sent += 1
             size = self._rng.choice((0, 100, 1000, 5000))
             try:
-                result = await producer.send(Message(TOPIC, number.to_bytes(8, "big") + bytes(size)), timeout=4)
+                result = await producer.send(
+                    Message(TOPIC, number.to_bytes(8, "big") + bytes(size)), timeout=4
+                )
             except RocketMQError as error:
                 self.sends.failed(type(error).__name__)
                 await asyncio.sleep(0.05)
@@ -202,7 +223,9 @@ class Soak:
         self.consumption.event()
 
     async def _start_consumer(self) -> None:
-        self._consumer = PushConsumer("soak", namesrv=self._namesrv, suspend=2.0, commit_interval=0.5)
+        self._consumer = PushConsumer(
+            "soak", namesrv=self._namesrv, suspend=2.0, commit_interval=0.5
+        )
         self._consumer.subscribe(TOPIC)
         self._consumer.on_message(self._take)
         await self._consumer.start()
@@ -232,7 +255,11 @@ class Soak:
         await self._until_slave_follows()
         total = sum(self.kills.values())
         if total % 10 == 0:
-            print(f"  {total} kills, {len(self.acknowledged):,} acknowledged, {len(self.seen):,} consumed", flush=True)
+            print(
+                f"  {total} kills, {len(self.acknowledged):,} acknowledged, {len(self.seen):,} "
+                "consumed",
+                flush=True,
+            )
 
     async def _kill(self, name: str) -> None:
         self.timeline.note(f"{name} is killed")
@@ -243,8 +270,8 @@ class Soak:
         await self._daemons[name].start()
 
     async def _lose_disk(self) -> None:
-        """The master is gone for good: the slave has all that counts, and becomes the master. That it is not made one
-        before the consumer has come to the end is no pause of the cluster's.
+        """The master is gone for good: the slave has all that counts, and becomes the master. That
+        it is not made one before the consumer has come to the end is no pause of the cluster's.
         """
         await self._kill("master")
         shutil.rmtree(self._folder / "master" / "store")
@@ -261,11 +288,16 @@ class Soak:
     async def _check_consumed(self) -> None:
         """Every message that is acknowledged by now is seen before long."""
         deadline, acknowledged = time.monotonic() + PATIENCE_S, set(self.acknowledged)
-        self.timeline.note(f"waiting for the consumer: {len(acknowledged - self.seen):,} acknowledged are not consumed yet")
+        self.timeline.note(
+            f"waiting for the consumer: {len(acknowledged - self.seen):,} acknowledged are not "
+            "consumed yet"
+        )
         while missing := acknowledged - self.seen:
             if time.monotonic() > deadline:
                 self.lost += len(missing)
-                self.problems.append(f"LOST: {len(missing)} acknowledged messages, {sorted(missing)[:5]}...")
+                self.problems.append(
+                    f"LOST: {len(missing)} acknowledged messages, {sorted(missing)[:5]}..."
+                )
                 return
             await asyncio.sleep(0.05)
         self.timeline.note("all that was acknowledged is consumed")
@@ -273,7 +305,10 @@ class Soak:
     async def _until_slave_follows(self) -> None:
         """Until a message is acknowledged by both again."""
         deadline = time.monotonic() + PATIENCE_S
-        async with Producer("probe", namesrv=self._namesrv, retries=0) as producer, Admin(namesrv=self._namesrv):
+        async with (
+            Producer("probe", namesrv=self._namesrv, retries=0) as producer,
+            Admin(namesrv=self._namesrv),
+        ):
             while time.monotonic() < deadline:
                 with contextlib.suppress(RocketMQError):
                     result = await producer.send(Message("SoakProbe", b"probe"), timeout=4)
@@ -287,10 +322,14 @@ class Soak:
         for name in ("master", "slave"):
             await asyncio.sleep(1)
             await self._daemons[name].end(signal.SIGTERM)
-        theirs, ours = ({path.name: path for path in self._logs(name)} for name in ("master", "slave"))
+        theirs, ours = (
+            {path.name: path for path in self._logs(name)} for name in ("master", "slave")
+        )
         used = {name for name, path in theirs.items() if any(path.read_bytes()[:4])}
         different = [
-            name for name in sorted(used) if name not in ours or ours[name].read_bytes() != theirs[name].read_bytes()
+            name
+            for name in sorted(used)
+            if name not in ours or ours[name].read_bytes() != theirs[name].read_bytes()
         ]
         if different:
             self.problems.append(f"the logs differ: {different}")
@@ -300,7 +339,8 @@ class Soak:
 
 
 def _free_ports(rng: random.Random) -> int:
-    """The first of ten free ports below those that the system gives to connections: a broker comes back to its own."""
+    """The first of ten free ports below those that the system gives to connections: a broker comes
+    back to its own."""
     for _ in range(100):
         first = rng.randrange(15_000, 30_000)
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
@@ -315,7 +355,10 @@ def _report(run: Soak, options: Options, seconds: float) -> None:
     print(f"seed                {options.seed:>9}")
     kills = ", ".join(f"{name} {count}" for name, count in run.kills.items())
     print(f"kills               {sum(run.kills.values()):>9,}   {kills}; in {seconds:.0f} s")
-    print(f"sent                {run.sent:>9,}   {run.unreplicated:,} were stored without a slave (codes 11, 12)")
+    print(
+        f"sent                {run.sent:>9,}   {run.unreplicated:,} were stored without a slave "
+        "(codes 11, 12)"
+    )
     print(f"acknowledged        {len(run.acknowledged):>9,}   with code 0")
     print(f"lost                {run.lost:>9,}   of those")
     print(f"consumed            {len(run.seen):>9,}   {run.received - len(run.seen):,} times again")
@@ -341,11 +384,24 @@ async def soak(options: Options) -> int:
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option("--rounds", type=click.IntRange(1), default=60, help="How many kills.")
 @click.option("--seed", type=int, default=1, help="Of the random numbers.")
-@click.option("--load", "load_s", type=click.FloatRange(0.01), default=2.0, help="Seconds of load before a kill, at most.")
-@click.option("--keep", type=click.Path(path_type=Path), default=None, help="Keep logs and stores below this folder.")
+@click.option(
+    "--load",
+    "load_s",
+    type=click.FloatRange(0.01),
+    default=2.0,
+    help="Seconds of load before a kill, at most.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Keep logs and stores below this folder.",
+)
 def main(rounds: int, seed: int, load_s: float, keep: Path | None) -> None:
     """Master, slave and name server, killed under load again and again."""
-    logging.getLogger("aiorocketmq").setLevel(logging.CRITICAL)  # the client tells of every lost connection
+    logging.getLogger("aiorocketmq").setLevel(
+        logging.CRITICAL
+    )  # the client tells of every lost connection
     sys.exit(run_program("soak_replication", soak(Options(rounds, seed, load_s, keep))))
 
 

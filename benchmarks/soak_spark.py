@@ -1,9 +1,12 @@
-"""SIGKILL of a Spark driver in the middle of its work, again and again: nothing is lost, and nothing is written twice.
+"""SIGKILL of a Spark driver in the middle of its work, again and again: nothing is lost, and
+nothing is written twice.
 
-``python -m benchmarks.soak_spark`` (a part of ``make soak``). Rows go into a topic all the time; two streaming queries take
-them from there into Parquet files (an idempotent sink: each row must be there once) and into another topic (each row must be
-there, and once after duplicates are dropped by their ids). The process group of the driver, its Java and its Python workers,
-is killed at a random moment: while it starts, or so and so many micro-batches later. At the end a last life takes the rest.
+``python -m benchmarks.soak_spark`` (a part of ``make soak``). Rows go into a topic all the time;
+two streaming queries take them from there into Parquet files (an idempotent sink: each row must be
+there once) and into another topic (each row must be there, and once after duplicates are dropped by
+their ids). The process group of the driver, its Java and its Python workers, is killed at a random
+moment: while it starts, or so and so many micro-batches later. At the end a last life takes the
+rest.
 """
 
 from __future__ import annotations
@@ -57,7 +60,14 @@ class Driver:
     async def start(self) -> None:
         with self._log.open("ab") as log, self._output.open("wb") as output:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "benchmarks.soak_spark_driver", self._what, self._namesrv, str(self._folder)),
+                *(
+                    sys.executable,
+                    "-m",
+                    "benchmarks.soak_spark_driver",
+                    self._what,
+                    self._namesrv,
+                    str(self._folder),
+                ),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=log,
@@ -84,7 +94,10 @@ class Driver:
         """Raise ``DemoError`` when it has ended."""
         assert self._process is not None
         if self._process.returncode is not None:
-            raise DemoError("the driver ended by itself; the end of its log:", self._log.read_text(errors="replace")[-3000:])
+            raise DemoError(
+                "the driver ended by itself; the end of its log:",
+                self._log.read_text(errors="replace")[-3000:],
+            )
 
 
 class Soak:
@@ -116,12 +129,15 @@ class Soak:
         """Numbers from 0 on; the ones below ``sent`` are acknowledged."""
         async with Producer("soak", namesrv=self._namesrv, retries=0, send_timeout=60) as producer:
             while True:
-                await producer.send([Message(TOPIC, b"%d" % n) for n in range(self.sent, self.sent + PER_SEND)])
+                await producer.send(
+                    [Message(TOPIC, b"%d" % n) for n in range(self.sent, self.sent + PER_SEND)]
+                )
                 self.sent += PER_SEND
                 await asyncio.sleep(_SEND_EVERY_S)
 
     async def _one_life(self) -> None:
-        """Until some micro-batches after its start are committed and a bit more, or not even so long."""
+        """Until some micro-batches after its start are committed and a bit more, or not even so
+        long."""
         driver = Driver("run", self._namesrv, self._folder)
         await driver.start()
         try:
@@ -143,7 +159,8 @@ class Soak:
             await driver.kill()
 
     def _done(self, what: str) -> int:
-        """Micro-batches of both queries that were begun (``offsets``) or are over (``commits``), in all lives."""
+        """Micro-batches of both queries that were begun (``offsets``) or are over (``commits``), in
+        all lives."""
         folders = (self._folder / "checkpoints" / name / what for name in ("to files", "to topic"))
         names = (path.name for folder in folders if folder.is_dir() for path in folder.iterdir())
         return sum(name.isdigit() for name in names)
@@ -157,9 +174,12 @@ class Soak:
             await driver.kill()
 
     def _judge(self) -> None:
-        """A send whose answer was cut off at the end may have been stored, so up to so many more may be there."""
+        """A send whose answer was cut off at the end may have been stored, so up to so many more
+        may be there."""
         for name in ("written", "copied", "copied_once"):
-            rows, different, total = (self.found[f"{name}_{what}"] for what in ("rows", "different", "sum"))
+            rows, different, total = (
+                self.found[f"{name}_{what}"] for what in ("rows", "different", "sum")
+            )
             if different not in (self.sent, self.sent + PER_SEND):
                 self.problems.append(f"{name}: {different:,} different rows of {self.sent:,}")
             if name != "copied" and rows != different:
@@ -181,11 +201,22 @@ async def soak(options: Options) -> int:
     found = run.found
     print(f"seed                {options.seed:>9}")
     kills = ", ".join(f"{name} {count}" for name, count in run.kills.items())
-    print(f"kills               {sum(run.kills.values()):>9,}   {kills}; in {time.monotonic() - started:.0f} s")
+    print(
+        f"kills               {sum(run.kills.values()):>9,}   {kills}; in "
+        f"{time.monotonic() - started:.0f} s"
+    )
     print(f"sent                {run.sent:>9,}")
-    print(f"in the files        {found['written_rows']:>9,}   {found['written_different']:,} different")
-    print(f"in the other topic  {found['copied_rows']:>9,}   {found['copied_different']:,} different")
-    print(f"after dropping      {found['copied_once_rows']:>9,}   {found['copied_once_different']:,} different")
+    print(
+        f"in the files        {found['written_rows']:>9,}   {found['written_different']:,} "
+        "different"
+    )
+    print(
+        f"in the other topic  {found['copied_rows']:>9,}   {found['copied_different']:,} different"
+    )
+    print(
+        f"after dropping      {found['copied_once_rows']:>9,}   "
+        f"{found['copied_once_different']:,} different"
+    )
     for problem in run.problems:
         print(f"NOT GOOD: {problem}")
     return 1 if run.problems else 0
@@ -194,8 +225,19 @@ async def soak(options: Options) -> int:
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option("--rounds", type=click.IntRange(1), default=10, help="How many kills.")
 @click.option("--seed", type=int, default=1, help="Of the random numbers.")
-@click.option("--load", "load_s", type=click.FloatRange(0.01), default=0.5, help="Seconds after a micro-batch, at most.")
-@click.option("--keep", type=click.Path(path_type=Path), default=None, help="Keep logs and stores below this folder.")
+@click.option(
+    "--load",
+    "load_s",
+    type=click.FloatRange(0.01),
+    default=0.5,
+    help="Seconds after a micro-batch, at most.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Keep logs and stores below this folder.",
+)
 def main(rounds: int, seed: int, load_s: float, keep: Path | None) -> None:
     """A Spark driver, killed in the middle of its work again and again."""
     logging.getLogger("aiorocketmq").setLevel(logging.CRITICAL)

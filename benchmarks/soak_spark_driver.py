@@ -1,7 +1,9 @@
-"""The driver that ``soak_spark`` kills: ``python -m benchmarks.soak_spark_driver WHAT NAMESRV FOLDER``.
+"""The driver that ``soak_spark`` kills: ``python -m benchmarks.soak_spark_driver WHAT NAMESRV
+FOLDER``.
 
-``run``: two queries over the topic, one into Parquet files, one into another topic, until it is killed; ``drain``: the same
-until everything is taken; ``count``: prints as JSON what is in the files and in the other topic.
+``run``: two queries over the topic, one into Parquet files, one into another topic, until it is
+killed; ``drain``: the same until everything is taken; ``count``: prints as JSON what is in the
+files and in the other topic.
 """
 
 from __future__ import annotations
@@ -20,10 +22,13 @@ from .soak_spark import COPY, TOPIC
 
 
 def run(spark: SparkSession, namesrv: str, folder: Path, *, drain: bool) -> None:
-    """Both queries; returns when they have ended. Each has a checkpoint in the folder that the next life goes on from."""
+    """Both queries; returns when they have ended. Each has a checkpoint in the folder that the next
+    life goes on from."""
     rows = (
         spark.readStream.format("rocketmq")
-        .options(**{"rocketmq.namesrv.addr": namesrv, "subscribe": TOPIC, "startingOffsets": "earliest"})
+        .options(
+            **{"rocketmq.namesrv.addr": namesrv, "subscribe": TOPIC, "startingOffsets": "earliest"}
+        )
         .options(columns="queueId,queueOffset,body", maxOffsetsPerTrigger=100_000 if drain else 500)
         .load()
     )
@@ -32,7 +37,9 @@ def run(spark: SparkSession, namesrv: str, folder: Path, *, drain: bool) -> None
     copies = copies.option("rocketmq.namesrv.addr", namesrv).option("topic", COPY)
     queries = []
     for name, writer in (("to files", files), ("to topic", copies)):
-        writer = writer.option("checkpointLocation", str(folder / "checkpoints" / name)).queryName(name)
+        writer = writer.option("checkpointLocation", str(folder / "checkpoints" / name)).queryName(
+            name
+        )
         queries.append((writer.trigger(availableNow=True) if drain else writer).start())
     for query in queries:
         query.awaitTermination()
@@ -40,7 +47,11 @@ def run(spark: SparkSession, namesrv: str, folder: Path, *, drain: bool) -> None
 
 def count(spark: SparkSession, namesrv: str, folder: Path) -> dict[str, int]:
     """Rows, and different ones of them."""
-    copied = spark.read.format("rocketmq").option("rocketmq.namesrv.addr", namesrv).option("subscribe", COPY)
+    copied = (
+        spark.read.format("rocketmq")
+        .option("rocketmq.namesrv.addr", namesrv)
+        .option("subscribe", COPY)
+    )
     everything = copied.option("includeProperties", True).load()
     found = {"written": spark.read.parquet(str(folder / "files")), "copied": everything}
     found["copied_once"] = drop_spark_duplicates(everything)
@@ -53,7 +64,11 @@ def count(spark: SparkSession, namesrv: str, folder: Path) -> dict[str, int]:
 
 def _counts(frame: DataFrame) -> tuple[int, int, int]:
     number = F.col("body").cast("string").cast("long").alias("number")
-    row = frame.select(number).agg(F.count("*"), F.countDistinct("number"), F.coalesce(F.sum("number"), F.lit(0))).first()
+    row = (
+        frame.select(number)
+        .agg(F.count("*"), F.countDistinct("number"), F.coalesce(F.sum("number"), F.lit(0)))
+        .first()
+    )
     assert row is not None
     return row[0], row[1], row[2]
 

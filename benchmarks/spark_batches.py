@@ -1,7 +1,8 @@
-"""How long a micro-batch of 1,000 rows takes, next to the JVM's own rate source with the same settings.
+"""How long a micro-batch of 1,000 rows takes, next to the JVM's own rate source with the same
+settings.
 
-Both write to nowhere, with a checkpoint; a batch begins as soon as the last one is done. Each round is a query of its own,
-of which the median batch counts, without the first ones.
+Both write to nowhere, with a checkpoint; a batch begins as soon as the last one is done. Each round
+is a query of its own, of which the median batch counts, without the first ones.
 """
 
 from __future__ import annotations
@@ -27,11 +28,19 @@ _PATIENCE_S = 60
 
 
 def run(rows: Rows) -> None:
-    """As it is without further options, which is one task for all four queues, and with a task for each."""
-    names = {tasks: f"spark micro-batch of 1,000 rows, {tasks} task{'s' if tasks > 1 else ''}" for tasks in (1, 4)}
+    """As it is without further options, which is one task for all four queues, and with a task for
+    each."""
+    names = {
+        tasks: f"spark micro-batch of 1,000 rows, {tasks} task{'s' if tasks > 1 else ''}"
+        for tasks in (1, 4)
+    }
     if not rows.wants_any(list(names.values())):
         return
-    with work_folder(rows.options.directory) as folder, cluster(folder) as server, session(folder) as spark:
+    with (
+        work_folder(rows.options.directory) as folder,
+        cluster(folder) as server,
+        session(folder) as spark,
+    ):
         fill(server, "Benchmark", 128, ROWS * (BATCHES + 3))
         for tasks, name in names.items():
             if rows.wants(name):
@@ -39,16 +48,25 @@ def run(rows: Rows) -> None:
                     rows.add(_row(name, spark, server, tasks, folder, min(rows.options.rounds, 4)))
 
 
-def _row(name: str, spark: SparkSession, server: Cluster, tasks: int, folder: Path, rounds: int) -> Row:
+def _row(
+    name: str, spark: SparkSession, server: Cluster, tasks: int, folder: Path, rounds: int
+) -> Row:
     works = (partial(_ours, spark, server, tasks, folder), partial(_rate, spark, tasks, folder))
     for work in works:
         work()
     ours, floor = ([sample["ms"] for sample in of] for of in in_turn(rounds, *works))
-    return Row(benchmark="", name=name, figures={"value": figure("ms", ours, floor, mark_ratio=2.5)}, floor_is=FLOOR)
+    return Row(
+        benchmark="",
+        name=name,
+        figures={"value": figure("ms", ours, floor, mark_ratio=2.5)},
+        floor_is=FLOOR,
+    )
 
 
 def _ours(spark: SparkSession, server: Cluster, tasks: int, folder: Path) -> Sample:
-    reader = spark.readStream.format("rocketmq").option("rocketmq.namesrv.addr", server.namesrv.address)
+    reader = spark.readStream.format("rocketmq").option(
+        "rocketmq.namesrv.addr", server.namesrv.address
+    )
     reader = reader.option("subscribe", "Benchmark").option("startingOffsets", "earliest")
     if tasks > 1:
         reader = reader.option("minPartitions", tasks)
@@ -56,7 +74,11 @@ def _ours(spark: SparkSession, server: Cluster, tasks: int, folder: Path) -> Sam
 
 
 def _rate(spark: SparkSession, tasks: int, folder: Path) -> Sample:
-    reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", tasks)
+    reader = (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", ROWS)
+        .option("numPartitions", tasks)
+    )
     return _median(reader.load(), folder)
 
 
@@ -69,7 +91,9 @@ def _median(frame: DataFrame, folder: Path) -> Sample:
     try:
         while len(found := _times(query.recentProgress)) < BATCHES:
             if time.monotonic() > deadline or query.exception() is not None:
-                raise BenchmarkError(f"{len(found)} batches in {_PATIENCE_S} s: {query.exception()}")
+                raise BenchmarkError(
+                    f"{len(found)} batches in {_PATIENCE_S} s: {query.exception()}"
+                )
             time.sleep(0.05)
     finally:
         query.stop()
@@ -78,4 +102,8 @@ def _median(frame: DataFrame, folder: Path) -> Sample:
 
 def _times(progress: list[Any]) -> list[float]:
     """Of whole batches: a share of each queue, which may come to a few rows less."""
-    return [each["durationMs"]["triggerExecution"] for each in progress if each["numInputRows"] > ROWS * 0.9]
+    return [
+        each["durationMs"]["triggerExecution"]
+        for each in progress
+        if each["numInputRows"] > ROWS * 0.9
+    ]

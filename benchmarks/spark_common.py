@@ -1,7 +1,8 @@
-"""What the benchmarks of the Spark connector share: a session, a topic to read, CPU time of Spark and all its workers.
+"""What the benchmarks of the Spark connector share: a session, a topic to read, CPU time of Spark
+and all its workers.
 
-The floor is a Python data source that does nothing but hand over Arrow batches of the same schema, made before: what Spark
-takes for rows from Python at the least.
+The floor is a Python data source that does nothing but hand over Arrow batches of the same schema,
+made before: what Spark takes for rows from Python at the least.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-LOCAL_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+LOCAL_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
@@ -37,7 +40,8 @@ SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": LOCAL_FILES,
     "spark.log.level": "ERROR",
 }
-"""The three settings that docs/spark.md advises are among them; each side of a comparison has the same."""
+"""The three settings that docs/spark.md advises are among them; each side of a comparison has the
+same."""
 _TICK_US = 1_000_000 / os.sysconf("SC_CLK_TCK")
 
 
@@ -51,7 +55,10 @@ class Cluster(NamedTuple):
 @contextmanager
 def cluster(folder: Path) -> Iterator[Cluster]:
     patient = {"waitTimeMillsInSendQueue": 60_000}  # filling a topic is not what is measured
-    with name_server(folder) as namesrv, broker(folder, namesrvAddr=namesrv.address, **patient) as server:
+    with (
+        name_server(folder) as namesrv,
+        broker(folder, namesrvAddr=namesrv.address, **patient) as server,
+    ):
         yield Cluster(namesrv, server)
 
 
@@ -69,7 +76,9 @@ def session(folder: Path) -> Iterator[SparkSession]:
     from .spark_synthetic import SyntheticSource
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")])
+    )
     os.environ["SPARK_LOCAL_DIRS"] = str(folder / "spark")
     builder = SparkSession.builder.master("local[2]").appName("aiorocketmq benchmarks")
     for name, value in SETTINGS.items():
@@ -85,14 +94,17 @@ def session(folder: Path) -> Iterator[SparkSession]:
 
 
 def fill(server: Cluster, topic: str, size: int, count: int) -> None:
-    """Messages in four queues: with a key, tags, two properties of the user's, the unique key, and what a batch adds."""
+    """Messages in four queues: with a key, tags, two properties of the user's, the unique key, and
+    what a batch adds."""
     create_topic(server.broker, topic)
     body = os.urandom(size)
 
     def messages() -> Iterator[Message]:
         for number in range(count):
             own = {"colour": "blue", "region": f"eu-{number % 10}"}
-            yield Message(topic, body, tags=f"Tag{number % 3}", keys=[f"order-{number}"], properties=own)
+            yield Message(
+                topic, body, tags=f"Tag{number % 3}", keys=[f"order-{number}"], properties=own
+            )
 
     async def send() -> None:
         async with Producer("Benchmark", namesrv=server.namesrv.address) as producer:
@@ -101,7 +113,9 @@ def fill(server: Cluster, topic: str, size: int, count: int) -> None:
                 for part in split(messages(), 256 << 10):
                     waiting.add(tasks.create_task(producer.send(part)))
                     if len(waiting) >= 4:
-                        _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                        _, waiting = await asyncio.wait(
+                            waiting, return_when=asyncio.FIRST_COMPLETED
+                        )
 
     asyncio.run(send())
 

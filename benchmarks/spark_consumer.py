@@ -1,6 +1,7 @@
 """The plain consumer beside Spark: ``python -m benchmarks.spark_consumer NAMESRV TOPIC COUNT``.
 
-A new group reads so many messages from the beginning. Prints a line of JSON with the wall time and the CPU time of it.
+A new group reads so many messages from the beginning. Prints a line of JSON with the wall time and
+the CPU time of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a row costs Spark when it goes to a topic, with dedup ids, next to a Python sink that only counts Arrow rows.
+"""What a row costs Spark when it goes to a topic, with dedup ids, next to a Python sink that only
+counts Arrow rows.
 
 The rows lie ready in Spark's memory. A broker and Spark (``local[2]``) share the machine.
 """
@@ -27,13 +28,26 @@ def run(rows: Rows) -> None:
     names = {(size, with_map): _name(size, with_map) for size in ROWS for with_map in (False, True)}
     if not rows.wants_any(list(names.values())):
         return
-    with work_folder(rows.options.directory) as folder, cluster(folder) as server, session(folder) as spark:
+    with (
+        work_folder(rows.options.directory) as folder,
+        cluster(folder) as server,
+        session(folder) as spark,
+    ):
         create_topic(server.broker, "Benchmark")
         for (size, with_map), name in names.items():
             if rows.wants(name):
                 with rows.attempt(name):
                     count = 20_000 if rows.options.small else ROWS[size]
-                    rows.add(_row(name, spark, server, _ready(spark, size, with_map, count), size, rows.options))
+                    rows.add(
+                        _row(
+                            name,
+                            spark,
+                            server,
+                            _ready(spark, size, with_map, count),
+                            size,
+                            rows.options,
+                        )
+                    )
 
 
 def _name(size: int, with_map: bool) -> str:
@@ -51,13 +65,19 @@ def _ready(spark: SparkSession, size: int, with_map: bool, count: int) -> DataFr
     return frame
 
 
-def _row(name: str, spark: SparkSession, server: Cluster, frame: DataFrame, size: int, options: Options) -> Row:
+def _row(
+    name: str, spark: SparkSession, server: Cluster, frame: DataFrame, size: int, options: Options
+) -> Row:
     count = frame.count()
 
     def write() -> Sample:
-        writer = frame.write.format("rocketmq").option("rocketmq.namesrv.addr", server.namesrv.address)
+        writer = frame.write.format("rocketmq").option(
+            "rocketmq.namesrv.addr", server.namesrv.address
+        )
         before = cpu_ns(server.broker.pid)
-        sample = measured(lambda: writer.option("topic", "Benchmark").mode("append").save(), count, spark)
+        sample = measured(
+            lambda: writer.option("topic", "Benchmark").mode("append").save(), count, spark
+        )
         return {**sample, "broker": (cpu_ns(server.broker.pid) - before) / 1000 / count}
 
     def only_count() -> Sample:

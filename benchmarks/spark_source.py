@@ -1,8 +1,10 @@
-"""What a row costs Spark when it comes from a topic, next to rows that a Python data source has ready.
+"""What a row costs Spark when it comes from a topic, next to rows that a Python data source has
+ready.
 
-A broker and Spark (``local[2]``) share the machine. In the same run, as figures of their own: the same rows from Parquet,
-the same messages from the files of the broker's store (``format("rocketmq-store")``), and by a plain PullConsumer; the
-broker's CPU time is told beside that of Spark and its workers.
+A broker and Spark (``local[2]``) share the machine. In the same run, as figures of their own: the
+same rows from Parquet, the same messages from the files of the broker's store
+(``format("rocketmq-store")``), and by a plain PullConsumer; the broker's CPU time is told beside
+that of Spark and its workers.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 FLOOR = "a Python source that has its Arrow batches ready"
 ROWS = {128: 400_000, 1024: 100_000}
 GOALS = {False: 2.0, True: 2.5}
-"""How many times slower than the floor at most: 50 % of its rows a second, 40 % with the map of properties."""
+"""How many times slower than the floor at most: 50 % of its rows a second, 40 % with the map of
+properties."""
 
 
 def run(rows: Rows) -> None:
@@ -34,7 +37,11 @@ def run(rows: Rows) -> None:
     names = {(size, with_map): _name(size, with_map) for size in ROWS for with_map in (False, True)}
     if not rows.wants_any(list(names.values())):
         return
-    with work_folder(rows.options.directory) as folder, cluster(folder) as server, session(folder) as spark:
+    with (
+        work_folder(rows.options.directory) as folder,
+        cluster(folder) as server,
+        session(folder) as spark,
+    ):
         for size in ROWS:
             count = 20_000 if rows.options.small else ROWS[size]
             fill(server, f"Benchmark-{size}", size, count)
@@ -42,7 +49,11 @@ def run(rows: Rows) -> None:
                 name = names[size, with_map]
                 if rows.wants(name):
                     with rows.attempt(name):
-                        rows.add(_Shape(name, size, with_map, count, folder).row(spark, server, rows.options))
+                        rows.add(
+                            _Shape(name, size, with_map, count, folder).row(
+                                spark, server, rows.options
+                            )
+                        )
 
 
 def _name(size: int, with_map: bool) -> str:
@@ -63,7 +74,9 @@ class _Shape:
         works: tuple[Callable[[], dict[str, float]], ...] = (
             lambda: self._read(spark, server),
             lambda: measured(lambda: to_nowhere(self._synthetic(spark)), self.count, spark),
-            lambda: measured(lambda: to_nowhere(spark.read.parquet(self._parquet)), self.count, spark),
+            lambda: measured(
+                lambda: to_nowhere(spark.read.parquet(self._parquet)), self.count, spark
+            ),
             lambda: measured(lambda: to_nowhere(self._store(spark)), self.count, spark),
             lambda: self._pull(server),
         )
@@ -73,12 +86,20 @@ class _Shape:
         broker = [sample.pop("broker") for sample in ours]
         figures = figures_of(ours, floor, {"rate": Goal(mark_ratio=GOALS[self.with_map])})
         figures["broker CPU"] = figure("µs/message", broker)
-        figures |= _told("Parquet", parquet) | _told("store files", store) | _told("PullConsumer", pull)
+        figures |= (
+            _told("Parquet", parquet) | _told("store files", store) | _told("PullConsumer", pull)
+        )
         return Row(benchmark="", name=self.name, figures=figures, floor_is=FLOOR)
 
     def _topic(self, spark: SparkSession, server: Cluster) -> DataFrame:
-        reader = spark.read.format("rocketmq").option("rocketmq.namesrv.addr", server.namesrv.address)
-        return reader.option("includeProperties", self.with_map).option("subscribe", f"Benchmark-{self.size}").load()
+        reader = spark.read.format("rocketmq").option(
+            "rocketmq.namesrv.addr", server.namesrv.address
+        )
+        return (
+            reader.option("includeProperties", self.with_map)
+            .option("subscribe", f"Benchmark-{self.size}")
+            .load()
+        )
 
     def _synthetic(self, spark: SparkSession) -> DataFrame:
         reader = spark.read.format("synthetic").option("rows", self.count).option("size", self.size)
@@ -86,7 +107,11 @@ class _Shape:
 
     def _store(self, spark: SparkSession) -> DataFrame:
         reader = spark.read.format("rocketmq-store").option("topic", f"Benchmark-{self.size}")
-        return reader.option("includeProperties", self.with_map).option("partitionBy", "queue").load(self._files)
+        return (
+            reader.option("includeProperties", self.with_map)
+            .option("partitionBy", "queue")
+            .load(self._files)
+        )
 
     def _read(self, spark: SparkSession, server: Cluster) -> Sample:
         before = cpu_ns(server.broker.pid)
@@ -95,14 +120,27 @@ class _Shape:
 
     def _pull(self, server: Cluster) -> Sample:
         """A new group with a PullConsumer, in a process of its own."""
-        command = [sys.executable, "-m", "benchmarks.spark_consumer", server.namesrv.address, f"Benchmark-{self.size}"]
-        done = subprocess.run([*command, str(self.count)], stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.spark_consumer",
+            server.namesrv.address,
+            f"Benchmark-{self.size}",
+        ]
+        done = subprocess.run(
+            [*command, str(self.count)], stdout=subprocess.PIPE, text=True, check=True, timeout=60
+        )
         found = json.loads(done.stdout)
-        return {"cpu": found["cpu"] / found["messages"] * 1e6, "rate": found["messages"] / found["seconds"]}
+        return {
+            "cpu": found["cpu"] / found["messages"] * 1e6,
+            "rate": found["messages"] / found["seconds"],
+        }
 
 
 def _told(name: str, samples: list[Sample]) -> dict[str, Figure]:
     return {
-        f"{name}, rows/s": figure("rows/s", [sample["rate"] for sample in samples], more_is_better=True),
+        f"{name}, rows/s": figure(
+            "rows/s", [sample["rate"] for sample in samples], more_is_better=True
+        ),
         f"{name}, CPU": figure("µs/row", [sample["cpu"] for sample in samples]),
     }

@@ -1,6 +1,7 @@
 """A data source and a sink for Spark that cost nothing themselves.
 
-The source hands over batches of the columns of messages, made once per worker; the sink counts rows.
+The source hands over batches of the columns of messages, made once per worker; the sink counts
+rows.
 """
 
 from __future__ import annotations
@@ -41,7 +42,12 @@ class SyntheticSource(DataSource):
 
     def reader(self, schema: StructType) -> SyntheticReader:
         options = self.options
-        return SyntheticReader(self._columns, int(options["rows"]), int(options["size"]), int(options.get("batch", "4096")))
+        return SyntheticReader(
+            self._columns,
+            int(options["rows"]),
+            int(options["size"]),
+            int(options.get("batch", "4096")),
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> SyntheticWriter:
         return SyntheticWriter()
@@ -84,8 +90,10 @@ def made(columns: tuple[str, ...], size: int, count: int) -> pa.RecordBatch:
         encode_record(
             "Benchmark", 1, bytes([number % 256]) * size,
             b"UNIQ_KEY\x017F0000010A2B18B4AAC2%012X\x02KEYS\x01order-%d\x02TAGS\x01Tag%d\x02colour\x01blue\x02region\x01eu-%d"
-            b"\x02WAIT\x01true\x02CLUSTER\x01DefaultCluster" % (number, number, number % 3, number % 10),
-            queue_offset=number, phy_offset=number * 400, sys_flag=0, born_timestamp=1_700_000_000_000, born_host=_HOST,
+            b"\x02WAIT\x01true\x02CLUSTER\x01DefaultCluster" % (number, number, number % 3,
+            number % 10),
+            queue_offset=number, phy_offset=number * 400, sys_flag=0,
+            born_timestamp=1_700_000_000_000, born_host=_HOST,
             store_timestamp=1_700_000_000_000, store_host=_HOST,
         )
         for number in range(count)

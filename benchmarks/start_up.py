@@ -1,4 +1,5 @@
-"""How long until a daemon listens: name server, broker with an empty store, broker after a clean stop with gigabytes in it.
+"""How long until a daemon listens: name server, broker with an empty store, broker after a clean
+stop with gigabytes in it.
 
 The floor is an interpreter that does nothing but listen.
 """
@@ -31,15 +32,33 @@ def run(rows: Rows) -> None:
     """Seconds from fork to the first connection that is accepted."""
     gib = 0.1 if rows.options.small else 3
     with work_folder(rows.options.directory) as folder:
-        _row(rows, folder, "name server", lambda number: name_server(folder, f"namesrv{number}"), Goal(1))
-        _row(rows, folder, "broker, empty store", lambda number: broker(folder, f"empty{number}"), Goal(1))
+        _row(
+            rows,
+            folder,
+            "name server",
+            lambda number: name_server(folder, f"namesrv{number}"),
+            Goal(1),
+        )
+        _row(
+            rows,
+            folder,
+            "broker, empty store",
+            lambda number: broker(folder, f"empty{number}"),
+            Goal(1),
+        )
         name = f"broker, after a clean stop with {gib} GiB"
         if rows.wants(name):
             with rows.attempt(name):
                 fill(folder / "full" / "store", int(gib * (1 << 30)))
                 with broker(folder, "full", sys.executable, _LEAVE_S):
                     pass
-            _row(rows, folder, name, lambda _number: broker(folder, "full", sys.executable, _LEAVE_S), Goal(1))
+            _row(
+                rows,
+                folder,
+                name,
+                lambda _number: broker(folder, "full", sys.executable, _LEAVE_S),
+                Goal(1),
+            )
 
 
 def fill(directory: Path, size_bytes: int) -> None:
@@ -53,7 +72,13 @@ def fill(directory: Path, size_bytes: int) -> None:
     store.close()
 
 
-def _row(rows: Rows, folder: Path, name: str, start: Callable[[int], AbstractContextManager[Server]], goal: Goal) -> None:
+def _row(
+    rows: Rows,
+    folder: Path,
+    name: str,
+    start: Callable[[int], AbstractContextManager[Server]],
+    goal: Goal,
+) -> None:
     if not rows.wants(name):
         return
     numbers = iter(range(1000))
@@ -73,6 +98,8 @@ def _row(rows: Rows, folder: Path, name: str, start: Callable[[int], AbstractCon
 def _bare(folder: Path) -> Sample:
     port = free_port()
     begin = time.perf_counter()
-    with running([sys.executable, "-c", _LISTEN.format(port=port)], folder / "bare.log", folder, leave_s=0):
+    with running(
+        [sys.executable, "-c", _LISTEN.format(port=port)], folder / "bare.log", folder, leave_s=0
+    ):
         until_listening(port)
         return {"seconds": time.perf_counter() - begin}

@@ -1,4 +1,5 @@
-"""The benchmarks of the store alone: each on a fresh store, its figures next to what the machine does at best."""
+"""The benchmarks of the store alone: each on a fresh store, its figures next to what the machine
+does at best."""
 
 from __future__ import annotations
 
@@ -25,8 +26,12 @@ _WORK: dict[str, Callable[[Path, int], list[Row]]] = {
 
 def _run(name: str, rows: Rows) -> None:
     with rows.attempt(name), work_folder(rows.options.directory) as folder:
-        for row in _WORK[name](folder, min(rows.options.rounds, _MOST_ROUNDS.get(name, rows.options.rounds))):
+        for row in _WORK[name](
+            folder, min(rows.options.rounds, _MOST_ROUNDS.get(name, rows.options.rounds))
+        ):
             rows.add(row)
 
 
-run_append, run_pull, run_recovery, run_queues, run_flush, run_roll = (partial(_run, name) for name in _WORK)
+run_append, run_pull, run_recovery, run_queues, run_flush, run_roll = (
+    partial(_run, name) for name in _WORK
+)

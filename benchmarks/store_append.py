@@ -1,4 +1,5 @@
-"""What one put costs in the store alone, next to a bare copy of as many bytes into the same mapping."""
+"""What one put costs in the store alone, next to a bare copy of as many bytes into the same
+mapping."""
 
 from __future__ import annotations
 
@@ -10,7 +11,19 @@ from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.store.message_store import MessageStore
 
 from .harness.figures import Row
-from .store_common import HOST, PROPERTIES, QUEUES, TAGS_CODE, TOPIC, open_store, put, rounds, row, timed, touch_ahead
+from .store_common import (
+    HOST,
+    PROPERTIES,
+    QUEUES,
+    TAGS_CODE,
+    TOPIC,
+    open_store,
+    put,
+    rounds,
+    row,
+    timed,
+    touch_ahead,
+)
 
 BATCH = 16
 FLOOR = "memcpy into the same mapping"
@@ -24,13 +37,27 @@ def run(folder: Path, count: int) -> list[Row]:
     rows = [
         _measured(store, "put, 128 bytes", 60_000, _puts(store, 128), count, _record_size(128)),
         _measured(store, "put, 1 KiB", 30_000, _puts(store, 1024), count, _record_size(1024)),
-        _measured(store, f"put, batches of {BATCH} x 128 bytes", 60_000, _batches(store), count, _record_size(128)),
+        _measured(
+            store,
+            f"put, batches of {BATCH} x 128 bytes",
+            60_000,
+            _batches(store),
+            count,
+            _record_size(128),
+        ),
     ]
     store.close()
     return rows
 
 
-def _measured(store: MessageStore, what: str, messages: int, work: Callable[[int], None], count: int, size: int) -> Row:
+def _measured(
+    store: MessageStore,
+    what: str,
+    messages: int,
+    work: Callable[[int], None],
+    count: int,
+    size: int,
+) -> Row:
     def one() -> float:
         touch_ahead(store)
         return timed(messages, work)
@@ -56,11 +83,16 @@ def _puts(store: MessageStore, size: int) -> Callable[[int], None]:
 
 
 def _batches(store: MessageStore) -> Callable[[int], None]:
-    batch, now = encode_batch([BatchItem(0, bytes(128), PROPERTIES)] * BATCH), time.time_ns() // 1_000_000
+    batch, now = (
+        encode_batch([BatchItem(0, bytes(128), PROPERTIES)] * BATCH),
+        time.time_ns() // 1_000_000,
+    )
 
     def work(count: int) -> None:
         for _ in range(count // BATCH):
-            store.put_batch("BatchTest", 0, batch, born_host=HOST, born_timestamp=now, store_timestamp=now)
+            store.put_batch(
+                "BatchTest", 0, batch, born_host=HOST, born_timestamp=now, store_timestamp=now
+            )
 
     return work
 

@@ -1,4 +1,5 @@
-"""What the benchmarks of the store share: a store in a folder, messages for it, rounds, and rows of figures."""
+"""What the benchmarks of the store share: a store in a folder, messages for it, rounds, and rows of
+figures."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from .harness.figures import Row, figure
 HOST = pack_host("127.0.0.1", 10911)
 TOPIC = "TopicTest"
 QUEUES = 4
-PROPERTIES = encode_properties({"UNIQ_KEY": "7F0000010000" + "0" * 20, "TAGS": "TagA", "CLUSTER": "DefaultCluster"})
+PROPERTIES = encode_properties(
+    {"UNIQ_KEY": "7F0000010000" + "0" * 20, "TAGS": "TagA", "CLUSTER": "DefaultCluster"}
+)
 TAGS_CODE = tags_code_of(PROPERTIES)
 
 
@@ -29,7 +32,9 @@ def open_store(directory: Path, **settings: Any) -> MessageStore:
     return MessageStore.open(config, SystemClock(), store_host=HOST)
 
 
-def put(store: MessageStore, queue_id: int, body: bytes | memoryview, properties: bytes = PROPERTIES) -> int:
+def put(
+    store: MessageStore, queue_id: int, body: bytes | memoryview, properties: bytes = PROPERTIES
+) -> int:
     """Store one message; where its record ends."""
     now = time.time_ns() // 1_000_000
     result = store.put_message(TOPIC, queue_id, body, properties, HOST, now, now, TAGS_CODE)
@@ -60,8 +65,15 @@ def timed(count: int, work: Callable[[int], None]) -> float:
 
 
 def row(
-    what: str, unit: str, ours: list[float], floor: list[float] | None = None, floor_is: str = "", *, more: bool = False
+    what: str,
+    unit: str,
+    ours: list[float],
+    floor: list[float] | None = None,
+    floor_is: str = "",
+    *,
+    more: bool = False,
 ) -> Row:
-    """One line of a table; ``floor`` is what the machine can do at best, in the same run. ``more``: the better."""
+    """One line of a table; ``floor`` is what the machine can do at best, in the same run. ``more``:
+    the better."""
     figures = {"value": figure(unit, ours, floor, more_is_better=more)}
     return Row(benchmark="", name=what, figures=figures, floor_is=floor_is)

@@ -1,5 +1,5 @@
-"""Sync flush: how long a message waits until it is on the disk, with 1, 8 and 64 that wait at a time, next to a bare loop of
-one write and one fdatasync for each message.
+"""Sync flush: how long a message waits until it is on the disk, with 1, 8 and 64 that wait at a
+time, next to a bare loop of one write and one fdatasync for each message.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def run(folder: Path, count: int) -> list[Row]:
         for place, (unit, factor) in enumerate((("ms", 1000.0), ("messages/s", 1.0))):
             ours, least = ([each[place] * factor for each in of] for of in (runs, floors))
             what = f"sync flush, {waiters} waiting, {unit}"
-            rows.append(row(what, unit, ours, least, "pwrite + fdatasync for each", more=unit != "ms"))
+            rows.append(
+                row(what, unit, ours, least, "pwrite + fdatasync for each", more=unit != "ms")
+            )
     return rows
 
 

@@ -2,7 +2,8 @@
 
     python -m benchmarks.store_index [--messages 200000] [--directory DIR]
 
-Prints nanoseconds per message (best and median round), and the longest turn of building (the event loop waits that long).
+Prints nanoseconds per message (best and median round), and the longest turn of building (the event
+loop waits that long).
 """
 
 from __future__ import annotations
@@ -29,7 +30,13 @@ ROUNDS = 7
 
 
 def properties_of(number: int) -> bytes:
-    return encode_properties({"TAGS": "TagA", "KEYS": f"order-{number}", "UNIQ_KEY": f"7F000001000018B4AAC2{number:012X}"})
+    return encode_properties(
+        {
+            "TAGS": "TagA",
+            "KEYS": f"order-{number}",
+            "UNIQ_KEY": f"7F000001000018B4AAC2{number:012X}",
+        }
+    )
 
 
 def open_store(directory: Path, *, indexed: bool) -> MessageStore:
@@ -66,7 +73,10 @@ def measure_put(directory: Path, count: int, *, indexed: bool) -> None:
 
     found = rounds(ROUNDS, timed_round)
     what = f"put, 128 bytes, {'with' if indexed else 'without'} index"
-    print(f"{what:<44} {min(found) * 1000:8.0f} ns best {statistics.median(found) * 1000:8.0f} ns median")
+    print(
+        f"{what:<44} {min(found) * 1000:8.0f} ns best {statistics.median(found) * 1000:8.0f} ns "
+        "median"
+    )
     store._indexing.keys.take(1 << 30)
     store.close()
 
@@ -87,7 +97,10 @@ def measure_build(directory: Path, count: int, what: str) -> None:
             begin = time.thread_time_ns()
             store._indexing.step()
             turns.append(time.thread_time_ns() - begin)
-    print(f"{what:<44} {sum(turns) / count:8.0f} ns per message of 2 items, longest turn {max(turns) / 1e6:.2f} ms (CPU)")
+    print(
+        f"{what:<44} {sum(turns) / count:8.0f} ns per message of 2 items, longest turn "
+        f"{max(turns) / 1e6:.2f} ms (CPU)"
+    )
     begin = time.perf_counter_ns()
     for number in range(1000):
         assert at_once(store.query.steps(TOPIC, f"order-{number * 17}", 64, 0, 1 << 62)).records
@@ -96,9 +109,15 @@ def measure_build(directory: Path, count: int, what: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--messages", type=int, default=200_000, help="per round")
-    parser.add_argument("--directory", type=Path, help="where to put the stores (default: the folder for temporary files)")
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        help="where to put the stores (default: the folder for temporary files)",
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.directory) as folder:
         root = Path(folder)

@@ -1,4 +1,5 @@
-"""What one pull of 32 messages costs in the store alone, next to a bare copy of as many bytes out of the same mapping."""
+"""What one pull of 32 messages costs in the store alone, next to a bare copy of as many bytes out
+of the same mapping."""
 
 from __future__ import annotations
 
@@ -19,14 +20,19 @@ BODY = bytes(128)
 def run(folder: Path, count: int) -> list[Row]:
     """Microseconds per pull."""
     rows = []
-    for what, queues in (("records side by side", 1), (f"records of {QUEUES} queues mixed", QUEUES)):
+    for what, queues in (
+        ("records side by side", 1),
+        (f"records of {QUEUES} queues mixed", QUEUES),
+    ):
         store = open_store(folder / f"pull{queues}")
         for number in range(40_000):
             put(store, number % queues, BODY)
         size = len(store.get(TOPIC, 0, 0, WANTED).body)
         ours = rounds(count, partial(timed, PULLS, _pulls(store, queues)))
         floor = rounds(count, partial(timed, PULLS, _copies(store, size)))
-        rows.append(row(f"pull of {WANTED}, {what}", "µs/pull", ours, floor, f"one slice of {size} bytes"))
+        rows.append(
+            row(f"pull of {WANTED}, {what}", "µs/pull", ours, floor, f"one slice of {size} bytes")
+        )
         store.close()
     return rows
 

@@ -1,5 +1,5 @@
-"""Opening a store with 20,000 queues: how long it takes, how long of that they are held against what they must have, and the
-memory of the process, in processes of their own.
+"""Opening a store with 20,000 queues: how long it takes, how long of that they are held against
+what they must have, and the memory of the process, in processes of their own.
 
 The floor is the bare look at every queue: its folder is listed, its file opened and one page read.
 """
@@ -34,16 +34,38 @@ def run(folder: Path, count: int) -> list[Row]:
     _child("fill", root)
     opened = [_child("open", root) for _ in range(count)]
     floor = rounds(count, lambda: _looked_at(root))
-    rows = [row(f"open, {QUEUES} queues", "s", _values(opened, "open_s"), floor, "list, open, read one page of each")]
+    rows = [
+        row(
+            f"open, {QUEUES} queues",
+            "s",
+            _values(opened, "open_s"),
+            floor,
+            "list, open, read one page of each",
+        )
+    ]
     rows.append(row("of it comparing", "s", _values(opened, "compare_s")))
     crashed = []
     for _ in range(count):
         (root / "abort").touch()
         crashed.append(_child("open", root))
-    rows.append(row(f"open after a crash, {QUEUES} queues", "s", _values(crashed, "open_s"), floor, "the same"))
+    rows.append(
+        row(
+            f"open after a crash, {QUEUES} queues",
+            "s",
+            _values(crashed, "open_s"),
+            floor,
+            "the same",
+        )
+    )
     rows.append(row(f"anonymous memory, {QUEUES} queues", "MiB", _values(opened, "anonymous_mib")))
     rows.append(row("mapped pages of files", "MiB", _values(opened, "mapped_mib")))
-    rows.append(row("anonymous memory after one put to each", "MiB", _values(opened, "anonymous_after_puts_mib")))
+    rows.append(
+        row(
+            "anonymous memory after one put to each",
+            "MiB",
+            _values(opened, "anonymous_after_puts_mib"),
+        )
+    )
     rows.append(row("put to a queue that is not mapped", "µs/message", _values(opened, "put_us")))
     return rows
 
@@ -72,7 +94,9 @@ def _put_to_each(store: Any) -> None:
     now = time.time_ns() // 1_000_000
     for number in range(QUEUES):
         topic = f"Topic-{number // PER_TOPIC}"
-        result = store.put_message(topic, number % PER_TOPIC, b"x" * 128, PROPERTIES, HOST, now, now, TAGS_CODE)
+        result = store.put_message(
+            topic, number % PER_TOPIC, b"x" * 128, PROPERTIES, HOST, now, now, TAGS_CODE
+        )
         assert result.size, result
 
 
@@ -100,7 +124,9 @@ def _open(root: Path) -> dict[str, float]:
     return result
 
 
-def _timed(function: Callable[[QueueSurvey, KnownEnds], None], took_s: list[float]) -> Callable[..., None]:
+def _timed(
+    function: Callable[[QueueSurvey, KnownEnds], None], took_s: list[float]
+) -> Callable[..., None]:
     def timed(survey: QueueSurvey, known: KnownEnds) -> None:
         begin = time.perf_counter()
         function(survey, known)

@@ -1,5 +1,6 @@
-"""How fast a store without checkpoint is opened after a crash: the whole log is read, CRCs are checked, queues and index are
-made anew. Next to it the bare scan: the same file is read and one CRC computed over all of it.
+"""How fast a store without checkpoint is opened after a crash: the whole log is read, CRCs are
+checked, queues and index are made anew. Next to it the bare scan: the same file is read and one CRC
+computed over all of it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,16 @@ def run(folder: Path, count: int) -> list[Row]:
             what = f"recovery, {size} bytes, {'with' if indexed else 'without'} index"
             for unit, each in (("records/s", 1.0), ("GiB/s", gib)):
                 found, least = ([value * each for value in of] for of in (ours, floor))
-                rows.append(row(f"{what}, {unit}", unit, found, least, "read and CRC of the whole file", more=True))
+                rows.append(
+                    row(
+                        f"{what}, {unit}",
+                        unit,
+                        found,
+                        least,
+                        "read and CRC of the whole file",
+                        more=True,
+                    )
+                )
         shutil.rmtree(root)
     return rows
 
@@ -44,7 +54,9 @@ def _fill(root: Path, size: int, records: int) -> int:
     end = 0
     for number in range(records):
         unique = f"7F000001000018B4AAC2{number:012X}"
-        end = put(store, number % QUEUES, body, encode_properties({"UNIQ_KEY": unique, "TAGS": "TagA"}))
+        end = put(
+            store, number % QUEUES, body, encode_properties({"UNIQ_KEY": unique, "TAGS": "TagA"})
+        )
     store.close()
     return end
 

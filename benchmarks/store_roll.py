@@ -1,9 +1,12 @@
-"""The longest stall of the event loop while 64 senders fill commit log files of 64 MiB: at the file rolls, and at any time.
+"""The longest stall of the event loop while 64 senders fill commit log files of 64 MiB: at the file
+rolls, and at any time.
 
-A task that only ticks measures it. To a roll belong the tick in which the log went to its next file, the one before, and the
-ticks of the tenth of a second after, in which the file that follows is made. The floor: the same with senders that copy as
-many bytes into memory of their own. On a machine with other work both wait for a processor; what is left of a stall without
-that (Linux tells how long a thread was ready to run and did not) is what the store, its disk and its other threads caused.
+A task that only ticks measures it. To a roll belong the tick in which the log went to its next
+file, the one before, and the ticks of the tenth of a second after, in which the file that follows
+is made. The floor: the same with senders that copy as many bytes into memory of their own. On a
+machine with other work both wait for a processor; what is left of a stall without that (Linux tells
+how long a thread was ready to run and did not) is what the store, its disk and its other threads
+caused.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ AFTER_ROLL_SECONDS = 0.1
 def run(folder: Path, count: int) -> list[Row]:
     """Milliseconds."""
     runs, floors = [], []
-    for number in range(count):  # in turn: the machine may have other work in one minute and none in the next
+    for number in range(
+        count
+    ):  # in turn: the machine may have other work in one minute and none in the next
         runs.append(asyncio.run(_filled(folder / f"roll{number}")))
         floors.append(asyncio.run(_copied()))
     rows = []
@@ -59,7 +64,9 @@ async def _filled(root: Path) -> dict[str, float]:
         put(store, queue_id, BODY)
     while store._indexing.waits or store._log.spare is None:  # noqa: ASYNC110  # making the first files is no part of this
         await asyncio.sleep(0.1)
-    stalls = await _measured(lambda number: put(store, number % QUEUES, BODY) < FILES * FILE, lambda: store._log.base)
+    stalls = await _measured(
+        lambda number: put(store, number % QUEUES, BODY) < FILES * FILE, lambda: store._log.base
+    )
     services.cancel()
     await asyncio.wait([services])
     store.close()
@@ -95,7 +102,9 @@ async def _measured(send: Callable[[int], bool], file: Callable[[], int]) -> dic
         "99.9 % of the stalls are shorter": stalls[-1 - len(stalls) // 1000],
     }
     if _HAS_SCHEDSTAT:
-        measured["longest stall at a roll without waiting for a processor"] = max(tick.own for tick in rolls)
+        measured["longest stall at a roll without waiting for a processor"] = max(
+            tick.own for tick in rolls
+        )
         measured["longest stall without waiting for a processor"] = max(tick.own for tick in ticks)
     return measured
 
@@ -130,7 +139,8 @@ async def _tick(ticks: list[_Tick], file: Callable[[], int]) -> None:
 
 
 def _waited_seconds() -> float:
-    """How long this thread was ready to run and had no processor; 0 where the system does not tell."""
+    """How long this thread was ready to run and had no processor; 0 where the system does not
+    tell."""
     try:
         return int(_SCHEDSTAT.read_bytes().split()[1]) / 1e9
     except OSError:

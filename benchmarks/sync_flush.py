@@ -1,4 +1,5 @@
-"""Sends that are answered when they are on the disk (flushDiskType=SYNC_FLUSH), from 64 clients that wait for each."""
+"""Sends that are answered when they are on the disk (flushDiskType=SYNC_FLUSH), from 64 clients
+that wait for each."""
 
 from __future__ import annotations
 
@@ -20,8 +21,16 @@ def run(rows: Rows) -> None:
         return
     with work_folder(rows.options.directory) as folder, rows.attempt(name):
         mode = {"flushDiskType": "SYNC_FLUSH"}
-        with broker(folder, **mode) as server, floor(folder, "sync") as least, pure_broker(folder, **mode) as pure:
+        with (
+            broker(folder, **mode) as server,
+            floor(folder, "sync") as least,
+            pure_broker(folder, **mode) as pure,
+        ):
             for each in (server, pure) if pure else (server,):
                 create_topic(each)
             floors, pages = least if has_floor() else None, partial(fetch_pages, folder)
-            rows.add(traffic(Traffic(name, 64, 1, GOALS), sends(), server, floors, rows.options, pages, pure))
+            rows.add(
+                traffic(
+                    Traffic(name, 64, 1, GOALS), sends(), server, floors, rows.options, pages, pure
+                )
+            )

@@ -1,4 +1,5 @@
-"""Sends that are answered when a slave has them (SYNC_MASTER), from 64 clients that wait for each: the master's CPU time."""
+"""Sends that are answered when a slave has them (SYNC_MASTER), from 64 clients that wait for each:
+the master's CPU time."""
 
 from __future__ import annotations
 
@@ -13,7 +14,15 @@ from .harness.frames import batches, sends
 from .harness.pages import fetch_pages
 from .harness.peer import Peer
 from .harness.rows import Rows, Traffic, traffic
-from .harness.servers import Server, broker, create_topic, floor, has_floor, pure_broker, work_folder
+from .harness.servers import (
+    Server,
+    broker,
+    create_topic,
+    floor,
+    has_floor,
+    pure_broker,
+    work_folder,
+)
 
 GOALS = {"cpu": Goal(11, None, 32, 22), "rate": Goal(None, None, 27_000)}
 MASTER = {"brokerName": "bench", "brokerRole": "SYNC_MASTER"}
@@ -40,11 +49,14 @@ def run(rows: Rows) -> None:
             stack.enter_context(floor(folder, "receiver", port=receiver))
             least = stack.enter_context(floor(folder, "slave", str(receiver)))
         pages = partial(fetch_pages, folder)
-        rows.add(traffic(Traffic(name, 64, 1, GOALS), sends(), master, least, rows.options, pages, pure))
+        rows.add(
+            traffic(Traffic(name, 64, 1, GOALS), sends(), master, least, rows.options, pages, pure)
+        )
 
 
 def until_followed(master: Server) -> None:
-    """Until the slave takes part: a send is not answered with SLAVE_NOT_AVAILABLE (11) or a timeout any more."""
+    """Until the slave takes part: a send is not answered with SLAVE_NOT_AVAILABLE (11) or a timeout
+    any more."""
     deadline = time.monotonic() + _PATIENCE_S
     with Peer(master.port) as peer:
         while time.monotonic() < deadline:

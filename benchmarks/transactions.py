@@ -1,8 +1,10 @@
-"""Transactions through everything that goes wrong: each ends as its producer's log says, silence is given up.
+"""Transactions through everything that goes wrong: each ends as its producer's log says, silence is
+given up.
 
-``python -m benchmarks.transactions``. Half messages whose producers commit, roll back, say unknown, answer when they are
-asked, speak late, say nothing, or are gone; meanwhile the broker is stopped or killed and started again. The peer is small
-and speaks the wire protocol itself, so that nothing of the client helps the broker.
+``python -m benchmarks.transactions``. Half messages whose producers commit, roll back, say unknown,
+answer when they are asked, speak late, say nothing, or are gone; meanwhile the broker is stopped or
+killed and started again. The peer is small and speaks the wire protocol itself, so that nothing of
+the client helps the broker.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.offset import QueryConsumerOffsetRequest, QueueRequest
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
-from aiorocketmq.remoting.protocol.commands.transaction import CheckTransactionStateRequest, EndTransactionRequest
+from aiorocketmq.remoting.protocol.commands.transaction import (
+    CheckTransactionStateRequest,
+    EndTransactionRequest,
+)
 from aiorocketmq.remoting.protocol.message.message_id import parse_offset_message_id
 from aiorocketmq.remoting.protocol.record import decode_record, read_messages
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
@@ -64,13 +69,15 @@ class Options(NamedTuple):
 
 
 class Peer:
-    """One process of a producer group, as a broker sees it: a connection, heartbeats, answers to checks."""
+    """One process of a producer group, as a broker sees it: a connection, heartbeats, answers to
+    checks."""
 
     def __init__(self, campaign: Campaign, group: str) -> None:
         self.group = group
         self._campaign = campaign
         self._client = RemotingClient(
-            dispatcher=Dispatcher({RequestCode.CHECK_TRANSACTION_STATE: self._check}), clock=SystemClock()
+            dispatcher=Dispatcher({RequestCode.CHECK_TRANSACTION_STATE: self._check}),
+            clock=SystemClock(),
         )
 
     @asynccontextmanager
@@ -86,26 +93,37 @@ class Peer:
     async def _heartbeats(self) -> None:
         """A broker that was started anew hears of this producer at once."""
         body = encode_body(
-            HeartbeatData(client_id=f"{self.group}@{id(self)}", producer_data_set=(ProducerData(group_name=self.group),))
+            HeartbeatData(
+                client_id=f"{self.group}@{id(self)}",
+                producer_data_set=(ProducerData(group_name=self.group),),
+            )
         )
         known = None
         while True:
             connection = self._client.connected_to(self._campaign.broker.address)
             if connection is None or connection is not known:
                 try:
-                    await self._client.invoke(self._campaign.broker.address, RequestCode.HEART_BEAT, None, body, timeout=2)
+                    await self._client.invoke(
+                        self._campaign.broker.address, RequestCode.HEART_BEAT, None, body, timeout=2
+                    )
                     known = self._client.connected_to(self._campaign.broker.address)
                 except RemotingError:
                     known = None
             await asyncio.sleep(0.02)
 
     async def send_half(self, plan: Plan) -> EndTransactionRequest:
-        """Store the half message; what is to be said about it. Raises ``RemotingError``, ``BrokerError``."""
-        more = {Kind.DELAYED: "\x02DELAY\x011", Kind.IMMUNE: "\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x011"}.get(plan.kind, "")
+        """Store the half message; what is to be said about it. Raises ``RemotingError``,
+        ``BrokerError``."""
+        more = {
+            Kind.DELAYED: "\x02DELAY\x011",
+            Kind.IMMUNE: "\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x011",
+        }.get(plan.kind, "")
         key = f"{plan.number:032X}"
         header = SendMessageRequestV2(
-            producer_group=self.group, topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=QUEUES,
-            queue_id=plan.number % QUEUES, sys_flag=PREPARED, born_timestamp=time.time_ns() // 1_000_000, flag=0,
+            producer_group=self.group, topic=TOPIC, default_topic="TBW102",
+            default_topic_queue_nums=QUEUES,
+            queue_id=plan.number % QUEUES, sys_flag=PREPARED,
+            born_timestamp=time.time_ns() // 1_000_000, flag=0,
             properties=f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02TRAN_MSG\x01true\x02PGROUP\x01{self.group}{more}",
         )  # fmt: skip
         body = str(plan.number).encode()
@@ -124,15 +142,23 @@ class Peer:
     async def say(self, word: EndTransactionRequest, decision: int) -> None:
         """Oneway: when it is lost the broker asks."""
         header = EndTransactionRequest(
-            **{**{n: getattr(word, n) for n in word.__struct_fields__}, "commit_or_rollback": decision}
+            **{
+                **{n: getattr(word, n) for n in word.__struct_fields__},
+                "commit_or_rollback": decision,
+            }
         )
         try:
-            await self._client.invoke_oneway(self._campaign.broker.address, RequestCode.END_TRANSACTION, header, timeout=1)
+            await self._client.invoke_oneway(
+                self._campaign.broker.address, RequestCode.END_TRANSACTION, header, timeout=1
+            )
         except RemotingError:
             self._campaign.lost_words += 1
 
-    def _check(self, request: CheckTransactionStateRequest, body: Body, ctx: Context) -> Reply | None:
-        """Answer by the log. One that this peer does not know (its send was never acknowledged) is rolled back."""
+    def _check(
+        self, request: CheckTransactionStateRequest, body: Body, ctx: Context
+    ) -> Reply | None:
+        """Answer by the log. One that this peer does not know (its send was never acknowledged) is
+        rolled back."""
         number = int(decode_record(bytes(body)).body)
         decision = self._campaign.answer(number)
         if decision is None:
@@ -177,7 +203,9 @@ class Campaign:
         self._asked[number] += 1
         plan = self._made.get(number)
         if plan is None:
-            return ROLLBACK if number in self._uncertain else UNKNOWN  # perhaps its acknowledgement is on its way
+            return (
+                ROLLBACK if number in self._uncertain else UNKNOWN
+            )  # perhaps its acknowledgement is on its way
         if plan.kind is Kind.SILENCE:
             return None if number % 2 else UNKNOWN
         if plan.kind is Kind.LATE and number in self._words:
@@ -200,8 +228,14 @@ class Campaign:
                     group.create_task(self._sender(peer))
             await self._until_all_decided(reader)
             await asyncio.sleep(1.6)  # the delay of those that have one
-            delivered = Counter(int(message.body) for message in await _read(reader, self.broker.address, TOPIC, QUEUES))
-            given_up = Counter(int(message.body) for message in await _read(reader, self.broker.address, GIVEN_UP, 1))
+            delivered = Counter(
+                int(message.body)
+                for message in await _read(reader, self.broker.address, TOPIC, QUEUES)
+            )
+            given_up = Counter(
+                int(message.body)
+                for message in await _read(reader, self.broker.address, GIVEN_UP, 1)
+            )
         await self.broker.end(signal.SIGTERM)
         self.took_s = time.monotonic() - started
         return judge(self._made.values(), self._uncertain, delivered, given_up)
@@ -240,11 +274,14 @@ class Campaign:
             except ConnectError:
                 await asyncio.sleep(0.02)  # not sent
             except (RemotingError, BrokerError):
-                self._uncertain.add(plan.number)  # the broker is gone: whether it has the message nobody knows
+                self._uncertain.add(
+                    plan.number
+                )  # the broker is gone: whether it has the message nobody knows
                 return None
 
     async def _dead_group(self) -> None:
-        """A producer sends half messages and is gone; some rounds later another one of its group comes."""
+        """A producer sends half messages and is gone; some rounds later another one of its group
+        comes."""
         async with Peer(self, DEAD_GROUP).running() as peer:
             for plan in self._plans:
                 if plan.kind is Kind.DEAD:
@@ -259,7 +296,12 @@ class Campaign:
     async def _restarts(self) -> None:
         """At random moments: half of them in good order, half of them not."""
         for number in range(self._options.restarts):
-            wanted = 0.9 * (number + self._dice.uniform(0.3, 0.9)) * len(self._plans) / (self._options.restarts + 1)
+            wanted = (
+                0.9
+                * (number + self._dice.uniform(0.3, 0.9))
+                * len(self._plans)
+                / (self._options.restarts + 1)
+            )
             async with self._progress:
                 await self._progress.wait_for(lambda wanted=wanted: self._next >= wanted)  # type: ignore[misc]
             kill = number % 2 == 0
@@ -270,14 +312,23 @@ class Campaign:
             self._serving.set()
 
     async def _until_all_decided(self, reader: RemotingClient) -> None:
-        """Until the broker's own progress says that no half message is left. Raises ``DemoError``."""
+        """Until the broker's own progress says that no half message is left. Raises
+        ``DemoError``."""
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
             ended = await _offset(
-                reader, self.broker.address, RequestCode.GET_MAX_OFFSET, QueueRequest(topic=HALF, queue_id=0)
+                reader,
+                self.broker.address,
+                RequestCode.GET_MAX_OFFSET,
+                QueueRequest(topic=HALF, queue_id=0),
             )
             progress = QueryConsumerOffsetRequest(consumer_group=PROGRESS, topic=HALF, queue_id=0)
-            if await _offset(reader, self.broker.address, RequestCode.QUERY_CONSUMER_OFFSET, progress) == ended:
+            if (
+                await _offset(
+                    reader, self.broker.address, RequestCode.QUERY_CONSUMER_OFFSET, progress
+                )
+                == ended
+            ):
                 self._heir.cancel()
                 await asyncio.gather(self._heir, return_exceptions=True)
                 return
@@ -297,12 +348,16 @@ async def _read(client: RemotingClient, address: str, topic: str, queues: int) -
         offset = 0
         while True:
             request = PullMessageRequest(
-                consumer_group="transactions-reader", topic=topic, queue_id=queue_id, queue_offset=offset, max_msg_nums=32,
-                sys_flag=PullSysFlag.SUBSCRIPTION, commit_offset=0, suspend_timeout_millis=0, subscription="*",
+                consumer_group="transactions-reader", topic=topic, queue_id=queue_id,
+                queue_offset=offset, max_msg_nums=32,
+                sys_flag=PullSysFlag.SUBSCRIPTION, commit_offset=0, suspend_timeout_millis=0,
+                subscription="*",
                 sub_version=0, expression_type="TAG",
             )  # fmt: skip
             answer = await client.invoke(address, RequestCode.PULL_MESSAGE, request, timeout=10)
-            messages = read_messages(answer.body, "")[0] if answer.code == ResponseCode.SUCCESS else []
+            messages = (
+                read_messages(answer.body, "")[0] if answer.code == ResponseCode.SUCCESS else []
+            )
             if not messages:
                 break
             found += messages
@@ -327,31 +382,46 @@ async def transactions(options: Options) -> int:
             await broker.end(signal.SIGKILL)
     problems = broker.problems + verdict.problems
     repeated = verdict.repeated.total()
-    if repeated != verdict.repeated[Kind.DELAYED.value]:  # a kill may repeat what the schedule has delivered
+    if (
+        repeated != verdict.repeated[Kind.DELAYED.value]
+    ):  # a kill may repeat what the schedule has delivered
         problems.append(f"messages came more than once: {dict(verdict.repeated)}")
-    print(f"{sum(verdict.kinds.values()):,} transactions in {campaign.took_s:.1f} s, seed {options.seed}, "
+    print(f"{sum(verdict.kinds.values()):,} transactions in {campaign.took_s:.1f} s, seed "
+          f"{options.seed}, "
           f"{options.restarts} restarts, {campaign.kills} of them kills")  # fmt: skip
     for name, count in sorted(verdict.kinds.items()):
         print(f"  {count:>6,} {name}")
-    print(f"  delivered {verdict.delivered:,}, {repeated} of them repeated, given up {verdict.given_up:,}")
+    print(
+        f"  delivered {verdict.delivered:,}, {repeated} of them repeated, given up "
+        f"{verdict.given_up:,}"
+    )
     print(f"  checks {campaign.checks:,}, words lost on their way {campaign.lost_words:,}")
     print(f"  CPU of the broker {broker.cpu_s:.1f} s")
     for problem in problems[:20]:
         print(f"NOT GOOD: {problem}")
     if not problems:
-        print("GOOD: every transaction ended as its producer's log says, those of silent producers were given up")
+        print(
+            "GOOD: every transaction ended as its producer's log says, those of silent producers "
+            "were given up"
+        )
     return 1 if problems else 0
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option("--transactions", "count", type=click.IntRange(1), default=10_000, help="How many.")
-@click.option("--restarts", type=click.IntRange(0), default=6, help="Of the broker, every other one a kill.")
+@click.option(
+    "--restarts", type=click.IntRange(0), default=6, help="Of the broker, every other one a kill."
+)
 @click.option("--seed", type=int, default=1, help="Decides everything that is random.")
-@click.option("--check-interval-ms", type=click.IntRange(50), default=500, help="transactionCheckInterval.")
+@click.option(
+    "--check-interval-ms", type=click.IntRange(50), default=500, help="transactionCheckInterval."
+)
 @click.option("--max-checks", type=click.IntRange(4), default=15, help="transactionCheckMax.")
 def main(count: int, restarts: int, seed: int, check_interval_ms: int, max_checks: int) -> None:
     """Transactions through restarts, kills, silence and a producer that is gone."""
-    options = Options(count, restarts, seed, check_interval_ms=check_interval_ms, max_checks=max_checks)
+    options = Options(
+        count, restarts, seed, check_interval_ms=check_interval_ms, max_checks=max_checks
+    )
     sys.exit(run_program("transactions", transactions(options)))
 
 

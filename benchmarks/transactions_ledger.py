@@ -1,4 +1,5 @@
-"""What a producer means to do with each of its transactions, and what must have become of them. Pure."""
+"""What a producer means to do with each of its transactions, and what must have become of them.
+Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Plan(NamedTuple):
 
 
 _WEIGHTS = {
-    Kind.COMMIT: 30, Kind.ROLLBACK: 20, Kind.TWICE: 4, Kind.UNKNOWN: 12, Kind.SILENT_THEN_DECIDES: 10, Kind.LATE: 5,
+    Kind.COMMIT: 30, Kind.ROLLBACK: 20, Kind.TWICE: 4, Kind.UNKNOWN: 12,
+    Kind.SILENT_THEN_DECIDES: 10, Kind.LATE: 5,
     Kind.IMMUNE: 3, Kind.DELAYED: 3, Kind.SILENCE: 8, Kind.DEAD: 5,
 }  # fmt: skip
 
@@ -45,7 +47,10 @@ def plans(count: int, seed: int) -> list[Plan]:
     """What happens to each transaction."""
     dice = random.Random(seed)
     kinds = dice.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=count)
-    return [Plan(number, kind, _decision(kind, dice), dice.randint(1, 3)) for number, kind in enumerate(kinds)]
+    return [
+        Plan(number, kind, _decision(kind, dice), dice.randint(1, 3))
+        for number, kind in enumerate(kinds)
+    ]
 
 
 def _decision(kind: Kind, dice: random.Random) -> int:
@@ -68,11 +73,16 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    made: Iterable[Plan], uncertain: Iterable[int], delivered: Mapping[int, int], given_up: Mapping[int, int]
+    made: Iterable[Plan],
+    uncertain: Iterable[int],
+    delivered: Mapping[int, int],
+    given_up: Mapping[int, int],
 ) -> Verdict:
-    """``made``: those whose half message was acknowledged; ``uncertain``: those that may be there (rolled back when asked).
+    """``made``: those whose half message was acknowledged; ``uncertain``: those that may be there
+    (rolled back when asked).
 
-    ``delivered`` and ``given_up`` count how often a number was found in the topic and among those given up.
+    ``delivered`` and ``given_up`` count how often a number was found in the topic and among those
+    given up.
     """
     problems: list[str] = []
     kinds: Counter[str] = Counter()
@@ -90,7 +100,9 @@ def judge(
             problems.append(f"{plan} was silent and was given up {out} times")
         if plan.kind is not Kind.SILENCE and out:
             problems.append(f"{plan} was decided and was given up {out} times")
-    problems += [f"{number} came, but was never sent" for number in delivered if number not in known]
+    problems += [
+        f"{number} came, but was never sent" for number in delivered if number not in known
+    ]
     repeated: Counter[str] = Counter()
     for plan in made:
         if (more := delivered.get(plan.number, 0) - 1) > 0:

@@ -1,4 +1,5 @@
-"""The broker, put together (class BrokerController): store, state, processors, two ports. Composition only."""
+"""The broker, put together (class BrokerController): store, state, processors, two ports.
+Composition only."""
 
 from __future__ import annotations
 
@@ -97,8 +98,8 @@ class Broker:
         clock: Clock,
         tables: Tables | None = None,
     ) -> None:
-        """``address`` is what stands in message ids; ``tables`` were loaded before, with the filters that the store asks for
-        bit maps. Raises ``StoreFileError``, ``TlsError``."""
+        """``address`` is what stands in message ids; ``tables`` were loaded before, with the
+        filters that the store asks for bit maps. Raises ``StoreFileError``, ``TlsError``."""
         config = settings.broker
         self.settings = settings
         self.store = store
@@ -125,7 +126,12 @@ class Broker:
             consumer_stats=settings.store.enable_schedule_message_stats,
         )
         self.transactions: TransactionLog = TransactionLog(
-            store, self.topics, self.placements, self.stats, config.broker_cluster_name, pack_host(*address)
+            store,
+            self.topics,
+            self.placements,
+            self.stats,
+            config.broker_cluster_name,
+            pack_host(*address),
         )
         self._clock = clock
         self._address = address
@@ -135,15 +141,21 @@ class Broker:
             clock,
             (
                 lambda: topic_counts(self.topics),
-                lambda: self.stats.counts(config.broker_cluster_name, detail=config.enable_detail_stat),
+                lambda: self.stats.counts(
+                    config.broker_cluster_name, detail=config.enable_detail_stat
+                ),
             ),
         )
         self.progress: ConsumeProgress = ConsumeProgress(
             config, self.topics, self.consumers, self.offsets, store, self.windows
         )
-        self.watch: ClientWatch = ClientWatch(config, self.producers, self.consumers, self._locks, clock)
+        self.watch: ClientWatch = ClientWatch(
+            config, self.producers, self.consumers, self._locks, clock
+        )
         self.consumers.on_gone.append(lambda group: self.filters.unregister(group, clock.time_ms()))
-        self._filter_persistence = FilterPersistence(config, self.filters, self.tables.filters_file, clock)
+        self._filter_persistence = FilterPersistence(
+            config, self.filters, self.tables.filters_file, clock
+        )
         self._slow_consumers = SlowConsumers(config, self.groups, clock)
         self.schedule.correct_offsets()
         self.delay_offset_persistence: DelayOffsetPersistence = DelayOffsetPersistence(
@@ -170,14 +182,21 @@ class Broker:
         self._remoting = RemotingClient(
             clock=clock,
             connect_timeout=settings.client.connect_timeout_millis / 1000,
-            limits=replace(settings.limits, idle_s=float(settings.client.client_channel_max_idle_time_seconds)),
-            tls=client_context(settings.tls) if settings.tls.enable or settings.client.use_tls else None,
+            limits=replace(
+                settings.limits, idle_s=float(settings.client.client_channel_max_idle_time_seconds)
+            ),
+            tls=client_context(settings.tls)
+            if settings.tls.enable or settings.client.use_tls
+            else None,
             socket_buffers=SocketBuffers(
-                settings.client.client_socket_snd_buf_size, settings.client.client_socket_rcv_buf_size
+                settings.client.client_socket_snd_buf_size,
+                settings.client.client_socket_rcv_buf_size,
             ),
             name="broker-to-name-servers",
         )
-        self.name_servers: NameServers = NameServers(config, self.topics, self._remoting, clock, self.identity)
+        self.name_servers: NameServers = NameServers(
+            config, self.topics, self._remoting, clock, self.identity
+        )
         self._link_security = link_security(settings.tls, settings.ha_secret)
         self.master: Master = Master(
             settings.later,
@@ -194,16 +213,24 @@ class Broker:
         self.groups.listeners.append(self.tables.groups_file.changed)
         self.groups.deletion_listeners.append(self.stats.forget_group)
         self.acl: AclFiles | None = open_acl(config, clock)
-        self.guard: Guard | None = None if self.acl is None else AclGuard(self.acl, store, compatible=config.acl_compatible)
+        self.guard: Guard | None = (
+            None
+            if self.acl is None
+            else AclGuard(self.acl, store, compatible=config.acl_compatible)
+        )
         """Looks at every request before its handler does; ``None``: nobody does."""
         self.table: dict[RequestCode, Handler] = self._processor_table()
-        self.prometheus: PrometheusServer | None = self._make_prometheus() if config.prometheus_port else None
+        self.prometheus: PrometheusServer | None = (
+            self._make_prometheus() if config.prometheus_port else None
+        )
         if self.master.durability.waits_for_disk:
             store.flush.rounds = SyncRounds(lambda: store.flush.waiting, clock)
         self._buffers = Buffers(server_limits(settings.server, settings.limits), clock)
         self._server = self._make_server("broker", settings.server.listen_port, self.table)
         vip = {code: handler for code, handler in self.table.items() if code not in NOT_ON_VIP}
-        self._vip_server = self._make_server("broker-vip", settings.server.listen_port - VIP_PORT_DISTANCE, vip)
+        self._vip_server = self._make_server(
+            "broker-vip", settings.server.listen_port - VIP_PORT_DISTANCE, vip
+        )
 
     @property
     def port(self) -> int:
@@ -220,7 +247,8 @@ class Broker:
             ha_server_addr=f"{config.broker_ip2}:{ha_port(self.settings.later, self.port)}",
         )
 
-    # -- life ----------------------------------------------------------------------------------------------------
+    # -- life
+    # ----------------------------------------------------------------------------------------------
 
     async def listen(self) -> None:
         """Raises ``AddressInUseError``."""
@@ -239,14 +267,22 @@ class Broker:
             self.prometheus.close()
 
     async def run(self) -> None:
-        """Serve until cancelled. Then: name servers are told, nobody is accepted any more, the tables are written."""
+        """Serve until cancelled. Then: name servers are told, nobody is accepted any more, the
+        tables are written."""
         offsets = OffsetPersistence(
-            self.offsets, self.tables.offsets_file, lambda: self.settings.broker.flush_consumer_offset_interval, self._clock
+            self.offsets,
+            self.tables.offsets_file,
+            lambda: self.settings.broker.flush_consumer_offset_interval,
+            self._clock,
         )
         measuring = (self._sampler, self.windows, self.fast_failure)
-        optional: list[Service] = [service for service in (self.acl, self.prometheus) if service is not None]
+        optional: list[Service] = [
+            service for service in (self.acl, self.prometheus) if service is not None
+        ]
         if wants_address_server(self.settings.broker):
-            optional.append(BrokerAddressServer(self.settings.broker, self.name_servers, self._clock))
+            optional.append(
+                BrokerAddressServer(self.settings.broker, self.name_servers, self._clock)
+            )
         optional += (self._filter_persistence, self._slow_consumers)
         if self.settings.store.broker_role is not BrokerRole.SLAVE:
             optional += (self.schedule, self.delay_offset_persistence)
@@ -257,7 +293,15 @@ class Broker:
             async with self._remoting:
                 await run_stages(
                     (self.name_servers,),
-                    (self._server, self._vip_server, self.watch, offsets, self.tables.files, *measuring, *optional),
+                    (
+                        self._server,
+                        self._vip_server,
+                        self.watch,
+                        offsets,
+                        self.tables.files,
+                        *measuring,
+                        *optional,
+                    ),
                     (self.store, self.master.server),  # answers wait for them
                 )
         finally:
@@ -265,7 +309,8 @@ class Broker:
             self.tables.files.save_now()
 
     def save_delay_offsets(self) -> None:
-        """Blocks. The last thing of all: only when the store is closed all that was delivered is on the disk."""
+        """Blocks. The last thing of all: only when the store is closed all that was delivered is on
+        the disk."""
         self.delay_offset_persistence.make_safe(self.delay_offsets.table())
         self.tables.files.save_now()
 
@@ -278,7 +323,8 @@ class Broker:
         elif change is TopicChange.DELETED:
             self.stats.forget_topic(topic.name)
 
-    # -- parts ---------------------------------------------------------------------------------------------------
+    # -- parts
+    # ----------------------------------------------------------------------------------------------
 
     def _is_slave(self) -> bool:
         return self.settings.store.broker_role is BrokerRole.SLAVE
@@ -290,8 +336,19 @@ class Broker:
         return bool(self.settings.broker.broker_permission & PermName.READ)
 
     def _processor_table(self) -> dict[RequestCode, Handler]:
-        settings, config, store, clock = self.settings, self.settings.broker, self.store, self._clock
-        records = (settings.broker, settings.server, settings.client, settings.store, settings.later)
+        settings, config, store, clock = (
+            self.settings,
+            self.settings.broker,
+            self.store,
+            self._clock,
+        )
+        records = (
+            settings.broker,
+            settings.server,
+            settings.client,
+            settings.store,
+            settings.later,
+        )
         runtime_config = RuntimeConfig(
             records,
             settings.config_file,
@@ -299,7 +356,9 @@ class Broker:
             unknown=settings.unknown_properties,
             kept=settings.kept_properties,
             in_force={
-                "haListenPort": lambda text: str(ha_port(settings.later, self.port)) if text == "0" else text,
+                "haListenPort": lambda text: (
+                    str(ha_port(settings.later, self.port)) if text == "0" else text
+                ),
                 "bitMapLengthConsumeQueueExt": lambda _: str(self.filters.bloom.bit_count),
             },
         )
@@ -329,7 +388,9 @@ class Broker:
             durability=self.master.durability,
             is_writeable=self._is_writeable,
         )
-        self._new_topics: NewTopics = NewTopics(self.tables.topics_file.when_saved, send.durability, send.wait_for)
+        self._new_topics: NewTopics = NewTopics(
+            self.tables.topics_file.when_saved, send.durability, send.wait_for
+        )
         self.fast_failure: FastFailure = FastFailure(
             config,
             (store.flush, self.master.server),
@@ -351,7 +412,13 @@ class Broker:
         processors = (
             send,
             ReplyProcessor(
-                config, store, self.producers, self.stats, self._address, send.check, durability=self.master.durability
+                config,
+                store,
+                self.producers,
+                self.stats,
+                self._address,
+                send.check,
+                durability=self.master.durability,
             ),
             SendBackProcessor(
                 config,
@@ -367,17 +434,43 @@ class Broker:
             self.pull,
             QueryProcessor(store),
             OffsetProcessor(self.offsets, store),
-            ClientProcessor(self.topics, self.groups, self.producers, self.consumers, self.watch, self.filters, config),
-            GroupOffsetProcessor(config, self.topics, self.consumers, self.offsets, store, clock, most),
+            ClientProcessor(
+                self.topics,
+                self.groups,
+                self.producers,
+                self.consumers,
+                self.watch,
+                self.filters,
+                config,
+            ),
+            GroupOffsetProcessor(
+                config, self.topics, self.consumers, self.offsets, store, clock, most
+            ),
             OnlineProcessor(self.producers, self.consumers),
             RelayProcessor(config, self.consumers, store),
             ConsumeQueueProcessor(self.consumers, store, self.filters),
             QueueLockProcessor(self._locks),
             TopicProcessor(
-                config, self.topics, self.tables.topics_file, self.name_servers, self.consumers, self.offsets, store, most
+                config,
+                self.topics,
+                self.tables.topics_file,
+                self.name_servers,
+                self.consumers,
+                self.offsets,
+                store,
+                most,
             ),
             GroupProcessor(self.groups, self.tables.groups_file, self.offsets, self.progress, most),
-            StatsProcessor(self.windows, self.stats, self.groups, self.progress, store, self.identity, clock.time_ms, most),
+            StatsProcessor(
+                self.windows,
+                self.stats,
+                self.groups,
+                self.progress,
+                store,
+                self.identity,
+                clock.time_ms,
+                most,
+            ),
             TransactionProcessor(
                 store,
                 self.topics,
@@ -400,14 +493,17 @@ class Broker:
                 clock,
             ),
         )
-        table = {code: handler for processor in processors for code, handler in processor.table.items()}
+        table = {
+            code: handler for processor in processors for code, handler in processor.table.items()
+        }
         if self.slave is not None:
             fields = SendErrorFields(msg_region=config.region_id, trace_on=config.trace_on)
             table = self.slave.handlers(table, fields)
         return hooked(table, load_hooks(config.request_hooks))
 
     async def _check_next_start(self, settings: Settings, before: Settings) -> None:
-        """Raises ``runtime_config.REFUSALS`` for values with which this broker would not start again."""
+        """Raises ``runtime_config.REFUSALS`` for values with which this broker would not start
+        again."""
         check(settings)
         await check_here(settings, before, self.settings.tls)
 
@@ -437,7 +533,10 @@ class Broker:
             from .monitoring.metrics import BrokerMetrics
             from .monitoring.prometheus import PrometheusServer
         except ModuleNotFoundError as error:
-            needed = "prometheusPort needs the package prometheus_client: pip install 'aiorocketmq[prometheus]'"
+            needed = (
+                "prometheusPort needs the package prometheus_client: pip install "
+                "'aiorocketmq[prometheus]'"
+            )
             raise LaunchError(needed) from error
         config = self.settings.broker
         metrics = BrokerMetrics(
@@ -453,9 +552,13 @@ class Broker:
             lambda: self.pull.held_pulls,
             self.master.server.lags,
         )
-        return PrometheusServer(metrics, config.prometheus_address, config.prometheus_port, self._clock)
+        return PrometheusServer(
+            metrics, config.prometheus_address, config.prometheus_port, self._clock
+        )
 
-    def _make_server(self, name: str, port: int, table: Mapping[RequestCode, Handler]) -> RemotingServer:
+    def _make_server(
+        self, name: str, port: int, table: Mapping[RequestCode, Handler]
+    ) -> RemotingServer:
         server, tls = self.settings.server, self.settings.tls
         return RemotingServer(
             Dispatcher(table, guard=self.guard),
@@ -464,7 +567,9 @@ class Broker:
             clock=self._clock,
             name=name,
             backlog=server.server_socket_backlog,
-            socket_buffers=SocketBuffers(server.server_socket_snd_buf_size, server.server_socket_rcv_buf_size),
+            socket_buffers=SocketBuffers(
+                server.server_socket_snd_buf_size, server.server_socket_rcv_buf_size
+            ),
             limits=server_limits(server, self.settings.limits),
             seats=self.settings.seats,
             buffers=self._buffers,
@@ -472,5 +577,8 @@ class Broker:
             tls=server_tls(tls),
             on_disconnect=self.watch.on_disconnect,
             waiting=lambda: self.store.flush.waiting + self.master.server.waiting,
-            longest_wait_s=lambda: max(self.settings.store.sync_flush_timeout, self.settings.later.slave_timeout) / 1000,
+            longest_wait_s=lambda: (
+                max(self.settings.store.sync_flush_timeout, self.settings.later.slave_timeout)
+                / 1000
+            ),
         )

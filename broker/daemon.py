@@ -82,20 +82,26 @@ async def serve(settings: Settings) -> None:
 def _checked(secret: str) -> str:
     """Raises ``LaunchError``."""
     if 0 < len(secret) < MIN_SECRET_LENGTH:
-        raise LaunchError(f"haSecret must have at least {MIN_SECRET_LENGTH} characters: who listens can try out short ones")
+        raise LaunchError(
+            f"haSecret must have at least {MIN_SECRET_LENGTH} characters: who listens can try out "
+            "short ones"
+        )
     return secret
 
 
 def _of_the_file(settings: Settings, *records: type[Record]) -> dict[str, str]:
     """The properties of these Records that stand in the ``-c`` file."""
     names = {field.wire_name for record in records for field in fields_of(record)}
-    return {p.name: p.value for p in settings.properties if p.name in names and p.source != COMMAND_LINE}
+    return {
+        p.name: p.value for p in settings.properties if p.name in names and p.source != COMMAND_LINE
+    }
 
 
 def _say_ready(broker: Broker) -> None:
     settings = broker.settings
     log.info(
-        "broker ready name=%s cluster=%s address=%s port=%d vip_port=%d store=%s commit_log=%s flush=%s name_servers=%s "
+        "broker ready name=%s cluster=%s address=%s port=%d vip_port=%d store=%s commit_log=%s "
+        "flush=%s name_servers=%s "
         "role=%s id=%d ha_port=%d",
         settings.broker.broker_name,
         settings.broker.broker_cluster_name,
@@ -112,14 +118,16 @@ def _say_ready(broker: Broker) -> None:
     )
     if settings.server.bind_address in ALL_INTERFACES and not settings.broker.acl_enable:
         log.warning(
-            "open to everybody: listening on all interfaces without access control port=%d; set aclEnable=true or "
+            "open to everybody: listening on all interfaces without access control port=%d; set "
+            "aclEnable=true or "
             "bindAddress, unless a firewall keeps strangers out",
             broker.port,
         )
 
 
 def _say_what_has_no_effect(settings: Settings) -> None:
-    """One line per reason. A property that says what holds anyway is not worth one: files written at run time have them."""
+    """One line per reason. A property that says what holds anyway is not worth one: files written
+    at run time have them."""
     reasons = {name: why for record in RECORDS for name, why in without_effect(record).items()}
     unusual = {
         field.wire_name

@@ -1,6 +1,7 @@
 """Your own code around every request (interface RPCHook).
 
-``requestHooks=my.module:name;other.module:name`` names objects, or classes that are called without arguments::
+``requestHooks=my.module:name;other.module:name`` names objects, or classes that are called without
+arguments::
 
     class Audit:
         def before(self, ctx: Context, body: Body) -> Reply | None:
@@ -9,8 +10,9 @@
         def after(self, ctx: Context, reply: Reply) -> None:
             '''Called with the answer, also with one that comes later.'''
 
-Either method may be missing. They are called on the event loop: whatever blocks there stops the broker. Without hooks
-nothing is called and nothing costs. The first ``before`` comes after the access control.
+Either method may be missing. They are called on the event loop: whatever blocks there stops the
+broker. Without hooks nothing is called and nothing costs. The first ``before`` comes after the
+access control.
 """
 
 from __future__ import annotations
@@ -94,7 +96,9 @@ def _hooked(handler: Handler, hooks: Hooks) -> Handler:
         refusal = _refusal(ctx, body, hooks)
         if refusal is not None:
             return _seen(refusal, ctx, hooks)
-        return _seen(plain(request, body, _with_hooks(ctx, hooks) if hooks.after else ctx), ctx, hooks)
+        return _seen(
+            plain(request, body, _with_hooks(ctx, hooks) if hooks.after else ctx), ctx, hooks
+        )
 
     return around
 
@@ -116,7 +120,9 @@ def _show(ctx: Context, answer: Reply | bytes, hooks: Hooks) -> None:
     if isinstance(answer, bytes):  # made by a template: its fields are told as text
         command = decode_header(answer[4], answer[PREFIX_BYTES:])
         answer = Reply(command.code, remark=command.remark, ext_fields=command.ext_fields)
-    if hooks.after and isinstance(answer.body, memoryview):  # of a mapped file that has to be closed some day
+    if hooks.after and isinstance(
+        answer.body, memoryview
+    ):  # of a mapped file that has to be closed some day
         answer.body = bytes(answer.body)
     for after in hooks.after:
         after(ctx, answer)

@@ -1,4 +1,5 @@
-"""From settings to a broker: its store is opened, it is put together, its ports are bound, all is closed in good order."""
+"""From settings to a broker: its store is opened, it is put together, its ports are bound, all is
+closed in good order."""
 
 from __future__ import annotations
 
@@ -21,18 +22,23 @@ from .tables import Tables
 
 
 @asynccontextmanager
-async def open_broker(settings: BrokerSettings, clock: Clock | None = None) -> AsyncIterator[Broker]:
-    """A broker with its store open and its ports bound; at the end the store is closed in good order.
+async def open_broker(
+    settings: BrokerSettings, clock: Clock | None = None
+) -> AsyncIterator[Broker]:
+    """A broker with its store open and its ports bound; at the end the store is closed in good
+    order.
 
-    ``listenPort=0`` takes free ports and is set to the one found. Raises ``StoreError``, ``AddressInUseError``,
-    ``TlsError``, and ``OSError`` for a ``brokerIP1`` that has no address.
+    ``listenPort=0`` takes free ports and is set to the one found. Raises ``StoreError``,
+    ``AddressInUseError``, ``TlsError``, and ``OSError`` for a ``brokerIP1`` that has no address.
     """
     clock = clock or SystemClock()
     server = settings.server
     if server.listen_port == 0:
         server.listen_port = free_port(server.bind_address)
     address = (await resolve(settings.broker.broker_ip1), server.listen_port)
-    with locked_directory(settings.store.root) as lock:  # the tables are in it, too: whoever stops there still writes them
+    with locked_directory(
+        settings.store.root
+    ) as lock:  # the tables are in it, too: whoever stops there still writes them
         tables = Tables(settings, clock)
         bitmap_of = tables.filters.bit_map if settings.broker.enable_calc_filter_bit_map else None
         store = await _open_store(settings.store, clock, pack_host(*address), bitmap_of, lock)
@@ -52,14 +58,26 @@ async def open_broker(settings: BrokerSettings, clock: Clock | None = None) -> A
 
 
 async def _open_store(
-    config: MessageStoreConfig, clock: Clock, store_host: bytes, bitmap_of: BitmapOf | None, lock: LockFile
+    config: MessageStoreConfig,
+    clock: Clock,
+    store_host: bytes,
+    bitmap_of: BitmapOf | None,
+    lock: LockFile,
 ) -> MessageStore:
-    """In a thread, which nobody can interrupt: who is cancelled meanwhile waits for it and closes the store again."""
+    """In a thread, which nobody can interrupt: who is cancelled meanwhile waits for it and closes
+    the store again."""
     opened: list[MessageStore] = []
 
     async def open_it() -> None:
         opened.append(
-            await asyncio.to_thread(MessageStore.open, config, clock, store_host=store_host, bitmap_of=bitmap_of, lock=lock)
+            await asyncio.to_thread(
+                MessageStore.open,
+                config,
+                clock,
+                store_host=store_host,
+                bitmap_of=bitmap_of,
+                lock=lock,
+            )
         )
 
     try:

@@ -1,7 +1,8 @@
-"""What keeps a broker from starting, looked for at start, and before request 25 writes it into the file for the next one.
+"""What keeps a broker from starting, looked for at start, and before request 25 writes it into the
+file for the next one.
 
-``check`` looks at the values alone, ``check_here`` at this machine: addresses, ports, folders and what lies in them. A start
-finds the latter by itself.
+``check`` looks at the values alone, ``check_here`` at this machine: addresses, ports, folders and
+what lies in them. A start finds the latter by itself.
 """
 
 from __future__ import annotations
@@ -37,15 +38,27 @@ _FILE_NAME_LENGTH: Final = 20
 
 
 def check(settings: Settings) -> None:
-    """Raises ``LaunchError`` for what this broker cannot be (yet): better no broker than one that is not what it seems."""
-    config, store, port = settings[BrokerConfig], settings[MessageStoreConfig], settings[BrokerServerConfig].listen_port
+    """Raises ``LaunchError`` for what this broker cannot be (yet): better no broker than one that
+    is not what it seems."""
+    config, store, port = (
+        settings[BrokerConfig],
+        settings[MessageStoreConfig],
+        settings[BrokerServerConfig].listen_port,
+    )
     if store.broker_role is BrokerRole.SLAVE and config.broker_id <= 0:
-        raise LaunchError("brokerRole=SLAVE needs a brokerId above 0 (0 is the master), another one for each slave")
+        raise LaunchError(
+            "brokerRole=SLAVE needs a brokerId above 0 (0 is the master), another one for each "
+            "slave"
+        )
     if store.broker_role is not BrokerRole.SLAVE and config.broker_id != 0:
-        raise LaunchError(f"brokerId={config.broker_id} is a slave's, but brokerRole is {store.broker_role.name}: set SLAVE")
+        raise LaunchError(
+            f"brokerId={config.broker_id} is a slave's, but brokerRole is "
+            f"{store.broker_role.name}: set SLAVE"
+        )
     if settings[LaterStoreConfig].enable_d_leger_commit_log:
         raise LaunchError(
-            "enableDLegerCommitLog=true: there is no DLedger here yet, and without it nothing would be copied; "
+            "enableDLegerCommitLog=true: there is no DLedger here yet, and without it nothing "
+            "would be copied; "
             "set false, and brokerRole=SYNC_MASTER with slaves"
         )
     try:
@@ -54,7 +67,8 @@ def check(settings: Settings) -> None:
         raise LaunchError(f"messageDelayLevel: {error}; it is a list as 1s 5s 10s 1m 2h") from error
     if 0 < port <= VIP_PORT_DISTANCE:
         raise LaunchError(
-            f"listenPort must be 0 or more than {VIP_PORT_DISTANCE}: the VIP port lies {VIP_PORT_DISTANCE} below it"
+            f"listenPort must be 0 or more than {VIP_PORT_DISTANCE}: the VIP port lies "
+            f"{VIP_PORT_DISTANCE} below it"
         )
     _check_ports(settings)
     names = {
@@ -87,19 +101,26 @@ def _check_ports(settings: Settings) -> None:
     used: dict[int, str] = {}
     for name, port in _ports(settings).items():
         if port and used.setdefault(port, name) != name:
-            raise LaunchError(f"{name}={port} is {used[port]} already: each needs a port of its own")
+            raise LaunchError(
+                f"{name}={port} is {used[port]} already: each needs a port of its own"
+            )
         if port > 65535:
-            raise LaunchError(f"{name} would be {port}: set a listenPort below {65535 - HA_PORT_DISTANCE}, or haListenPort")
+            raise LaunchError(
+                f"{name} would be {port}: set a listenPort below {65535 - HA_PORT_DISTANCE}, or "
+                "haListenPort"
+            )
 
 
 async def check_here(settings: Settings, before: Settings, tls: TlsConfig) -> None:
-    """Raises ``runtime_config.REFUSALS`` for what has changed and would not work on this machine."""
+    """Raises ``runtime_config.REFUSALS`` for what has changed and would not work on this
+    machine."""
     config, old = settings[BrokerConfig], before[BrokerConfig]
     if config.broker_ip1 != old.broker_ip1:
         await resolve(config.broker_ip1)
     if config.prometheus_port and importlib.util.find_spec("prometheus_client") is None:
         raise LaunchError(
-            f"prometheusPort={config.prometheus_port} needs the package prometheus_client, which is not installed"
+            f"prometheusPort={config.prometheus_port} needs the package prometheus_client, which "
+            "is not installed"
         )
     await asyncio.to_thread(_check_system, settings, before, tls)
 
@@ -113,7 +134,11 @@ def _check_system(settings: Settings, before: Settings, tls: TlsConfig) -> None:
     held = set(_ports(before).values())
     for name, port in _ports(settings).items():
         if port not in held:
-            _check_bindable(name, settings[BrokerConfig].prometheus_address if name == "prometheusPort" else host, port)
+            _check_bindable(
+                name,
+                settings[BrokerConfig].prometheus_address if name == "prometheusPort" else host,
+                port,
+            )
     store, old = settings[MessageStoreConfig], before[MessageStoreConfig]
     if store != old:
         _check_store(store)
@@ -126,7 +151,9 @@ def _check_bindable(name: str, host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise LaunchError(f"{name}={port or host} cannot be listened on: {error.strerror or error}") from None
+            raise LaunchError(
+                f"{name}={port or host} cannot be listened on: {error.strerror or error}"
+            ) from None
 
 
 def _check_store(store: MessageStoreConfig) -> None:
@@ -134,17 +161,32 @@ def _check_store(store: MessageStoreConfig) -> None:
     for path in (store.root, *store.commit_log_paths, *store.read_only_paths):
         there = next(each for each in (path, *path.parents) if each.exists())
         if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-            raise LaunchError(f"the store cannot be at {path}: {there} is no folder that this broker may write to")
+            raise LaunchError(
+                f"the store cannot be at {path}: {there} is no folder that this broker may write to"
+            )
     sizes = (
-        ("mappedFileSizeCommitLog", store.mapped_file_size_commit_log, (*store.commit_log_paths, *store.read_only_paths)),
-        ("mappedFileSizeConsumeQueue", store.consume_queue_file_size, (store.root / "consumequeue",)),
-        ("mappedFileSizeConsumeQueueExt", store.mapped_file_size_consume_queue_ext, (store.root / "consumequeue_ext",)),
+        (
+            "mappedFileSizeCommitLog",
+            store.mapped_file_size_commit_log,
+            (*store.commit_log_paths, *store.read_only_paths),
+        ),
+        (
+            "mappedFileSizeConsumeQueue",
+            store.consume_queue_file_size,
+            (store.root / "consumequeue",),
+        ),
+        (
+            "mappedFileSizeConsumeQueueExt",
+            store.mapped_file_size_consume_queue_ext,
+            (store.root / "consumequeue_ext",),
+        ),
     )
     for name, size, folders in sizes:
         for file in _first_files(folders):
             if (found := file.stat().st_size) != size:
                 raise LaunchError(
-                    f"{name}={size}, but {file} has {found} bytes: it must be that of the files that are there"
+                    f"{name}={size}, but {file} has {found} bytes: it must be that of the files "
+                    "that are there"
                 )
 
 

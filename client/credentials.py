@@ -1,4 +1,5 @@
-"""Where a client's access key comes from: an argument, a file, or the environment (client.md §7.3; class AclUtils).
+"""Where a client's access key comes from: an argument, a file, or the environment (client.md §7.3;
+class AclUtils).
 
 A file has either the lines of the original's key file or those of ``tools.yml``::
 
@@ -32,8 +33,9 @@ _NAMES = {"accesskey": "access_key", "secretkey": "secret_key", "securitytoken":
 def credentials_from(
     given: Credentials | str | os.PathLike[str] | None, environment: Mapping[str, str] = os.environ
 ) -> Credentials | None:
-    """Those that were given, or those in the file that was given; else what the environment says: ROCKETMQ_ACCESS_KEY and
-    ROCKETMQ_SECRET_KEY (and ROCKETMQ_SECURITY_TOKEN), or the file ROCKETMQ_CLIENT_KEYFILE; else none.
+    """Those that were given, or those in the file that was given; else what the environment says:
+    ROCKETMQ_ACCESS_KEY and ROCKETMQ_SECRET_KEY (and ROCKETMQ_SECURITY_TOKEN), or the file
+    ROCKETMQ_CLIENT_KEYFILE; else none.
 
     Raises ``ConfigError`` when something is there and cannot be used.
     """
@@ -42,20 +44,28 @@ def credentials_from(
     if given is not None:
         if not isinstance(given, (str, os.PathLike)):
             raise ConfigError(
-                f"credentials are Credentials(access_key, secret_key) or the path of a key file, no {type(given).__name__}"
+                "credentials are Credentials(access_key, secret_key) or the path of a key file, "
+                f"no {type(given).__name__}"
             )
         return read_key_file(given)
-    access_key, secret_key = environment.get(ACCESS_KEY_VARIABLE), environment.get(SECRET_KEY_VARIABLE)
+    access_key, secret_key = (
+        environment.get(ACCESS_KEY_VARIABLE),
+        environment.get(SECRET_KEY_VARIABLE),
+    )
     if access_key and secret_key:
         return Credentials(access_key, secret_key, environment.get(SECURITY_TOKEN_VARIABLE) or None)
     if access_key or secret_key:
-        raise ConfigError(f"set both of the environment variables {ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}, or none")
+        raise ConfigError(
+            f"set both of the environment variables {ACCESS_KEY_VARIABLE} and "
+            f"{SECRET_KEY_VARIABLE}, or none"
+        )
     path = environment.get(KEY_FILE_VARIABLE)
     return read_key_file(path) if path else None
 
 
 def read_key_file(path: str | os.PathLike[str]) -> Credentials:
-    """The credentials in a file, see the module. Raises ``ConfigError`` when it cannot be read or lacks a key."""
+    """The credentials in a file, see the module. Raises ``ConfigError`` when it cannot be read or
+    lacks a key."""
     try:
         with Path(path).expanduser().open(encoding="utf-8") as file:
             text = file.read(_MAX_FILE_BYTES)
@@ -69,7 +79,8 @@ def read_key_file(path: str | os.PathLike[str]) -> Credentials:
                 found[_NAMES[name]] = value
     if missing := [key for key in ("access_key", "secret_key") if key not in found]:
         raise ConfigError(
-            f"the key file {os.fspath(path)} has no {' and no '.join(missing)}; write AccessKey=... SecretKey=..."
+            f"the key file {os.fspath(path)} has no {' and no '.join(missing)}; write "
+            "AccessKey=... SecretKey=..."
         )
     return Credentials(**found)
 

@@ -1,4 +1,5 @@
-"""Errors of the client. All of them are a ``RocketMQError``; transport and broker errors come from ``remoting.errors``.
+"""Errors of the client. All of them are a ``RocketMQError``; transport and broker errors come from
+``remoting.errors``.
 
 ::
 
@@ -25,7 +26,8 @@ from ..remoting.protocol.message.properties import MessageError as _ProtocolMess
 
 
 class ClientStateError(RocketMQError):
-    """The object cannot do this now: not started, already stopped, started twice, or used in a forked process."""
+    """The object cannot do this now: not started, already stopped, started twice, or used in a
+    forked process."""
 
 
 class ConfigError(RocketMQError, ValueError):
@@ -37,23 +39,32 @@ class MessageError(RocketMQError, _ProtocolMessageError):
 
 
 class NoRouteError(RocketMQError):
-    """No broker is known that serves this topic: create it (``mqadmin updateTopic``) or start its broker."""
+    """No broker is known that serves this topic: create it (``mqadmin updateTopic``) or start its
+    broker."""
 
 
 class ExpressionRefused(BrokerError):
-    """A broker cannot filter by the expression of a subscription: it is not SQL92 (code 23, the text names position and
-    reason), or the broker does not filter by properties (code 1: set ``enablePropertyFilter=true`` there).
+    """A broker cannot filter by the expression of a subscription: it is not SQL92 (code 23, the
+    text names position and reason), or the broker does not filter by properties (code 1: set
+    ``enablePropertyFilter=true`` there).
     """
 
-    def __init__(self, code: int, remark: str | None, address: str, subscription: SubscriptionData) -> None:
-        super().__init__(code, f"{remark}; topic {subscription.topic}, expression {subscription.sub_string!r}", address)
+    def __init__(
+        self, code: int, remark: str | None, address: str, subscription: SubscriptionData
+    ) -> None:
+        super().__init__(
+            code,
+            f"{remark}; topic {subscription.topic}, expression {subscription.sub_string!r}",
+            address,
+        )
         self.subscription = subscription
 
 
 class RetryLater(Exception):
     """Raised by a handler to have a message again without an error in the log.
 
-    ``delay_level`` 1..18 chooses the delay, 0 the rising one (10 s, 30 s, 1 min, ...), -1 the dead letter queue at once.
+    ``delay_level`` 1..18 chooses the delay, 0 the rising one (10 s, 30 s, 1 min, ...), -1 the dead
+    letter queue at once.
     """
 
     def __init__(self, delay_level: int = 0) -> None:
@@ -62,8 +73,9 @@ class RetryLater(Exception):
 
 
 class SuspendQueue(Exception):
-    """Raised by the handler of an ordered consumer to have its message again, without an error in the log, after so many
-    ``seconds`` (0.01 to 30; default: the consumer's ``suspend_queue``). Nothing of the queue is consumed meanwhile."""
+    """Raised by the handler of an ordered consumer to have its message again, without an error in
+    the log, after so many ``seconds`` (0.01 to 30; default: the consumer's ``suspend_queue``).
+    Nothing of the queue is consumed meanwhile."""
 
     def __init__(self, seconds: float | None = None) -> None:
         super().__init__(seconds)
@@ -103,8 +115,8 @@ class SendFailed(RocketMQError):
 
 
 class HalfMessageUnsafe(RocketMQError):
-    """A broker has the message of a transaction, but not as safely as it was told to. It was rolled back, and the local part
-    has not begun. ``status`` is the name of the ``SendStatus``."""
+    """A broker has the message of a transaction, but not as safely as it was told to. It was rolled
+    back, and the local part has not begun. ``status`` is the name of the ``SendStatus``."""
 
     def __init__(self, msg_id: str, status: str) -> None:
         super().__init__(f"the half message {msg_id} was rolled back: the broker answered {status}")
@@ -113,7 +125,8 @@ class HalfMessageUnsafe(RocketMQError):
 
 
 class ReplyTimeout(RocketMQError, TimeoutError):
-    """A broker has the request, but no reply came in time: does anybody consume the topic and reply?"""
+    """A broker has the request, but no reply came in time: does anybody consume the topic and
+    reply?"""
 
 
 class SendTimedOut(SendFailed, TimeoutError):

@@ -1,4 +1,5 @@
-"""The user's function that consumes messages, asynchronous or plain, for one message or for several."""
+"""The user's function that consumes messages, asynchronous or plain, for one message or for
+several."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from .user_threads import UserThreads
 log: Final = logging.getLogger(__name__)
 
 MessageHandler = Callable[[MessageExt], Awaitable[object] | object]
-"""Returns when the message is consumed; raises to have it again. A plain function runs in a thread."""
+"""Returns when the message is consumed; raises to have it again. A plain function runs in a
+thread."""
 BatchHandler = Callable[[list[MessageExt]], Awaitable[object] | object]
 """The same for several messages, which are consumed together or come again together."""
 
@@ -41,21 +43,29 @@ def is_cancelled() -> bool:
 
 
 def verdict(error: BaseException, messages: list[MessageExt], group: str) -> BaseException:
-    """Why messages have to come again, told in the log unless the handler wanted it so. Raises the error of a worker that is
-    cancelled itself."""
+    """Why messages have to come again, told in the log unless the handler wanted it so. Raises the
+    error of a worker that is cancelled itself."""
     if isinstance(error, asyncio.CancelledError):
         if is_cancelled():
             raise error
         log.warning("handler cancelled itself group=%s message=%r", group, messages[0])
     elif not isinstance(error, (RetryLater, SuspendQueue)):
-        log.error("handler failed group=%s first of %d messages=%r", group, len(messages), messages[0], exc_info=error)
+        log.error(
+            "handler failed group=%s first of %d messages=%r",
+            group,
+            len(messages),
+            messages[0],
+            exc_info=error,
+        )
     return error
 
 
 class Handler:
     """The user's function; a plain one runs in a pool of ``concurrency`` threads."""
 
-    def __init__(self, function: Callable[[Any], Any], *, takes_batch: bool, concurrency: int, name: str) -> None:
+    def __init__(
+        self, function: Callable[[Any], Any], *, takes_batch: bool, concurrency: int, name: str
+    ) -> None:
         self._threads = None if is_async(function) else UserThreads(concurrency, name)
         in_loop = function if self._threads is None else partial(self._threads.call, function)
         self.call: Call = in_loop if takes_batch else lambda messages: in_loop(messages[0])
@@ -67,7 +77,8 @@ class Handler:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to await: a coroutine function, or an object whose ``__call__`` is one."""
+    """Whether calling it gives something to await: a coroutine function, or an object whose
+    ``__call__`` is one."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  (not a question of being callable)
     )

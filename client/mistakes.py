@@ -1,4 +1,5 @@
-"""Slips of a program, told in its own words: looked for when a client is made, or when something has failed already."""
+"""Slips of a program, told in its own words: looked for when a client is made, or when something
+has failed already."""
 
 from __future__ import annotations
 
@@ -13,18 +14,30 @@ from ..remoting.protocol.message.message_queue import MessageQueue
 from .errors import ConfigError
 from .options import ClientOptions
 
-__all__ = ["check_handler", "checked_tls", "chosen", "known_options", "mistake_in", "mistake_in_queue"]
+__all__ = [
+    "check_handler",
+    "checked_tls",
+    "chosen",
+    "known_options",
+    "mistake_in",
+    "mistake_in_queue",
+]
 
 E = TypeVar("E", bound=Enum)
 
 
 def known_options(client: object, options: ClientOptions) -> ClientOptions:
-    """The options if all of them exist. Raises ``TypeError``, as Python does, naming the one that was meant."""
+    """The options if all of them exist. Raises ``TypeError``, as Python does, naming the one that
+    was meant."""
     for name in options:
         if name not in ClientOptions.__annotations__:
             import difflib  # only here: it is not needed to start
 
-            own = {each for kind in type(client).__mro__[:-1] for each in inspect.signature(kind).parameters}
+            own = {
+                each
+                for kind in type(client).__mro__[:-1]
+                for each in inspect.signature(kind).parameters
+            }
             meant = difflib.get_close_matches(name, [*own, *ClientOptions.__annotations__], n=1)
             hint = f"; did you mean {meant[0]}?" if meant else ""
             raise TypeError(f"{type(client).__name__} has no option {name}{hint}")
@@ -32,8 +45,8 @@ def known_options(client: object, options: ClientOptions) -> ClientOptions:
 
 
 def chosen(name: str, value: E, kind: type[E]) -> E:
-    """The value of an option that is one of an enum: its text would mean something else without a word. Raises
-    ``ConfigError``."""
+    """The value of an option that is one of an enum: its text would mean something else without a
+    word. Raises ``ConfigError``."""
     if not isinstance(value, kind):
         choices = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
         raise ConfigError(f"{name} is one of {choices}, not {value!r}")
@@ -43,13 +56,15 @@ def chosen(name: str, value: E, kind: type[E]) -> E:
 def checked_tls(tls: ssl.SSLContext | None) -> ssl.SSLContext | None:
     """Raises ``ConfigError`` for what is none."""
     if tls is not None and not isinstance(tls, ssl.SSLContext):
-        raise ConfigError(f"tls is an ssl.SSLContext, such as ssl.create_default_context() makes, not {tls!r}")
+        raise ConfigError(
+            f"tls is an ssl.SSLContext, such as ssl.create_default_context() makes, not {tls!r}"
+        )
     return tls
 
 
 def check_handler(handler: object, what: str) -> None:
-    """Raises ``ConfigError`` when it cannot be called with one argument: every message would fail, and end as a dead
-    letter."""
+    """Raises ``ConfigError`` when it cannot be called with one argument: every message would fail,
+    and end as a dead letter."""
     if not callable(handler):
         raise ConfigError(f"a handler is a function that takes {what}, not {_shown(handler)}")
     try:
@@ -60,29 +75,48 @@ def check_handler(handler: object, what: str) -> None:
         signature.bind(None)
     except TypeError as error:
         name = getattr(handler, "__name__", type(handler).__name__)
-        raise ConfigError(f"a handler is called with {what} and nothing else, {name}{signature}: {error}") from None
+        raise ConfigError(
+            f"a handler is called with {what} and nothing else, {name}{signature}: {error}"
+        ) from None
 
 
 def mistake_in(message: object) -> str | None:
-    """What keeps this from being sent whoever looks at it: it is no message, or something in it is of another type."""
+    """What keeps this from being sent whoever looks at it: it is no message, or something in it is
+    of another type."""
     if not isinstance(message, Message):
         return f"what is sent is a Message(topic, body) or a list of them, not {_shown(message)}"
     wrong = [
         f"the {name} must be {text}, not {_shown(value)}"
         for name, value, text, good in (
             ("topic", message.topic, "text", isinstance(message.topic, str)),
-            ("tags", message.tags, "one text", message.tags is None or isinstance(message.tags, str)),
-            ("delay_level", message.delay_level, "a whole number", isinstance(message.delay_level, int)),
+            (
+                "tags",
+                message.tags,
+                "one text",
+                message.tags is None or isinstance(message.tags, str),
+            ),
+            (
+                "delay_level",
+                message.delay_level,
+                "a whole number",
+                isinstance(message.delay_level, int),
+            ),
             ("flag", message.flag, "a whole number", isinstance(message.flag, int)),
         )
         if not good
     ]
-    wrong += [f"a key must be text, not {_shown(key)}" for key in message.keys if not isinstance(key, str)]
+    wrong += [
+        f"a key must be text, not {_shown(key)}" for key in message.keys if not isinstance(key, str)
+    ]
     if not isinstance(message.properties, Mapping):
         wrong.append(f"the properties must be a dict, not {_shown(message.properties)}")
     else:
         texts = [each for pair in message.properties.items() for each in pair]
-        wrong += [f"names and values of properties must be text, not {_shown(e)}" for e in texts if not isinstance(e, str)]
+        wrong += [
+            f"names and values of properties must be text, not {_shown(e)}"
+            for e in texts
+            if not isinstance(e, str)
+        ]
     return wrong[0] if wrong else None
 
 
@@ -90,7 +124,10 @@ def mistake_in_queue(queue: object) -> str | None:
     """That it is none: its number is not enough."""
     if queue is None or isinstance(queue, MessageQueue):
         return None
-    return f"queue is a MessageQueue(topic, broker_name, queue_id), one of producer.queues(topic), not {_shown(queue)}"
+    return (
+        "queue is a MessageQueue(topic, broker_name, queue_id), one of producer.queues(topic), "
+        f"not {_shown(queue)}"
+    )
 
 
 def _shown(value: object) -> str:

@@ -1,7 +1,9 @@
-"""Namespaces: tenants of one cluster that may use the same names (client.md §7.5; class NamespaceUtil). Pure.
+"""Namespaces: tenants of one cluster that may use the same names (client.md §7.5; class
+NamespaceUtil). Pure.
 
-``Order`` of the namespace ``shop`` is ``shop%Order`` in the cluster, its retry topic ``%RETRY%shop%group``. Programs see the
-names without it. System topics and groups have no namespace, and no name gets one twice.
+``Order`` of the namespace ``shop`` is ``shop%Order`` in the cluster, its retry topic
+``%RETRY%shop%group``. Programs see the names without it. System topics and groups have no
+namespace, and no name gets one twice.
 """
 
 from __future__ import annotations
@@ -13,7 +15,13 @@ from ..remoting.protocol.message.message_queue import MessageQueue
 from ..remoting.protocol.message.topic_names import SYSTEM_TOPICS, TopicName
 from .errors import ConfigError
 
-__all__ = ["checked_namespace", "namespace_of_address", "unwrap_queue", "with_namespace", "without_namespace"]
+__all__ = [
+    "checked_namespace",
+    "namespace_of_address",
+    "unwrap_queue",
+    "with_namespace",
+    "without_namespace",
+]
 
 SEPARATOR: Final = "%"
 _PREFIXES: Final = (TopicName.RETRY_PREFIX, TopicName.DLQ_PREFIX)
@@ -24,8 +32,8 @@ _INSTANCE: Final = re.compile(r"(?:\w+://)?(MQ_INST_\w+_\w+)\.")
 def with_namespace(name: str, namespace: str | None) -> str:
     """The topic or group as the cluster knows it.
 
-    >>> with_namespace("Order", "shop"), with_namespace("%RETRY%billing", "shop"), with_namespace("shop%Order", "shop")
-    ('shop%Order', '%RETRY%shop%billing', 'shop%Order')
+    >>> with_namespace("Order", "shop"), with_namespace("%RETRY%billing", "shop"),
+    with_namespace("shop%Order", "shop") ('shop%Order', '%RETRY%shop%billing', 'shop%Order')
     """
     if not namespace or not name or _is_system(name):
         return name
@@ -57,12 +65,15 @@ def checked_namespace(namespace: str | None) -> str | None:
     if namespace is None:
         return None
     if re.fullmatch(r"[a-zA-Z0-9_-]{1,100}", namespace) is None:
-        raise ConfigError(f"a namespace has 1 to 100 of the characters a-z A-Z 0-9 _ -, not {namespace!r}")
+        raise ConfigError(
+            f"a namespace has 1 to 100 of the characters a-z A-Z 0-9 _ -, not {namespace!r}"
+        )
     return namespace
 
 
 def namespace_of_address(address: str) -> str | None:
-    """The namespace that a name server's address tells: ``http://MQ_INST_1_2.host:port`` says ``MQ_INST_1_2``."""
+    """The namespace that a name server's address tells: ``http://MQ_INST_1_2.host:port`` says
+    ``MQ_INST_1_2``."""
     found = _INSTANCE.match(address.strip())
     return found[1] if found else None
 

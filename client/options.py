@@ -1,4 +1,5 @@
-"""What every client takes: how to reach the cluster, under which name, and how often to speak up (client.md §1.2)."""
+"""What every client takes: how to reach the cluster, under which name, and how often to speak up
+(client.md §1.2)."""
 
 from __future__ import annotations
 
@@ -22,28 +23,34 @@ AccessChannel = Literal["LOCAL", "CLOUD"]
 
 
 class ClientOptions(TypedDict, total=False):
-    """Keyword arguments that Producer, PushConsumer, PullConsumer and Admin share. Times are seconds."""
+    """Keyword arguments that Producer, PushConsumer, PullConsumer and Admin share. Times are
+    seconds."""
 
     namesrv: str | Sequence[str] | None
-    """``"host:9876"``, several separated by ``;`` or as a sequence. Default: the variable NAMESRV_ADDR."""
+    """``"host:9876"``, several separated by ``;`` or as a sequence. Default: the variable
+    NAMESRV_ADDR."""
     address_server: str | None
-    """Without ``namesrv``: an HTTP server that tells where they are, ``"host"``, ``"host:port"`` or a URL. Default: the
-    variable ROCKETMQ_NAMESRV_DOMAIN."""
+    """Without ``namesrv``: an HTTP server that tells where they are, ``"host"``, ``"host:port"`` or
+    a URL. Default: the variable ROCKETMQ_NAMESRV_DOMAIN."""
     credentials: Credentials | str | os.PathLike[str] | None
-    """For brokers with an access control list: an account, or the file that it stands in. Default: the variables
-    ROCKETMQ_ACCESS_KEY and ROCKETMQ_SECRET_KEY, or the file ROCKETMQ_CLIENT_KEYFILE."""
+    """For brokers with an access control list: an account, or the file that it stands in. Default:
+    the variables ROCKETMQ_ACCESS_KEY and ROCKETMQ_SECRET_KEY, or the file
+    ROCKETMQ_CLIENT_KEYFILE."""
     tls: ssl.SSLContext | None
     """For servers that speak TLS. Default: plain."""
     client_ip: str | None
     """The first part of the client id. Default: this machine's address."""
     instance_name: str | None
-    """The second part of the client id. Default: one that no other instance has; choose one only to recognise it."""
+    """The second part of the client id. Default: one that no other instance has; choose one only to
+    recognise it."""
     unit_name: str | None
     """Goes to the end of the client id and of the address server's URL."""
     namespace: str | None
-    """Topics and groups are those of this tenant: ``shop%Order`` in the cluster is ``Order`` here."""
+    """Topics and groups are those of this tenant: ``shop%Order`` in the cluster is ``Order``
+    here."""
     access_channel: AccessChannel
-    """``"CLOUD"``: message traces go where, and look as, a cloud provider's console reads them. Default ``"LOCAL"``."""
+    """``"CLOUD"``: message traces go where, and look as, a cloud provider's console reads them.
+    Default ``"LOCAL"``."""
     vip_channel: bool
     """Send, and talk of offsets, to the brokers' port - 2. Default False."""
     request_timeout: float
@@ -57,12 +64,16 @@ class ClientOptions(TypedDict, total=False):
 
 
 def unique_instance_name() -> str:
-    """``pid#time``: other than any other one in this process, on this machine, and in containers that share an address."""
+    """``pid#time``: other than any other one in this process, on this machine, and in containers
+    that share an address."""
     return f"{os.getpid()}#{time.time_ns() + next(_instances)}"
 
 
-def client_id(ip: str | None, instance_name: str | None, unit_name: str | None = None, *, stream: bool = False) -> str:
-    """``ip@instance[@unit][@STREAM]``. Two clients with one id would take each other for one and leave queues unread."""
+def client_id(
+    ip: str | None, instance_name: str | None, unit_name: str | None = None, *, stream: bool = False
+) -> str:
+    """``ip@instance[@unit][@STREAM]``. Two clients with one id would take each other for one and
+    leave queues unread."""
     unit = f"@{unit_name}" if unit_name else ""
     return f"{ip or local_address()}@{instance_name or unique_instance_name()}{unit}{'@STREAM' if stream else ''}"
 
@@ -82,7 +93,9 @@ def checked_group(group: str) -> str:
     if (why := group_error(group)) is not None:
         raise ConfigError(why)
     if group in ("DEFAULT_PRODUCER", "DEFAULT_CONSUMER"):
-        raise ConfigError(f"the group name {group} is reserved; choose one that names what the program does")
+        raise ConfigError(
+            f"the group name {group} is reserved; choose one that names what the program does"
+        )
     return group
 
 

@@ -1,8 +1,10 @@
-"""A program that ends in order: ``aiorocketmq.run(main())`` in the place of ``asyncio.run(main())``.
+"""A program that ends in order: ``aiorocketmq.run(main())`` in the place of
+``asyncio.run(main())``.
 
-SIGTERM and Ctrl-C cancel ``main`` once, so that every ``async with`` ends what it began: handlers that run, sends that are
-under way, offsets, membership. Messages that a ``PullConsumer`` has handed out are handled before that: it hands out nothing
-more, and ``main`` is cancelled as soon as the program asks for the next one. A second signal ends the process at once.
+SIGTERM and Ctrl-C cancel ``main`` once, so that every ``async with`` ends what it began: handlers
+that run, sends that are under way, offsets, membership. Messages that a ``PullConsumer`` has handed
+out are handled before that: it hands out nothing more, and ``main`` is cancelled as soon as the
+program asks for the next one. A second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T], *, stop_timeout: float = 30.0) -> T | None:
-    """Run ``main`` on an event loop of its own (uvloop's, where there is one) and return its result, or None when SIGTERM or
-    Ctrl-C has ended it. ``stop_timeout`` (seconds): how long it waits for messages that were handed out.
+    """Run ``main`` on an event loop of its own (uvloop's, where there is one) and return its
+    result, or None when SIGTERM or Ctrl-C has ended it. ``stop_timeout`` (seconds): how long it
+    waits for messages that were handed out.
 
-    Signals are heard in the main thread only, and only those that the program has no handler of its own for.
+    Signals are heard in the main thread only, and only those that the program has no handler of its
+    own for.
     """
     program = Program(stop_timeout)
     with on_stop_signal(program.signalled), asyncio.Runner(loop_factory=new_event_loop) as runner:

@@ -18,28 +18,34 @@ T = TypeVar("T")
 class UserThreads:
     """A pool of at most ``most`` threads that belongs to one event loop.
 
-    A process that ends waits for every function that runs in a ``ThreadPoolExecutor``, also for one that never returns. It
-    does not wait for these: who closes the pool has waited as long as was asked for.
+    A process that ends waits for every function that runs in a ``ThreadPoolExecutor``, also for one
+    that never returns. It does not wait for these: who closes the pool has waited as long as was
+    asked for.
     """
 
     def __init__(self, most: int, name: str) -> None:
         self._most: Final = most
         self._name: Final = name
-        self._work: SimpleQueue[tuple[Future[Any], Callable[[Any], Any], Any] | None] = SimpleQueue()
+        self._work: SimpleQueue[tuple[Future[Any], Callable[[Any], Any], Any] | None] = (
+            SimpleQueue()
+        )
         self._idle: Final = threading.Semaphore(0)
         self._threads = 0
         self._closed = False
 
     def call(self, function: Callable[[Any], T], argument: object) -> asyncio.Future[T]:
-        """In a thread, as soon as one is free. What the function raises comes through the future; one whose future is
-        cancelled before its turn is not called. Raises ``ClientStateError`` after ``close``."""
+        """In a thread, as soon as one is free. What the function raises comes through the future;
+        one whose future is cancelled before its turn is not called. Raises ``ClientStateError``
+        after ``close``."""
         if self._closed:
             raise ClientStateError(f"{self._name} is stopped: nothing more is called")
         future: Future[T] = Future()
         self._work.put((future, function, argument))
         if not self._idle.acquire(blocking=False) and self._threads < self._most:
             self._threads += 1
-            threading.Thread(target=self._run, name=f"{self._name} {self._threads}", daemon=True).start()
+            threading.Thread(
+                target=self._run, name=f"{self._name} {self._threads}", daemon=True
+            ).start()
         return asyncio.wrap_future(future)
 
     def _run(self) -> None:

@@ -1,6 +1,8 @@
-"""A table in a file with a backup: ``config/topics.json``, ``offsets.json`` ... (``commitlog.md`` §15; ConfigManager).
+"""A table in a file with a backup: ``config/topics.json``, ``offsets.json`` ... (``commitlog.md``
+§15; ConfigManager).
 
-Text in, text out; what it means is the owner's business. ``persist.py`` tells how a file is replaced.
+Text in, text out; what it means is the owner's business. ``persist.py`` tells how a file is
+replaced.
 """
 
 from __future__ import annotations
@@ -39,10 +41,12 @@ class BackedFile:
         return backup_of(self.path)
 
     def load(self, decode: Callable[[str], T]) -> T | None:
-        """What ``decode`` makes of the file; of the backup when the file is missing, empty or refused: the log tells, once.
+        """What ``decode`` makes of the file; of the backup when the file is missing, empty or
+        refused: the log tells, once.
 
-        ``decode`` raises ValueError for text it cannot use. None when there is neither. Raises OSError, and
-        UnusableFileError when the backup is refused too: then somebody has to look, starting empty would lose everything.
+        ``decode`` raises ValueError for text it cannot use. None when there is neither. Raises
+        OSError, and UnusableFileError when the backup is refused too: then somebody has to look,
+        starting empty would lose everything.
         """
         value, problem = _decoded(self.path, decode)
         if problem is None:
@@ -56,7 +60,9 @@ class BackedFile:
                 f"cannot be used and neither can its .bak: {refusal}; repair or remove both"
             ) from refusal
         elif "empty" in (problem.text, backup_problem.text):
-            self._tell("%s is %s and has no backup: what stood in it is LOST", self.path, problem.text)
+            self._tell(
+                "%s is %s and has no backup: what stood in it is LOST", self.path, problem.text
+            )
         return value
 
     def _restore(self, problem: _Problem) -> None:
@@ -77,11 +83,17 @@ class BackedFile:
         self.restored = True
 
     def save(self, text: str) -> None:
-        """Replace the content; it is on the disk then. Raises OSError; the old content is then kept.
+        """Replace the content; it is on the disk then. Raises OSError; the old content is then
+        kept.
 
-        Content that ``load`` refused does not become the backup, which is all there is: it is put aside as ``.damaged``.
+        Content that ``load`` refused does not become the backup, which is all there is: it is put
+        aside as ``.damaged``.
         """
-        replace_file(self.path, text, self.path.with_name(self.path.name + ".damaged") if self.restored else None)
+        replace_file(
+            self.path,
+            text,
+            self.path.with_name(self.path.name + ".damaged") if self.restored else None,
+        )
         self.restored = False
 
 

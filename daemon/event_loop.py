@@ -6,7 +6,8 @@ import asyncio
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed (not on Windows), else asyncio's own. For ``asyncio.Runner(loop_factory=...)``."""
+    """uvloop's where it is installed (not on Windows), else asyncio's own. For
+    ``asyncio.Runner(loop_factory=...)``."""
     try:
         import uvloop
     except ImportError:

@@ -1,7 +1,8 @@
 """Keeping memory that is used again at once.
 
-Replication and pulls handle pieces of a quarter of a mebibyte. The C library gets such pieces from the system one by one and
-gives them back, and the system clears every page of them each time: that costs more than copying them.
+Replication and pulls handle pieces of a quarter of a mebibyte. The C library gets such pieces from
+the system one by one and gives them back, and the system clears every page of them each time: that
+costs more than copying them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ _KEPT: Final = 64 << 20
 
 
 def keep_memory() -> bool:
-    """Pieces below 16 MiB come from the heap, of which up to 64 MiB stay here when they are free. False without glibc."""
+    """Pieces below 16 MiB come from the heap, of which up to 64 MiB stay here when they are free.
+    False without glibc."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):

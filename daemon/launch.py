@@ -1,13 +1,18 @@
-"""What the command lines of the daemons share: options made from Records, logging, event loop, signals, exit codes.
+"""What the command lines of the daemons share: options made from Records, logging, event loop,
+signals, exit codes.
 
-A daemon is described by a ``Daemon``: its Records (every property of them is an option ``--brokerName=...``, so nothing is
-written twice) and one coroutine that serves until it is cancelled. ``main`` does the rest:
+A daemon is described by a ``Daemon``: its Records (every property of them is an option
+``--brokerName=...``, so nothing is written twice) and one coroutine that serves until it is
+cancelled. ``main`` does the rest:
 
-* a value comes from the command line, else from the file given with ``-c``, else from the Record's default;
+* a value comes from the command line, else from the file given with ``-c``, else from the Record's
+  default;
 * an unknown name in the file is logged, a value that its property cannot take refuses to start;
-* SIGTERM and SIGINT cancel the coroutine, which cleans up in its ``finally``; a second SIGINT ends the process at once;
+* SIGTERM and SIGINT cancel the coroutine, which cleans up in its ``finally``; a second SIGINT ends
+  the process at once;
 * it may have as many files and connections open as the system allows it to (``descriptors``);
-* exit code 0 after a clean stop; 1 after one line that says what failed. Only a bug leaves a traceback.
+* exit code 0 after a clean stop; 1 after one line that says what failed. Only a bug leaves a
+  traceback.
 """
 
 from __future__ import annotations
@@ -68,11 +73,17 @@ class Settings:
         """Raises ``PropertyError`` for a value that its property cannot take."""
         self.properties: list[Property] = list(properties)
         self.config_file = config_file
-        readings = [record_from_properties(kind, self.properties, aliases=aliases) for kind in record_types]
+        readings = [
+            record_from_properties(kind, self.properties, aliases=aliases) for kind in record_types
+        ]
         self._records = {type(reading.record): reading.record for reading in readings}
-        self.unknown: list[Property] = [found for found in self.properties if all(found in r.unknown for r in readings)]
+        self.unknown: list[Property] = [
+            found for found in self.properties if all(found in r.unknown for r in readings)
+        ]
         """What no Record has."""
-        self.renamed: list[Property] = [found for found in self.properties if any(found in r.renamed for r in readings)]
+        self.renamed: list[Property] = [
+            found for found in self.properties if any(found in r.renamed for r in readings)
+        ]
 
     def __getitem__(self, record_type: type[R]) -> R:
         record = self._records[record_type]
@@ -86,13 +97,22 @@ class Settings:
         return servers[0].file_mode if servers else FileMode.OWNER
 
     def file_properties_beyond(self, record_type: type[Record]) -> dict[str, str]:
-        """What stands in the ``-c`` file and is no property of this Record: to be kept when the file is written again."""
+        """What stands in the ``-c`` file and is no property of this Record: to be kept when the
+        file is written again."""
         own = {field.wire_name for field in fields_of(record_type)}
-        return {p.name: p.value for p in self.properties if p.source != COMMAND_LINE and p.name not in own}
+        return {
+            p.name: p.value
+            for p in self.properties
+            if p.source != COMMAND_LINE and p.name not in own
+        }
 
     def as_properties(self) -> dict[str, str]:
         """Every property of every Record."""
-        return {name: value for record in self._records.values() for name, value in record_to_properties(record).items()}
+        return {
+            name: value
+            for record in self._records.values()
+            for name, value in record_to_properties(record).items()
+        }
 
 
 class Daemon(NamedTuple):
@@ -115,10 +135,15 @@ class Daemon(NamedTuple):
 def main(daemon: Daemon, arguments: Sequence[str] | None = None) -> int:
     """Run a daemon from its command line; returns the exit code."""
     if sys.platform == "win32":
-        return _fail(daemon, "needs a POSIX system (file locks, reserved disk space); on Windows run it under WSL")
+        return _fail(
+            daemon,
+            "needs a POSIX system (file locks, reserved disk space); on Windows run it under WSL",
+        )
     try:
         command = command_of(daemon)
-        with command.make_context(daemon.name, list(sys.argv[1:] if arguments is None else arguments)) as ctx:
+        with command.make_context(
+            daemon.name, list(sys.argv[1:] if arguments is None else arguments)
+        ) as ctx:
             settings = _settings_from(daemon, command, ctx.params)
             if ctx.params["print_all"] or ctx.params.get("print_important"):
                 _print_settings(settings, None if ctx.params["print_all"] else daemon.important)
@@ -140,9 +165,16 @@ def main(daemon: Daemon, arguments: Sequence[str] | None = None) -> int:
 
 
 def run(daemon: Daemon, settings: Settings) -> int:
-    """Serve on a fresh event loop until a signal comes or something fails; returns the exit code."""
+    """Serve on a fresh event loop until a signal comes or something fails; returns the exit
+    code."""
     raise_limit()
-    operating: tuple[type[Exception], ...] = (RocketMQError, LaunchError, PropertyError, OSError, *daemon.operating_errors)
+    operating: tuple[type[Exception], ...] = (
+        RocketMQError,
+        LaunchError,
+        PropertyError,
+        OSError,
+        *daemon.operating_errors,
+    )
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_serve_until_signal(daemon, settings))
@@ -157,7 +189,8 @@ def run(daemon: Daemon, settings: Settings) -> int:
 
 
 def read_properties_file(path: str) -> list[Property]:
-    """The properties of a file. Raises ``LaunchError`` when there is none, ``OSError``, ``PropertyError``."""
+    """The properties of a file. Raises ``LaunchError`` when there is none, ``OSError``,
+    ``PropertyError``."""
     text = read_file(path)
     if text is None:
         raise LaunchError(f"there is no configuration file {path}")
@@ -174,28 +207,61 @@ def describe(error: BaseException) -> str:
 def command_of(daemon: Daemon) -> click.Command:
     """The command line of a daemon, derived from its Records."""
     options = [
-        click.Option(["-c", "--configFile", "config_file"], metavar="FILE", help="Properties to start with."),
-        click.Option(["-n", "--namesrvAddr", "namesrv_addr"], metavar="HOST:PORT;...", help="Name servers."),
-        click.Option(["-p", "--printConfigItem", "print_all"], is_flag=True, help="Print all properties and exit."),
+        click.Option(
+            ["-c", "--configFile", "config_file"], metavar="FILE", help="Properties to start with."
+        ),
+        click.Option(
+            ["-n", "--namesrvAddr", "namesrv_addr"], metavar="HOST:PORT;...", help="Name servers."
+        ),
+        click.Option(
+            ["-p", "--printConfigItem", "print_all"],
+            is_flag=True,
+            help="Print all properties and exit.",
+        ),
     ]
     if daemon.important is not None:
         text = "Print the important properties and exit."
-        options.append(click.Option(["-m", "--printImportantConfig", "print_important"], is_flag=True, help=text))
-    properties = [option for kind in daemon.records for option in _property_options(kind, daemon.aliases)]
+        options.append(
+            click.Option(
+                ["-m", "--printImportantConfig", "print_important"], is_flag=True, help=text
+            )
+        )
+    properties = [
+        option for kind in daemon.records for option in _property_options(kind, daemon.aliases)
+    ]
     params: list[click.Parameter] = [*options, *_log_options(), *properties]
     settings = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
-    return _DaemonCommand(daemon.name, params=params, help=daemon.summary, context_settings=settings)
+    return _DaemonCommand(
+        daemon.name, params=params, help=daemon.summary, context_settings=settings
+    )
 
 
 def _log_options() -> list[click.Option]:
-    levels, forms = click.Choice(LEVELS, case_sensitive=False), click.Choice(FORMS, case_sensitive=False)
+    levels, forms = (
+        click.Choice(LEVELS, case_sensitive=False),
+        click.Choice(FORMS, case_sensitive=False),
+    )
     default = LogFile("")
     return [
-        click.Option(["--logLevel", "log_level"], type=levels, default="INFO", help="What to log.", show_default=True),
         click.Option(
-            ["--logFormat", "log_format"], type=forms, default="text", help="Lines to read, or JSON.", show_default=True
+            ["--logLevel", "log_level"],
+            type=levels,
+            default="INFO",
+            help="What to log.",
+            show_default=True,
         ),
-        click.Option(["--logFile", "log_file"], metavar="FILE", help="Log into this file instead of standard error."),
+        click.Option(
+            ["--logFormat", "log_format"],
+            type=forms,
+            default="text",
+            help="Lines to read, or JSON.",
+            show_default=True,
+        ),
+        click.Option(
+            ["--logFile", "log_file"],
+            metavar="FILE",
+            help="Log into this file instead of standard error.",
+        ),
         click.Option(
             ["--logFileMaxBytes", "log_max_bytes"],
             type=click.IntRange(0),
@@ -240,7 +306,9 @@ class _DaemonCommand(click.Command):
             formatter.write_dl([record for record in properties if record])
 
 
-def _property_options(record_type: type[Record], aliases: Mapping[str, str]) -> Iterator[click.Option]:
+def _property_options(
+    record_type: type[Record], aliases: Mapping[str, str]
+) -> Iterator[click.Option]:
     defaults = record_to_properties(record_type())
     for field in fields_of(record_type):
         if field.wire_name == "namesrvAddr":  # has -n
@@ -267,7 +335,9 @@ def _settings_from(daemon: Daemon, command: click.Command, params: Mapping[str, 
             properties.append(Property(option.property_name, value, COMMAND_LINE))
     if params["namesrv_addr"] is not None and _has(daemon.records, "namesrvAddr"):
         properties.append(Property("namesrvAddr", params["namesrv_addr"], COMMAND_LINE))
-    return Settings(daemon.records, properties, aliases=daemon.aliases, config_file=params["config_file"])
+    return Settings(
+        daemon.records, properties, aliases=daemon.aliases, config_file=params["config_file"]
+    )
 
 
 def _has(record_types: Iterable[type[Record]], name: str) -> bool:
@@ -281,10 +351,16 @@ def _print_settings(settings: Settings, names: frozenset[str] | None) -> None:
 
 
 def _report(settings: Settings) -> None:
-    if "ROCKETMQ_HOME" not in os.environ and all(p.name != "rocketmqHome" for p in settings.properties):
+    if "ROCKETMQ_HOME" not in os.environ and all(
+        p.name != "rocketmqHome" for p in settings.properties
+    ):
         log.info("ROCKETMQ_HOME is not set, going on with home=%s", rocketmq_home())
     for found in settings.renamed:
-        log.info("property taken under another spelling of its name name=%s place=%s", found.name, found.place)
+        log.info(
+            "property taken under another spelling of its name name=%s place=%s",
+            found.name,
+            found.place,
+        )
     for found in settings.unknown:
         log.warning("unknown property ignored name=%s place=%s", found.name, found.place)
 
@@ -314,7 +390,8 @@ async def _serve_until_signal(daemon: Daemon, settings: Settings) -> None:
 
 @contextmanager
 def _signals_go_to(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT, on the event loop; on Windows, whose loops cannot, from the interpreter's handler."""
+    """SIGTERM and SIGINT, on the event loop; on Windows, whose loops cannot, from the interpreter's
+    handler."""
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
     try:
@@ -322,7 +399,10 @@ def _signals_go_to(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
             loop.add_signal_handler(number, stop, number)
     except NotImplementedError:
         for number in numbers:
-            signal.signal(number, lambda n, _frame: loop.call_soon_threadsafe(stop, signal.Signals(n)) and None)
+            signal.signal(
+                number,
+                lambda n, _frame: loop.call_soon_threadsafe(stop, signal.Signals(n)) and None,
+            )
         yield
         return
     try:

@@ -1,7 +1,9 @@
-"""The address under which this machine is known to others (``client.md`` §1.1; RemotingUtil.getLocalAddress).
+"""The address under which this machine is known to others (``client.md`` §1.1;
+RemotingUtil.getLocalAddress).
 
-Over all interfaces except bridges: the first IPv4 address that begins with neither ``127.`` nor ``192.168``, else the
-last IPv4 address seen, else the first IPv6 address, else what the host name resolves to, else ``127.0.0.1``.
+Over all interfaces except bridges: the first IPv4 address that begins with neither ``127.`` nor
+``192.168``, else the last IPv4 address seen, else the first IPv6 address, else what the host name
+resolves to, else ``127.0.0.1``.
 """
 
 from __future__ import annotations
@@ -41,13 +43,18 @@ def choose_address(addresses: Iterable[str]) -> str | None:
 
 
 def _interface_addresses() -> Iterator[str]:
-    """IPv4 first, bridges left out. Empty where the system offers no such list (anything but Linux)."""
+    """IPv4 first, bridges left out. Empty where the system offers no such list (anything but
+    Linux)."""
     try:
         import fcntl
     except ImportError:
         return
     try:
-        names = [name for _, name in socket.if_nameindex() if not Path(f"/sys/class/net/{name}/bridge").exists()]
+        names = [
+            name
+            for _, name in socket.if_nameindex()
+            if not Path(f"/sys/class/net/{name}/bridge").exists()
+        ]
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             for name in names:
                 try:
@@ -61,7 +68,8 @@ def _interface_addresses() -> Iterator[str]:
 
 
 def _ipv6_addresses(names: list[str]) -> Iterator[str]:
-    """``/proc/net/if_inet6``: address in 32 hex digits ... interface name; link-local ones need a scope and are useless."""
+    """``/proc/net/if_inet6``: address in 32 hex digits ... interface name; link-local ones need a
+    scope and are useless."""
     try:
         lines = Path("/proc/net/if_inet6").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -75,6 +83,9 @@ def _ipv6_addresses(names: list[str]) -> Iterator[str]:
 
 def _address_of_host_name() -> str | None:
     try:
-        return choose_address(str(found[4][0]).partition("%")[0] for found in socket.getaddrinfo(socket.gethostname(), None))
+        return choose_address(
+            str(found[4][0]).partition("%")[0]
+            for found in socket.getaddrinfo(socket.gethostname(), None)
+        )
     except OSError:
         return None

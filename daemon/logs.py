@@ -1,11 +1,12 @@
-"""How the daemons log: one line per event, a sentence and then ``key=value`` pairs; on standard error or in a file that is
-rotated.
+"""How the daemons log: one line per event, a sentence and then ``key=value`` pairs; on standard
+error or in a file that is rotated.
 
 ::
 
     2026-11-21T13:14:15.123+0100 INFO    namesrv.daemon name server ready port=9876 home=/home/me/.aiorocketmq
 
-or, as JSON, ``{"time":"...","level":"INFO","logger":"namesrv.daemon","event":"name server ready","port":9876,...}``.
+or, as JSON, ``{"time":"...","level":"INFO","logger":"namesrv.daemon","event":"name server
+ready","port":9876,...}``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any, Final, NamedTuple
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LINES_PER_SECOND = 20
-"""More lines of one kind are left out: peers that do wrong must not fill the disk, nor keep a daemon busy writing."""
+"""More lines of one kind are left out: peers that do wrong must not fill the disk, nor keep a
+daemon busy writing."""
 MAX_LINE = 2000
 """Characters of a message; peers choose what stands in it."""
 FORMS: Final = ("text", "json")
@@ -45,7 +47,8 @@ class LineFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line. The pairs come from the template of the record, so a peer cannot make up any."""
+    """One JSON object per line. The pairs come from the template of the record, so a peer cannot
+    make up any."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = time.localtime(record.created)
@@ -63,15 +66,24 @@ class JsonFormatter(logging.Formatter):
 
 
 def _event_and_fields(record: logging.LogRecord) -> dict[str, Any]:
-    """``"ready port=%d", 9876`` is ``{"event": "ready", "port": 9876}``; a template of another kind is one event."""
+    """``"ready port=%d", 9876`` is ``{"event": "ready", "port": 9876}``; a template of another kind
+    is one event."""
     template, args = str(record.msg), record.args
     places = _PLACEHOLDER.findall(template)
     fields = list(_FIELD.finditer(template))
-    if not isinstance(args, tuple) or len(places) != len(args) or "%%" in places or len(fields) != len(places):
+    if (
+        not isinstance(args, tuple)
+        or len(places) != len(args)
+        or "%%" in places
+        or len(fields) != len(places)
+    ):
         return {"event": _shortened(record.getMessage())}
     values = {match[1]: _value(arg) for match, arg in zip(fields, args, strict=True)}
     event = " ".join(_FIELD.sub("", template).split())
-    return {"event": event, **{f"{name}_" if name in _TAKEN else name: value for name, value in values.items()}}
+    return {
+        "event": event,
+        **{f"{name}_" if name in _TAKEN else name: value for name, value in values.items()},
+    }
 
 
 _TAKEN: Final = frozenset({"time", "level", "logger", "event", "left_out", "traceback"})
@@ -82,7 +94,8 @@ def _value(arg: object) -> object:
 
 
 class LogFile(NamedTuple):
-    """Instead of standard error. When it has ``max_bytes`` it becomes ``<path>.1`` and so on, ``backups`` are kept.
+    """Instead of standard error. When it has ``max_bytes`` it becomes ``<path>.1`` and so on,
+    ``backups`` are kept.
 
     ``max_bytes`` 0: it is never rotated here.
     """
@@ -93,8 +106,8 @@ class LogFile(NamedTuple):
 
 
 class FloodFilter(logging.Filter):
-    """Lets ``LINES_PER_SECOND`` records of one kind (same logger, same sentence) through; the next second's first one tells
-    how many were left out."""
+    """Lets ``LINES_PER_SECOND`` records of one kind (same logger, same sentence) through; the next
+    second's first one tells how many were left out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +127,8 @@ class FloodFilter(logging.Filter):
 
 
 def set_up_logging(level: str = "INFO", *, form: str = "text", file: LogFile | None = None) -> None:
-    """Log everything of this package (warnings of others) to standard error or a file. ``form`` is one of ``FORMS``.
+    """Log everything of this package (warnings of others) to standard error or a file. ``form`` is
+    one of ``FORMS``.
 
     Raises ``OSError`` for a file that cannot be opened.
     """
@@ -122,7 +136,9 @@ def set_up_logging(level: str = "INFO", *, form: str = "text", file: LogFile | N
     if file is not None:
         from logging.handlers import RotatingFileHandler  # brings pickle and queue along
 
-        handler = RotatingFileHandler(file.path, maxBytes=file.max_bytes, backupCount=file.backups, encoding="utf-8")
+        handler = RotatingFileHandler(
+            file.path, maxBytes=file.max_bytes, backupCount=file.backups, encoding="utf-8"
+        )
     handler.setFormatter(JsonFormatter() if form == "json" else LineFormatter())
     handler.addFilter(FloodFilter())
     root = logging.getLogger()

@@ -1,11 +1,13 @@
 """What a daemon comes to know stays, and the garbage collector looks at it once.
 
-A full collection looks at every object that may be part of a circle, 0.45 µs each, and the event loop waits: with 20,000
-consume queues (300,000 objects) 0.14 s, and one comes whenever a quarter was added. So what survived a full collection of
-many objects is set aside (``gc.freeze``), and full collections come early, while there are few to look at.
+A full collection looks at every object that may be part of a circle, 0.45 µs each, and the event
+loop waits: with 20,000 consume queues (300,000 objects) 0.14 s, and one comes whenever a quarter
+was added. So what survived a full collection of many objects is set aside (``gc.freeze``), and full
+collections come early, while there are few to look at.
 
-What was set aside is still freed as soon as nobody refers to it. Only circles are not: what comes and goes in a daemon must
-not end as one. Connections are the only ones of which there are many (``Invocations.fail`` opens theirs).
+What was set aside is still freed as soon as nobody refers to it. Only circles are not: what comes
+and goes in a daemon must not end as one. Connections are the only ones of which there are many
+(``Invocations.fail`` opens theirs).
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from typing import Final
 _MANY: Final = 10_000
 """Objects, 4 ms: a daemon without much to do has a thousand, and they come and go."""
 _THRESHOLDS: Final = (700, 10, 2)
-"""A full collection after 23,000 new objects, 10 ms. (With Python's own 10 for the last it is 40 ms.)"""
+"""A full collection after 23,000 new objects, 10 ms. (With Python's own 10 for the last it is 40
+ms.)"""
 
 
 @contextmanager
@@ -27,7 +30,8 @@ def looked_at_once() -> Iterator[None]:
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.collect()  # of nothing: a full collection is due when a quarter of what the last one left has been added
+    # of nothing: a full collection is due when a quarter of what the last one left has been added
+    gc.collect()
     gc.set_threshold(*_THRESHOLDS)
     gc.callbacks.append(_collected)
     try:

@@ -1,8 +1,10 @@
-"""Small files that are replaced as a whole: name server tables, configurations (classes MixAll.string2File, ConfigManager).
+"""Small files that are replaced as a whole: name server tables, configurations (classes
+MixAll.string2File, ConfigManager).
 
-The new text goes to ``<file>.tmp`` and to the disk, the old one is kept as ``<file>.bak``, then the new one takes its name:
-whenever the machine stops, one of the two is whole. All of them have the mode of the file, and its owner where that may be
-given: what was for some eyes only stays so. These calls block; a daemon makes them in a thread.
+The new text goes to ``<file>.tmp`` and to the disk, the old one is kept as ``<file>.bak``, then the
+new one takes its name: whenever the machine stops, one of the two is whole. All of them have the
+mode of the file, and its owner where that may be given: what was for some eyes only stays so. These
+calls block; a daemon makes them in a thread.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from pathlib import Path
 
 
 def replace_file(path: str | os.PathLike[str], text: str, aside: Path | None = None) -> None:
-    """Make ``text`` the content of the file, folders included. Raises ``OSError``; then the old content is still there.
+    """Make ``text`` the content of the file, folders included. Raises ``OSError``; then the old
+    content is still there.
 
     ``aside``: where the old content goes if not to the backup.
     """
@@ -25,11 +28,15 @@ def replace_file(path: str | os.PathLike[str], text: str, aside: Path | None = N
     fresh = target.with_name(target.name + ".tmp")
     like = target.stat() if target.exists() else None
     _write_to_disk(fresh, text.encode(), like)
-    if like is not None and (old := target.read_bytes()).strip():  # what was emptied is no content to go back to
+    if (
+        like is not None and (old := target.read_bytes()).strip()
+    ):  # what was emptied is no content to go back to
         _write_to_disk(backup_of(target) if aside is None else aside, old, like)
     os.replace(fresh, target)
     _sync_folder(target.parent)
-    if like is None:  # the folder may be new, and an attempt before this one may have failed when it had made it
+    if (
+        like is None
+    ):  # the folder may be new, and an attempt before this one may have failed when it had made it
         _sync_folder(target.parent.parent)
 
 
@@ -57,7 +64,9 @@ def backup_of(path: str | os.PathLike[str]) -> Path:
 def _write_to_disk(path: Path, data: bytes, like: os.stat_result | None) -> None:
     """Into a new file, with the rights of another one if there is one."""
     path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if like is None else 0o600)
+    descriptor = os.open(
+        path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if like is None else 0o600
+    )
     with open(descriptor, "wb") as file:
         if like is not None:
             _give_rights(descriptor, like)

@@ -5,8 +5,9 @@
     4711
     /usr/bin/python3 -m aiorocketmq.namesrv -c namesrv.properties
 
-The first line is the process id, the second the command line of that process. A file whose process is gone, or is another
-one by now (its command line differs), is stale: it is passed over and removed.
+The first line is the process id, the second the command line of that process. A file whose process
+is gone, or is another one by now (its command line differs), is stale: it is passed over and
+removed.
 """
 
 from __future__ import annotations
@@ -40,16 +41,20 @@ def rocketmq_home() -> Path:
 
 
 def run_folders(home: str | os.PathLike[str] | None = None) -> list[Path]:
-    """Where PID files can be: the folder of this home, and the one that is used when that cannot be written to."""
+    """Where PID files can be: the folder of this home, and the one that is used when that cannot be
+    written to."""
     folders = [Path(home or rocketmq_home()) / "run", FALLBACK_HOME.expanduser() / "run"]
     return list(dict.fromkeys(folders))
 
 
 @contextmanager
-def pid_file(role: str, port: int, home: str | os.PathLike[str] | None = None) -> Iterator[Path | None]:
+def pid_file(
+    role: str, port: int, home: str | os.PathLike[str] | None = None
+) -> Iterator[Path | None]:
     """While inside, this process is listed as the daemon of that role on that port.
 
-    Gives the path of the file, or ``None`` when no folder can be written to: that is logged and no reason to stop.
+    Gives the path of the file, or ``None`` when no folder can be written to: that is logged and no
+    reason to stop.
     """
     path = _write(role, port, home)
     try:
@@ -59,7 +64,9 @@ def pid_file(role: str, port: int, home: str | os.PathLike[str] | None = None) -
             _remove_own(path)
 
 
-def running_daemons(role: str | None = None, home: str | os.PathLike[str] | None = None) -> list[RunningDaemon]:
+def running_daemons(
+    role: str | None = None, home: str | os.PathLike[str] | None = None
+) -> list[RunningDaemon]:
     """All daemons with a PID file (of one role) that are alive. Stale files are removed."""
     found = []
     for folder in run_folders(home):
@@ -85,7 +92,11 @@ def command_line(pid: int) -> str | None:
 def _command_line_from_ps(pid: int) -> str | None:
     try:
         done = subprocess.run(
-            ["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, timeout=10, check=False
+            ["ps", "-o", "command=", "-p", str(pid)],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -106,7 +117,12 @@ def _write(role: str, port: int, home: str | os.PathLike[str] | None) -> Path | 
             problem = error
         else:
             return path
-    log.warning("no PID file, mqshutdown will not find this process role=%s port=%d error=%s", role, port, problem)
+    log.warning(
+        "no PID file, mqshutdown will not find this process role=%s port=%d error=%s",
+        role,
+        port,
+        problem,
+    )
     return None
 
 
@@ -138,7 +154,8 @@ def _alive_pid(path: Path) -> int | None:
 
 
 def _remove_own(path: Path) -> None:
-    """Only a file that still names this process: the next daemon on this port may have come already."""
+    """Only a file that still names this process: the next daemon on this port may have come
+    already."""
     content = _read(path)
     if content is not None and content[0] == os.getpid():
         path.unlink(missing_ok=True)

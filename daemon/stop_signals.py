@@ -1,7 +1,9 @@
-"""SIGTERM and Ctrl-C tell a program to stop: the first one asks, a second one of either kind ends the process at once.
+"""SIGTERM and Ctrl-C tell a program to stop: the first one asks, a second one of either kind ends
+the process at once.
 
-Only the main thread hears signals. A program's own handlers win: only those of Python and of ``asyncio.run`` are replaced,
-and they are put back. (Daemons, which log and wait for as long as it takes: ``launch``.)
+Only the main thread hears signals. A program's own handlers win: only those of Python and of
+``asyncio.run`` are replaced, and they are put back. (Daemons, which log and wait for as long as it
+takes: ``launch``.)
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ def on_stop_signal(stop: Callable[[], None]) -> Iterator[None]:
         stop()
 
     if threading.current_thread() is threading.main_thread():
-        before |= {number: found for number in _NUMBERS if _is_nobodys(found := signal.getsignal(number))}
+        before |= {
+            number: found for number in _NUMBERS if _is_nobodys(found := signal.getsignal(number))
+        }
     for number in before:
         signal.signal(number, handle)
     try:
@@ -43,13 +47,19 @@ def on_stop_signal(stop: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def main_thread_caller(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """In this block any thread may call what is given: the main thread, also one that sleeps, calls ``act`` between two of
-    its steps. Nothing happens on Windows, where this block is not in the main thread, and where the program uses SIGURG.
+    """In this block any thread may call what is given: the main thread, also one that sleeps, calls
+    ``act`` between two of its steps. Nothing happens on Windows, where this block is not in the
+    main thread, and where the program uses SIGURG.
 
-    (SIGURG because nobody uses it, and because one that comes too late is ignored: it is Go's choice for the like.)
+    (SIGURG because nobody uses it, and because one that comes too late is ignored: it is Go's
+    choice for the like.)
     """
     in_main = threading.current_thread() is threading.main_thread()
-    if sys.platform == "win32" or not in_main or signal.getsignal(signal.SIGURG) is not signal.SIG_DFL:
+    if (
+        sys.platform == "win32"
+        or not in_main
+        or signal.getsignal(signal.SIGURG) is not signal.SIG_DFL
+    ):
         yield lambda: None
         return
     thread_id = threading.get_ident()
@@ -67,7 +77,8 @@ def _is_nobodys(handler: object) -> bool:
 
 
 class StopSignals:
-    """``with`` around what the current task runs from its begin to its end; the first signal ends ``cancelling``."""
+    """``with`` around what the current task runs from its begin to its end; the first signal ends
+    ``cancelling``."""
 
     def __enter__(self) -> Self:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -82,7 +93,12 @@ class StopSignals:
         self._signals.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
         self._signals.__exit__(kind, error, tb)
 
     def _cancel(self) -> None:

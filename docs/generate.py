@@ -1,8 +1,10 @@
-"""Write the pages of this folder that follow from the code: ``python docs/generate.py`` (``--check`` only names old ones).
+"""Write the pages of this folder that follow from the code: ``python docs/generate.py``
+(``--check`` only names old ones).
 
-``commands.md`` comes from ``COMMANDS`` and the processor tables of real daemons, ``quirks.md`` from ``quirks.py``,
-``configuration.md`` from the configuration Records and, where the code says nothing of a property, from ``properties.toml``.
-Nothing of this machine goes into a page: a default that depends on it is shown by the rule in ``SYMBOLIC``.
+``commands.md`` comes from ``COMMANDS`` and the processor tables of real daemons, ``quirks.md`` from
+``quirks.py``, ``configuration.md`` from the configuration Records and, where the code says nothing
+of a property, from ``properties.toml``. Nothing of this machine goes into a page: a default that
+depends on it is shown by the rule in ``SYMBOLIC``.
 """
 
 from __future__ import annotations
@@ -44,7 +46,15 @@ from aiorocketmq.remoting.protocol.java_properties import description_of, enum_t
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.quirks import QUIRKS, Quirk, Stance
-from aiorocketmq.remoting.protocol.wire import EmptyFields, Field, NoFields, Record, fields_of, int_bounds, to_text
+from aiorocketmq.remoting.protocol.wire import (
+    EmptyFields,
+    Field,
+    NoFields,
+    Record,
+    fields_of,
+    int_bounds,
+    to_text,
+)
 from aiorocketmq.remoting.transport.flow import Limits
 from aiorocketmq.remoting.transport.tls import TlsConfig
 from aiorocketmq.store.message_store import MessageStore
@@ -72,7 +82,8 @@ def sentence(text: str) -> str:
     return text if not text or text.endswith((".", ":", "!", "?")) else f"{text}."
 
 
-# --- what the code says about a Record ------------------------------------------------------------------------------
+# --- what the code says about a Record
+# ------------------------------------------------------------------------------
 
 
 class Declared(NamedTuple):
@@ -84,7 +95,8 @@ class Declared(NamedTuple):
 
 @functools.cache
 def declared(record_type: type) -> dict[str, Declared]:
-    """Python names of the fields, base classes included, each with the docstring that follows it."""
+    """Python names of the fields, base classes included, each with the docstring that follows
+    it."""
     found: dict[str, Declared] = {}
     for base in reversed(record_type.__mro__):
         if not issubclass(base, Record) or base is Record:
@@ -130,7 +142,13 @@ def type_text(annotation: Any, link: Callable[[type], str]) -> str:
 def _number_text(annotation: Any) -> str:
     bits = {2**15 - 1: "i16", 2**31 - 1: "i32", 2**63 - 1: "i64"}
     low, high = int_bounds(annotation)
-    return bits[high] if high in bits and low == -high - 1 else f"{low}..{high}" if high < 2**31 - 1 else f"i32 ≥ {low}"
+    return (
+        bits[high]
+        if high in bits and low == -high - 1
+        else f"{low}..{high}"
+        if high < 2**31 - 1
+        else f"i32 ≥ {low}"
+    )
 
 
 def _enum_text(member: Enum) -> str:
@@ -148,15 +166,19 @@ def default_text(value: Any) -> str:
     return f"`{to_text(value)}`"
 
 
-# --- commands.md ----------------------------------------------------------------------------------------------------
+# --- commands.md
+# --------------------------------------------------------------------------------------------------
 
 PUSHED: Final = frozenset({39, 40, 220, 221, 307, 309, 326})
 """What a broker asks its clients. Everything else that is not served yet is for the broker."""
 
 
 def served_by() -> dict[RequestCode, list[str]]:
-    """Who has a handler for a code: asked of a real name server, broker and client, none of which listens."""
-    name_server = NameServer(NamesrvConfig(kv_config_path="", config_store_path="", rocketmq_home=""))
+    """Who has a handler for a code: asked of a real name server, broker and client, none of which
+    listens."""
+    name_server = NameServer(
+        NamesrvConfig(kv_config_path="", config_store_path="", rocketmq_home="")
+    )
     client = ClientInstance(namesrv="127.0.0.1:1", client_ip="127.0.0.1")
     at_broker = _broker_codes()
     servers = {
@@ -166,26 +188,33 @@ def served_by() -> dict[RequestCode, list[str]]:
     }
     found = {code: [name for name, codes in servers.items() if code in codes] for code in COMMANDS}
     for code in NOT_ON_VIP:
-        found[code] = [f"{name}, not on the VIP port" if name == "broker" else name for name in found[code]]
+        found[code] = [
+            f"{name}, not on the VIP port" if name == "broker" else name for name in found[code]
+        ]
     return found
 
 
 def _broker_codes() -> set[int]:
     with tempfile.TemporaryDirectory() as folder:
         config = MessageStoreConfig(
-            store_path_root_dir=folder, mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000
+            store_path_root_dir=folder,
+            mapped_file_size_commit_log=1 << 20,
+            mapped_file_size_consume_queue=20_000,
         )
         address = ("127.0.0.1", 10911)
         store = MessageStore.open(config, SystemClock(), store_host=pack_host(*address))
         try:
-            settings = BrokerSettings(BrokerConfig(broker_ip1="127.0.0.1", broker_ip2="127.0.0.1"), store=config)
+            settings = BrokerSettings(
+                BrokerConfig(broker_ip1="127.0.0.1", broker_ip2="127.0.0.1"), store=config
+            )
             return set(map(int, Broker(settings, store, address, SystemClock()).table))
         finally:
             store.close()
 
 
 Users = dict[type[Record], dict[str, list[str]]]
-"""Records, each with what it is used for: ``{"Request": ["10"], "Answer to": ["11", "361"], "In": ["..."]}``."""
+"""Records, each with what it is used for: ``{"Request": ["10"], "Answer to": ["11", "361"], "In":
+["..."]}``."""
 
 
 def commands_page() -> str:
@@ -194,10 +223,16 @@ def commands_page() -> str:
     bodies: Users = {}
     rows = []
     for code, command in COMMANDS.items():
-        request = _content(command.request, command.request_body, ("Request", code), headers, bodies)
-        response = _content(command.response, command.response_body, ("Answer to", code), headers, bodies)
+        request = _content(
+            command.request, command.request_body, ("Request", code), headers, bodies
+        )
+        response = _content(
+            command.response, command.response_body, ("Answer to", code), headers, bodies
+        )
         later = "*later:* client" if code in PUSHED else "*later:* broker"
-        rows.append((str(code.value), f"`{code.name}`", ", ".join(served[code]) or later, request, response))
+        rows.append(
+            (str(code.value), f"`{code.name}`", ", ".join(served[code]) or later, request, response)
+        )
     for body in list(bodies):
         _collect(body, bodies)
     count = sum(bool(names) for names in served.values())
@@ -206,30 +241,47 @@ def commands_page() -> str:
         "",
         GENERATED,
         "",
-        f"Every request that is declared ({len(COMMANDS)}), and who serves it now ({count} are). *later:* not yet,",
-        "answered with code 3. The broker serves the same codes on its VIP port, except where it says so. Source:",
+        f"Every request that is declared ({len(COMMANDS)}), and who serves it now ({count} are). "
+        "*later:* not yet,",
+        "answered with code 3. The broker serves the same codes on its VIP port, except where it "
+        "says so. Source:",
         "`remoting/protocol/commands/`.",
         "",
-        "* Header fields travel as text in `extFields`. Absent *refused*: a request without it is answered with code 1 and",
-        "  the name of the field. A field with a default is always written; one without (`–`) only when it is set.",
-        "* `{}`: the original writes an empty `extFields` here, so do we. Blank: no `extFields` at all.",
-        "* bytes: message bodies, records as stored, or `.properties` text (25, 26, 318, 319). Other bodies are JSON.",
-        '* A queue in JSON is `{"brokerName":..,"queueId":..,"topic":..}`, also as a key. Oddities: [quirks.md](quirks.md).',
+        "* Header fields travel as text in `extFields`. Absent *refused*: a request without it is "
+        "answered with code 1 and",
+        "  the name of the field. A field with a default is always written; one without (`–`) "
+        "only when it is set.",
+        "* `{}`: the original writes an empty `extFields` here, so do we. Blank: no `extFields` "
+        "at all.",
+        "* bytes: message bodies, records as stored, or `.properties` text (25, 26, 318, 319). "
+        "Other bodies are JSON.",
+        '* A queue in JSON is `{"brokerName":..,"queueId":..,"topic":..}`, also as a key. '
+        "Oddities: [quirks.md](quirks.md).",
         "",
         "## Codes",
         "",
         *table(("Code", "Name", "Served by", "Request", "Answer"), rows),
         "## Headers",
         "",
-        *(line for record_type, users in headers.items() for line in _record_section(record_type, users)),
+        *(
+            line
+            for record_type, users in headers.items()
+            for line in _record_section(record_type, users)
+        ),
         "## Bodies",
         "",
-        *(line for record_type, users in bodies.items() for line in _record_section(record_type, users)),
+        *(
+            line
+            for record_type, users in bodies.items()
+            for line in _record_section(record_type, users)
+        ),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _content(header: type[Record], body: Any, use: tuple[str, int], headers: Users, bodies: Users) -> str:
+def _content(
+    header: type[Record], body: Any, use: tuple[str, int], headers: Users, bodies: Users
+) -> str:
     """Header and body of one direction; remembers who uses what."""
     parts = []
     if header is EmptyFields:
@@ -274,10 +326,16 @@ def _parts(annotation: Any) -> Iterator[type[Record]]:
 
 def _record_section(record_type: type[Record], users: dict[str, list[str]]) -> Iterator[str]:
     own = declared(record_type)
-    summary = sentence((record_type.__doc__ or "").split("\n\n")[0]) if "__doc__" in vars(record_type) else ""
+    summary = (
+        sentence((record_type.__doc__ or "").split("\n\n")[0])
+        if "__doc__" in vars(record_type)
+        else ""
+    )
     yield f"### {record_type.__name__}"
     yield ""
-    yield " ".join(filter(None, (summary, *(f"{kind} {', '.join(what)}." for kind, what in users.items()))))
+    yield " ".join(
+        filter(None, (summary, *(f"{kind} {', '.join(what)}." for kind, what in users.items())))
+    )
     yield ""
     rows = [
         (
@@ -300,12 +358,15 @@ def _absent(field: Field) -> str:
 
 def _field_note(field: Field, docstring: str) -> str:
     """The docstring; a wire name that says nothing is explained by the Python name."""
-    usual = msgspec.structs.fields(type("_", (Record,), {"__annotations__": {field.name: str}}))[0].encode_name
+    usual = msgspec.structs.fields(type("_", (Record,), {"__annotations__": {field.name: str}}))[
+        0
+    ].encode_name
     name = "" if usual == field.wire_name else f"`{field.name}`. "
     return (name + sentence(docstring)).strip()
 
 
-# --- quirks.md ------------------------------------------------------------------------------------------------------
+# --- quirks.md
+# --------------------------------------------------------------------------------------------------
 
 
 def quirks_page() -> str:
@@ -315,12 +376,20 @@ def quirks_page() -> str:
         GENERATED,
         "",
         "Oddities of RocketMQ 4.9.8 that show on the wire, by the name that the code uses for them",
-        "(`remoting/protocol/quirks.py`). What else differs for a user is in [differences.md](differences.md).",
+        "(`remoting/protocol/quirks.py`). What else differs for a user is in "
+        "[differences.md](differences.md).",
         "",
     ]
-    headings = {Stance.REPRODUCED: "Done as the original does", Stance.DEVIATION: "Done differently"}
+    headings = {
+        Stance.REPRODUCED: "Done as the original does",
+        Stance.DEVIATION: "Done differently",
+    }
     for stance, heading in headings.items():
-        lines += [f"## {heading}", "", *_quirk_table(quirk for quirk in QUIRKS if quirk.stance is stance)]
+        lines += [
+            f"## {heading}",
+            "",
+            *_quirk_table(quirk for quirk in QUIRKS if quirk.stance is stance),
+        ]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -329,7 +398,8 @@ def _quirk_table(quirks: Iterable[Quirk]) -> list[str]:
     return table(("Name", "The original", "Here", "Class of the original"), rows)
 
 
-# --- configuration.md -----------------------------------------------------------------------------------------------
+# --- configuration.md
+# -----------------------------------------------------------------------------------------------
 
 SYMBOLIC: Final = {
     "rocketmqHome": "`$ROCKETMQ_HOME`",
@@ -374,7 +444,13 @@ CONFIGURATION: Final = (
 )
 
 
-CHANGED_BY_25: Final = (BrokerConfig, BrokerServerConfig, BrokerClientConfig, MessageStoreConfig, LaterStoreConfig)
+CHANGED_BY_25: Final = (
+    BrokerConfig,
+    BrokerServerConfig,
+    BrokerClientConfig,
+    MessageStoreConfig,
+    LaterStoreConfig,
+)
 """What at once and what at the next start, ``runtime_config`` knows."""
 
 
@@ -387,19 +463,28 @@ def properties_toml() -> dict[str, Any]:
 def is_machine_dependent(default: ast.expr | None) -> bool:
     """Made by a function when a Record is made, or computed from the number of cores."""
     nodes = list(ast.walk(default)) if default is not None else []
-    return any(isinstance(node, ast.keyword) and node.arg == "default_factory" for node in nodes) or any(
-        isinstance(node, ast.Name) and node.id == "_CORES" for node in nodes
-    )
+    return any(
+        isinstance(node, ast.keyword) and node.arg == "default_factory" for node in nodes
+    ) or any(isinstance(node, ast.Name) and node.id == "_CORES" for node in nodes)
 
 
 def effect_of(record_type: type[Record], field: Field) -> str:
     """What a property does. Raises ``LookupError`` when nobody says."""
     told = properties_toml().get(record_type.__name__, {}).get(field.wire_name)
     text = told or " ".join(
-        filter(None, (sentence(description_of(field)), sentence(declared(record_type)[field.name].docstring)))
+        filter(
+            None,
+            (
+                sentence(description_of(field)),
+                sentence(declared(record_type)[field.name].docstring),
+            ),
+        )
     )
     if not text:
-        raise LookupError(f"nothing says what {record_type.__name__}.{field.wire_name} does: add it to properties.toml")
+        raise LookupError(
+            f"nothing says what {record_type.__name__}.{field.wire_name} does: add it to "
+            "properties.toml"
+        )
     text = text.replace("No effect here", "No effect")
     return sentence(text)
 
@@ -412,7 +497,9 @@ def configuration_page() -> str:
         "",
         *properties_toml()["intro"].strip().splitlines(),
         "",
-        "Other spellings that are taken: " + ", ".join(f"`{alias}` for `{name}`" for alias, name in ALIASES.items()) + ".",
+        "Other spellings that are taken: "
+        + ", ".join(f"`{alias}` for `{name}`" for alias, name in ALIASES.items())
+        + ".",
         "",
     ]
     for record_type, title in CONFIGURATION:
@@ -428,7 +515,9 @@ def _intro(record_type: type[Record]) -> list[str]:
 def _property_table(record_type: type[Record]) -> list[str]:
     at_once = set(properties_toml().get(record_type.__name__, {}).get("at_once", ()))
     if record_type in CHANGED_BY_25:
-        at_once = {field.wire_name for field in fields_of(record_type)} - NEXT_START - ALWAYS_BLACK_LISTED
+        at_once = (
+            {field.wire_name for field in fields_of(record_type)} - NEXT_START - ALWAYS_BLACK_LISTED
+        )
     rows = []
     for field in fields_of(record_type):
         name = field.wire_name
@@ -438,7 +527,9 @@ def _property_table(record_type: type[Record]) -> list[str]:
             default = default_text(field.default)
         effect = effect_of(record_type, field)
         marked = name in at_once and not effect.startswith("No effect")
-        rows.append((f"`{name}`" + (" ⚡" if marked else ""), _property_type(field), default, effect))
+        rows.append(
+            (f"`{name}`" + (" ⚡" if marked else ""), _property_type(field), default, effect)
+        )
     return table(("Property", "Type", "Default", "Effect"), rows)
 
 
@@ -447,7 +538,8 @@ def _property_type(field: Field) -> str:
     return type_text(enum, _link) if enum is not None else type_text(field.annotation, _link)
 
 
-# --- all pages ------------------------------------------------------------------------------------------------------
+# --- all pages
+# --------------------------------------------------------------------------------------------------
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "commands.md": commands_page,

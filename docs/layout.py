@@ -1,5 +1,6 @@
-"""What is made from ``remoting/protocol/record/layout.py``: ``python docs/layout.py`` writes the numbers for C anew, and
-prints the table that stands in ``store-format.md``. Tests hold both equal to the layout.
+"""What is made from ``remoting/protocol/record/layout.py``: ``python docs/layout.py`` writes the
+numbers for C anew, and prints the table that stands in ``store-format.md``. Tests hold both equal
+to the layout.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def record_table() -> str:
 
 
 def c_header() -> str:
-    """``leaves/record_layout.h``: the same numbers for C. Offsets behind a host are those with IPv4 hosts."""
+    """``leaves/record_layout.h``: the same numbers for C. Offsets behind a host are those with IPv4
+    hosts."""
     numbers = {
         "RECORD_MAGIC": f"{MAGIC:#x}u",
         "RECORD_MAGIC_V2": f"{MAGIC_V2:#x}u",
@@ -71,7 +73,13 @@ def c_header() -> str:
     }
     lines = [f"#define {name} {value}" for name, value in numbers.items()]
     return "\n".join(
-        ("/* Made by docs/layout.py from remoting/protocol/record/layout.py. */", "#pragma once", "", *lines, "")
+        (
+            "/* Made by docs/layout.py from remoting/protocol/record/layout.py. */",
+            "#pragma once",
+            "",
+            *lines,
+            "",
+        )
     )
 
 

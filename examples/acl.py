@@ -1,4 +1,5 @@
-"""Who may do what: ``python examples/acl.py``. The accounts stand in ``plain_acl.yml`` of the broker."""
+"""Who may do what: ``python examples/acl.py``. The accounts stand in ``plain_acl.yml`` of the
+broker."""
 
 import logging
 import tempfile
@@ -49,7 +50,11 @@ async def main() -> None:
 
             # credentials: an account, or the file it stands in
             async with PullConsumer(
-                "billing", "Order", namesrv=namesrv, credentials=key_file, start_from=StartFrom.FIRST
+                "billing",
+                "Order",
+                namesrv=namesrv,
+                credentials=key_file,
+                start_from=StartFrom.FIRST,
             ) as consumer:
                 async for message in consumer:
                     print(f"billing: received {message.body.decode()}")
@@ -57,5 +62,7 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    logging.getLogger("aiorocketmq").setLevel(logging.ERROR)  # refusals are warnings, and shown above
+    logging.getLogger("aiorocketmq").setLevel(
+        logging.ERROR
+    )  # refusals are warnings, and shown above
     run(main())

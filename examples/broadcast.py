@@ -12,12 +12,18 @@ NEWS = (b"first", b"second")
 
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with LocalCluster() as cluster, Producer("editors", namesrv=cluster.namesrv_address) as producer:
+        async with (
+            LocalCluster() as cluster,
+            Producer("editors", namesrv=cluster.namesrv_address) as producer,
+        ):
             for text in NEWS:
                 await producer.send(Message("News", text), sharding_key="news")
 
             for reader in ("ann", "bob"):
-                read = [message.body for message in await all_news(cluster.namesrv_address, reader, Path(folder))]
+                read = [
+                    message.body
+                    for message in await all_news(cluster.namesrv_address, reader, Path(folder))
+                ]
                 print(f"{reader} read {b', '.join(read).decode()}")
 
 

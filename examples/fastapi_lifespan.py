@@ -1,4 +1,5 @@
-"""One producer for the life of a web application: ``python examples/fastapi_lifespan.py`` (``pip install fastapi``).
+"""One producer for the life of a web application: ``python examples/fastapi_lifespan.py`` (``pip
+install fastapi``).
 
 In production: ``NAMESRV_ADDR=ns1:9876 uvicorn examples.fastapi_lifespan:app``.
 """
@@ -29,7 +30,9 @@ app = FastAPI(lifespan=lifespan)
 async def order(number: int, request: Request) -> dict[str, str]:
     producer: Producer = request.app.state.producer
     try:
-        result = await producer.send(Message("Order", await request.body(), keys=[str(number)]), sharding_key=number)
+        result = await producer.send(
+            Message("Order", await request.body(), keys=[str(number)]), sharding_key=number
+        )
     except SendFailed as error:
         raise HTTPException(503, "the order was not taken, try again") from error
     return {"message": result.msg_id, "topic": result.queue.topic}

@@ -1,6 +1,7 @@
 """Only the messages that an SQL92 expression is true for: ``python examples/filter_sql.py``.
 
-The broker looks at the properties of the messages; it needs ``enablePropertyFilter=true`` (``mqcluster`` has it).
+The broker looks at the properties of the messages; it needs ``enablePropertyFilter=true``
+(``mqcluster`` has it).
 """
 
 from aiorocketmq import ExpressionRefused, Message, Producer, PullConsumer, Sql, StartFrom, run
@@ -12,9 +13,13 @@ async def main() -> None:
         async with Producer("sensors", namesrv=cluster.namesrv_address) as producer:
             for number in range(8):
                 site = "north" if number % 2 else "south"
-                await producer.send(Message("Reading", b"%d" % number, properties={"a": str(number), "site": site}))
+                await producer.send(
+                    Message("Reading", b"%d" % number, properties={"a": str(number), "site": site})
+                )
 
-        consumer = PullConsumer("alarm", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST)
+        consumer = PullConsumer(
+            "alarm", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST
+        )
         consumer.subscribe("Reading", Sql("a BETWEEN 0 AND 3 OR (a > 5 AND site IN ('north'))"))
         found: set[int] = set()
         async with consumer:

@@ -8,11 +8,17 @@ class Ledger:
     """A hook: any object with these two methods."""
 
     def before_send(self, context: SendContext) -> None:
-        print(f"to {context.queue.topic}: {len(context.messages)} message(s), {context.body_size} bytes")
+        print(
+            f"to {context.queue.topic}: {len(context.messages)} message(s), {context.body_size} "
+            "bytes"
+        )
 
     def after_send(self, context: SendContext) -> None:
         if context.result is not None:
-            print(f"{context.result.status.name} in {'less' if context.seconds < 5 else 'more'} than 5 s")
+            print(
+                f"{context.result.status.name} in {'less' if context.seconds < 5 else 'more'} "
+                "than 5 s"
+            )
 
 
 class TooLateError(Exception):
@@ -28,7 +34,9 @@ def only_on_weekdays(context: SendContext) -> None:
 async def main() -> None:
     async with (
         LocalCluster() as cluster,
-        Producer("shop", namesrv=cluster.namesrv_address, hooks=[Ledger()], checks=[only_on_weekdays]) as producer,
+        Producer(
+            "shop", namesrv=cluster.namesrv_address, hooks=[Ledger()], checks=[only_on_weekdays]
+        ) as producer,
     ):
         await producer.send(Message("Order", b"a book", tags="monday"))
         try:

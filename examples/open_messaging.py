@@ -1,9 +1,15 @@
-"""OpenMessaging 0.1.0-alpha, for programs that are written for it: ``python examples/open_messaging.py``."""
+"""OpenMessaging 0.1.0-alpha, for programs that are written for it: ``python
+examples/open_messaging.py``."""
 
 import asyncio
 
 from aiorocketmq import run
-from aiorocketmq.client.openmessaging.access_point import BytesMessage, MessageContext, MessagingAccessPoint, PropertyKeys
+from aiorocketmq.client.openmessaging.access_point import (
+    BytesMessage,
+    MessageContext,
+    MessagingAccessPoint,
+    PropertyKeys,
+)
 from aiorocketmq.local_cluster import LocalCluster
 
 
@@ -13,10 +19,14 @@ async def main() -> None:
         MessagingAccessPoint(f"openmessaging:rocketmq://{cluster.namesrv_address}/space") as point,
     ):
         producer = await point.started(point.create_producer())
-        message = producer.create_bytes_message_to_topic("Order", b"a book").put_property("price", 12.5)
+        message = producer.create_bytes_message_to_topic("Order", b"a book").put_property(
+            "price", 12.5
+        )
         await producer.send(message)
 
-        consumer = await point.started(point.create_pull_consumer("Order", {PropertyKeys.CONSUMER_GROUP: "billing"}))
+        consumer = await point.started(
+            point.create_pull_consumer("Order", {PropertyKeys.CONSUMER_GROUP: "billing"})
+        )
         polled = await consumer.poll()
         if polled is not None:
             print(f"polled {polled.body.decode()} for {polled.properties['price']}")
@@ -29,7 +39,9 @@ async def main() -> None:
             context.ack()  # without it the message comes again
             received.set()
 
-        pushed = point.create_push_consumer({PropertyKeys.CONSUMER_GROUP: "shipping"}).attach_queue("Order", listener)
+        pushed = point.create_push_consumer({PropertyKeys.CONSUMER_GROUP: "shipping"}).attach_queue(
+            "Order", listener
+        )
         await point.started(pushed)
         await received.wait()
 

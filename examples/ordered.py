@@ -17,10 +17,14 @@ async def main() -> None:
         async with Producer("shop", namesrv=cluster.namesrv_address) as producer:
             for step in STEPS:
                 for order in ORDERS:
-                    await producer.send(Message("Order", step.encode(), keys=[str(order)]), sharding_key=order)
+                    await producer.send(
+                        Message("Order", step.encode(), keys=[str(order)]), sharding_key=order
+                    )
 
         history: dict[str, list[str]] = defaultdict(list)
-        async with PullConsumer("audit", "Order", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST) as consumer:
+        async with PullConsumer(
+            "audit", "Order", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST
+        ) as consumer:
             async for message in consumer:
                 history[message.keys[0]].append(message.body.decode())
                 if sum(map(len, history.values())) == len(STEPS) * len(ORDERS):

@@ -1,4 +1,5 @@
-"""Tests of a program that uses RocketMQ: the fixtures come with the package, a cluster is there in a fraction of a second.
+"""Tests of a program that uses RocketMQ: the fixtures come with the package, a cluster is there in
+a fraction of a second.
 
 python -m pytest examples/pytest_fixture.py     or, as here:     python examples/pytest_fixture.py     (pip install pytest)
 """
@@ -21,7 +22,10 @@ def place_order(namesrv: str, topic: str, what: str) -> None:
 def test_an_order_is_stored(rocketmq_cluster: LocalCluster, rocketmq_topic: str) -> None:
     place_order(rocketmq_cluster.namesrv_address, rocketmq_topic, "a book")
     with sync.PullConsumer(
-        "audit", rocketmq_topic, namesrv=rocketmq_cluster.namesrv_address, start_from=StartFrom.FIRST
+        "audit",
+        rocketmq_topic,
+        namesrv=rocketmq_cluster.namesrv_address,
+        start_from=StartFrom.FIRST,
     ) as consumer:
         assert [(message.body, message.tags) for message in consumer.poll()] == [(b"a book", "new")]
 
@@ -32,7 +36,9 @@ def test_orders_keep_their_order(rocketmq_cluster: LocalCluster, rocketmq_topic:
         async with Producer("shop", namesrv=namesrv) as producer:
             for what in (b"a book", b"a pen"):
                 await producer.send(Message(rocketmq_topic, what), sharding_key="customer 7")
-        async with PullConsumer("audit", rocketmq_topic, namesrv=namesrv, start_from=StartFrom.FIRST) as consumer:
+        async with PullConsumer(
+            "audit", rocketmq_topic, namesrv=namesrv, start_from=StartFrom.FIRST
+        ) as consumer:
             bodies: list[bytes] = []
             while len(bodies) < 2:
                 bodies += [message.body for message in await consumer.poll()]

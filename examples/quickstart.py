@@ -7,16 +7,25 @@ from aiorocketmq.local_cluster import LocalCluster
 
 
 async def main() -> None:
-    async with LocalCluster() as cluster, Producer("greeters", namesrv=cluster.namesrv_address) as producer:
-        result = await producer.send(Message("Greeting", b"Hello, world", tags="english", keys=["1"]))
+    async with (
+        LocalCluster() as cluster,
+        Producer("greeters", namesrv=cluster.namesrv_address) as producer,
+    ):
+        result = await producer.send(
+            Message("Greeting", b"Hello, world", tags="english", keys=["1"])
+        )
         print(f"sent {result.msg_id} to queue {result.queue.queue_id}")
 
         received = asyncio.Event()
-        consumer = PushConsumer("listeners", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST)
+        consumer = PushConsumer(
+            "listeners", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST
+        )
         consumer.subscribe("Greeting", "english || french")
 
         @consumer.on_message
-        async def handle(message: MessageExt) -> None:  # returning: consumed; raising: once more, later
+        async def handle(
+            message: MessageExt,
+        ) -> None:  # returning: consumed; raising: once more, later
             print(f"received {message.msg_id}: {message.body.decode()}")
             received.set()
 

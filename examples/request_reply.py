@@ -1,6 +1,7 @@
 """Asking and answering: ``python examples/request_reply.py``.
 
-A consumer works out what the requests ask for and replies; the requester waits for its reply, at most as long as it says.
+A consumer works out what the requests ask for and replies; the requester waits for its reply, at
+most as long as it says.
 """
 
 from aiorocketmq import Message, MessageExt, Producer, PushConsumer, StartFrom, run
@@ -9,7 +10,9 @@ from aiorocketmq.local_cluster import LocalCluster
 
 async def main() -> None:
     async with LocalCluster() as cluster:
-        calculator = PushConsumer("calculator", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST)
+        calculator = PushConsumer(
+            "calculator", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST
+        )
         calculator.subscribe("Calculate")
 
         @calculator.on_message

@@ -1,7 +1,8 @@
 """Back-fill from files: ``python examples/spark_backfill.py``, or cell by cell.
 
-``rocketmq-store`` reads a store directory, of this broker or of the original's, or a copy of one: no broker is asked or
-slowed down. What is still being written is better read through ``rocketmq``; both give the same columns.
+``rocketmq-store`` reads a store directory, of this broker or of the original's, or a copy of one:
+no broker is asked or slowed down. What is still being written is better read through ``rocketmq``;
+both give the same columns.
 """
 
 # %% A Spark session and a cluster: your own, or those of the playground
@@ -15,7 +16,9 @@ spark, namesrv, store = playground()
 # %% Something to find
 with Producer("meters", namesrv=namesrv) as producer:
     for number in range(20):
-        producer.send(Message("Readings", b'{"meter": %d, "kwh": %d}' % (number % 4, number), tags="raw"))
+        producer.send(
+            Message("Readings", b'{"meter": %d, "kwh": %d}' % (number % 4, number), tags="raw")
+        )
 
 # %% All messages of a topic, straight from the commit log
 readings = spark.read.format("rocketmq-store").option("topic", "Readings").load(str(store))

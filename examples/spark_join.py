@@ -1,6 +1,7 @@
 """Two topics joined as streams: ``python examples/spark_join.py``, or cell by cell.
 
-Orders wait for their payments for ten minutes of event time; the watermarks let Spark forget the ones before.
+Orders wait for their payments for ten minutes of event time; the watermarks let Spark forget the
+ones before.
 """
 
 # %% A Spark session and a cluster: your own, or those of the playground
@@ -18,13 +19,25 @@ from aiorocketmq.sync import Producer
 spark, namesrv, _ = playground()
 
 # %% Orders, and payments for some of them
-ORDERS = [(1, "2026-05-01 10:00:00", "book"), (2, "2026-05-01 10:01:00", "lamp"), (3, "2026-05-01 10:02:00", "desk")]
-PAYMENTS = [(2, "2026-05-01 10:03:00", 25.0), (3, "2026-05-01 10:30:00", 99.0), (1, "2026-05-01 10:05:00", 12.5)]
+ORDERS = [
+    (1, "2026-05-01 10:00:00", "book"),
+    (2, "2026-05-01 10:01:00", "lamp"),
+    (3, "2026-05-01 10:02:00", "desk"),
+]
+PAYMENTS = [
+    (2, "2026-05-01 10:03:00", 25.0),
+    (3, "2026-05-01 10:30:00", 99.0),
+    (1, "2026-05-01 10:05:00", 12.5),
+]
 with Producer("shop", namesrv=namesrv) as producer:
     for number, at, item in ORDERS:
-        producer.send(Message("Orders", json.dumps({"number": number, "at": at, "item": item}).encode()))
+        producer.send(
+            Message("Orders", json.dumps({"number": number, "at": at, "item": item}).encode())
+        )
     for number, at, amount in PAYMENTS:
-        producer.send(Message("Payments", json.dumps({"number": number, "at": at, "amount": amount}).encode()))
+        producer.send(
+            Message("Payments", json.dumps({"number": number, "at": at, "amount": amount}).encode())
+        )
 
 
 # %% Each topic as columns

@@ -1,7 +1,7 @@
 """Sessions of visitors: ``python examples/spark_sessions.py``, or cell by cell.
 
-Clicks less than five minutes apart are one visit. A visit is given out once, when the watermark says that no click of it can
-come any more.
+Clicks less than five minutes apart are one visit. A visit is given out once, when the watermark
+says that no click of it can come any more.
 """
 
 # %% A Spark session and a cluster: your own, or those of the playground
@@ -38,8 +38,12 @@ rows = (
     .option("startingOffsets", "earliest")
     .load()
 )
-clicks = csv_columns(rows, "visitor string, at timestamp, page string").withWatermark("at", "10 minutes")
-visits = clicks.groupBy("visitor", F.session_window("at", "5 minutes").alias("visit")).agg(F.count("*").alias("clicks"))
+clicks = csv_columns(rows, "visitor string, at timestamp, page string").withWatermark(
+    "at", "10 minutes"
+)
+visits = clicks.groupBy("visitor", F.session_window("at", "5 minutes").alias("visit")).agg(
+    F.count("*").alias("clicks")
+)
 
 
 # %% Visits that are over

@@ -1,7 +1,8 @@
-"""A topic into Parquet files, as a job that runs every night: ``python examples/spark_to_parquet.py``, or cell by cell.
+"""A topic into Parquet files, as a job that runs every night: ``python
+examples/spark_to_parquet.py``, or cell by cell.
 
-``availableNow`` takes everything that came since the last run and ends. The checkpoint knows how far that was: nothing is
-lost or written twice, whenever the job is killed.
+``availableNow`` takes everything that came since the last run and ends. The checkpoint knows how
+far that was: nothing is lost or written twice, whenever the job is killed.
 """
 
 # %% A Spark session and a cluster: your own, or those of the playground
@@ -34,7 +35,11 @@ def job() -> None:
         .option("maxOffsetsPerTrigger", 100_000)  # keeps micro-batches, and so files, at a size
         .load()
     )
-    query = rows.writeStream.format("parquet").option("path", files).option("checkpointLocation", checkpoint)
+    query = (
+        rows.writeStream.format("parquet")
+        .option("path", files)
+        .option("checkpointLocation", checkpoint)
+    )
     query.trigger(availableNow=True).start().awaitTermination()
 
 
@@ -43,7 +48,10 @@ for night in (1, 2):
     a_day(10 * night)
     job()
     events = spark.read.parquet(files)
-    print(f"night {night}: {events.count()} events, {events.select('keys').distinct().count()} different")
+    print(
+        f"night {night}: {events.count()} events, {events.select('keys').distinct().count()} "
+        "different"
+    )
 
 # %%
 folder.cleanup()

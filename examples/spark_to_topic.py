@@ -1,7 +1,7 @@
 """Files into a topic: ``python examples/spark_to_topic.py``, or cell by cell.
 
-Every row carries an id that is the same again when Spark writes it again (a task that failed, a micro-batch that is replayed
-after a crash); who reads the topic can drop the second one.
+Every row carries an id that is the same again when Spark writes it again (a task that failed, a
+micro-batch that is replayed after a crash); who reads the topic can drop the second one.
 """
 
 # %% A Spark session and a cluster: your own, or those of the playground

@@ -1,6 +1,7 @@
 """Word count over a topic: ``python examples/spark_word_count.py``, or cell by cell.
 
-The query counts what is there and ends (``availableNow``); leave the trigger out and it goes on for ever.
+The query counts what is there and ends (``availableNow``); leave the trigger out and it goes on for
+ever.
 """
 
 # %% A Spark session and a cluster: your own, or those of the playground

@@ -10,7 +10,9 @@ def main() -> None:
             result = producer.send(Message("Greeting", b"Hello, world", tags="english"))
             print(f"sent {result.msg_id} to queue {result.queue.queue_id}")
 
-        consumer = PullConsumer("listeners", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST)
+        consumer = PullConsumer(
+            "listeners", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST
+        )
         consumer.subscribe("Greeting", "english || french")
         with consumer:
             for message in consumer:

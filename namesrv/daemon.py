@@ -37,7 +37,13 @@ from .config import (
     NamesrvConfig,
 )
 from .kv_config import KvConfig, KvConfigError
-from .processors import BrokerProcessor, ConfigProcessor, KvConfigProcessor, RouteProcessor, log_removed
+from .processors import (
+    BrokerProcessor,
+    ConfigProcessor,
+    KvConfigProcessor,
+    RouteProcessor,
+    log_removed,
+)
 from .route_limits import usual_topics
 from .route_table import RouteTable
 from .saved_file import SavedFile
@@ -46,7 +52,8 @@ log: Final = logging.getLogger(__name__)
 
 
 class ExpiryScan:
-    """Removes brokers that have not registered for 120 s, and closes what is left of their connections."""
+    """Removes brokers that have not registered for 120 s, and closes what is left of their
+    connections."""
 
     def __init__(self, routes: RouteTable, clock: Clock) -> None:
         self._routes = routes
@@ -88,7 +95,9 @@ class KvConfigDump:
         while True:
             for namespace in self._kv_config.namespaces():
                 entries = self._kv_config.namespace(namespace) or {}
-                shown = " ".join(f"{key}={value[:200]}" for key, value in islice(entries.items(), 50))
+                shown = " ".join(
+                    f"{key}={value[:200]}" for key, value in islice(entries.items(), 50)
+                )
                 log.info("kv config namespace=%s keys=%d %s", namespace, len(entries), shown)
             await self._clock.sleep(KV_DUMP_PERIOD_S)
 
@@ -108,7 +117,8 @@ class NameServer:
         clock: Clock | None = None,
         extra_properties: Mapping[str, str] | None = None,
     ) -> None:
-        """Raises ``TlsError`` when a certificate cannot be used, ``ConfigError`` for a wrong ``clusterTestNamesrvAddr``."""
+        """Raises ``TlsError`` when a certificate cannot be used, ``ConfigError`` for a wrong
+        ``clusterTestNamesrvAddr``."""
         clock = clock or SystemClock()
         tls = tls or TlsConfig()
         kv_config = kv_config or KvConfig()
@@ -119,10 +129,16 @@ class NameServer:
         self.table: dict[RequestCode, Handler] = {
             **self.brokers.table,
             **route.table,
-            **KvConfigProcessor(kv_config, SavedFile(config.kv_config_path, kv_config.to_json)).table,
+            **KvConfigProcessor(
+                kv_config, SavedFile(config.kv_config_path, kv_config.to_json)
+            ).table,
             **ConfigProcessor(config, extra_properties or {}).table,
         }
-        self._services: list[Service] = [ExpiryScan(routes, clock), TidyUp(routes, clock), KvConfigDump(kv_config, clock)]
+        self._services: list[Service] = [
+            ExpiryScan(routes, clock),
+            TidyUp(routes, clock),
+            KvConfigDump(kv_config, clock),
+        ]
         if config.cluster_test:
             outbound_tls = client_context(tls) if tls.enable else None
             other = cluster_test or ClusterTestConfig()
@@ -136,7 +152,9 @@ class NameServer:
             clock=clock,
             name="namesrv",
             backlog=config.server_socket_backlog,
-            socket_buffers=SocketBuffers(config.server_socket_snd_buf_size, config.server_socket_rcv_buf_size),
+            socket_buffers=SocketBuffers(
+                config.server_socket_snd_buf_size, config.server_socket_rcv_buf_size
+            ),
             limits=server_limits(config, limits or Limits()),
             seats=seats,
             tls_mode=tls.server_mode,
@@ -161,17 +179,25 @@ class NameServer:
 
 
 def load_kv_config(path: str) -> KvConfig:
-    """The KV configuration of a file, an empty one when there is no file yet. Raises ``LaunchError``."""
+    """The KV configuration of a file, an empty one when there is no file yet. Raises
+    ``LaunchError``."""
     text, backup = read_file(path), backup_of(path)
     if text is None or not text.strip():
         if text is not None or backup.exists():
             problem = "is missing" if text is None else "is empty"
-            log.error("%s %s: nothing is configured, what was before may be in %s", path, problem, backup.name)
+            log.error(
+                "%s %s: nothing is configured, what was before may be in %s",
+                path,
+                problem,
+                backup.name,
+            )
         return KvConfig()
     try:
         return KvConfig.from_json(text)
     except KvConfigError as error:
-        raise LaunchError(f"{path}: {error}; repair or remove it, the content before is in {path}.bak") from None
+        raise LaunchError(
+            f"{path}: {error}; repair or remove it, the content before is in {path}.bak"
+        ) from None
 
 
 async def serve(settings: Settings) -> None:
@@ -200,7 +226,8 @@ async def serve(settings: Settings) -> None:
         )
         if config.bind_address in ALL_INTERFACES:
             log.warning(
-                "open to everybody: listening on all interfaces, and name servers have no access control port=%d; set "
+                "open to everybody: listening on all interfaces, and name servers have no access "
+                "control port=%d; set "
                 "bindAddress, unless a firewall keeps strangers out",
                 server.port,
             )

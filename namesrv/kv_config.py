@@ -1,7 +1,7 @@
 """Key-value configuration, by namespace (class KVConfigManager; ``namesrv.md`` §5.9). Pure.
 
-The one namespace with a meaning to the system is ``ORDER_TOPIC_CONFIG``: topic to ``broker-a:4;broker-b:4``, the queues of
-an ordered topic. In a file::
+The one namespace with a meaning to the system is ``ORDER_TOPIC_CONFIG``: topic to
+``broker-a:4;broker-b:4``, the queues of an ordered topic. In a file::
 
     {"configTable":{"ORDER_TOPIC_CONFIG":{"T":"broker-a:4"}}}
 """
@@ -17,7 +17,8 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 
 
 MAX_CHARACTERS = 4 * 1024 * 1024
-"""Of all names, keys and values: a namespace has to fit into an answer, and every change writes the whole file."""
+"""Of all names, keys and values: a namespace has to fit into an answer, and every change writes the
+whole file."""
 _REFERENCE = "$ref"
 
 
@@ -37,17 +38,24 @@ class KvConfig:
 
     @classmethod
     def from_json(cls, text: str) -> KvConfig:
-        """Raises ``KvConfigError``. Values of ``null``, which the original lets in, count as absent."""
+        """Raises ``KvConfigError``. Values of ``null``, which the original lets in, count as
+        absent."""
         try:
             document = fastjson.loads(text)
         except ValueError as error:
             raise KvConfigError(f"not JSON: {error}") from None
         table = document.get("configTable") if isinstance(document, dict) else None
-        if not isinstance(table, dict) or not all(isinstance(entries, dict) for entries in table.values()):
-            raise KvConfigError('it must have the form {"configTable":{"<namespace>":{"<key>":"<value>"}}}')
+        if not isinstance(table, dict) or not all(
+            isinstance(entries, dict) for entries in table.values()
+        ):
+            raise KvConfigError(
+                'it must have the form {"configTable":{"<namespace>":{"<key>":"<value>"}}}'
+            )
         return cls(
             {
-                namespace: {str(key): str(value) for key, value in entries.items() if value is not None}
+                namespace: {
+                    str(key): str(value) for key, value in entries.items() if value is not None
+                }
                 for namespace, entries in table.items()
             }
         )
@@ -59,16 +67,23 @@ class KvConfig:
         return self._table.get(namespace, {}).get(key)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Raises ``KvConfigError`` for a key that the file could not hold, and when the table would hold more than
-        ``MAX_CHARACTERS``."""
+        """Raises ``KvConfigError`` for a key that the file could not hold, and when the table would
+        hold more than ``MAX_CHARACTERS``."""
         if key == _REFERENCE:
-            raise KvConfigError(f"{key} cannot be a key: in JSON it is read as a reference to something else")
+            raise KvConfigError(
+                f"{key} cannot be a key: in JSON it is read as a reference to something else"
+            )
         entries = self._table.get(namespace)
         old = None if entries is None else entries.get(key)
-        added = len(value) + (len(key) if old is None else -len(old)) + (len(namespace) if entries is None else 0)
+        added = (
+            len(value)
+            + (len(key) if old is None else -len(old))
+            + (len(namespace) if entries is None else 0)
+        )
         if added > 0 and self._characters + added > MAX_CHARACTERS:
             raise KvConfigError(
-                f"the KV configuration holds {self._characters} of {MAX_CHARACTERS} characters, {key} does not fit"
+                f"the KV configuration holds {self._characters} of {MAX_CHARACTERS} characters, "
+                f"{key} does not fit"
             )
         self._characters += added
         self._table.setdefault(namespace, {})[key] = value

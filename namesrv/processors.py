@@ -1,4 +1,5 @@
-"""What the name server answers (class DefaultRequestProcessor; ``headers.md`` part D, ``namesrv.md``)."""
+"""What the name server answers (class DefaultRequestProcessor; ``headers.md`` part D,
+``namesrv.md``)."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ from .saved_file import SavedFile
 log: Final = logging.getLogger(__name__)
 
 NO_ROUTE = (
-    "No topic route info in name server for the topic: %s\nSee http://rocketmq.apache.org/docs/faq/ for further details."
+    "No topic route info in name server for the topic: %s\nSee "
+    "http://rocketmq.apache.org/docs/faq/ for further details."
 )
 
 _MOST_TOLD: Final = 100
@@ -88,8 +90,15 @@ class BrokerProcessor:
                 max_topics=limits.max_topics_per_registration,
             )
         except CrcError as error:
-            log.warning("registration refused broker=%s addr=%s error=%s", request.broker_name, request.broker_addr, error)
-            return Reply(ResponseCode.SYSTEM_ERROR, header=RegisterBrokerResponse(), remark=str(error))
+            log.warning(
+                "registration refused broker=%s addr=%s error=%s",
+                request.broker_name,
+                request.broker_addr,
+                error,
+            )
+            return Reply(
+                ResponseCode.SYSTEM_ERROR, header=RegisterBrokerResponse(), remark=str(error)
+            )
 
         def topics() -> Steps[Mapping[str, TopicConfig]]:
             found = yield from registration.topics()
@@ -103,7 +112,12 @@ class BrokerProcessor:
                 request, version, filter_servers, topics, ctx.connection, ctx.received_at_ms
             )
         except RouteTableFullError as error:
-            log.warning("registration refused broker=%s addr=%s error=%s", request.broker_name, request.broker_addr, error)
+            log.warning(
+                "registration refused broker=%s addr=%s error=%s",
+                request.broker_name,
+                request.broker_addr,
+                error,
+            )
             raise
         except BrokerGoneError as error:
             raise RequestError(ResponseCode.SYSTEM_ERROR, str(error)) from None
@@ -118,23 +132,38 @@ class BrokerProcessor:
             )
         elif done.topics_taken:
             log.info(
-                "topics changed broker=%s addr=%s topics=%d", request.broker_name, request.broker_addr, done.topics_taken
+                "topics changed broker=%s addr=%s topics=%d",
+                request.broker_name,
+                request.broker_addr,
+                done.topics_taken,
             )
         order_conf = self._kv_config.namespace(ORDER_TOPIC_CONFIG)
         return Reply(
-            header=RegisterBrokerResponse(ha_server_addr=done.master_ha_addr, master_addr=done.master_addr),
+            header=RegisterBrokerResponse(
+                ha_server_addr=done.master_ha_addr, master_addr=done.master_addr
+            ),
             body=b"" if order_conf is None else encode_body(KVTable(table=dict(order_conf))),
         )
 
     def unregister(self, request: BrokerRequest, _body: Body, _ctx: Context) -> Reply:
         self._routes.unregister(request)
-        log.info("broker unregistered broker=%s id=%d addr=%s", request.broker_name, request.broker_id, request.broker_addr)
+        log.info(
+            "broker unregistered broker=%s id=%d addr=%s",
+            request.broker_name,
+            request.broker_id,
+            request.broker_addr,
+        )
         return Reply()
 
     def query_data_version(self, request: BrokerRequest, body: Body, ctx: Context) -> Reply:
         sent = decode_request_body(DataVersion, body)
-        changed, known = self._routes.query_data_version(request.broker_addr, sent, ctx.received_at_ms)
-        return Reply(header=QueryDataVersionResponse(changed=changed), body=b"" if known is None else encode_body(known))
+        changed, known = self._routes.query_data_version(
+            request.broker_addr, sent, ctx.received_at_ms
+        )
+        return Reply(
+            header=QueryDataVersionResponse(changed=changed),
+            body=b"" if known is None else encode_body(known),
+        )
 
     def connection_closed(self, connection: Peer) -> None:
         """Whoever registered last over this connection is gone."""
@@ -144,7 +173,9 @@ class BrokerProcessor:
 def _still_there(ctx: Context) -> None:
     """Or nobody would unregister the broker."""
     if ctx.connection.closed:
-        raise RequestError(ResponseCode.SYSTEM_ERROR, "the connection was closed before the registration was read")
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR, "the connection was closed before the registration was read"
+        )
 
 
 def log_removed(removed: Sequence[Removed], reason: str) -> None:
@@ -175,8 +206,12 @@ class RouteProcessor:
             RequestCode.GET_TOPICS_BY_CLUSTER: self._turns.handler(self.topics_of_cluster),
             RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._topics(routes.topics),
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.system_topics,
-            RequestCode.GET_UNIT_TOPIC_LIST: self._topics(lambda: routes.topics_with_flags(unit=True)),
-            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self._topics(lambda: routes.topics_with_flags(unit_sub=True)),
+            RequestCode.GET_UNIT_TOPIC_LIST: self._topics(
+                lambda: routes.topics_with_flags(unit=True)
+            ),
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self._topics(
+                lambda: routes.topics_with_flags(unit_sub=True)
+            ),
             RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._topics(
                 lambda: routes.topics_with_flags(unit=False, unit_sub=True)
             ),
@@ -186,7 +221,9 @@ class RouteProcessor:
         order_conf = None
         if self._config.order_message_enable or self._config.cluster_test:
             order_conf = self._kv_config.get(ORDER_TOPIC_CONFIG, request.topic)
-        body = self._routes.encoded_route(request.topic, standard=wants_standard_json(request, ctx), order_conf=order_conf)
+        body = self._routes.encoded_route(
+            request.topic, standard=wants_standard_json(request, ctx), order_conf=order_conf
+        )
         if body is None:
             return Reply(ResponseCode.TOPIC_NOT_EXIST, remark=NO_ROUTE % request.topic)
         return Reply(body=body)
@@ -196,20 +233,39 @@ class RouteProcessor:
 
     async def wipe_write_perm(self, request: BrokerNameRequest, _body: Body, ctx: Context) -> Reply:
         count = await self._turns.alone(self._routes.wipe_write_perm(request.broker_name))
-        log.info("write permission wiped broker=%s topics=%d peer=%s", request.broker_name, count, ctx.peer)
+        log.info(
+            "write permission wiped broker=%s topics=%d peer=%s",
+            request.broker_name,
+            count,
+            ctx.peer,
+        )
         return Reply(header=WipeWritePermResponse(wipe_topic_count=count))
 
     async def add_write_perm(self, request: BrokerNameRequest, _body: Body, ctx: Context) -> Reply:
         count = await self._turns.alone(self._routes.add_write_perm(request.broker_name))
-        log.info("write permission added broker=%s topics=%d peer=%s", request.broker_name, count, ctx.peer)
+        log.info(
+            "write permission added broker=%s topics=%d peer=%s",
+            request.broker_name,
+            count,
+            ctx.peer,
+        )
         return Reply(header=AddWritePermResponse(add_topic_count=count))
 
-    def delete_topic(self, request: DeleteTopicFromNamesrvRequest, _body: Body, ctx: Context) -> Reply:
+    def delete_topic(
+        self, request: DeleteTopicFromNamesrvRequest, _body: Body, ctx: Context
+    ) -> Reply:
         self._routes.delete_topic(request.topic, request.cluster_name)
-        log.info("topic deleted topic=%s cluster=%s peer=%s", request.topic, request.cluster_name or "all", ctx.peer)
+        log.info(
+            "topic deleted topic=%s cluster=%s peer=%s",
+            request.topic,
+            request.cluster_name or "all",
+            ctx.peer,
+        )
         return Reply()
 
-    def topics_of_cluster(self, request: GetTopicsByClusterRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
+    def topics_of_cluster(
+        self, request: GetTopicsByClusterRequest, _body: Body, _ctx: Context
+    ) -> Steps[Reply]:
         return _topic_list(self._routes.topics_of_cluster(request.cluster))
 
     def _topics(self, found: Callable[[], Steps[list[str]]]) -> Handler:
@@ -220,7 +276,8 @@ class RouteProcessor:
 
 
 def wants_standard_json(request: GetRouteInfoRequest, ctx: Context) -> bool:
-    """Whether the body of a route has quoted numeric keys, which older Java clients do not expect."""
+    """Whether the body of a route has quoted numeric keys, which older Java clients do not
+    expect."""
     return ctx.version >= V4_9_4 or bool(request.accept_standard_json_only)
 
 
@@ -247,7 +304,9 @@ class KvConfigProcessor:
 
     async def put(self, request: PutKVConfigRequest, _body: Body, ctx: Context) -> Reply:
         self._kv_config.put(request.namespace, request.key, request.value)
-        log.info("kv config set namespace=%s key=%s peer=%s", request.namespace, request.key, ctx.peer)
+        log.info(
+            "kv config set namespace=%s key=%s peer=%s", request.namespace, request.key, ctx.peer
+        )
         return await _saved(self._file)
 
     def get(self, request: KVConfigRequest, _body: Body, _ctx: Context) -> Reply:
@@ -259,45 +318,69 @@ class KvConfigProcessor:
 
     async def delete(self, request: KVConfigRequest, _body: Body, ctx: Context) -> Reply:
         self._kv_config.delete(request.namespace, request.key)
-        log.info("kv config deleted namespace=%s key=%s peer=%s", request.namespace, request.key, ctx.peer)
+        log.info(
+            "kv config deleted namespace=%s key=%s peer=%s",
+            request.namespace,
+            request.key,
+            ctx.peer,
+        )
         return await _saved(self._file)
 
-    def list_namespace(self, request: GetKVListByNamespaceRequest, _body: Body, _ctx: Context) -> Reply:
+    def list_namespace(
+        self, request: GetKVListByNamespaceRequest, _body: Body, _ctx: Context
+    ) -> Reply:
         entries = self._kv_config.namespace(request.namespace)
         if entries is None:
-            return Reply(ResponseCode.QUERY_NOT_FOUND, remark=f"No config item, Namespace: {request.namespace}")
+            return Reply(
+                ResponseCode.QUERY_NOT_FOUND,
+                remark=f"No config item, Namespace: {request.namespace}",
+            )
         return Reply(body=encode_body(KVTable(table=dict(entries))))
 
 
 class ConfigProcessor:
-    """The name server's own configuration, read and changed while it runs (class Configuration; ``namesrv.md`` §5.10)."""
+    """The name server's own configuration, read and changed while it runs (class Configuration;
+    ``namesrv.md`` §5.10)."""
 
     def __init__(self, config: NamesrvConfig, extra: Mapping[str, str]) -> None:
-        """``extra`` are properties of the ``-c`` file that ``config`` does not have: shown (no passwords) and kept."""
+        """``extra`` are properties of the ``-c`` file that ``config`` does not have: shown (no
+        passwords) and kept."""
         self._config = config
         self._extra = dict(extra)
         self._file = SavedFile(config.config_store_path, self._file_text)
 
     @property
     def table(self) -> ProcessorTable:
-        return {RequestCode.UPDATE_NAMESRV_CONFIG: self.update, RequestCode.GET_NAMESRV_CONFIG: self.show}
+        return {
+            RequestCode.UPDATE_NAMESRV_CONFIG: self.update,
+            RequestCode.GET_NAMESRV_CONFIG: self.show,
+        }
 
     def show(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
-        shown = {name: value for name, value in self._extra.items() if "password" not in name.lower()}
-        return Reply(body=format_properties({**record_to_properties(self._config), **shown}).encode())
+        shown = {
+            name: value for name, value in self._extra.items() if "password" not in name.lower()
+        }
+        return Reply(
+            body=format_properties({**record_to_properties(self._config), **shown}).encode()
+        )
 
     async def update(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
-        """All changes or none; a value that its property cannot take is answered with code 1 (the original skips it)."""
+        """All changes or none; a value that its property cannot take is answered with code 1 (the
+        original skips it)."""
         if not body:
             return Reply()
         try:
             changes = parse_properties(bytes(body).decode())
             if any(self._config.is_black_listed(change.name) for change in changes):
-                return Reply(ResponseCode.NO_PERMISSION, remark="Can not update config in black list.")
+                return Reply(
+                    ResponseCode.NO_PERMISSION, remark="Can not update config in black list."
+                )
             changed = update_record(self._config, changes)
         except (PropertyError, UnicodeDecodeError) as error:
             return Reply(ResponseCode.SYSTEM_ERROR, remark=f"string2Properties error: {error}")
-        log.info("configuration changed properties=%s peer=%s", ",".join(changed) or "none", ctx.peer)
+        log.info(
+            "configuration changed properties=%s peer=%s", ",".join(changed) or "none", ctx.peer
+        )
         return await _saved(self._file)
 
     def _file_text(self) -> str:
@@ -305,11 +388,15 @@ class ConfigProcessor:
 
 
 async def _saved(file: SavedFile) -> Reply:
-    """Success once the file is written; otherwise the peer is told that the change will not outlive this process."""
+    """Success once the file is written; otherwise the peer is told that the change will not outlive
+    this process."""
     try:
         await file.save()
     except OSError as error:
         log.error("cannot write path=%s error=%s", file.path, error)
         problem = error.strerror or str(error)
-        return Reply(ResponseCode.SYSTEM_ERROR, remark=f"changed in memory, but {file.path} cannot be written: {problem}")
+        return Reply(
+            ResponseCode.SYSTEM_ERROR,
+            remark=f"changed in memory, but {file.path} cannot be written: {problem}",
+        )
     return Reply()

@@ -1,5 +1,5 @@
-"""Who serves which topic: the state of a name server (class RouteInfoManager; ``namesrv.md`` §5.2–5.8). Pure; time is an
-argument.
+"""Who serves which topic: the state of a name server (class RouteInfoManager; ``namesrv.md``
+§5.2–5.8). Pure; time is an argument.
 
 Six tables::
 
@@ -10,18 +10,21 @@ Six tables::
     live            address       -> last update, DataVersion, connection of the last registration, HA address
     filter servers  address       -> addresses
 
-Invariants: ``queues`` and ``brokers`` have the same broker names, those in ``clusters`` are among them; every broker has an
-address; whoever has a topic is one of its holders; no cluster is without a broker name. A broker that goes takes nothing but
-its entry in ``queues`` along at once, whatever number of topics it had.
+Invariants: ``queues`` and ``brokers`` have the same broker names, those in ``clusters`` are among
+them; every broker has an address; whoever has a topic is one of its holders; no cluster is without
+a broker name. A broker that goes takes nothing but its entry in ``queues`` along at once, whatever
+number of topics it had.
 
-Nothing is persistent: brokers register again within 30 s. A registration never removes a topic, only the end of a broker or
-request 216 does. Kept apart from the original, where it leaves entries behind that nothing ever removes:
+Nothing is persistent: brokers register again within 30 s. A registration never removes a topic,
+only the end of a broker or request 216 does. Kept apart from the original, where it leaves entries
+behind that nothing ever removes:
 
-* a connection that ends takes *all* brokers with it that it registered last, and all broker names of such an address (the
-  original: the first it finds);
-* a broker name that goes, goes from all clusters (the original: from the cluster named in the request);
-* a connection that never registered anything removes nothing (the original looks for a broker whose address is the
-  connection's).
+* a connection that ends takes *all* brokers with it that it registered last, and all broker names
+  of such an address (the original: the first it finds);
+* a broker name that goes, goes from all clusters (the original: from the cluster named in the
+  request);
+* a connection that never registered anything removes nothing (the original looks for a broker whose
+  address is the connection's).
 """
 
 from __future__ import annotations
@@ -35,7 +38,13 @@ from msgspec import structs
 
 from ..remoting.protocol.bodies.codec import encode_body
 from ..remoting.protocol.bodies.lists import TopicList
-from ..remoting.protocol.bodies.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRouteData
+from ..remoting.protocol.bodies.route import (
+    MASTER_ID,
+    BrokerData,
+    ClusterInfo,
+    QueueData,
+    TopicRouteData,
+)
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from ..remoting.protocol.commands.route import BrokerRequest, RegisterBrokerRequest
 from ..remoting.protocol.fastjson import writer as fastjson_writer
@@ -69,7 +78,13 @@ class LiveBroker:
 
     __slots__ = ("connection", "data_version", "ha_server_addr", "last_update_ms")
 
-    def __init__(self, last_update_ms: int, data_version: DataVersion, connection: object, ha_server_addr: str) -> None:
+    def __init__(
+        self,
+        last_update_ms: int,
+        data_version: DataVersion,
+        connection: object,
+        ha_server_addr: str,
+    ) -> None:
         self.last_update_ms: int = last_update_ms
         self.data_version: DataVersion = data_version
         self.connection: object = connection
@@ -109,9 +124,12 @@ class RouteTable:
         self._filter_servers: dict[str, list[str]] = {}
         self._left: deque[tuple[str, dict[str, QueueData]]] = deque()
         """Brokers that are gone, and what they had."""
-        self._encoded: dict[tuple[str, bool], tuple[str | None, bytes]] = {}  # answers to 105, kept until they change
+        self._encoded: dict[
+            tuple[str, bool], tuple[str | None, bytes]
+        ] = {}  # answers to 105, kept until they change
 
-    # --- brokers --------------------------------------------------------------------------------------------------------
+    # --- brokers
+    # ----------------------------------------------------------------------------------------------
 
     def register(
         self,
@@ -124,7 +142,9 @@ class RouteTable:
     ) -> Registered:
         """``register_in_slices`` at once."""
         return at_once(
-            self.register_in_slices(broker, data_version, filter_servers, lambda: in_one(topics()), connection, now_ms)
+            self.register_in_slices(
+                broker, data_version, filter_servers, lambda: in_one(topics()), connection, now_ms
+            )
         )
 
     def register_in_slices(
@@ -136,13 +156,16 @@ class RouteTable:
         connection: object,
         now_ms: int,
     ) -> Steps[Registered]:
-        """Take a registration (103). ``topics`` is called only when they are needed: from a master, and when the DataVersion
-        of this address changed or the address is new. When it raises, nothing has changed. Of many topics some are known
-        before the others; raises ``BrokerGoneError`` when the broker is removed meanwhile. Raises ``RouteTableFullError``: a
+        """Take a registration (103). ``topics`` is called only when they are needed: from a master,
+        and when the DataVersion of this address changed or the address is new. When it raises,
+        nothing has changed. Of many topics some are known before the others; raises
+        ``BrokerGoneError`` when the broker is removed meanwhile. Raises ``RouteTableFullError``: a
         broker that was known before stays, with what it had.
         """
         configs: Mapping[str, TopicConfig] = {}
-        if broker.broker_id == MASTER_ID and (self._is_new(broker) or self.is_changed(broker.broker_addr, data_version)):
+        if broker.broker_id == MASTER_ID and (
+            self._is_new(broker) or self.is_changed(broker.broker_addr, data_version)
+        ):
             configs = yield from topics()
         try:
             yield from self._check_topics(broker.broker_name, configs)
@@ -154,21 +177,29 @@ class RouteTable:
         is_new = self._is_new(broker)
         self._clusters.setdefault(broker.cluster_name, {})[broker.broker_name] = None
         self._place(broker)
-        live = LiveBroker(now_ms, NOT_YET if configs else data_version, connection, broker.ha_server_addr)
+        live = LiveBroker(
+            now_ms, NOT_YET if configs else data_version, connection, broker.ha_server_addr
+        )
         self._live[broker.broker_addr] = live
         queues = self._queues[broker.broker_name]
         for number, some in enumerate(slices(configs.items(), TOPICS_AT_ONCE)):
             if number:
                 yield
-                if self._live.get(broker.broker_addr) is not live or self._queues.get(broker.broker_name) is not queues:
-                    raise BrokerGoneError(f"{broker.broker_addr} was removed while its topics were registered")
+                if (
+                    self._live.get(broker.broker_addr) is not live
+                    or self._queues.get(broker.broker_name) is not queues
+                ):
+                    raise BrokerGoneError(
+                        f"{broker.broker_addr} was removed while its topics were registered"
+                    )
             self._put_topics(broker.broker_name, some)
         live.data_version = data_version
         self._set_filter_servers(broker.broker_addr, filter_servers)
         return self._registered(broker, is_new, len(configs))
 
     def unregister(self, broker: BrokerRequest) -> bool:
-        """Forget a broker (104). Its entry goes by broker id, whatever address it has. False: it was not live."""
+        """Forget a broker (104). Its entry goes by broker id, whatever address it has. False: it
+        was not live."""
         was_live = self._live.pop(broker.broker_addr, None) is not None
         self._filter_servers.pop(broker.broker_addr, None)
         known = self._brokers.get(broker.broker_name)
@@ -186,7 +217,8 @@ class RouteTable:
     def query_data_version(
         self, broker_addr: str, data_version: DataVersion, now_ms: int
     ) -> tuple[bool, DataVersion | None]:
-        """Request 322: whether it changed, and the version known here. An unchanged one counts as a sign of life."""
+        """Request 322: whether it changed, and the version known here. An unchanged one counts as a
+        sign of life."""
         changed = self.is_changed(broker_addr, data_version)
         live = self._live.get(broker_addr)
         if live is None:
@@ -201,14 +233,21 @@ class RouteTable:
         return self._remove(gone)
 
     def expire(self, now_ms: int) -> list[Removed]:
-        """Remove the brokers that gave no sign of life for 120 s. Their connections are to be closed."""
-        gone = [address for address, live in self._live.items() if live.last_update_ms + BROKER_EXPIRED_MS < now_ms]
+        """Remove the brokers that gave no sign of life for 120 s. Their connections are to be
+        closed."""
+        gone = [
+            address
+            for address, live in self._live.items()
+            if live.last_update_ms + BROKER_EXPIRED_MS < now_ms
+        ]
         return self._remove(gone)
 
-    # --- permissions and topics -----------------------------------------------------------------------------------------
+    # --- permissions and topics
+    # -----------------------------------------------------------------------------------------
 
     def wipe_write_perm(self, broker_name: str) -> Steps[int]:
-        """Nobody shall write to this broker (205), until it registers with a changed DataVersion. Returns its topics."""
+        """Nobody shall write to this broker (205), until it registers with a changed DataVersion.
+        Returns its topics."""
         return self._change_perm(broker_name, lambda perm: perm & ~WRITE)
 
     def add_write_perm(self, broker_name: str) -> Steps[int]:
@@ -234,7 +273,8 @@ class RouteTable:
                 self._left.popleft()
             yield
 
-    # --- answers --------------------------------------------------------------------------------------------------------
+    # --- answers
+    # ----------------------------------------------------------------------------------------------
 
     def route(self, topic: str, order_conf: str | None = None) -> TopicRouteData | None:
         """Where a topic is (105), ``None`` when nowhere."""
@@ -247,11 +287,16 @@ class RouteTable:
             order_topic_conf=order_conf,
             queue_datas=queues,
             broker_datas=brokers,
-            filter_server_table={a: self._filter_servers[a] for a in addresses if a in self._filter_servers},
+            filter_server_table={
+                a: self._filter_servers[a] for a in addresses if a in self._filter_servers
+            },
         )
 
-    def encoded_route(self, topic: str, *, standard: bool, order_conf: str | None = None) -> bytes | None:
-        """``route`` as the body of an answer, in standard JSON or with the numeric keys of fastjson."""
+    def encoded_route(
+        self, topic: str, *, standard: bool, order_conf: str | None = None
+    ) -> bytes | None:
+        """``route`` as the body of an answer, in standard JSON or with the numeric keys of
+        fastjson."""
         kept = self._encoded.get((topic, standard))
         if kept is not None and kept[0] == order_conf:
             return kept[1]
@@ -287,14 +332,24 @@ class RouteTable:
         return list(found)
 
     def system_topics(self) -> TopicList:
-        """Names of clusters and brokers, which are topics too, and a broker to ask for the rest (304)."""
-        names = dict.fromkeys(name for cluster, brokers in self._clusters.items() for name in (cluster, *brokers))
-        addresses = (address for broker in self._brokers.values() for address in broker.broker_addrs.values())
+        """Names of clusters and brokers, which are topics too, and a broker to ask for the rest
+        (304)."""
+        names = dict.fromkeys(
+            name for cluster, brokers in self._clusters.items() for name in (cluster, *brokers)
+        )
+        addresses = (
+            address for broker in self._brokers.values() for address in broker.broker_addrs.values()
+        )
         return TopicList(topic_list=tuple(names), broker_addr=next(addresses, None))
 
-    def topics_with_flags(self, *, unit: bool | None = None, unit_sub: bool | None = None) -> Steps[list[str]]:
-        """Topics by the system flags of their first broker (311, 312, 313); ``None``: either way."""
-        return self._topics_where(lambda first: _has_flag(first, UNIT, unit) and _has_flag(first, UNIT_SUB, unit_sub))
+    def topics_with_flags(
+        self, *, unit: bool | None = None, unit_sub: bool | None = None
+    ) -> Steps[list[str]]:
+        """Topics by the system flags of their first broker (311, 312, 313); ``None``: either
+        way."""
+        return self._topics_where(
+            lambda first: _has_flag(first, UNIT, unit) and _has_flag(first, UNIT_SUB, unit_sub)
+        )
 
     def _topics_where(self, wanted: Callable[[QueueData], bool]) -> Steps[list[str]]:
         """By what their first broker has."""
@@ -302,13 +357,16 @@ class RouteTable:
         for number, some in enumerate(slices(list(self._holders), TOPICS_AT_ONCE)):
             if number:
                 yield
-            found += [topic for topic in some if (queues := self._queues_of(topic)) and wanted(queues[0])]
+            found += [
+                topic for topic in some if (queues := self._queues_of(topic)) and wanted(queues[0])
+            ]
         return found
 
     def live_brokers(self) -> Mapping[str, LiveBroker]:
         return self._live
 
-    # --- inside ---------------------------------------------------------------------------------------------------------
+    # --- inside
+    # ----------------------------------------------------------------------------------------------
 
     def _queues_of(self, topic: str) -> list[QueueData]:
         """Of each broker that has the topic."""
@@ -320,7 +378,8 @@ class RouteTable:
         return known is None or broker.broker_id not in known.broker_addrs
 
     def _check_topics(self, broker_name: str, topics: Collection[str]) -> Steps[None]:
-        """Raises ``RouteTableFullError``. What brokers had that are gone is given back first where it takes the room."""
+        """Raises ``RouteTableFullError``. What brokers had that are gone is given back first where
+        it takes the room."""
         for number, some in enumerate(slices(topics, TOPICS_AT_ONCE)):
             if number:
                 yield
@@ -340,37 +399,59 @@ class RouteTable:
                 break
             yield from self.tidy_up()
         raise RouteTableFullError(
-            f"{broker_name} has {more} more topics, all brokers have {held}: the limit of this name server is "
+            f"{broker_name} has {more} more topics, all brokers have {held}: the limit of this "
+            "name server is "
             f"maxTopics={most}; delete topics that are not used, or raise it"
         )
 
     def _check_broker(self, broker: RegisterBrokerRequest, filter_servers: list[str]) -> None:
         """Raises ``RouteTableFullError``."""
-        check_names((broker.broker_name, broker.cluster_name, broker.broker_addr, broker.ha_server_addr, *filter_servers))
+        check_names(
+            (
+                broker.broker_name,
+                broker.cluster_name,
+                broker.broker_addr,
+                broker.ha_server_addr,
+                *filter_servers,
+            )
+        )
         if len(filter_servers) > MAX_FILTER_SERVERS:
             raise RouteTableFullError(
-                f"{broker.broker_name} has {len(filter_servers)} filter servers, the limit is {MAX_FILTER_SERVERS}"
+                f"{broker.broker_name} has {len(filter_servers)} filter servers, the limit is "
+                f"{MAX_FILTER_SERVERS}"
             )
-        is_known = broker.broker_addr in self._live and broker.broker_name in self._clusters.get(broker.cluster_name, ())
+        is_known = broker.broker_addr in self._live and broker.broker_name in self._clusters.get(
+            broker.cluster_name, ()
+        )
         if (self._is_new(broker) or not is_known) and self._is_full():
             raise RouteTableFullError(
-                f"the name server knows {MAX_BROKERS} brokers, {broker.broker_name} at {broker.broker_addr} is refused"
+                f"the name server knows {MAX_BROKERS} brokers, {broker.broker_name} at "
+                f"{broker.broker_addr} is refused"
             )
 
     def _is_full(self) -> bool:
         """Of brokers."""
-        ids, members = sum(len(each.broker_addrs) for each in self._brokers.values()), sum(map(len, self._clusters.values()))
+        ids, members = (
+            sum(len(each.broker_addrs) for each in self._brokers.values()),
+            sum(map(len, self._clusters.values())),
+        )
         return max(ids, members, len(self._live)) >= MAX_BROKERS
 
     def _place(self, broker: RegisterBrokerRequest) -> None:
-        """Enter the address; another id that had it before (a slave that became master) loses it."""
+        """Enter the address; another id that had it before (a slave that became master) loses
+        it."""
         known = self._brokers.get(broker.broker_name)
         if known is None:
-            known = BrokerData(cluster=broker.cluster_name, broker_name=broker.broker_name, broker_addrs={})
+            known = BrokerData(
+                cluster=broker.cluster_name, broker_name=broker.broker_name, broker_addrs={}
+            )
             self._brokers[broker.broker_name] = known
             self._queues[broker.broker_name] = {}
         addrs = known.broker_addrs
-        if addrs.get(broker.broker_id) == broker.broker_addr and list(addrs.values()).count(broker.broker_addr) == 1:
+        if (
+            addrs.get(broker.broker_id) == broker.broker_addr
+            and list(addrs.values()).count(broker.broker_addr) == 1
+        ):
             return
         for broker_id in [i for i, address in addrs.items() if address == broker.broker_addr]:
             del addrs[broker_id]
@@ -417,7 +498,9 @@ class RouteTable:
             del self._filter_servers[broker_addr]
         self._encoded.clear()
 
-    def _registered(self, broker: RegisterBrokerRequest, is_new: bool, topics_taken: int) -> Registered:
+    def _registered(
+        self, broker: RegisterBrokerRequest, is_new: bool, topics_taken: int
+    ) -> Registered:
         if broker.broker_id != MASTER_ID:
             master = self._brokers[broker.broker_name].broker_addrs.get(MASTER_ID)
             live = self._live.get(master) if master is not None else None

@@ -19,7 +19,8 @@ class SavedFile:
         self._saved = 0
 
     async def save(self) -> None:
-        """Returns when the text as it is now, or as it was even later, is on the disk. Raises ``OSError``."""
+        """Returns when the text as it is now, or as it was even later, is on the disk. Raises
+        ``OSError``."""
         self._wanted = number = self._wanted + 1
         async with self._lock:
             if self._saved < number:  # otherwise a save that began later took this change along

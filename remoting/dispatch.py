@@ -1,19 +1,23 @@
-"""From a frame to a handler and back: the one dispatch mechanism, for every command, on servers and on clients.
+"""From a frame to a handler and back: the one dispatch mechanism, for every command, on servers and
+on clients.
 
-A leaf (``protocol.leaves``: ``Headers``) reads the code and the typed header straight from the bytes of a request as almost
-all clients write it: JSON with its keys in any order, or binary. What it leaves alone (an answer, another form, an odd
-value, a mistake) goes the general way, through a dict of text, to the same typed header. Property tests hold both equal.
+A leaf (``protocol.leaves``: ``Headers``) reads the code and the typed header straight from the
+bytes of a request as almost all clients write it: JSON with its keys in any order, or binary. What
+it leaves alone (an answer, another form, an odd value, a mistake) goes the general way, through a
+dict of text, to the same typed header. Property tests hold both equal.
 
 ``handler(request, body, ctx)`` returns
 
 * a ``Reply``: the answer;
-* ``PENDING``: it keeps ``ctx`` and answers later with ``ctx.reply``; no future and no task per request;
+* ``PENDING``: it keeps ``ctx`` and answers later with ``ctx.reply``; no future and no task per
+  request;
 * ``None``: there is no answer.
 
-An ``async def`` handler runs in a task owned by the connection's owner. ``body`` is valid during the call only (``async``
-handlers get a copy). A handler that raises ``RequestError`` answers with its code; any other exception is answered with code
-1 and logged, as a bug unless it says that it is none (``is_operating``): one request must not end a connection, so here
-stands the one broad ``except``.
+An ``async def`` handler runs in a task owned by the connection's owner. ``body`` is valid during
+the call only (``async`` handlers get a copy). A handler that raises ``RequestError`` answers with
+its code; any other exception is answered with code 1 and logged, as a bug unless it says that it is
+none (``is_operating``): one request must not end a connection, so here stands the one broad
+``except``.
 """
 
 from __future__ import annotations
@@ -43,7 +47,13 @@ from .protocol.frames.serialization import (
     decode_header,
     encode_header,
 )
-from .protocol.frames.templates import NO_HEADER, HeaderEncoder, encoder_for, fields_piece, remark_piece
+from .protocol.frames.templates import (
+    NO_HEADER,
+    HeaderEncoder,
+    encoder_for,
+    fields_piece,
+    remark_piece,
+)
 from .protocol.leaves import Headers
 from .protocol.wire import FieldError, Record, from_texts, to_fields
 
@@ -54,7 +64,8 @@ NOT_SET_REMARK = "not set any response code"
 
 
 class Reply(msgspec.Struct, gc=False):
-    """An answer. ``header`` is an instance of the command's response Record, or ``None`` for a reply without one."""
+    """An answer. ``header`` is an instance of the command's response Record, or ``None`` for a
+    reply without one."""
 
     code: int = 0
     header: Record | None = None
@@ -72,7 +83,8 @@ PENDING = PendingType.PENDING
 """Returned by a handler that will answer later, through ``ctx.reply``."""
 
 Outcome = Reply | bytes | PendingType | None
-"""What a handler returns. ``bytes``: the finished frame of an answer, in the form of its request (``reply_frames``)."""
+"""What a handler returns. ``bytes``: the finished frame of an answer, in the form of its request
+(``reply_frames``)."""
 SyncHandler = Callable[[Any, Body, "Context"], Outcome]
 AsyncHandler = Callable[[Any, Body, "Context"], Awaitable[Outcome]]
 Handler = SyncHandler | AsyncHandler
@@ -82,7 +94,8 @@ Guard = Callable[["Context", Body], Reply | None]
 
 
 class Context(msgspec.Struct, gc=False):
-    """What a handler needs to know that the header does not say. (Its fields stand in the order that ``Headers`` sets.)"""
+    """What a handler needs to know that the header does not say. (Its fields stand in the order
+    that ``Headers`` sets.)"""
 
     request: Any
     """The typed header."""
@@ -111,7 +124,8 @@ class Context(msgspec.Struct, gc=False):
 
     @property
     def ext_fields(self) -> dict[str, str]:
-        """Everything that was in extFields, also what the typed header does not know. Decoded now."""
+        """Everything that was in extFields, also what the typed header does not know. Decoded
+        now."""
         return self.command.ext_fields or {}
 
     @property
@@ -123,7 +137,8 @@ class Context(msgspec.Struct, gc=False):
         return self.command.remark
 
     def reply(self, reply: Reply | bytes) -> None:
-        """Answer a request whose handler returned ``PENDING``. Does nothing when the connection is gone."""
+        """Answer a request whose handler returned ``PENDING``. Does nothing when the connection is
+        gone."""
         connection = self.connection
         connection.in_flight -= 1
         if not connection.closed:
@@ -160,7 +175,8 @@ def reply_together(answers: Iterable[tuple[Context, Reply | bytes]]) -> None:
 def encode_reply(ctx: Context, reply: Reply, out: list[Buffer]) -> None:
     """Append the frame of an answer, in the form of its request. A oneway request gets none.
 
-    An answer that this form or a frame cannot carry (it may be that of a client, passed on) becomes SYSTEM_ERROR.
+    An answer that this form or a frame cannot carry (it may be that of a client, passed on) becomes
+    SYSTEM_ERROR.
     """
     if ctx.flag & ONEWAY_FLAG:
         return
@@ -181,8 +197,12 @@ def encode_reply(ctx: Context, reply: Reply, out: list[Buffer]) -> None:
             out.append(body)
             ctx.connection.answer_bytes += len(body)
     except (ValueError, StructError) as error:
-        log.warning("answer cannot be sent code=%d peer=%s error=%s", ctx.code, ctx.connection.peer, error)
-        encode_reply(ctx, Reply(ResponseCode.SYSTEM_ERROR, remark=f"the answer cannot be sent: {error}"), out)
+        log.warning(
+            "answer cannot be sent code=%d peer=%s error=%s", ctx.code, ctx.connection.peer, error
+        )
+        encode_reply(
+            ctx, Reply(ResponseCode.SYSTEM_ERROR, remark=f"the answer cannot be sent: {error}"), out
+        )
 
 
 def _in_other_form(ctx: Context, reply: Reply) -> bytes:
@@ -190,7 +210,13 @@ def _in_other_form(ctx: Context, reply: Reply) -> bytes:
     fields = None if reply.header is None else to_fields(reply.header)
     if reply.ext_fields:
         fields = {**(fields or {}), **reply.ext_fields}
-    command = RemotingCommand(code=reply.code, flag=RESPONSE_FLAG, opaque=ctx.opaque, remark=reply.remark, ext_fields=fields)
+    command = RemotingCommand(
+        code=reply.code,
+        flag=RESPONSE_FLAG,
+        opaque=ctx.opaque,
+        remark=reply.remark,
+        ext_fields=fields,
+    )
     return encode_header(command, ctx.serialize_type)
 
 
@@ -207,11 +233,13 @@ _ENCODERS = _Encoders({type(None): NO_HEADER})
 _SAY_AGAIN_MS: Final = 60_000
 _MOST_TOLD: Final = 100
 _SMALL: Final = 4096
-"""Header and body of a request that waits in a task; what is longer counts for the memory budget."""
+"""Header and body of a request that waits in a task; what is longer counts for the memory
+budget."""
 
 
 def in_task(handler: AsyncHandler) -> SyncHandler:
-    """An ``async def`` handler as one that answers later, from a task that the connection's owner owns."""
+    """An ``async def`` handler as one that answers later, from a task that the connection's owner
+    owns."""
 
     async def run(request: Any, body: Body, ctx: Context, weight: int) -> None:
         try:
@@ -238,7 +266,8 @@ def in_task(handler: AsyncHandler) -> SyncHandler:
 
 
 def _compiled(handler: Handler, guard: Guard | None) -> SyncHandler:
-    """One row of the table: a plain function, whatever the handler is, behind its guard, chained once."""
+    """One row of the table: a plain function, whatever the handler is, behind its guard, chained
+    once."""
     plain = in_task(handler) if inspect.iscoroutinefunction(handler) else cast(SyncHandler, handler)
     if guard is None:
         return plain
@@ -251,10 +280,13 @@ def _compiled(handler: Handler, guard: Guard | None) -> SyncHandler:
 
 
 class Dispatcher:
-    """Knows the handlers of a daemon (or of a client, for what brokers push) and answers frames with them."""
+    """Knows the handlers of a daemon (or of a client, for what brokers push) and answers frames
+    with them."""
 
     def __init__(self, table: ProcessorTable, *, guard: Guard | None = None) -> None:
-        self._entries: Final = {int(code): _compiled(handler, guard) for code, handler in table.items()}
+        self._entries: Final = {
+            int(code): _compiled(handler, guard) for code, handler in table.items()
+        }
         self._read = Headers({int(code): COMMANDS[code].request for code in table}, Context).read
 
     def handle(
@@ -299,7 +331,8 @@ class Dispatcher:
         received_at_ms: int,
         out: list[Buffer],
     ) -> Context | None:
-        """The general way: any form of header, whatever is odd or wrong in it, an answer to a request of ours.
+        """The general way: any form of header, whatever is odd or wrong in it, an answer to a
+        request of ours.
 
         ``None``: there is nothing more to do. Raises ``HeaderError``.
         """
@@ -310,7 +343,9 @@ class Dispatcher:
                 command = decode_head(serialize_type, header)
                 too_large = _too_long(len(header), connection.limits.max_header_bytes)
             else:
-                command = decode_header(serialize_type, header, max_keys=connection.limits.max_header_keys)
+                command = decode_header(
+                    serialize_type, header, max_keys=connection.limits.max_header_keys
+                )
         except TooManyKeysError as error:
             command, too_large = decode_head(serialize_type, header), str(error)
         if command.is_response:
@@ -330,7 +365,9 @@ class Dispatcher:
             header,
         )
         if too_large is not None:
-            log.info("request refused code=%d peer=%s reason=%s", ctx.code, connection.peer, too_large)
+            log.info(
+                "request refused code=%d peer=%s reason=%s", ctx.code, connection.peer, too_large
+            )
             encode_reply(ctx, Reply(ResponseCode.SYSTEM_ERROR, remark=too_large), out)
         elif command.code not in self._entries:
             encode_reply(ctx, _not_supported(ctx), out)
@@ -345,7 +382,9 @@ def _too_long(length: int, limit: int) -> str:
     return f"the header has {length} bytes, the limit is maxHeaderBytes={limit}"
 
 
-_OVERLOAD = Reply(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]system busy, start flow control for a while")
+_OVERLOAD = Reply(
+    ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]system busy, start flow control for a while"
+)
 
 
 def _read_fields(ctx: Context, command: RemotingCommand) -> Reply | None:
@@ -359,7 +398,9 @@ def _read_fields(ctx: Context, command: RemotingCommand) -> Reply | None:
 
 def _not_supported(ctx: Context) -> Reply:
     log.info("request not supported code=%d peer=%s", ctx.code, ctx.connection.peer)
-    return Reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {ctx.code} not supported")
+    return Reply(
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {ctx.code} not supported"
+    )
 
 
 def _bad_field(ctx: Context, error: FieldError) -> Reply:

@@ -1,7 +1,7 @@
 """Errors of the remoting layer and the tree that all of ours hang on.
 
-Operating errors are typed and handled where something can be done about them; their text says what to do. A bug is no
-``RocketMQError`` and stops whoever has it.
+Operating errors are typed and handled where something can be done about them; their text says what
+to do. A bug is no ``RocketMQError`` and stops whoever has it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ class RocketMQError(Exception):
 
 
 class RemotingError(RocketMQError):
-    """The exchange with a peer failed; whether the peer acted on the request is unknown unless the subclass says so."""
+    """The exchange with a peer failed; whether the peer acted on the request is unknown unless the
+    subclass says so."""
 
 
 class ConnectError(RemotingError):
@@ -57,7 +58,8 @@ class RequestError(RocketMQError):
 class BrokerError(RocketMQError):
     """A broker or name server answered with a code other than success.
 
-    Attributes: ``code`` (see ``ResponseCode``), ``remark`` (the server's text), ``address`` (``host:port`` asked).
+    Attributes: ``code`` (see ``ResponseCode``), ``remark`` (the server's text), ``address``
+    (``host:port`` asked).
     """
 
     def __init__(self, code: int, remark: str | None, address: str = "") -> None:
@@ -94,7 +96,8 @@ class SubscriptionNotExist(BrokerError):
 
 
 class SubscriptionNotLatest(BrokerError):
-    """Code 25: the broker's subscription is older than the one of the request; a heartbeat mends it."""
+    """Code 25: the broker's subscription is older than the one of the request; a heartbeat mends
+    it."""
 
 
 class SubscriptionGroupNotExist(BrokerError):
@@ -119,5 +122,6 @@ _BY_CODE: dict[int, type[BrokerError]] = {
 
 
 def broker_error(code: int, remark: str | None, address: str = "") -> BrokerError:
-    """The error for a response code: the subclass that callers branch on, or ``BrokerError`` itself."""
+    """The error for a response code: the subclass that callers branch on, or ``BrokerError``
+    itself."""
     return _BY_CODE.get(code, BrokerError)(code, remark, address)

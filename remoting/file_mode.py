@@ -1,8 +1,8 @@
 """Who may read what a daemon writes (property ``fileMode``).
 
-Every file and folder that a process makes has the rights that its umask leaves, so that is what is set, once, before the
-first of them: nobody who makes a file has to think of it. Files that are there keep theirs, also when they are replaced
-(``persist.py``).
+Every file and folder that a process makes has the rights that its umask leaves, so that is what is
+set, once, before the first of them: nobody who makes a file has to think of it. Files that are
+there keep theirs, also when they are replaced (``persist.py``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class FileMode(Enum):
 
 @contextmanager
 def files_are(mode: FileMode) -> Iterator[None]:
-    """Within the block this process makes files of that mode, or of a stricter one if its umask is stricter."""
+    """Within the block this process makes files of that mode, or of a stricter one if its umask is
+    stricter."""
     bits = int(mode.value, 8)
     with _allowed(bits | (bits & 0o444) >> 2):
         yield
@@ -33,7 +34,8 @@ def files_are(mode: FileMode) -> Iterator[None]:
 
 @contextmanager
 def files_are_as_open_as(folder: Path) -> Iterator[None]:
-    """Within the block nobody may do more with new files than with this folder. Raises ``OSError`` when there is none."""
+    """Within the block nobody may do more with new files than with this folder. Raises ``OSError``
+    when there is none."""
     with _allowed(folder.stat().st_mode):
         yield
 

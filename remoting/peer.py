@@ -37,7 +37,8 @@ class Peer(Protocol):
     answer_bytes: int
     """Bytes of answer bodies since the last write."""
     out: list[Buffer]
-    """Encoded frames that have not been written. Whoever puts the first one there has to see to ``flush``."""
+    """Encoded frames that have not been written. Whoever puts the first one there has to see to
+    ``flush``."""
     attributes: dict[str, Any]
     """Free for whoever answers."""
     on_close: list[Callable[[Any], None]]
@@ -77,5 +78,7 @@ class Peer(Protocol):
     ) -> asyncio.Future[Any]:
         """Ask the peer; its answer comes through the future."""
 
-    def invoke_oneway(self, code: RequestCode, header: Record | None = None, body: Buffer = b"") -> None:
+    def invoke_oneway(
+        self, code: RequestCode, header: Record | None = None, body: Buffer = b""
+    ) -> None:
         """Tell the peer. Raises ``ConnectionLostError``."""

@@ -1,4 +1,5 @@
-"""Owned tasks. A service is one ``async def run(self)`` that works until it is cancelled and cleans up in ``finally``."""
+"""Owned tasks. A service is one ``async def run(self)`` that works until it is cancelled and cleans
+up in ``finally``."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class Service(Protocol):
 
 
 async def run_services(*services: Service) -> None:
-    """Run services side by side until cancelled. When one fails the others are cancelled and its error is raised."""
+    """Run services side by side until cancelled. When one fails the others are cancelled and its
+    error is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             for service in services:
@@ -36,7 +38,8 @@ async def run_services(*services: Service) -> None:
 
 
 async def run_stages(*stages: Sequence[Service]) -> None:
-    """Run all services until cancelled; then those of the first stage end, after them those of the second, and so on."""
+    """Run all services until cancelled; then those of the first stage end, after them those of the
+    second, and so on."""
     first, *later = stages
     if not later:
         await run_services(*first)
@@ -62,8 +65,9 @@ async def happens_within(event: asyncio.Event, seconds: float, clock: Clock) -> 
 
 
 async def to_the_end(work: Coroutine[Any, Any, T], hurry: Callable[[], None] = lambda: None) -> T:
-    """Await ``work`` to its end, also when the caller is cancelled meanwhile: it is cancelled then. For the end of things,
-    for threads, and what takes a limited time; ``hurry`` is called then to make it end sooner."""
+    """Await ``work`` to its end, also when the caller is cancelled meanwhile: it is cancelled then.
+    For the end of things, for threads, and what takes a limited time; ``hurry`` is called then to
+    make it end sooner."""
     task = asyncio.get_running_loop().create_task(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -80,16 +84,20 @@ async def to_the_end(work: Coroutine[Any, Any, T], hurry: Callable[[], None] = l
 
 
 class TaskSet:
-    """Owns the tasks of an object whose ``start`` and ``stop`` may be called from different tasks (clients).
+    """Owns the tasks of an object whose ``start`` and ``stop`` may be called from different tasks
+    (clients).
 
-    A task that ends with an unexpected error is reported at once as a bug; ``close`` cancels the others and waits for them.
+    A task that ends with an unexpected error is reported at once as a bug; ``close`` cancels the
+    others and waits for them.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str | None = None) -> asyncio.Task[Any]:
+    def spawn(
+        self, coroutine: Coroutine[Any, Any, Any], *, name: str | None = None
+    ) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -99,7 +107,8 @@ class TaskSet:
         return len(self._tasks)
 
     async def close(self) -> None:
-        """Cancel every task but the caller's and wait until they have ended; when that is cancelled too, a second longer."""
+        """Cancel every task but the caller's and wait until they have ended; when that is cancelled
+        too, a second longer."""
         tasks = [t for t in self._tasks if t is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
@@ -114,7 +123,9 @@ class TaskSet:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.critical("task failed owner=%s task=%s", self._name, task.get_name(), exc_info=error)
+            log.critical(
+                "task failed owner=%s task=%s", self._name, task.get_name(), exc_info=error
+            )
 
 
 async def _wait(tasks: Collection[asyncio.Task[Any]], seconds: float) -> None:

@@ -1,6 +1,7 @@
 """The ACL signature of a request (``remoting.md`` §1.8; classes AclClientRPCHook, AclSigner).
 
-``Signature`` = Base64(HMAC-SHA1(secret key, values of all ext fields sorted by name, joined, then the body)).
+``Signature`` = Base64(HMAC-SHA1(secret key, values of all ext fields sorted by name, joined, then
+the body)).
 """
 
 from __future__ import annotations
@@ -43,16 +44,20 @@ def signed(credentials: Credentials, ext_fields: Mapping[str, str], body: bytes)
 
 
 class Signer:
-    """Makes the signature of what has been put together already; the key is looked at once. Threads may share one.
+    """Makes the signature of what has been put together already; the key is looked at once. Threads
+    may share one.
 
-    HMAC as RFC 2104 has it, of two digests that have begun: ``hmac`` takes 0.4 µs longer for each message.
+    HMAC as RFC 2104 has it, of two digests that have begun: ``hmac`` takes 0.4 µs longer for each
+    message.
     """
 
     __slots__ = ("_inner", "_outer")
 
     def __init__(self, secret_key: str) -> None:
         key = secret_key.encode()
-        key = (hashlib.sha1(key).digest() if len(key) > _BLOCK_BYTES else key).ljust(_BLOCK_BYTES, b"\0")
+        key = (hashlib.sha1(key).digest() if len(key) > _BLOCK_BYTES else key).ljust(
+            _BLOCK_BYTES, b"\0"
+        )
         self._inner = hashlib.sha1(bytes(byte ^ 0x36 for byte in key))
         self._outer = hashlib.sha1(bytes(byte ^ 0x5C for byte in key))
 

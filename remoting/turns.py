@@ -1,4 +1,5 @@
-"""Requests whose work is long: in slices (``slices.py``) on the event loop, so that nobody has to wait for all of it."""
+"""Requests whose work is long: in slices (``slices.py``) on the event loop, so that nobody has to
+wait for all of it."""
 
 from __future__ import annotations
 
@@ -34,9 +35,9 @@ async def in_turns(steps: Steps[T]) -> T:
 
 
 class Turns:
-    """What is done in one slice is answered at once, as long as that takes less than a tenth of the time. Of everything else
-    one is worked on at a time, a slice in a turn, in the order in which they came: what a hundred peers ask together must
-    not make a turn a hundred slices long."""
+    """What is done in one slice is answered at once, as long as that takes less than a tenth of the
+    time. Of everything else one is worked on at a time, a slice in a turn, in the order in which
+    they came: what a hundred peers ask together must not make a turn a hundred slices long."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -83,12 +84,16 @@ class Turns:
             self._window_ends, self._left_s = now + _WINDOW_S, _AT_ONCE_S
         return self._left_s > 0
 
-    async def _to_the_end(self, parked: tuple[Steps[Outcome], int], _body: Body, ctx: Context) -> Outcome:
+    async def _to_the_end(
+        self, parked: tuple[Steps[Outcome], int], _body: Body, ctx: Context
+    ) -> Outcome:
         """Nothing is done for a peer that is not there any more when its turn comes."""
         steps, size = parked
         try:
             async with self._one_at_a_time:
-                await asyncio.sleep(0)  # or all that begin in this turn would be done in it, one after the other
+                await asyncio.sleep(
+                    0
+                )  # or all that begin in this turn would be done in it, one after the other
                 return None if ctx.connection.closed else await in_turns(steps)
         finally:
             steps.close()

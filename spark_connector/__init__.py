@@ -1,4 +1,5 @@
-"""RocketMQ topics as Spark DataFrames: ``spark.read.format("rocketmq")``, ``readStream``, ``write``, ``writeStream``.
+"""RocketMQ topics as Spark DataFrames: ``spark.read.format("rocketmq")``, ``readStream``,
+``write``, ``writeStream``.
 
 Importing this needs neither Spark nor pyarrow; using what is in it does.
 """

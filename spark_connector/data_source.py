@@ -27,7 +27,8 @@ log: Final = logging.getLogger(__name__)
 
 
 class RocketMQDataSource(DataSource):
-    """Topics as tables. Spark makes one per ``load()``, pickles it and asks it in processes of its own.
+    """Topics as tables. Spark makes one per ``load()``, pickles it and asks it in processes of its
+    own.
 
     Options are parsed where they are used, on the driver; nothing but their text is kept here.
     """
@@ -40,7 +41,8 @@ class RocketMQDataSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> str:
-        """Of ``columns`` and ``includeProperties``. Raises ``ConfigError``, for all options: now is the time to tell."""
+        """Of ``columns`` and ``includeProperties``. Raises ``ConfigError``, for all options: now is
+        the time to tell."""
         try:
             options = parse_source_options(self.options, streaming=False)
         except ConfigError as error:
@@ -81,14 +83,21 @@ class RocketMQDataSource(DataSource):
 
 
 def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
-    """The columns of a schema: ours, or one that the user gave to choose some of them. Raises ``ConfigError``."""
+    """The columns of a schema: ours, or one that the user gave to choose some of them. Raises
+    ``ConfigError``."""
     for each in schema.fields:
         expected = SOURCE_COLUMNS.get(each.name)
         if expected is None:
-            raise ConfigError(f"there is no column {each.name!r}; the columns are {', '.join(SOURCE_COLUMNS)}")
+            raise ConfigError(
+                f"there is no column {each.name!r}; the columns are {', '.join(SOURCE_COLUMNS)}"
+            )
         if each.dataType.simpleString() != expected:
-            raise ConfigError(f"the column {each.name} is {expected}, not {each.dataType.simpleString()}")
+            raise ConfigError(
+                f"the column {each.name} is {expected}, not {each.dataType.simpleString()}"
+            )
     names = tuple(schema.fieldNames())
-    if options.columns is not None and set(names) != set(chosen_columns(options.columns, options.include_properties)):
+    if options.columns is not None and set(names) != set(
+        chosen_columns(options.columns, options.include_properties)
+    ):
         raise ConfigError("the option columns and a schema of your own exclude each other")
     return names

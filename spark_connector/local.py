@@ -29,10 +29,19 @@ from .session.worker_python import quick_python
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LOCAL_SETTINGS", "Playground", "local_session", "local_settings", "playground", "spark_problem"]
+__all__ = [
+    "LOCAL_SETTINGS",
+    "Playground",
+    "local_session",
+    "local_settings",
+    "playground",
+    "spark_problem",
+]
 
 _JAVA: Final = "spark.driver.extraJavaOptions"
-_LOCAL_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_LOCAL_FILES: Final = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 LOCAL_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "spark.ui.enabled": "false",
@@ -51,7 +60,8 @@ LOCAL_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def local_settings() -> dict[str, str]:
-    """``LOCAL_SETTINGS``, and the archive of Spark's classes (``class_archive.py``) when there is one here."""
+    """``LOCAL_SETTINGS``, and the archive of Spark's classes (``class_archive.py``) when there is
+    one here."""
     return {**LOCAL_SETTINGS, _JAVA: with_archive(LOCAL_SETTINGS[_JAVA])}
 
 
@@ -65,9 +75,13 @@ def spark_problem() -> str | None:
 
 
 def local_session(
-    name: str = "aiorocketmq", *, master: str = "local[2]", settings: Mapping[str, str] | None = None
+    name: str = "aiorocketmq",
+    *,
+    master: str = "local[2]",
+    settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session that knows both formats; ``with`` stops it. Raises ``ConfigError`` where Spark cannot run."""
+    """A session that knows both formats; ``with`` stops it. Raises ``ConfigError`` where Spark
+    cannot run."""
     if (problem := spark_problem()) is not None:
         raise ConfigError(problem)
     from pyspark.sql import SparkSession
@@ -75,12 +89,17 @@ def local_session(
     from . import RocketMQDataSource, RocketMQStoreDataSource
 
     if "PYSPARK_PYTHON" not in os.environ:
-        os.environ["PYSPARK_PYTHON"] = _worker_python() if master.startswith("local") else sys.executable
+        os.environ["PYSPARK_PYTHON"] = (
+            _worker_python() if master.startswith("local") else sys.executable
+        )
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in {**local_settings(), **(settings or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    for source in (RocketMQDataSource, RocketMQStoreDataSource):  # a clone's editable installation is not seen by itself
+    for source in (
+        RocketMQDataSource,
+        RocketMQStoreDataSource,
+    ):  # a clone's editable installation is not seen by itself
         session.dataSource.register(source)
     return session
 
@@ -103,19 +122,31 @@ class Playground(NamedTuple):
 
 @cache
 def playground() -> Playground:
-    """A session and a cluster (``mqcluster``, a process), one for all calls; both end with this process and leave nothing.
+    """A session and a cluster (``mqcluster``, a process), one for all calls; both end with this
+    process and leave nothing.
 
     Raises ``ConfigError`` where Spark cannot run, or when the cluster does not start.
     """
     spark = local_session("playground")
-    command = [sys.executable, "-m", "aiorocketmq.tools.mqcluster", "--namesrvPort", "0", "--brokerPort", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "aiorocketmq.tools.mqcluster",
+        "--namesrvPort",
+        "0",
+        "--brokerPort",
+        "0",
+    ]
     cluster = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     atexit.register(_end, spark, cluster)
     told: dict[str, str] = {}
     while "data" not in told:
         line = cluster.stdout.readline() if cluster.stdout is not None else ""
         if not line:
-            raise ConfigError(f"mqcluster ended with exit code {cluster.wait()} before it was ready; what it says is above")
+            raise ConfigError(
+                f"mqcluster ended with exit code {cluster.wait()} before it was ready; what it "
+                "says is above"
+            )
         name, _, value = line.strip().partition("  ")
         told[name] = value.strip().partition(" (")[0]
     return Playground(spark, told["name server"], Path(told["data"]) / "store")

@@ -6,9 +6,9 @@
     readings = csv_columns(stream, "sensor string, at timestamp, celsius double", keep=["storeTimestamp"])
     to_json_body(totals, tags="city").write.format("rocketmq")...
 
-A message is one row. What becomes of a body that is no such text, ``malformed`` says: ``"null"`` gives a row of nulls,
-``"drop"`` leaves it out, ``"fail"`` ends the query; any other word is the name of a further column that holds the text of
-such bodies (null for the good ones).
+A message is one row. What becomes of a body that is no such text, ``malformed`` says: ``"null"``
+gives a row of nulls, ``"drop"`` leaves it out, ``"fail"`` ends the query; any other word is the
+name of a further column that holds the text of such bodies (null for the good ones).
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def json_columns(
 ) -> DataFrame:
     """The fields of a JSON object per message as columns, behind the columns to ``keep``.
 
-    ``schema``: ``"id long, item string"`` or a StructType; ``options``: those of Spark's ``from_json``
-    (``timestampFormat``, ...). Raises ``ConfigError`` when a column is not there or would come twice.
+    ``schema``: ``"id long, item string"`` or a StructType; ``options``: those of Spark's
+    ``from_json`` (``timestampFormat``, ...). Raises ``ConfigError`` when a column is not there or
+    would come twice.
     """
     from pyspark.sql import functions
 
@@ -57,9 +58,11 @@ def csv_columns(
     malformed: str = "null",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The fields of one CSV line per message as columns, by position, behind the columns to ``keep``.
+    """The fields of one CSV line per message as columns, by position, behind the columns to
+    ``keep``.
 
-    ``options``: those of Spark's ``from_csv`` (``sep``, ``quote``, ``nullValue``, ...). Raises as ``json_columns``.
+    ``options``: those of Spark's ``from_csv`` (``sep``, ``quote``, ``nullValue``, ...). Raises as
+    ``json_columns``.
     """
     from pyspark.sql import functions
 
@@ -67,11 +70,13 @@ def csv_columns(
 
 
 def to_json_body(frame: DataFrame, **message: str) -> DataFrame:
-    """One message per row: all columns as a JSON object in ``body``, and what else a message has, by column::
+    """One message per row: all columns as a JSON object in ``body``, and what else a message has,
+    by column::
 
         to_json_body(totals, tags="city", shardingKey="customer")
 
-    A column that is named there is part of the body too. Raises ``ConfigError`` for a column that is not there.
+    A column that is named there is part of the body too. Raises ``ConfigError`` for a column that
+    is not there.
     """
     from pyspark.sql import functions
 
@@ -79,7 +84,9 @@ def to_json_body(frame: DataFrame, **message: str) -> DataFrame:
     return _with_body(frame, functions.to_json(functions.struct("*")), message)
 
 
-def to_csv_body(frame: DataFrame, *, options: Mapping[str, str] | None = None, **message: str) -> DataFrame:
+def to_csv_body(
+    frame: DataFrame, *, options: Mapping[str, str] | None = None, **message: str
+) -> DataFrame:
     """As ``to_json_body``, with one line of CSV; ``options``: those of Spark's ``to_csv``."""
     from pyspark.sql import functions
 
@@ -88,9 +95,12 @@ def to_csv_body(frame: DataFrame, *, options: Mapping[str, str] | None = None, *
 
 
 def infer_json_schema(frame: DataFrame, *, body: str = "body", rows: int = 1000) -> StructType:
-    """What the first JSON bodies of a batch frame look like; a stream needs the schema of a batch read of the same topic."""
+    """What the first JSON bodies of a batch frame look like; a stream needs the schema of a batch
+    read of the same topic."""
     if frame.isStreaming:
-        raise ConfigError("a stream cannot be looked at before it runs: infer from a batch read of the same topic")
+        raise ConfigError(
+            "a stream cannot be looked at before it runs: infer from a batch read of the same topic"
+        )
     found = [row[0] for row in frame.selectExpr(f"cast(`{body}` as string)").limit(rows).collect()]
     spark = frame.sparkSession
     return spark.read.json(spark.sparkContext.parallelize(found, 1)).schema
@@ -115,11 +125,17 @@ def _columns(
         ddl = f"{ddl}, `{corrupt}` string"
         settings["columnNameOfCorruptRecord"] = corrupt
     text = functions.col(body).cast("string")
-    parsed = frame.select(*keep, parse(text, ddl, settings).alias(_PARSED)).select(*keep, f"{_PARSED}.*")
+    parsed = frame.select(*keep, parse(text, ddl, settings).alias(_PARSED)).select(
+        *keep, f"{_PARSED}.*"
+    )
     names = parsed.columns
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigError(f"these columns would come twice: {', '.join(twice)}; leave them out of keep")
-    return parsed.where(f"`{_MALFORMED}` is null").drop(_MALFORMED) if malformed == "drop" else parsed
+        raise ConfigError(
+            f"these columns would come twice: {', '.join(twice)}; leave them out of keep"
+        )
+    return (
+        parsed.where(f"`{_MALFORMED}` is null").drop(_MALFORMED) if malformed == "drop" else parsed
+    )
 
 
 def _corrupt_column(malformed: str) -> str | None:
@@ -132,12 +148,16 @@ def _corrupt_column(malformed: str) -> str | None:
 def _with_body(frame: DataFrame, body: Column, message: Mapping[str, str]) -> DataFrame:
     from pyspark.sql import functions
 
-    return frame.select(body.alias("body"), *(functions.col(column).alias(name) for name, column in message.items()))
+    return frame.select(
+        body.alias("body"), *(functions.col(column).alias(name) for name, column in message.items())
+    )
 
 
 def _check_there(frame: DataFrame, names: Sequence[str]) -> None:
     if missing := [name for name in names if name not in frame.columns]:
-        raise ConfigError(f"there is no column {', '.join(missing)}; the columns are {', '.join(frame.columns)}")
+        raise ConfigError(
+            f"there is no column {', '.join(missing)}; the columns are {', '.join(frame.columns)}"
+        )
 
 
 def _ddl(schema: StructType) -> str:

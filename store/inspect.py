@@ -108,7 +108,9 @@ class ExtReader:
         at = offset - self._block_start
         if not 0 <= at <= len(self._block) - length:
             file = self.sequence.find(offset)
-            self._block = b"" if file is None else file.read(offset - file.start, max(length, _EXT_BLOCK))
+            self._block = (
+                b"" if file is None else file.read(offset - file.start, max(length, _EXT_BLOCK))
+            )
             self._block_start, at = offset, 0
         return self._block[at : at + length]
 
@@ -153,13 +155,15 @@ class StoreDirectory:
         return configured_topics(self.root)
 
     def queue_readers(self) -> Iterator[QueueReader]:
-        """All consume queues by topic and number. What is no folder of a queue is left out: ``foreign_queues``."""
+        """All consume queues by topic and number. What is no folder of a queue is left out:
+        ``foreign_queues``."""
         for _, topic, queue_id, path in self._queue_folders():
             if queue_id is not None:
                 yield QueueReader(topic, queue_id, path)
 
     def foreign_queues(self) -> Iterator[tuple[Path, bool]]:
-        """What lies among the consume queues and is none, and whether a broker refuses to start with it."""
+        """What lies among the consume queues and is none, and whether a broker refuses to start
+        with it."""
         for fatal, _, queue_id, path in self._queue_folders():
             if queue_id is None:
                 yield path, fatal
@@ -170,8 +174,13 @@ class StoreDirectory:
             if not topic.is_dir():
                 yield True, topic.name, None, topic
                 continue
-            named = [(int(p.name) if p.is_dir() and _QUEUE_ID.fullmatch(p.name) else None, p) for p in topic.iterdir()]
-            for queue_id, path in sorted(named, key=lambda item: (item[0] is None, item[0] or 0, item[1])):
+            named = [
+                (int(p.name) if p.is_dir() and _QUEUE_ID.fullmatch(p.name) else None, p)
+                for p in topic.iterdir()
+            ]
+            for queue_id, path in sorted(
+                named, key=lambda item: (item[0] is None, item[0] or 0, item[1])
+            ):
                 yield False, topic.name, queue_id, path
 
     def checkpoint(self) -> Checkpoint:

@@ -1,7 +1,8 @@
-"""The message store: commit log and consume queues behind ``put`` and ``get`` (class DefaultMessageStore).
+"""The message store: commit log and consume queues behind ``put`` and ``get`` (class
+DefaultMessageStore).
 
-One writer: the thread of the event loop calls put and get, plain functions that never block on the disk. Other
-threads only sync and make room::
+One writer: the thread of the event loop calls put and get, plain functions that never block on the
+disk. Other threads only sync and make room::
 
     store = MessageStore.open(config, clock, store_host=host)   # loads and recovers; blocks, may run in a thread
     result = store.put_message("Orders", 0, body, properties, born_host=peer, born_timestamp=then, store_timestamp=now)
@@ -9,14 +10,15 @@ threads only sync and make room::
     await store.run()                                           # syncs and makes room until cancelled
     store.close()                                               # an orderly stop; blocks
 
-With ``enableConsumeQueueExt`` each message also has an ``ExtUnit`` (tags code, store time, bitmap) in the extension of its
-queue. SQL filters use it so that a pull need not look into every message::
+With ``enableConsumeQueueExt`` each message also has an ``ExtUnit`` (tags code, store time, bitmap)
+in the extension of its queue. SQL filters use it so that a pull need not look into every message::
 
     store = MessageStore.open(config, clock, store_host=host, bitmap_of=bitmap_of)  # bitmap_of(topic, properties, tags_code)
     store.get("Orders", 0, offset, accept_ext=lambda unit: hits(unit.bitmap), accept=wanted)
 
-``bitmap_of`` is asked once for each message, also for those that recovery puts into their queues again. ``accept_ext`` is
-asked for the messages that have a unit; all others (written without the extension, or its file is lost) go on to ``accept``.
+``bitmap_of`` is asked once for each message, also for those that recovery puts into their queues
+again. ``accept_ext`` is asked for the messages that have a unit; all others (written without the
+extension, or its file is lost) go on to ``accept``.
 """
 
 from __future__ import annotations
@@ -101,7 +103,10 @@ class MessageStore:
         self._store_host: Final = store_host
         self._log: Final = CommitLog(log_files(config, disk))
         self._queues: Final = ConsumeQueues(
-            config.root / "consumequeue", config.consume_queue_file_size, disk, MappingLimit.of(config, disk)
+            config.root / "consumequeue",
+            config.consume_queue_file_size,
+            disk,
+            MappingLimit.of(config, disk),
         )
         self._queues.exts = extensions(config, disk)
         self._table: Final = self._queues.table
@@ -115,24 +120,40 @@ class MessageStore:
         self._reader: Final = MessageReader(self._log, config, disk.memory_size(), self.damage)
         self.entries: Final = QueueEntries(self._log, self._table, self._reader)
         self._index: Final = IndexFiles(
-            config.root / "index", config.max_hash_slot_num, config.max_index_num, disk, clock.time_ms
+            config.root / "index",
+            config.max_hash_slot_num,
+            config.max_index_num,
+            disk,
+            clock.time_ms,
         )
         self._indexing: Final = Indexing(self._index, clock)
-        self.query: Final = MessageQuery(self._log, self._index, self._indexing, config.max_msgs_num_batch)
+        self.query: Final = MessageQuery(
+            self._log, self._index, self._indexing, config.max_msgs_num_batch
+        )
         self.flush: Final = FlushService(
-            self._log, self._queues, self._checkpoint, self._ends, self._index, self._indexing, config, clock
+            self._log,
+            self._queues,
+            self._checkpoint,
+            self._ends,
+            self._index,
+            self._indexing,
+            config,
+            clock,
         )
         self._room: Final = RoomService(
             self._log,
             clock,
             warm=config.warm_maped_file_enable,
             lock=config.mlock_mapped_file_enable,
-            touch=config.broker_role is not BrokerRole.SLAVE and config.flush_disk_type is not FlushDiskType.SYNC_FLUSH,
+            touch=config.broker_role is not BrokerRole.SLAVE
+            and config.flush_disk_type is not FlushDiskType.SYNC_FLUSH,
         )
         self.cleaning: Final = CleaningService(self._log, self._queues, config, disk, clock)
         self.scrub: Final = Scrub(self._log, self.damage, config, clock)
         self.cleaning.drop_expired_index = self._index.drop_expired
-        self._correct_offsets: Final = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
+        self._correct_offsets: Final = (
+            config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
+        )
         self.arrivals: Final = Arrivals(self._queues)
         indexing = self._indexing if config.message_index_enable else None
         self._writer: Final = MessageWriter(
@@ -144,10 +165,14 @@ class MessageStore:
         self.cleaning.on_space = self._refusals.space_changed
         self._indexing.on_blocked = self._refusals.index_blocked
         self._ext_writer: Final = (
-            ConsumeQueueExtWriter(self._writer, self._table, bitmap_of) if config.enable_consume_queue_ext else None
+            ConsumeQueueExtWriter(self._writer, self._table, bitmap_of)
+            if config.enable_consume_queue_ext
+            else None
         )
         self._dispatch_rules: Final = (
-            DispatchRules(config.enable_lmq, config.max_lmq_consume_queue_num) if config.enable_multi_dispatch else None
+            DispatchRules(config.enable_lmq, config.max_lmq_consume_queue_num)
+            if config.enable_multi_dispatch
+            else None
         )
         self._dispatch: MultiDispatch | None = None
         stages: list[PutStage] = []
@@ -160,7 +185,9 @@ class MessageStore:
         self.put_again: Final = self._writer.with_any_size(self.put_message)
         """The same for what this store took once already: ``maxMessageSize`` does not count."""
         put_batch = (self._ext_writer or self._writer).put_batch
-        self.put_batch: Final = put_batch if self._dispatch is None else batches_without_numbers(put_batch)
+        self.put_batch: Final = (
+            put_batch if self._dispatch is None else batches_without_numbers(put_batch)
+        )
         self.replica: Final = ReplicaLog(
             self._log,
             self._queues,
@@ -189,11 +216,11 @@ class MessageStore:
     ) -> MessageStore:
         """Lock the directory, load and recover it; makes it when there is none.
 
-        ``store_host`` is the packed address that goes into every record. ``progress(phy_offset, end)`` is
-        called now and then while the log is read. ``bitmap_of``: see the module; without effect unless
-        ``enableConsumeQueueExt``. ``lock``: that of the directory, when the caller has it already, who keeps it until the
-        store is closed. Raises StoreLockedError, StoreFileError, OutOfSpaceError;
-        nothing is changed then that a later attempt would need.
+        ``store_host`` is the packed address that goes into every record. ``progress(phy_offset,
+        end)`` is called now and then while the log is read. ``bitmap_of``: see the module; without
+        effect unless ``enableConsumeQueueExt``. ``lock``: that of the directory, when the caller
+        has it already, who keeps it until the store is closed. Raises StoreLockedError,
+        StoreFileError, OutOfSpaceError; nothing is changed then that a later attempt would need.
         """
         try:
             store = cls(config, clock, disk or SystemDisk(), store_host, bitmap_of)
@@ -207,7 +234,9 @@ class MessageStore:
                 store._close_files()
                 raise
         except OSError as error:  # a folder that must not be looked into, say
-            raise file_error(Path(error.filename or config.root), "cannot be used", error) from error
+            raise file_error(
+                Path(error.filename or config.root), "cannot be used", error
+            ) from error
         return store
 
     def _load(self, progress: Callable[[int, int], None] | None) -> None:
@@ -216,7 +245,10 @@ class MessageStore:
         load_commit_log(self._log.files, self._checkpoint, clean=clean)
         known = self._ends.load()
         if known is None and self._ends.path.exists():
-            log.warning("%s is damaged: what the consume queues must hold comes from the commit log", self._ends.path)
+            log.warning(
+                "%s is damaged: what the consume queues must hold comes from the commit log",
+                self._ends.path,
+            )
         self._queues.load(known.queue_file_size if known is not None else 0)
         if known is not None and not known.belongs_to(self._checkpoint):
             known = None
@@ -238,29 +270,43 @@ class MessageStore:
         check_claims(self._log.files, self._queues, self._checkpoint, clean=clean)
         self._index.load()
         if self.config.message_index_enable:
-            self._index.compare(known.index_ranges if known is not None else (), self.min_phy_offset)
+            self._index.compare(
+                known.index_ranges if known is not None else (), self.min_phy_offset
+            )
             self._index.reserve_current()
         self._abort.create()
         report = self.recovery = recovery.run(clean=clean)
         self._reader.proven_from = report.end
         self._log.flushed_offset = report.end if clean else min(report.start, report.end)
-        self._log.last_store_timestamp = self._log.last_store_timestamp or self._checkpoint.physic_msg_timestamp
-        if self._log.files.files and (known is None or report.records or report.repaired or not clean):
-            # Should it be killed soon, the next start need not do it again. Many names take minutes to sync.
-            self.flush.due = sum(queue.files.new_files for queue in self._queues.all()) > _MANY_NEW_NAMES
+        self._log.last_store_timestamp = (
+            self._log.last_store_timestamp or self._checkpoint.physic_msg_timestamp
+        )
+        if self._log.files.files and (
+            known is None or report.records or report.repaired or not clean
+        ):
+            # Should it be killed soon, the next start need not do it again. Many names take minutes
+            # to sync.
+            self.flush.due = (
+                sum(queue.files.new_files for queue in self._queues.all()) > _MANY_NEW_NAMES
+            )
             if not self.flush.due:
                 self.flush.save()
         if self.config.broker_role is BrokerRole.SLAVE:
             self._refusals.from_now_on("this broker is a slave")
         log.info(
             "store opened path=%s last_stop=%s commit_log=%d..%d read_from=%d records=%d queues=%d",
-            self.config.root, "clean" if clean else "CRASH", self.min_phy_offset, self.max_phy_offset,
+            self.config.root, "clean" if clean else "CRASH", self.min_phy_offset,
+            self.max_phy_offset,
             report.start, report.records, len(self._table),
         )  # fmt: skip
 
     def _was_deleted(self, topic: str) -> bool:
         """A topic of which no queue is left, and which is not configured either."""
-        topics = None if self._dispatch_rules is not None or is_system_topic(topic) else configured_topics(self.config.root)
+        topics = (
+            None
+            if self._dispatch_rules is not None or is_system_topic(topic)
+            else configured_topics(self.config.root)
+        )
         return topics is not None and topic not in topics
 
     async def run(self) -> None:
@@ -273,7 +319,8 @@ class MessageStore:
             group.create_task(self.scrub.run())
 
     def close(self) -> None:
-        """Sync everything, note that it was an orderly stop, unlock. Blocks. After ``run`` has been cancelled."""
+        """Sync everything, note that it was an orderly stop, unlock. Blocks. After ``run`` has been
+        cancelled."""
         self._refusals.from_now_on("the store is closed")
         self._room.close()
         self.cleaning.close()
@@ -296,8 +343,8 @@ class MessageStore:
     # -- put
 
     def later_refusal(self, topic: str, properties: bytes) -> PutResult | None:
-        """Why a message that waits first, for its time or for the end of its transaction, could not be stored in its topic
-        then; None when nothing is known that keeps it from there.
+        """Why a message that waits first, for its time or for the end of its transaction, could not
+        be stored in its topic then; None when nothing is known that keeps it from there.
         """
         return None if self._dispatch is None else self._dispatch.refusal(topic, properties)
 
@@ -307,7 +354,8 @@ class MessageStore:
         return self._writer.refusal is None
 
     def reconfigure(self) -> None:
-        """Take over what has changed in ``config``. Values of ``maxMessageSize`` below 10 are ignored, as in the original.
+        """Take over what has changed in ``config``. Values of ``maxMessageSize`` below 10 are
+        ignored, as in the original.
 
         Raises StoreConfigError; ``Rules.of`` tells before.
         """
@@ -349,18 +397,29 @@ class MessageStore:
     ) -> GetResult:
         """Messages of a queue from ``offset`` on, as they lie in the commit log.
 
-        ``tags``: only those whose tags code is among them (None: all); ``accept_ext(unit)``: asked for each that has
-        an extension (see the module); ``accept``: asked for each that is left (RecordTest). ``scan_limit``: so many units
-        are looked at (None: 800, or ``max_count``). At most ``max_count``, 32 messages and 256 KiB (8 and 64 KiB for what
-        lies too far back to be in memory), but always the first one. ``max_bytes``, when given, stands for the 32 messages.
-        ``views``: much may be a view of the log's file, for somebody who has done with it before anything else has a turn.
+        ``tags``: only those whose tags code is among them (None: all); ``accept_ext(unit)``: asked
+        for each that has an extension (see the module); ``accept``: asked for each that is left
+        (RecordTest). ``scan_limit``: so many units are looked at (None: 800, or ``max_count``). At
+        most ``max_count``, 32 messages and 256 KiB (8 and 64 KiB for what lies too far back to be
+        in memory), but always the first one. ``max_bytes``, when given, stands for the 32 messages.
+        ``views``: much may be a view of the log's file, for somebody who has done with it before
+        anything else has a turn.
         """
         queue = self._table.get((topic, queue_id))
         if queue is None:
             following = 0 if self._correct_offsets else offset
             return GetResult(GetMessageStatus.NO_MESSAGE_IN_QUEUE, following, 0, 0)
         return self._reader.get(
-            queue, offset, max_count, tags, accept_ext, accept, max_bytes, scan_limit, views, correct=self._correct_offsets
+            queue,
+            offset,
+            max_count,
+            tags,
+            accept_ext,
+            accept,
+            max_bytes,
+            scan_limit,
+            views,
+            correct=self._correct_offsets,
         )
 
     def message_by_offset(self, phy_offset: int) -> bytes | None:
@@ -368,19 +427,21 @@ class MessageStore:
         return self._log.record(phy_offset)
 
     def read(self, phy_offset: int, size: int) -> bytes | None:
-        """Raw bytes of the commit log (replication); None when they are not all there in one file."""
+        """Raw bytes of the commit log (replication); None when they are not all there in one
+        file."""
         return self._log.read(phy_offset, size)
 
     def view(self, phy_offset: int, size: int) -> memoryview | None:
-        """The same without a copy, for somebody who has done with it before anything else has a turn: while there is a view
-        of a file it cannot be closed.
+        """The same without a copy, for somebody who has done with it before anything else has a
+        turn: while there is a view of a file it cannot be closed.
         """
         file = self._log.file_of(phy_offset, size)
         return None if file is None else file.view(phy_offset - file.start, size)
 
     def bring_in(self, phy_offset: int, size: int) -> Callable[[], None] | None:
-        """For bytes that may not be in memory, at most ``size`` of one file: call the result in a worker thread. It raises
-        StoreFileError when the file has expired meanwhile. None when they are in memory, or not there.
+        """For bytes that may not be in memory, at most ``size`` of one file: call the result in a
+        worker thread. It raises StoreFileError when the file has expired meanwhile. None when they
+        are in memory, or not there.
         """
         file = self._log.file_of(phy_offset, 1)
         if file is None or file.is_in_memory(phy_offset - file.start, size):
@@ -388,15 +449,19 @@ class MessageStore:
         return partial(file.bring_in, phy_offset - file.start, size)
 
     def fetch_again(
-        self, phy_offset: int, size: int, stream_from: Callable[[int], AbstractContextManager[LogStream]]
+        self,
+        phy_offset: int,
+        size: int,
+        stream_from: Callable[[int], AbstractContextManager[LogStream]],
     ) -> None:
-        """Put what another replica has intact in the place of something damaged (``repair``); in a thread. Then call
-        ``mended``. Raises StoreError.
+        """Put what another replica has intact in the place of something damaged (``repair``); in a
+        thread. Then call ``mended``. Raises StoreError.
         """
         fetch_again(self._log, phy_offset, size, stream_from)
 
     def mended(self, phy_offset: int, size: int) -> None:
-        """Intact records are in the place of something damaged: queues that have fillers for them get their units."""
+        """Intact records are in the place of something damaged: queues that have fillers for them
+        get their units."""
         self.damage.mend(phy_offset)
         data = self._log.read(phy_offset, size)
         if data is not None:
@@ -431,8 +496,8 @@ class MessageStore:
         return {queue.topic for queue in self._queues.all() if queue.max_offset}
 
     def disk_ratios(self) -> dict[str, float]:
-        """How full the disks are, 0.0 to 1.0: ``commit_log`` (of several paths the one with most space) and
-        ``consume_queue``. Asks the operating system.
+        """How full the disks are, 0.0 to 1.0: ``commit_log`` (of several paths the one with most
+        space) and ``consume_queue``. Asks the operating system.
         """
         return {
             "commit_log": min(map(self._disk.used_ratio, self._log.files.writable)),
@@ -442,12 +507,13 @@ class MessageStore:
     # -- topics that are gone
 
     def delete_topic_in_slices(self, topic: str) -> Steps[bool]:
-        """Delete the queues of a topic, so that it starts at 0 when it is made again; False when there were none."""
+        """Delete the queues of a topic, so that it starts at 0 when it is made again; False when
+        there were none."""
         return self._queues.delete_topic(topic)
 
     async def clean_unused_topics(self, exists: Callable[[str], bool]) -> list[str]:
-        """Delete the queues of all topics but those that exist, those of the system and light queues; returns them. Others
-        have a turn after each.
+        """Delete the queues of all topics but those that exist, those of the system and light
+        queues; returns them. Others have a turn after each.
         """
         kept, deleted = (TopicName.SCHEDULE, TopicName.TRANS_OP_HALF), []
         for topic in sorted(self._queues.topics()):

@@ -1,8 +1,8 @@
 """Hypothesis profiles for all tests.
 
-``dev`` looks at new examples on every run; ``ci`` (chosen when the variable CI is set) repeats the same ones,
-so that a red build is red again on the next machine; ``nightly`` (TEST_SIZE=nightly, ``make fuzz``) looks at twenty times as
-many. None has a deadline: a slow machine is not a failure.
+``dev`` looks at new examples on every run; ``ci`` (chosen when the variable CI is set) repeats the
+same ones, so that a red build is red again on the next machine; ``nightly`` (TEST_SIZE=nightly,
+``make fuzz``) looks at twenty times as many. None has a deadline: a slow machine is not a failure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from hypothesis import settings
 
 from . import hangs, orphans
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else numpy starts threads that spin, in each worker of Spark
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS", "1"
+)  # else numpy starts threads that spin, in each worker of Spark
 
 gc.disable()  # while all of this is imported: see ``pytest_collection_finish``
 
@@ -29,18 +31,29 @@ settings.load_profile(os.environ.get("TEST_SIZE") or ("ci" if os.environ.get("CI
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What watches over all tests. And each process of ``-n`` begins to collect in another folder: in a fresh clone the
-    first one that meets a module compiles it for the others; side by side all of them would compile all 400."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell gives that to what it starts in the background
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # and so would all programs that are interrupted here
+    """What watches over all tests. And each process of ``-n`` begins to collect in another folder:
+    in a fresh clone the first one that meets a module compiles it for the others; side by side all
+    of them would compile all 400."""
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # a shell gives that to what it starts in the background
+        signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # and so would all programs that are interrupted here
     config.pluginmanager.register(hangs)
     orphans.watch()
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if worker and config.args == config.getini("testpaths"):
-        left_out = [Path(path).resolve() for path in config.getoption("ignore") or ()]  # asks nobody who names a folder
+        left_out = [
+            Path(path).resolve() for path in config.getoption("ignore") or ()
+        ]  # asks nobody who names a folder
         folders = (path.parent.resolve() for path in Path(__file__).parent.glob("*/__init__.py"))
         rooms = sorted(str(folder) for folder in folders if folder not in left_out)
-        first = len(rooms) * int(worker.removeprefix("gw")) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        first = (
+            len(rooms)
+            * int(worker.removeprefix("gw"))
+            // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        )
         config.args[:] = rooms[first:] + rooms[:first]
 
 
@@ -50,8 +63,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """The garbage collector looks through all objects less often, and never again at those of the 6,000 tests and all that
-    is imported by now: an eighth of the time of the unit tests was spent on that."""
+    """The garbage collector looks through all objects less often, and never again at those of the
+    6,000 tests and all that is imported by now: an eighth of the time of the unit tests was spent
+    on that."""
     gc.freeze()
     gc.set_threshold(5000, 20, 20)
     gc.enable()
@@ -69,7 +83,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """``-n auto`` is one more than there are processors: tests that wait for other processes leave theirs to it."""
+    """``-n auto`` is one more than there are processors: tests that wait for other processes leave
+    theirs to it."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
-    return 1 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return 1 + (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )

@@ -1,10 +1,13 @@
-"""How ``pytest -n`` shares out the tests: a file stays together, and all tests of Spark are as one file.
+"""How ``pytest -n`` shares out the tests: a file stays together, and all tests of Spark are as one
+file.
 
-Spark takes ten seconds to start: one process runs every ``tests/e2e/test_spark_*.py`` in one session, and begins with them,
-because together they take longest. The tests that start other processes and wait for them follow, while the others work; the
-last are many short ones, so that no process goes on alone at the end.
+Spark takes ten seconds to start: one process runs every ``tests/e2e/test_spark_*.py`` in one
+session, and begins with them, because together they take longest. The tests that start other
+processes and wait for them follow, while the others work; the last are many short ones, so that no
+process goes on alone at the end.
 
-A process that dies (the watchdog of ``pyproject.toml`` ends one whose test stands still) costs its test and nothing else.
+A process that dies (the watchdog of ``pyproject.toml`` ends one whose test stands still) costs its
+test and nothing else.
 """
 
 from __future__ import annotations
@@ -50,10 +53,13 @@ class LongestFirst(LoadFileScheduling):
         super()._assign_work_unit(node)
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """What a process that died has not done goes back, but for the test that it died of: that one would take the next
-        process with it. (pytest-xdist also gives back what is done, and waits for ever for who gets only that.)"""
+        """What a process that died has not done goes back, but for the test that it died of: that
+        one would take the next process with it. (pytest-xdist also gives back what is done, and
+        waits for ever for who gets only that.)"""
         work = self.assigned_work.pop(node)
-        crashed = next((test for tests in work.values() for test, done in tests.items() if not done), None)
+        crashed = next(
+            (test for tests in work.values() for test, done in tests.items() if not done), None
+        )
         if crashed is None:
             return None
         for unit, tests in work.items():
@@ -64,8 +70,8 @@ class LongestFirst(LoadFileScheduling):
         return crashed
 
     def schedule(self) -> None:
-        """A process that takes the place of another one gets a second piece of work, or hears that there is none: until
-        then it keeps its last test back."""
+        """A process that takes the place of another one gets a second piece of work, or hears that
+        there is none: until then it keeps its last test back."""
         super().schedule()
         self._give_more()
 

@@ -1,11 +1,14 @@
-"""Processes that need not import what they run: each is forked from one that has imported it already.
+"""Processes that need not import what they run: each is forked from one that has imported it
+already.
 
-Python and the imports of a broker take 0.3 s of CPU, its start after that 0.05 s; the tests start some hundred daemons. What
-is forked runs ``python -m <module>`` in every other respect: a process of its own with its own arguments, environment,
-directory, output, signals and exit code. That the imports of a fresh interpreter work is seen by the tests which start one:
-``e2e/test_broker.py``, ``test_namesrv.py``, ``test_compose.py``, ``test_deploy.py``, ``test_demo.py``.
+Python and the imports of a broker take 0.3 s of CPU, its start after that 0.05 s; the tests start
+some hundred daemons. What is forked runs ``python -m <module>`` in every other respect: a process
+of its own with its own arguments, environment, directory, output, signals and exit code. That the
+imports of a fresh interpreter work is seen by the tests which start one: ``e2e/test_broker.py``,
+``test_namesrv.py``, ``test_compose.py``, ``test_deploy.py``, ``test_demo.py``.
 
-Forked only on Linux: the system libraries of macOS do not take it, there every process is a new interpreter.
+Forked only on Linux: the system libraries of macOS do not take it, there every process is a new
+interpreter.
 """
 
 from __future__ import annotations
@@ -23,12 +26,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any, Final
 
-_context: Final[Any] = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+_context: Final[Any] = multiprocessing.get_context(
+    "forkserver" if sys.platform == "linux" else "spawn"
+)
 _context.set_forkserver_preload(["tests.preloaded"])
 
 
 class Forked:
-    """The part of ``subprocess.Popen`` that the tests of daemons use. ``program``: a module, or the path of a file."""
+    """The part of ``subprocess.Popen`` that the tests of daemons use. ``program``: a module, or the
+    path of a file."""
 
     def __init__(
         self,
@@ -43,7 +49,9 @@ class Forked:
         environment = dict(os.environ if env is None else env)
         outputs = [Connection(os.dup(file.fileno()), readable=False) for file in (stdout, stderr)]
         self._process = _context.Process(
-            target=_run, args=(program, arguments, environment, str(cwd or Path.cwd()), *outputs), daemon=True
+            target=_run,
+            args=(program, arguments, environment, str(cwd or Path.cwd()), *outputs),
+            daemon=True,
         )
         self._process.start()
         for output in outputs:
@@ -94,9 +102,15 @@ class ForkedOfLoop:
         return await asyncio.to_thread(self._process.wait)
 
 
-async def create_subprocess_exec(python: str, minus_m: str, module: str, *arguments: str, **options: Any) -> ForkedOfLoop:
+async def create_subprocess_exec(
+    python: str, minus_m: str, module: str, *arguments: str, **options: Any
+) -> ForkedOfLoop:
     """Instead of asyncio's, for a test that runs a campaign: ``python -m`` anything."""
-    assert (python, minus_m, options.pop("stdin", subprocess.DEVNULL)) == (sys.executable, "-m", subprocess.DEVNULL)
+    assert (python, minus_m, options.pop("stdin", subprocess.DEVNULL)) == (
+        sys.executable,
+        "-m",
+        subprocess.DEVNULL,
+    )
     return ForkedOfLoop(Forked(module, *arguments, **options))
 
 
@@ -120,7 +134,12 @@ def run(
 
 
 def _run(
-    program: str | Path, arguments: tuple[str, ...], environment: dict[str, str], cwd: str, out: Connection, err: Connection
+    program: str | Path,
+    arguments: tuple[str, ...],
+    environment: dict[str, str],
+    cwd: str,
+    out: Connection,
+    err: Connection,
 ) -> None:
     """In the new process: be what ``python -m program arguments`` would be."""
     for output, number in ((out, 1), (err, 2)):

@@ -1,10 +1,11 @@
 """Bytes captured from the original RocketMQ.
 
-A small set is part of the repository, ``golden/data``: what went over the wire (without texts of the original: its refusals
-and remarks), and three little stores with what the original's own decoder read from them. ``golden/make_data.py`` makes it
-of the whole set, which lies outside of the repository: in the folder ``shared/golden`` beside the clone, or where the
-variable AIOROCKETMQ_GOLDEN points. The whole set is used where it is there. Elsewhere, tests that need more than the small
-one are skipped, with that reason.
+A small set is part of the repository, ``golden/data``: what went over the wire (without texts of
+the original: its refusals and remarks), and three little stores with what the original's own
+decoder read from them. ``golden/make_data.py`` makes it of the whole set, which lies outside of the
+repository: in the folder ``shared/golden`` beside the clone, or where the variable
+AIOROCKETMQ_GOLDEN points. The whole set is used where it is there. Elsewhere, tests that need more
+than the small one are skipped, with that reason.
 """
 
 import gzip
@@ -32,12 +33,15 @@ def whole_set() -> Path:
 def needs_whole_set() -> None:
     """Skips the calling test without it."""
     if not whole_set().is_dir():
-        pytest.skip("the small set of captured files is too small; AIOROCKETMQ_GOLDEN can name the folder of the whole one")
+        pytest.skip(
+            "the small set of captured files is too small; AIOROCKETMQ_GOLDEN can name the folder "
+            "of the whole one"
+        )
 
 
 def golden_bytes(name: str) -> bytes:
-    """The content of the captured file ``name``, however it is packed; skips the calling test (or, at import, its module)
-    when it is in neither set."""
+    """The content of the captured file ``name``, however it is packed; skips the calling test (or,
+    at import, its module) when it is in neither set."""
     for folder in (whole_set(), SMALL_SET):
         if (plain := folder / name).exists():
             return plain.read_bytes()
@@ -46,7 +50,8 @@ def golden_bytes(name: str) -> bytes:
         if (packed := folder / f"{name}.xz").exists():
             return lzma.decompress(packed.read_bytes())
     pytest.skip(
-        f"{name} is not in the small set of captured files; AIOROCKETMQ_GOLDEN can name the folder of the whole one",
+        f"{name} is not in the small set of captured files; AIOROCKETMQ_GOLDEN can name the "
+        "folder of the whole one",
         allow_module_level=True,
     )
 
@@ -57,7 +62,8 @@ def golden_lines(name: str) -> Iterator[dict[str, Any]]:
 
 
 def unpack_golden(name: str, folder: Path) -> None:
-    """Everything in the captured archive ``<name>.tar`` goes into ``folder``; skips as ``golden_bytes`` does."""
+    """Everything in the captured archive ``<name>.tar`` goes into ``folder``; skips as
+    ``golden_bytes`` does."""
     with _archive(name) as archive:
         archive.extractall(folder)
 

@@ -1,8 +1,10 @@
-"""A test that hangs fails, and says where: its stack, those of all other threads, and of all tasks of asyncio.
+"""A test that hangs fails, and says where: its stack, those of all other threads, and of all tasks
+of asyncio.
 
-What it waits in is interrupted, so that it cleans up and the run goes on. Its fixtures have a time of their own: Spark
-starts in one. If interrupting does not help, pytest's own watchdog ends the process (``faulthandler_timeout`` in
-``pyproject.toml``; 0 there: tests may take as long as they want).
+What it waits in is interrupted, so that it cleans up and the run goes on. Its fixtures have a time
+of their own: Spark starts in one. If interrupting does not help, pytest's own watchdog ends the
+process (``faulthandler_timeout`` in ``pyproject.toml``; 0 there: tests may take as long as they
+want).
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 def limited(item: pytest.Item) -> Generator[None, object, object]:
     """One of the three."""
-    if not hasattr(signal, "setitimer") or not float(item.config.getini("faulthandler_timeout") or 0):
+    if not hasattr(signal, "setitimer") or not float(
+        item.config.getini("faulthandler_timeout") or 0
+    ):
         return (yield)
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -72,12 +76,21 @@ def elsewhere() -> str:
         for thread in threading.enumerate()
         if thread is not threading.current_thread() and thread.ident in frames
     ]
-    return "\n".join([*parts, *(f"task {task.get_name()}:\n{''.join(waits(task.get_coro()))}" for task in tasks())])
+    return "\n".join(
+        [
+            *parts,
+            *(f"task {task.get_name()}:\n{''.join(waits(task.get_coro()))}" for task in tasks()),
+        ]
+    )
 
 
 def tasks() -> list[asyncio.Task[Any]]:
     """Those of all loops in all threads that have not ended."""
-    return [each for each in gc.get_objects() if issubclass(type(each), asyncio.Task) and not each.done()]
+    return [
+        each
+        for each in gc.get_objects()
+        if issubclass(type(each), asyncio.Task) and not each.done()
+    ]
 
 
 def waits(awaitable: object) -> Iterator[str]:

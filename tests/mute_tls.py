@@ -1,5 +1,5 @@
-"""Peers that speak TLS and never answer a goodbye (close_notify), as Netty's do not: a relay in front of a plain server, and
-clients that only connect."""
+"""Peers that speak TLS and never answer a goodbye (close_notify), as Netty's do not: a relay in
+front of a plain server, and clients that only connect."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ _READ_BYTES: Final = 64 << 10
 
 
 class MuteTlsRelay:
-    """Takes TLS connections at ``listen`` and carries what comes to a plain server at ``target``, and back. Use as ``with``.
+    """Takes TLS connections at ``listen`` and carries what comes to a plain server at ``target``,
+    and back. Use as ``with``.
 
-    When its client says goodbye it says nothing, and keeps the connection until the client closes it. ``goodbyes`` counts
-    the connections whose client did say so before it closed, ``ends`` those that have ended.
+    When its client says goodbye it says nothing, and keeps the connection until the client closes
+    it. ``goodbyes`` counts the connections whose client did say so before it closed, ``ends`` those
+    that have ended.
     """
 
-    def __init__(self, context: ssl.SSLContext, listen: tuple[str, int], target: tuple[str, int]) -> None:
+    def __init__(
+        self, context: ssl.SSLContext, listen: tuple[str, int], target: tuple[str, int]
+    ) -> None:
         self._context = context
         self._target = target
         self._listening = socket.create_server(listen)
@@ -39,7 +43,12 @@ class MuteTlsRelay:
         self._threads[0].start()
         return self
 
-    def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _tb: TracebackType | None,
+    ) -> None:
         for each in self._open:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -68,7 +77,13 @@ class MuteTlsRelay:
 class _Conversation:
     """One connection; TLS in memory, so that nothing is answered but what is meant to be."""
 
-    def __init__(self, relay: MuteTlsRelay, context: ssl.SSLContext, client: socket.socket, server: socket.socket) -> None:
+    def __init__(
+        self,
+        relay: MuteTlsRelay,
+        context: ssl.SSLContext,
+        client: socket.socket,
+        server: socket.socket,
+    ) -> None:
         self._relay = relay
         self._client = client
         self._server = server

@@ -1,8 +1,9 @@
 """Nothing that the tests start outlives them, whatever becomes of them: not with SIGKILL either.
 
-Every process of pytest puts a mark into its environment, which whatever it starts inherits, and starts a guard: this file,
-as a program, which waits for the end of that process and then kills what is left with its mark. (Linux only: elsewhere
-neither the environment of other processes can be read, nor are tests' processes forked.)
+Every process of pytest puts a mark into its environment, which whatever it starts inherits, and
+starts a guard: this file, as a program, which waits for the end of that process and then kills what
+is left with its mark. (Linux only: elsewhere neither the environment of other processes can be
+read, nor are tests' processes forked.)
 """
 
 import contextlib
@@ -23,12 +24,16 @@ def watch() -> None:
     if sys.platform != "linux":
         return
     before = dict(os.environ)
-    before.pop(MARK, None)  # guards of the processes that have started this one leave this guard alone
+    before.pop(
+        MARK, None
+    )  # guards of the processes that have started this one leave this guard alone
     mark = uuid.uuid4().hex
     os.environ[MARK] = f"{os.environ.get(MARK, '')}/{mark}"
     command = [sys.executable, "-I", "-S", __file__, str(os.getpid()), mark]
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
-    os.posix_spawn(sys.executable, command, before, file_actions=nowhere, setsid=True)  # Ctrl-C is for the tests
+    os.posix_spawn(
+        sys.executable, command, before, file_actions=nowhere, setsid=True
+    )  # Ctrl-C is for the tests
 
 
 def main(pid: int, mark: str) -> None:
@@ -45,7 +50,8 @@ def main(pid: int, mark: str) -> None:
 
 
 def marked(mark: str) -> list[int]:
-    """Processes with that mark in their environment, but those that have ended (nobody has asked how, yet)."""
+    """Processes with that mark in their environment, but those that have ended (nobody has asked
+    how, yet)."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():

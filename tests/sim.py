@@ -41,7 +41,8 @@ class ManualClock:
 
 
 class SimTransport(asyncio.Transport):
-    """A peer that reads only what the test lets it read. ``written`` is everything that was sent to it."""
+    """A peer that reads only what the test lets it read. ``written`` is everything that was sent to
+    it."""
 
     def __init__(self, peer: tuple[str, int] = ("127.0.0.1", 50000)) -> None:
         super().__init__({"peername": peer, "sockname": ("127.0.0.1", 10911)})
@@ -153,7 +154,13 @@ class Pipe(asyncio.Transport):
 class SimOwner:
     """Owns simulated connections, as a server or client does."""
 
-    def __init__(self, dispatcher: Dispatcher, *, limits: Limits | None = None, clock: ManualClock | None = None) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        limits: Limits | None = None,
+        clock: ManualClock | None = None,
+    ) -> None:
         self.dispatcher = dispatcher
         self.limits = limits or Limits()
         self.clock = clock or ManualClock()
@@ -172,7 +179,9 @@ class SimOwner:
         return task
 
 
-def connect(owner: SimOwner, peer: tuple[str, int] = ("127.0.0.1", 50000)) -> tuple[Connection, SimTransport]:
+def connect(
+    owner: SimOwner, peer: tuple[str, int] = ("127.0.0.1", 50000)
+) -> tuple[Connection, SimTransport]:
     """A connection of ``owner`` with a simulated peer at the other end."""
     transport = SimTransport(peer)
     connection = Connection(owner)

@@ -9,7 +9,8 @@ from typing import Any
 
 
 def steps(action: Callable[[], object]) -> int:
-    """Instructions of Python that it takes. What is written in C counts as one, however long it takes."""
+    """Instructions of Python that it takes. What is written in C counts as one, however long it
+    takes."""
     count = 0
 
     def trace(frame: FrameType, event: str, _argument: Any) -> Any:

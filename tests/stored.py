@@ -1,6 +1,7 @@
 """What lies in a store, record by record: for tests that look at the files behind a broker's back.
 
-The CRC is computed by ``crcmod`` here, an implementation that shares nothing with the one that wrote the records.
+The CRC is computed by ``crcmod`` here, an implementation that shares nothing with the one that
+wrote the records.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ from aiorocketmq.store.queues.consume_queue import CQ_UNIT
 from aiorocketmq.store.replica.replica_stream import Piece, SlaveSide
 
 
-def iter_records(data: bytes | memoryview, *, broker_name: str = "", check_crc: bool = False) -> Iterator[MessageExt]:
-    """The records that lie one after the other in ``data``. Raises NoRecord at the first that is broken."""
+def iter_records(
+    data: bytes | memoryview, *, broker_name: str = "", check_crc: bool = False
+) -> Iterator[MessageExt]:
+    """The records that lie one after the other in ``data``. Raises NoRecord at the first that is
+    broken."""
     data, at = bytes(data), 0
     while at < len(data):
         message = decode_record(data, at, broker_name=broker_name, check_crc=check_crc)
@@ -37,7 +41,9 @@ def iter_records(data: bytes | memoryview, *, broker_name: str = "", check_crc: 
         yield message
 
 
-def decode_messages(data: bytes | memoryview, broker_name: str = "", *, check_crc: bool = False) -> list[MessageExt]:
+def decode_messages(
+    data: bytes | memoryview, broker_name: str = "", *, check_crc: bool = False
+) -> list[MessageExt]:
     """The body of a pull response, up to the first record that is broken."""
     messages: list[MessageExt] = []
     try:
@@ -81,8 +87,8 @@ class StoreDirectory(inspect.StoreDirectory):
     """Small ones: each file is read as a whole."""
 
     def entries(self) -> Iterator[Entry]:
-        """The commit log in order: records, the blanks at the ends of files, then END, or DAMAGED for each file with
-        something else in it (what follows in that file is not read)."""
+        """The commit log in order: records, the blanks at the ends of files, then END, or DAMAGED
+        for each file with something else in it (what follows in that file is not read)."""
         paths = [path for folder in self.commit_logs for path in folder.iterdir()]
         for path in sorted(paths, key=lambda path: path.name):
             yield from _entries_of(path.read_bytes(), int(path.name))
@@ -97,7 +103,9 @@ class StoreDirectory(inspect.StoreDirectory):
         for path in sorted(queues.glob("*/*/*")):
             first = int(path.name) // CQ_UNIT_SIZE
             units = []
-            for number, (phy_offset, size, code) in enumerate(CQ_UNIT.iter_unpack(path.read_bytes()), first):
+            for number, (phy_offset, size, code) in enumerate(
+                CQ_UNIT.iter_unpack(path.read_bytes()), first
+            ):
                 if phy_offset < 0 or size <= 0:
                     break
                 units.append((number, phy_offset, size, code))
@@ -117,7 +125,8 @@ def _entries_of(data: bytes, start: int) -> Iterator[Entry]:
 
 
 def received(slave: SlaveSide, data: bytes | memoryview, now: float) -> list[Piece]:
-    """What a slave makes of bytes of the connection, however many; the pieces have bytes of their own."""
+    """What a slave makes of bytes of the connection, however many; the pieces have bytes of their
+    own."""
     pieces: list[Piece] = []
     while data:
         room = slave.room()

@@ -1,4 +1,5 @@
-"""Hypothesis strategies read off annotations: values for any Record, so that one property can cover a whole table."""
+"""Hypothesis strategies read off annotations: values for any Record, so that one property can cover
+a whole table."""
 
 from __future__ import annotations
 
@@ -18,10 +19,15 @@ wire_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 """Any text that UTF-8 can carry, control characters and quotes included."""
 
 
-@functools.cache  # a strategy is checked and compiled at its first draw: tests that draw within @given ask for it every time
+# a strategy is checked and compiled at its first draw: tests that draw within @given ask for it
+# every time
+@functools.cache
 def records(record_type: type[R]) -> st.SearchStrategy[R]:
-    """Instances of a Record type; numbers go to the limits of their annotation, optional fields are ``None`` at times."""
-    return st.builds(record_type, **{f.name: values_of(f.annotation) for f in fields_of(record_type)})
+    """Instances of a Record type; numbers go to the limits of their annotation, optional fields are
+    ``None`` at times."""
+    return st.builds(
+        record_type, **{f.name: values_of(f.annotation) for f in fields_of(record_type)}
+    )
 
 
 def values_of(annotation: Any) -> st.SearchStrategy[Any]:
@@ -30,7 +36,12 @@ def values_of(annotation: Any) -> st.SearchStrategy[Any]:
     if origin is Annotated or annotation is int:
         return st.integers(*int_bounds(annotation))
     if origin in (typing.Union, types.UnionType):
-        return st.one_of(*(st.none() if argument is type(None) else values_of(argument) for argument in arguments))
+        return st.one_of(
+            *(
+                st.none() if argument is type(None) else values_of(argument)
+                for argument in arguments
+            )
+        )
     if origin is list:
         return st.lists(values_of(arguments[0]), max_size=3)
     if origin is tuple:

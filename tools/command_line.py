@@ -13,13 +13,19 @@ class OneLineCommand(click.Command):
     """A program of one command."""
 
     def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
     ) -> click.Context:
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
             problem = " ".join(error.format_message().split())
-            raise _WrongCommandLine(f"{self.name}: {problem} ({self.name} -h shows the options)") from None
+            raise _WrongCommandLine(
+                f"{self.name}: {problem} ({self.name} -h shows the options)"
+            ) from None
 
 
 class _WrongCommandLine(click.ClickException):

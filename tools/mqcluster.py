@@ -1,6 +1,8 @@
-"""``mqcluster``: a name server and a broker in one process, to try things out. Not for machines that others depend on.
+"""``mqcluster``: a name server and a broker in one process, to try things out. Not for machines
+that others depend on.
 
-Data lies below ``--dataDir`` and is there again next time; without it, in a temporary directory that goes with the cluster.
+Data lies below ``--dataDir`` and is there again next time; without it, in a temporary directory
+that goes with the cluster.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class NameAndValue(click.ParamType[tuple[str, str]]):
 
     name = "property"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
         name, equals, text = str(value).partition("=")
         if not equals or not name.strip():
             self.fail(f"'{value}' does not look like NAME=VALUE", param, ctx)
@@ -47,12 +51,37 @@ class NameAndValue(click.ParamType[tuple[str, str]]):
 
 
 @click.command(
-    "mqcluster", cls=OneLineCommand, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    "mqcluster",
+    cls=OneLineCommand,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-@click.option("--namesrvPort", "namesrv_port", type=PORT, default=NAMESRV_PORT, help="0 for any.", show_default=True)
-@click.option("--brokerPort", "broker_port", type=PORT, default=BROKER_PORT, help="0 for any.", show_default=True)
-@click.option("--dataDir", "data_dir", help="Where the data lies. Default: a temporary directory, removed at the end.")
-@click.option("--host", default=LOOPBACK, show_default=True, help="Where to listen; 0.0.0.0 lets other machines in.")
+@click.option(
+    "--namesrvPort",
+    "namesrv_port",
+    type=PORT,
+    default=NAMESRV_PORT,
+    help="0 for any.",
+    show_default=True,
+)
+@click.option(
+    "--brokerPort",
+    "broker_port",
+    type=PORT,
+    default=BROKER_PORT,
+    help="0 for any.",
+    show_default=True,
+)
+@click.option(
+    "--dataDir",
+    "data_dir",
+    help="Where the data lies. Default: a temporary directory, removed at the end.",
+)
+@click.option(
+    "--host",
+    default=LOOPBACK,
+    show_default=True,
+    help="Where to listen; 0.0.0.0 lets other machines in.",
+)
 @click.option(
     "--property",
     "properties",
@@ -62,7 +91,9 @@ class NameAndValue(click.ParamType[tuple[str, str]]):
     help="A property of the broker; repeatable.",
 )
 @click.option("--logLevel", "log_level", type=LEVEL, default="WARNING", show_default=True)
-@click.option("--logFormat", "log_format", type=click.Choice(FORMS), default="text", show_default=True)
+@click.option(
+    "--logFormat", "log_format", type=click.Choice(FORMS), default="text", show_default=True
+)
 def main(
     namesrv_port: int,
     broker_port: int,
@@ -82,13 +113,18 @@ def main(
     )
     set_up_logging(log_level, form=log_format)
     if host in ALL_INTERFACES:
-        log.warning("open to everybody: listening on all interfaces without access control; leave --host out on a network")
+        log.warning(
+            "open to everybody: listening on all interfaces without access control; leave --host "
+            "out on a network"
+        )
 
     async def serve(_settings: Settings) -> None:
         with ExitStack() as stack:
 
             def ready() -> None:
-                stack.enter_context(pid_file("cluster", int(cluster.namesrv_address.rpartition(":")[2])))
+                stack.enter_context(
+                    pid_file("cluster", int(cluster.namesrv_address.rpartition(":")[2]))
+                )
                 _say_ready(cluster, temporary=data_dir is None)
 
             try:
@@ -104,7 +140,9 @@ def main(
 def _with_our_options(text: str) -> str:
     """What to do about an error, said with options of this program in place of properties."""
     ports = "set --namesrvPort or --brokerPort (0: any)"
-    return text.replace("set listenPort", ports).replace("another storePathRootDir", "another --dataDir")
+    return text.replace("set listenPort", ports).replace(
+        "another storePathRootDir", "another --dataDir"
+    )
 
 
 def _say_ready(cluster: LocalCluster, *, temporary: bool) -> None:
@@ -112,7 +150,8 @@ def _say_ready(cluster: LocalCluster, *, temporary: bool) -> None:
     for line in (
         f"name server  {cluster.namesrv_address}",
         f"broker       {cluster.broker_address} (VIP {int(port) - 2})",
-        f"data         {cluster.data_dir}" + (" (removed at the end; keep it with --dataDir)" if temporary else ""),
+        f"data         {cluster.data_dir}"
+        + (" (removed at the end; keep it with --dataDir)" if temporary else ""),
         "",
         "Try, in another shell (Ctrl-C here stops everything):",
         f"  export NAMESRV_ADDR={cluster.namesrv_address}",

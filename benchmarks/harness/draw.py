@@ -1,6 +1,8 @@
-"""What the requests of a run look like: lengths, properties, order of header fields, from a seed that is new each time.
+"""What the requests of a run look like: lengths, properties, order of header fields, from a seed
+that is new each time.
 
-So nothing can be tuned to one request. A row draws the same from the same seed, whatever else is measured.
+So nothing can be tuned to one request. A row draws the same from the same seed, whatever else is
+measured.
 """
 
 from __future__ import annotations
@@ -29,9 +31,18 @@ class Draw:
         return self._random.randbytes(self._random.randint(size - size // 2, size + size // 2))
 
     def properties(self, *more: str) -> str:
-        """Those of a plain producer, up to two of its own, and keys in every fourth message, in any order."""
-        found = [f"UNIQ_KEY\x017F0000010000000000000000{KEY_HOLE}", "WAIT\x01true", f"TAGS\x01{self._text(1, 8)}", *more]
-        found += (f"{name}\x01{self._text(1, 24)}" for name in self._random.sample(_NAMES, self._random.randint(0, 2)))
+        """Those of a plain producer, up to two of its own, and keys in every fourth message, in any
+        order."""
+        found = [
+            f"UNIQ_KEY\x017F0000010000000000000000{KEY_HOLE}",
+            "WAIT\x01true",
+            f"TAGS\x01{self._text(1, 8)}",
+            *more,
+        ]
+        found += (
+            f"{name}\x01{self._text(1, 24)}"
+            for name in self._random.sample(_NAMES, self._random.randint(0, 2))
+        )
         if not self._random.randrange(4):
             found.append(f"KEYS\x01{self._text(6, 16)}")
         self._random.shuffle(found)

@@ -1,7 +1,8 @@
-"""Rows of figures: what a benchmark found, next to the floor of the same run, the mark to reach and the original's figure.
+"""Rows of figures: what a benchmark found, next to the floor of the same run, the mark to reach and
+the original's figure.
 
-Pure: values go in, best, median and JSON come out. A figure keeps all its values, one for each round, so that a comparison
-of two runs (``benchmarks/compare.py``) knows how far they scatter.
+Pure: values go in, best, median and JSON come out. A figure keeps all its values, one for each
+round, so that a comparison of two runs (``benchmarks/compare.py``) knows how far they scatter.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ UNITS = {
     "p99": Unit("µs"),
     "p999": Unit("µs"),
 }
-"""Of the figures that most rows have; ``cpu`` is CPU time of the measured process, ``user`` the user
-time among it."""
+"""Of the figures that most rows have; ``cpu`` is CPU time of the measured process, ``user`` the
+user time among it."""
 
 
 class Figure(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One quantity in several rounds. ``mark``: what it has to reach; ``mark_ratio``: how many times the floor at most;
-    ``pure_mark``: what ``pure`` has to reach."""
+    """One quantity in several rounds. ``mark``: what it has to reach; ``mark_ratio``: how many
+    times the floor at most; ``pure_mark``: what ``pure`` has to reach."""
 
     unit: str
     ours: list[float]
@@ -79,7 +80,8 @@ class Figure(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def is_reached(self) -> bool | None:
-        """Whether the best value reaches the mark (or the mark of the ratio); ``None`` without one."""
+        """Whether the best value reaches the mark (or the mark of the ratio); ``None`` without
+        one."""
         found: list[bool] = []
         if self.mark is not None:
             found.append(self.best >= self.mark if self.more_is_better else self.best <= self.mark)
@@ -98,11 +100,16 @@ class Figure(msgspec.Struct, kw_only=True, omit_defaults=True):
         """The same for the Python twins."""
         if self.pure_best is None or self.pure_mark is None:
             return None
-        return self.pure_best >= self.pure_mark if self.more_is_better else self.pure_best <= self.pure_mark
+        return (
+            self.pure_best >= self.pure_mark
+            if self.more_is_better
+            else self.pure_best <= self.pure_mark
+        )
 
 
 class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One line of a table. ``failed``: why there are no figures; ``note``: what else is to be known."""
+    """One line of a table. ``failed``: why there are no figures; ``note``: what else is to be
+    known."""
 
     benchmark: str
     name: str
@@ -135,7 +142,10 @@ NO_GOALS: Final[Goals] = MappingProxyType({})
 
 
 def figures_of(
-    ours: list[Sample], floor: list[Sample], goals: Goals = NO_GOALS, pure: list[Sample] | None = None
+    ours: list[Sample],
+    floor: list[Sample],
+    goals: Goals = NO_GOALS,
+    pure: list[Sample] | None = None,
 ) -> dict[str, Figure]:
     """The figures of several rounds; their units stand in ``UNITS``."""
     return {

@@ -35,7 +35,10 @@ def interpreter() -> str:
     """Version and how it was built; profile-guided ones are about 15 % faster."""
     arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
     how = "profile-guided" if "--enable-optimizations" in arguments else "not profile-guided"
-    return f"{platform.python_implementation()} {platform.python_version()}, {platform.python_compiler()}, {how}"
+    return (
+        f"{platform.python_implementation()} {platform.python_version()}, "
+        f"{platform.python_compiler()}, {how}"
+    )
 
 
 def _processor() -> str:

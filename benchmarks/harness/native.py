@@ -1,4 +1,5 @@
-"""The C parts (``benchmarks/c``), built by the machine's compiler on first use and kept in the user's cache."""
+"""The C parts (``benchmarks/c``), built by the machine's compiler on first use and kept in the
+user's cache."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def _built(name: str, *options: str, libraries: tuple[str, ...] = ()) -> Path | 
         return None
     source = _SOURCES / f"{name}.c"
     digest = hashlib.sha256(source.read_bytes() + repr(options).encode()).hexdigest()[:16]
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aiorocketmq-benchmarks"
+    folder = (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aiorocketmq-benchmarks"
+    )
     target = folder / f"{name}-{digest}"
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """One benchmark in a process of its own: ``python -m benchmarks.harness.one NAME TARGET OPTIONS``.
 
-So what hangs or dies is one benchmark and not the run. Rows are in the file TARGET as soon as they are there.
+So what hangs or dies is one benchmark and not the run. Rows are in the file TARGET as soon as they
+are there.
 """
 
 from __future__ import annotations

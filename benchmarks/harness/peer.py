@@ -1,4 +1,5 @@
-"""A connection that asks one thing after the other, blocking: what benchmarks use to prepare and to look."""
+"""A connection that asks one thing after the other, blocking: what benchmarks use to prepare and to
+look."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _PREFIX = struct.Struct(">II")
 
 
 class Peer:
-    """Also a context manager. Raises ``BenchmarkError`` for what the server refuses, ``OSError`` when it is gone."""
+    """Also a context manager. Raises ``BenchmarkError`` for what the server refuses, ``OSError``
+    when it is gone."""
 
     def __init__(self, port: int) -> None:
         self._sock = socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_S)
@@ -32,7 +34,12 @@ class Peer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -52,7 +59,9 @@ class Peer:
         header = self._file.read(header_length)
         return decode_header(mark >> 24, header), self._file.read(total - 4 - header_length)
 
-    def ask(self, code: RequestCode, header: Record, body: bytes = b"") -> tuple[RemotingCommand, bytes]:
+    def ask(
+        self, code: RequestCode, header: Record, body: bytes = b""
+    ) -> tuple[RemotingCommand, bytes]:
         """One request that has to succeed."""
         self.send(request(code, header, body, 1))
         answer, found = self.receive()
@@ -62,13 +71,16 @@ class Peer:
 
     def create_topic(self, topic: str = TOPIC, queues: int = QUEUES) -> None:
         header = CreateTopicRequest(
-            topic=topic, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues, perm=6,
+            topic=topic, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues,
+            perm=6,
             topic_filter_type="SINGLE_TAG",
         )  # fmt: skip
         self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
     def max_offset(self, queue_id: int, topic: str = TOPIC) -> int:
-        answer, _ = self.ask(RequestCode.GET_MAX_OFFSET, QueueRequest(topic=topic, queue_id=queue_id))
+        answer, _ = self.ask(
+            RequestCode.GET_MAX_OFFSET, QueueRequest(topic=topic, queue_id=queue_id)
+        )
         return int((answer.ext_fields or {})["offset"])
 
 
@@ -81,5 +93,7 @@ def until_listening(port: int, seconds: float = 60.0) -> None:
             return
         except OSError:
             if time.monotonic() > deadline:
-                raise BenchmarkError(f"nothing listens on port {port} after {seconds:.0f} s") from None
+                raise BenchmarkError(
+                    f"nothing listens on port {port} after {seconds:.0f} s"
+                ) from None
             time.sleep(0.01)

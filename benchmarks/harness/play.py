@@ -1,4 +1,5 @@
-"""Who sends frames and reads the answers: the C player where there is a compiler, else one in Python.
+"""Who sends frames and reads the answers: the C player where there is a compiler, else one in
+Python.
 
 ::
 
@@ -24,14 +25,16 @@ KEY_HOLE = "KKKKKKKK"
 
 
 class Frames(NamedTuple):
-    """Requests to be sent one after the other. ``messages_each``: what an answer counts for; 0: the records in it."""
+    """Requests to be sent one after the other. ``messages_each``: what an answer counts for; 0: the
+    records in it."""
 
     frames: list[bytes]
     messages_each: int = 1
 
 
 class Played(NamedTuple):
-    """What an exchange came to. Times are those from a request to its answer, or of a message from end to end."""
+    """What an exchange came to. Times are those from a request to its answer, or of a message from
+    end to end."""
 
     answers: int
     messages: int
@@ -47,18 +50,27 @@ class Player(Protocol):
     """Some connections to one server, and what can be done with them again and again."""
 
     def play(self, window: int, seconds: float, *, awake: bool = False) -> Played:
-        """Every connection keeps ``window`` frames on their way. ``awake``: it never sleeps while it waits for answers."""
+        """Every connection keeps ``window`` frames on their way. ``awake``: it never sleeps while
+        it waits for answers."""
         ...
 
     def transact(self, end_format: str, oneway: bool, seconds: float) -> Played:
-        """Half messages; each is followed by ``end_format % (commit log offset, queue offset)`` (C's ``%llu``)."""
+        """Half messages; each is followed by ``end_format % (commit log offset, queue offset)``
+        (C's ``%llu``)."""
         ...
 
     def relay(
-        self, senders: int, offsets: Sequence[int], pull_format: str, rate: float, window: int, seconds: float
+        self,
+        senders: int,
+        offsets: Sequence[int],
+        pull_format: str,
+        rate: float,
+        window: int,
+        seconds: float,
     ) -> Played:
-        """The first connections send at ``rate``, or (0) with ``window`` messages on their way; the others read a queue
-        each, from ``offsets`` on, with ``pull_format % (queue id, offset)``. Bodies begin with eight bytes for a time.
+        """The first connections send at ``rate``, or (0) with ``window`` messages on their way; the
+        others read a queue each, from ``offsets`` on, with ``pull_format % (queue id, offset)``.
+        Bodies begin with eight bytes for a time.
         """
         ...
 
@@ -73,7 +85,11 @@ def open_player(port: int, connections: int, frames: Frames) -> Iterator[Player]
 
     library = native_player()
     made: Player
-    made = NativePlayer(library, port, connections, frames) if library else PythonPlayer(port, connections, frames)
+    made = (
+        NativePlayer(library, port, connections, frames)
+        if library
+        else PythonPlayer(port, connections, frames)
+    )
     try:
         yield made
     finally:

@@ -1,4 +1,5 @@
-"""The player in C (``benchmarks/c/player.c``) as a Python object; ctypes lets the interpreter go on meanwhile."""
+"""The player in C (``benchmarks/c/player.c``) as a Python object; ctypes lets the interpreter go on
+meanwhile."""
 
 from __future__ import annotations
 
@@ -28,13 +29,29 @@ def _load(path: Path) -> ctypes.CDLL:
     library.player_open.argtypes = [text, ctypes.c_int, ctypes.c_int]
     library.player_close.argtypes = [handle]
     library.player_close.restype = None
-    library.player_frames.argtypes = [handle, text, handle, ctypes.c_uint32, handle, handle, ctypes.c_uint32]
+    library.player_frames.argtypes = [
+        handle,
+        text,
+        handle,
+        ctypes.c_uint32,
+        handle,
+        handle,
+        ctypes.c_uint32,
+    ]
     library.player_frames.restype = None
     library.player_offsets.argtypes = [handle, ctypes.c_int, handle]
     library.player_offsets.restype = None
     library.player_play.argtypes = [handle, ctypes.c_int, ctypes.c_int, number, result]
     library.player_transact.argtypes = [handle, text, ctypes.c_int, number, result]
-    library.player_relay.argtypes = [handle, ctypes.c_int, text, number, ctypes.c_int, number, result]
+    library.player_relay.argtypes = [
+        handle,
+        ctypes.c_int,
+        text,
+        number,
+        ctypes.c_int,
+        number,
+        result,
+    ]
     return library
 
 
@@ -58,7 +75,8 @@ class NativePlayer:
                 at = frame.find(hole, at + len(hole))
             starts.append(len(keys))
         self._library.player_frames(
-            self._handle, b"".join(frames.frames), _numbers([len(frame) for frame in frames.frames]), len(frames.frames),
+            self._handle, b"".join(frames.frames),
+            _numbers([len(frame) for frame in frames.frames]), len(frames.frames),
             _numbers(keys), _numbers(starts), frames.messages_each,
         )  # fmt: skip
 
@@ -69,18 +87,30 @@ class NativePlayer:
 
     def transact(self, end_format: str, oneway: bool, seconds: float) -> Played:
         result = _Result()
-        self._library.player_transact(self._handle, end_format.encode(), oneway, seconds, ctypes.byref(result))
+        self._library.player_transact(
+            self._handle, end_format.encode(), oneway, seconds, ctypes.byref(result)
+        )
         return _played(result)
 
     def relay(
-        self, senders: int, offsets: Sequence[int], pull_format: str, rate: float, window: int, seconds: float
+        self,
+        senders: int,
+        offsets: Sequence[int],
+        pull_format: str,
+        rate: float,
+        window: int,
+        seconds: float,
     ) -> Played:
         if not self._begun:
             self._begun = True
-            self._library.player_offsets(self._handle, senders, (ctypes.c_uint64 * len(offsets))(*offsets))
+            self._library.player_offsets(
+                self._handle, senders, (ctypes.c_uint64 * len(offsets))(*offsets)
+            )
         result = _Result()
         call = self._library.player_relay
-        call(self._handle, senders, pull_format.encode(), rate, window, seconds, ctypes.byref(result))
+        call(
+            self._handle, senders, pull_format.encode(), rate, window, seconds, ctypes.byref(result)
+        )
         return _played(result)
 
     def close(self) -> None:
@@ -94,6 +124,7 @@ def _numbers(values: list[int]) -> ctypes.Array[ctypes.c_uint32]:
 def _played(result: _Result) -> Played:
     problem = result.problem.decode(errors="replace")
     return Played(
-        result.answers, result.messages, result.errors, max(result.seconds, 1e-9), result.p50_us, result.p99_us,
+        result.answers, result.messages, result.errors, max(result.seconds, 1e-9), result.p50_us,
+        result.p99_us,
         result.p999_us, problem,
     )  # fmt: skip

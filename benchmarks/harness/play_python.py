@@ -1,6 +1,7 @@
 """The player in Python, for machines without a compiler: the same exchanges, several times slower.
 
-Frames are sent as they are, so unique keys come again. Answers are cut and their code is looked at, and nothing else.
+Frames are sent as they are, so unique keys come again. Answers are cut and their code is looked at,
+and nothing else.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ class _Connection:
             return []
         if not data:
             raise BenchmarkError("the server closed the connection")
-        return [_answer(form, header, bytes(body)) for form, header, body in self._decoder.feed(data)]
+        return [
+            _answer(form, header, bytes(body)) for form, header, body in self._decoder.feed(data)
+        ]
 
 
 def _answer(serialize_type: int, header: bytes, body: bytes) -> _Answer:
@@ -84,7 +87,9 @@ class PythonPlayer:
     def __init__(self, port: int, connections: int, frames: Frames) -> None:
         """Raises ``BenchmarkError`` when the server cannot be reached."""
         self._frames = frames
-        self._connections = [_Connection(port, n, n * len(frames.frames) // connections) for n in range(connections)]
+        self._connections = [
+            _Connection(port, n, n * len(frames.frames) // connections) for n in range(connections)
+        ]
         self._by_fileno = {each.sock.fileno(): each for each in self._connections}
         self._poll = select.epoll()
         for fileno in self._by_fileno:
@@ -127,7 +132,13 @@ class PythonPlayer:
         return self._played(start)
 
     def relay(
-        self, senders: int, offsets: Sequence[int], pull_format: str, rate: float, window: int, seconds: float
+        self,
+        senders: int,
+        offsets: Sequence[int],
+        pull_format: str,
+        rate: float,
+        window: int,
+        seconds: float,
     ) -> Played:
         start = self._begin(0)
         pulling = pull_format.replace("%llu", "%d")
@@ -137,7 +148,9 @@ class PythonPlayer:
             for place, reader in enumerate(readers):
                 reader.offset = offsets[place]
                 reader.write(_pull(pulling, place, reader))
-        while (now := time.monotonic()) < start + seconds or (self._received < self._sent and now < start + seconds + 2):
+        while (now := time.monotonic()) < start + seconds or (
+            self._received < self._sent and now < start + seconds + 2
+        ):
             if now < start + seconds:
                 due = first + int((now - start) * rate) + 1 if rate else self._received + window
                 for number in range(self._sent, due):
@@ -151,10 +164,13 @@ class PythonPlayer:
                         if answer.code == 0:
                             self._take(connection, answer.body, start)
                         connection.write(_pull(pulling, connection.number - senders, connection))
-        problem = "messages did not arrive within two seconds" if self._received < self._sent else ""
+        problem = (
+            "messages did not arrive within two seconds" if self._received < self._sent else ""
+        )
         return self._played(start, problem)
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- inside
+    # ----------------------------------------------------------------------------------------------
 
     def _reset(self) -> None:
         self._answers = self._messages = self._errors = 0
@@ -183,7 +199,9 @@ class PythonPlayer:
         return [(each, each.read()) for each in found]
 
     def _expected(self, connection: _Connection, answer: _Answer) -> bool:
-        opaque = answer.opaque or next(iter(connection.sent_at), 0)  # the floor in Python says 0: the oldest is meant
+        opaque = answer.opaque or next(
+            iter(connection.sent_at), 0
+        )  # the floor in Python says 0: the oldest is meant
         sent = connection.sent_at.pop(opaque, None)
         self._answers += 1
         if sent is None or answer.code != 0:
@@ -211,7 +229,10 @@ class PythonPlayer:
 
     def _played(self, start: float, problem: str = "") -> Played:
         seconds, times = time.monotonic() - start, sorted(self._times) or [0.0]
-        p50, p99, p999 = (times[min(len(times) - 1, int(len(times) * share))] * 1e6 for share in (0.5, 0.99, 0.999))
+        p50, p99, p999 = (
+            times[min(len(times) - 1, int(len(times) * share))] * 1e6
+            for share in (0.5, 0.99, 0.999)
+        )
         return Played(self._answers, self._messages, self._errors, seconds, p50, p99, p999, problem)
 
 

@@ -23,7 +23,8 @@ from .play import Frames, measured, open_player
 from .servers import Server, floor_is
 
 FAILURES = (
-    BenchmarkError, DemoError, RocketMQError, StoreError, OSError, subprocess.SubprocessError, AssertionError, ValueError,
+    BenchmarkError, DemoError, RocketMQError, StoreError, OSError, subprocess.SubprocessError,
+    AssertionError, ValueError,
     LookupError, MemoryError,
 )  # fmt: skip
 """What may go wrong with a benchmark without being a mistake in the harness."""
@@ -70,20 +71,31 @@ class Rows:
         try:
             yield
         except FAILURES as error:
-            self._add(Row(benchmark=self._benchmark, name=name, failed=f"{type(error).__name__}: {error}"[:400]))
+            self._add(
+                Row(
+                    benchmark=self._benchmark,
+                    name=name,
+                    failed=f"{type(error).__name__}: {error}"[:400],
+                )
+            )
 
     def add(self, row: Row) -> None:
         self._add(msgspec.structs.replace(row, benchmark=self._benchmark))
 
     def _add(self, row: Row) -> None:
         self.rows.append(row)
-        print(f"  {self._benchmark}: {row.name}{' FAILED ' + row.failed if row.failed else ''}", file=sys.stderr, flush=True)
+        print(
+            f"  {self._benchmark}: {row.name}{' FAILED ' + row.failed if row.failed else ''}",
+            file=sys.stderr,
+            flush=True,
+        )
         if self._target is not None:
             self._target.write_bytes(json.dumps(msgspec.to_builtins(self.rows)).encode())
 
 
 def in_turn(rounds: int, *works: Callable[[], Sample] | None) -> list[list[Sample]]:
-    """Each of them ``rounds`` times, one after the other; ``None`` gives nothing. What fails is tried again twice."""
+    """Each of them ``rounds`` times, one after the other; ``None`` gives nothing. What fails is
+    tried again twice."""
     found: list[list[Sample]] = [[] for _ in works]
     for _ in range(rounds):
         for place, work in enumerate(works):
@@ -121,14 +133,19 @@ def traffic(
     before: Callable[[], object] = lambda: None,
     pure: Server | None = None,
 ) -> Row:
-    """Play it against both in turn; ``before`` comes before every round. Then, in fewer rounds, against ``pure``."""
+    """Play it against both in turn; ``before`` comes before every round. Then, in fewer rounds,
+    against ``pure``."""
 
     def once(target: Server) -> Sample:
         before()
         with open_player(target.port, row.connections, frames) as player:
-            return measured(partial(player.play, row.window, awake=row.awake), target.pid, options.seconds)
+            return measured(
+                partial(player.play, row.window, awake=row.awake), target.pid, options.seconds
+            )
 
-    ours, least = in_turn(options.rounds, partial(once, server), partial(once, floor) if floor else None)
+    ours, least = in_turn(
+        options.rounds, partial(once, server), partial(once, floor) if floor else None
+    )
     (twins,) = in_turn(min(options.rounds, PURE_ROUNDS), partial(once, pure) if pure else None)
     figures = figures_of(ours, least, row.goals, twins)
     return Row(benchmark="", name=row.name, figures=figures, floor_is=floor_is() if floor else "")

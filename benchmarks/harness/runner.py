@@ -28,7 +28,9 @@ def run_all(names: list[str], options: Options, minutes: float) -> Report:
     for name in names:
         left = minutes * 60 - (time.monotonic() - begin)
         if left < 1:
-            rows.append(Row(benchmark=name, name=name, failed=f"not run: the {minutes:g} minutes were over"))
+            rows.append(
+                Row(benchmark=name, name=name, failed=f"not run: the {minutes:g} minutes were over")
+            )
             continue
         started = time.monotonic()
         rest = sum(known[each].takes_s for each in names[names.index(name) :])
@@ -48,7 +50,9 @@ def run_one(name: str, entry: Entry, options: Options, left_s: float) -> list[Ro
     with tempfile.TemporaryDirectory(prefix="aiorocketmq-bench-") as folder:
         target = Path(folder) / "rows.json"
         values = json.dumps({**options._asdict(), "directory": str(options.directory or "")})
-        child = subprocess.Popen([sys.executable, "-m", "benchmarks.harness.one", name, str(target), values])
+        child = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.harness.one", name, str(target), values]
+        )
         limit = min(entry.limit_s, left_s)
         try:
             code = child.wait(limit)

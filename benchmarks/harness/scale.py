@@ -17,7 +17,8 @@ _MOST_SECONDS = 0.4
 
 
 class Step(NamedTuple):
-    """One size. ``prepare`` brings the server there; it is called once, in front of the measurement."""
+    """One size. ``prepare`` brings the server there; it is called once, in front of the
+    measurement."""
 
     size: int
     frames: Frames
@@ -26,18 +27,24 @@ class Step(NamedTuple):
     prepare: Callable[[], None] = lambda: None
 
 
-def scaled(name: str, unit: str, steps: list[Step], server: Server, floor: Server | None, options: Options) -> Row:
+def scaled(
+    name: str, unit: str, steps: list[Step], server: Server, floor: Server | None, options: Options
+) -> Row:
     """Size by size, in turn with the floor, which gets the same frames."""
     rounds, seconds = min(options.rounds, _MOST_ROUNDS), min(options.seconds, _MOST_SECONDS)
     figures = {}
     for step in steps:
         step.prepare()
         ours, floors = in_turn(
-            rounds, partial(_once, step, seconds, server), partial(_once, step, seconds, floor) if floor else None
+            rounds,
+            partial(_once, step, seconds, server),
+            partial(_once, step, seconds, floor) if floor else None,
         )
         values, least = ([sample["cpu"] for sample in of] for of in (ours, floors))
         figures[str(step.size)] = figure("µs/message", values, least)
-    return Row(benchmark="", name=name, figures=figures, floor_is=floor_is() if floor else "", note=unit)
+    return Row(
+        benchmark="", name=name, figures=figures, floor_is=floor_is() if floor else "", note=unit
+    )
 
 
 def _once(step: Step, seconds: float, target: Server) -> Sample:

@@ -1,4 +1,5 @@
-"""The servers that are measured, and their floors, each a process of its own that ends with its block."""
+"""The servers that are measured, and their floors, each a process of its own that ends with its
+block."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Server(NamedTuple):
 
 @contextmanager
 def work_folder(parent: Path | None) -> Iterator[Path]:
-    """Where a benchmark puts its files; removed at the end. (Tens of thousands take long on a busy disk: nobody waits.)"""
+    """Where a benchmark puts its files; removed at the end. (Tens of thousands take long on a busy
+    disk: nobody waits.)"""
     folder = Path(tempfile.mkdtemp(prefix="aiorocketmq-bench-", dir=parent)).absolute()
     try:
         yield folder
@@ -56,12 +58,20 @@ def work_folder(parent: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def running(command: list[str], log: Path, folder: Path, *, leave_s: float = _LEAVE_S) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is asked to end, and made to when it does not within a time; with 0 it is not asked."""
+def running(
+    command: list[str], log: Path, folder: Path, *, leave_s: float = _LEAVE_S
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is asked to end, and made to when it does not within a time; with 0 it is not
+    asked."""
     environment = {**os.environ, "ROCKETMQ_HOME": str(folder), "NAMESRV_ADDR": ""}
     with log.open("wb") as output:
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, cwd=folder
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            cwd=folder,
         )
     try:
         yield child
@@ -79,17 +89,29 @@ def running(command: list[str], log: Path, folder: Path, *, leave_s: float = _LE
 
 @contextmanager
 def broker(
-    folder: Path, name: str = "broker", python: str = sys.executable, leave_s: float = 3.0, /, **settings: object
+    folder: Path,
+    name: str = "broker",
+    python: str = sys.executable,
+    leave_s: float = 3.0,
+    /,
+    **settings: object,
 ) -> Iterator[Server]:
-    """A broker on the store below ``folder``, with defaults except for ``settings`` (properties by their names)."""
+    """A broker on the store below ``folder``, with defaults except for ``settings`` (properties by
+    their names)."""
     home = folder / name
     home.mkdir(exist_ok=True)
     port = int(str(settings.pop("listenPort", 0))) or free_port(-2, 1)
     given = {
-        "listenPort": port, "bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1", "brokerIP2": "127.0.0.1",
+        "listenPort": port, "bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1",
+        "brokerIP2": "127.0.0.1",
         "storePathRootDir": home / "store", **settings,
     }  # fmt: skip
-    command = [python, "-m", "aiorocketmq.broker", *(f"--{key}={value}" for key, value in given.items())]
+    command = [
+        python,
+        "-m",
+        "aiorocketmq.broker",
+        *(f"--{key}={value}" for key, value in given.items()),
+    ]
     with running(command, home / "log", home, leave_s=leave_s) as child:
         until_ready(child, home / "log")
         yield Server(port, child.pid, home / "log")
@@ -101,17 +123,28 @@ def pure_broker(folder: Path, name: str = "pure", /, **settings: object) -> Iter
     if KIND != "compiled":
         yield None
         return
-    with mock.patch.dict(os.environ, {PURE_VARIABLE: "1"}), broker(folder, name, **settings) as server:
+    with (
+        mock.patch.dict(os.environ, {PURE_VARIABLE: "1"}),
+        broker(folder, name, **settings) as server,
+    ):
         yield server
 
 
 @contextmanager
-def name_server(folder: Path, name: str = "namesrv", python: str = sys.executable) -> Iterator[Server]:
+def name_server(
+    folder: Path, name: str = "namesrv", python: str = sys.executable
+) -> Iterator[Server]:
     """A name server."""
     home = folder / name
     home.mkdir(exist_ok=True)
     port = free_port()
-    command = [python, "-m", "aiorocketmq.namesrv", f"--listenPort={port}", f"--kvConfigPath={home / 'kv.json'}"]
+    command = [
+        python,
+        "-m",
+        "aiorocketmq.namesrv",
+        f"--listenPort={port}",
+        f"--kvConfigPath={home / 'kv.json'}",
+    ]
     with running(command, home / "log", home) as child:
         until_listening(port)
         yield Server(port, child.pid, home / "log")
@@ -123,7 +156,11 @@ def floor(folder: Path, *options: str, port: int = 0) -> Iterator[Server]:
     port = port or free_port()
     home = Path(tempfile.mkdtemp(prefix="floor-", dir=folder))
     program = native_floor()
-    command = [str(program), str(port), *options] if program else [sys.executable, "-m", "benchmarks.echo_server", str(port)]
+    command = (
+        [str(program), str(port), *options]
+        if program
+        else [sys.executable, "-m", "benchmarks.echo_server", str(port)]
+    )
     with running(command, home / "log", home if program else Path.cwd(), leave_s=0) as child:
         until_listening(port)
         yield Server(port, child.pid, home / "log")
@@ -143,7 +180,9 @@ def until_ready(child: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while not _READY.search(log.read_text(errors="replace")):
         if child.poll() is not None or time.monotonic() > deadline:
-            raise BenchmarkError(f"the daemon does not start: {log.read_text(errors='replace')[-1500:]}")
+            raise BenchmarkError(
+                f"the daemon does not start: {log.read_text(errors='replace')[-1500:]}"
+            )
         time.sleep(0.01)
 
 

@@ -20,16 +20,29 @@ class Sheet(NamedTuple):
 
 
 def sheets(rows: list[Row], *, wide: bool = False) -> list[Sheet]:
-    """CPU time, rates, other figures, sizes, and what failed; those that have lines. ``wide``: a table for each row."""
+    """CPU time, rates, other figures, sizes, and what failed; those that have lines. ``wide``: a
+    table for each row."""
     good = [row for row in rows if not row.failed]
     scales = [row for row in good if wide or ("cpu" not in row.figures and len(row.figures) > 2)]
     found = [
-        Sheet("CPU time per message, µs", _CPU, [_cpu_line(r, r.figures["cpu"]) for r in good if "cpu" in r.figures]),
-        Sheet("Rates and latencies", _RATE, [_rate_line(r, r.figures["rate"]) for r in good if "rate" in r.figures]),
-        Sheet("Figures", _OTHER, [line for r in good if r not in scales for line in _other_lines(r)]),
+        Sheet(
+            "CPU time per message, µs",
+            _CPU,
+            [_cpu_line(r, r.figures["cpu"]) for r in good if "cpu" in r.figures],
+        ),
+        Sheet(
+            "Rates and latencies",
+            _RATE,
+            [_rate_line(r, r.figures["rate"]) for r in good if "rate" in r.figures],
+        ),
+        Sheet(
+            "Figures", _OTHER, [line for r in good if r not in scales for line in _other_lines(r)]
+        ),
         *(_scale(row) for row in scales),
         Sheet(
-            "Failed", ["what", "why"], [[r.name, r.failed.replace("|", "/").replace("\n", " ")] for r in rows if r.failed]
+            "Failed",
+            ["what", "why"],
+            [[r.name, r.failed.replace("|", "/").replace("\n", " ")] for r in rows if r.failed],
         ),
     ]
     return [sheet for sheet in found if sheet.lines]
@@ -46,14 +59,29 @@ def rich_table(sheet: Sheet) -> Table:
 
 def markdown_table(sheet: Sheet) -> str:
     rule = ["---", *(["---:"] * (len(sheet.headings) - 1))]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (sheet.headings, rule, *sheet.lines))
+    return "\n".join(
+        "| " + " | ".join(cells) + " |" for cells in (sheet.headings, rule, *sheet.lines)
+    )
 
 
 _CPU = [
-    "what", "best", "median", "floor", "x floor", "mark", "", "user", "mark", "", "original", "x less",
+    "what", "best", "median", "floor", "x floor", "mark", "", "user", "mark", "", "original",
+    "x less",
     "pure Python", "mark", "",
 ]  # fmt: skip
-_RATE = ["what", "messages/s", "median", "floor", "mark", "", "original", "p50 µs", "p99", "p99.9", "p50 of the floor"]
+_RATE = [
+    "what",
+    "messages/s",
+    "median",
+    "floor",
+    "mark",
+    "",
+    "original",
+    "p50 µs",
+    "p99",
+    "p99.9",
+    "p50 of the floor",
+]
 _OTHER = ["what", "best", "median", "unit", "floor", "mark", "", "original", "the floor is"]
 
 
@@ -61,17 +89,23 @@ def _cpu_line(row: Row, cpu: Figure) -> list[str]:
     marks = [f"≤ {text(cpu.mark)}"] if cpu.mark is not None else []
     marks += [f"≤ {cpu.mark_ratio:g} x floor"] if cpu.mark_ratio is not None else []
     return [
-        _named(row), text(cpu.best), text(cpu.median), text(cpu.floor_best), _times(cpu.ratio), ", ".join(marks),
+        _named(row), text(cpu.best), text(cpu.median), text(cpu.floor_best), _times(cpu.ratio),
+        ", ".join(marks),
         _MARKED[cpu.is_reached], *_user(row.figures.get("user")), text(cpu.original),
         _times(cpu.original / cpu.best if cpu.original and cpu.best else None), text(cpu.pure_best),
-        "" if cpu.pure_mark is None or not cpu.pure else f"≤ {text(cpu.pure_mark)}", _MARKED[cpu.is_reached_pure],
+        "" if cpu.pure_mark is None or not cpu.pure else f"≤ {text(cpu.pure_mark)}",
+        _MARKED[cpu.is_reached_pure],
     ]  # fmt: skip
 
 
 def _user(user: Figure | None) -> list[str]:
     if user is None:
         return ["", "", ""]
-    return [text(user.best), "" if user.mark is None else f"≤ {text(user.mark)}", _MARKED[user.is_reached]]
+    return [
+        text(user.best),
+        "" if user.mark is None else f"≤ {text(user.mark)}",
+        _MARKED[user.is_reached],
+    ]
 
 
 def _rate_line(row: Row, rate: Figure) -> list[str]:
@@ -91,9 +125,14 @@ def _other_lines(row: Row) -> list[list[str]]:
         if name in ("cpu", "user", "rate") or (name in _LATENCIES and each.mark is None):
             continue
         label = row.name if name in ("value", "seconds") else f"{row.name}, {name}"
-        mark = f"{'≥' if each.more_is_better else '≤'} {text(each.mark)}" if each.mark is not None else ""
+        mark = (
+            f"{'≥' if each.more_is_better else '≤'} {text(each.mark)}"
+            if each.mark is not None
+            else ""
+        )
         lines.append([
-            label, text(each.best), text(each.median), each.unit, text(each.floor_best), mark, _MARKED[each.is_reached],
+            label, text(each.best), text(each.median), each.unit, text(each.floor_best), mark,
+            _MARKED[each.is_reached],
             text(each.original), row.floor_is,
         ])  # fmt: skip
     return lines
@@ -101,7 +140,12 @@ def _other_lines(row: Row) -> list[list[str]]:
 
 def _scale(row: Row) -> Sheet:
     lines = [
-        [f"{int(size):,}" if size.isdigit() else size, text(each.best), text(each.median), text(each.floor_best)]
+        [
+            f"{int(size):,}" if size.isdigit() else size,
+            text(each.best),
+            text(each.median),
+            text(each.floor_best),
+        ]
         for size, each in row.figures.items()
     ]
     unit = next(iter(row.figures.values())).unit

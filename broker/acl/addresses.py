@@ -1,4 +1,5 @@
-"""Patterns of peer addresses in ACL files (class RemoteAddressStrategyFactory; ``broker-services.md`` §13).
+"""Patterns of peer addresses in ACL files (class RemoteAddressStrategyFactory;
+``broker-services.md`` §13).
 
 ===============================  ==================================================================
 nothing                          no address
@@ -9,7 +10,8 @@ nothing                          no address
 ``10.0.0.7,10.0.1.*``            any of these
 ===============================  ==================================================================
 
-Every part is looked at; the original stops at the first range or ``*`` and takes anything behind it.
+Every part is looked at; the original stops at the first range or ``*`` and takes anything behind
+it.
 
 >>> matches = address_pattern("10.0.{1,2}.3-5, fe80::*")
 >>> matches("10.0.2.4"), matches("10.0.3.4"), matches("fe80:0::9")
@@ -44,7 +46,9 @@ def address_pattern(text: str | None) -> AddressTest:
     if text in _EVERY:
         return lambda _address: True
     if len(text) > MAX_LENGTH:
-        raise AddressPatternError(f"an address pattern of {len(text)} characters, {MAX_LENGTH} are allowed")
+        raise AddressPatternError(
+            f"an address pattern of {len(text)} characters, {MAX_LENGTH} are allowed"
+        )
     shapes = [_shape(each.strip()) for each in _OUTER_COMMA.split(text)]
 
     def matches(address: str) -> bool:
@@ -76,7 +80,8 @@ class _Shape(NamedTuple):
         if len(address) != len(self.parts):
             return False
         return all(
-            any(low <= value <= high for low, high in ranges) for value, ranges in zip(address, self.parts, strict=True)
+            any(low <= value <= high for low, high in ranges)
+            for value, ranges in zip(address, self.parts, strict=True)
         )
 
 
@@ -89,7 +94,9 @@ def _shape(text: str) -> _Shape:
     else:
         parts, base, limit, count = text.split("."), 10, 255, 4
     if len(parts) != count:
-        raise AddressPatternError(f"{text!r} is no address: an IPv4 address has 4 parts, an IPv6 address 8")
+        raise AddressPatternError(
+            f"{text!r} is no address: an IPv4 address has 4 parts, an IPv6 address 8"
+        )
     return _Shape(tuple(_ranges(part.strip(), base, limit, text) for part in parts))
 
 
@@ -115,7 +122,9 @@ def _range(part: str, base: int, limit: int, text: str) -> tuple[int, int]:
     except ValueError:
         found = (1, 0)
     if not 0 <= found[0] <= found[1] <= limit:
-        raise AddressPatternError(f"{part!r} in {text!r} is no part of an address and no range of them")
+        raise AddressPatternError(
+            f"{part!r} in {text!r} is no part of an address and no range of them"
+        )
     return found
 
 

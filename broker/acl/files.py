@@ -1,8 +1,10 @@
-"""The ACL files: read, watched, written (classes PlainPermissionManager, AclUtils; ``broker-services.md`` §13).
+"""The ACL files: read, watched, written (classes PlainPermissionManager, AclUtils;
+``broker-services.md`` §13).
 
-Every ``*.yml`` and ``*.yaml`` below ``conf/acl`` of ROCKETMQ_HOME (not ``tools.yml``, the credentials of the tools) and
-``conf/plain_acl.yml`` (``rocketmq.acl.plain.file``). Scalars are read as text, as they stand there: an access key may
-look like a number. Functions that read or write block; the broker calls them in a thread.
+Every ``*.yml`` and ``*.yaml`` below ``conf/acl`` of ROCKETMQ_HOME (not ``tools.yml``, the
+credentials of the tools) and ``conf/plain_acl.yml`` (``rocketmq.acl.plain.file``). Scalars are read
+as text, as they stand there: an access key may look like a number. Functions that read or write
+block; the broker calls them in a thread.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class AclFileError(RocketMQError):
 
 
 def read_acl_file(path: Path) -> AclFile:
-    """Raises ``AclError`` for a file that cannot be read, or is no YAML mapping. The error quotes no line of it."""
+    """Raises ``AclError`` for a file that cannot be read, or is no YAML mapping. The error quotes
+    no line of it."""
     from .yaml import YamlError, parse_yaml
 
     try:
@@ -66,10 +69,12 @@ def open_acl(config: BrokerConfig, clock: Clock) -> AclFiles | None:
 
 
 class AclFiles:
-    """Where the accounts come from. ``table`` is what counts now; a file that cannot be used leaves it as it was."""
+    """Where the accounts come from. ``table`` is what counts now; a file that cannot be used leaves
+    it as it was."""
 
     def __init__(self, home: Path, plain_file: str, clock: Clock) -> None:
-        """Makes an empty ``plain_acl.yml`` when there is none, and reads. Blocks. Raises ``AclError``, ``OSError``."""
+        """Makes an empty ``plain_acl.yml`` when there is none, and reads. Blocks. Raises
+        ``AclError``, ``OSError``."""
         self._folder = home / "conf" / "acl"
         self.default: Path = home / plain_file.lstrip("/")
         self._clock = clock
@@ -81,7 +86,11 @@ class AclFiles:
         self._seen = self._look()
         self.table: AccessTable = self._load(self._seen)
         if not self.table.accounts:
-            log.warning("ACL is on and there is no account: nobody but white listed peers is served file=%s", self.default)
+            log.warning(
+                "ACL is on and there is no account: nobody but white listed peers is served "
+                "file=%s",
+                self.default,
+            )
 
     @property
     def default_version(self) -> AclFile | None:
@@ -107,7 +116,9 @@ class AclFiles:
 
     def _load(self, seen: Seen) -> AccessTable:
         if self.default not in seen:  # perhaps an editor is about to bring it back
-            raise AclError(f"{self.default}: is gone; leave an empty file to have no accounts in it")
+            raise AclError(
+                f"{self.default}: is gone; leave an empty file to have no accounts in it"
+            )
         table = AccessTable([read_acl_file(path) for path in seen])
         log.info("ACL loaded files=%s accounts=%d", ",".join(map(str, seen)), len(table.accounts))
         return table
@@ -121,7 +132,8 @@ class AclFiles:
             await self.refresh()
 
     async def refresh(self) -> bool:
-        """Look at the files; whether there is another table now. A file that cannot be used is told once."""
+        """Look at the files; whether there is another table now. A file that cannot be used is told
+        once."""
         async with self._lock:
             seen = await asyncio.to_thread(self._look)
             if seen in (self._seen, self._reported):
@@ -141,7 +153,8 @@ class AclFiles:
     # -- changing
 
     async def set_account(self, entry: Mapping[str, Any]) -> None:
-        """Make an account in ``plain_acl.yml`` or change it where it stands; ``None`` leaves a value as it is.
+        """Make an account in ``plain_acl.yml`` or change it where it stands; ``None`` leaves a
+        value as it is.
 
         Raises ``AclError``, ``OSError``; then nothing has changed.
         """
@@ -149,7 +162,9 @@ class AclFiles:
         for name in ("topicPerms", "groupPerms"):
             for text in entry.get(name) or ():
                 check_resource(text)
-        read_account({name: value for name, value in entry.items() if value is not None}, "the request")
+        read_account(
+            {name: value for name, value in entry.items() if value is not None}, "the request"
+        )
         async with self._lock:
             owner = self.table.accounts.get(str(entry["accessKey"]))
             path = self.default if owner is None else Path(owner.file)
@@ -161,24 +176,33 @@ class AclFiles:
             owner = self.table.accounts.get(access_key)
             if owner is None:
                 return False
-            await self._change(Path(owner.file), lambda content: _delete_account(content, access_key))
+            await self._change(
+                Path(owner.file), lambda content: _delete_account(content, access_key)
+            )
             return True
 
     async def set_global_white(self, patterns: list[str], path: str | None) -> None:
-        """In ``plain_acl.yml``, or in another file that is in use. Raises ``AclError``, ``OSError``."""
+        """In ``plain_acl.yml``, or in another file that is in use. Raises ``AclError``,
+        ``OSError``."""
         for pattern in patterns:
             address_pattern(pattern)
         async with self._lock:
             target = Path(path) if path else self.default
             if target not in self._seen:
-                raise AclError(f"{target} is none of the ACL files: {', '.join(map(str, self._seen))}")
-            await self._change(target, lambda content: content.update(globalWhiteRemoteAddresses=patterns))
+                raise AclError(
+                    f"{target} is none of the ACL files: {', '.join(map(str, self._seen))}"
+                )
+            await self._change(
+                target, lambda content: content.update(globalWhiteRemoteAddresses=patterns)
+            )
 
     async def _change(self, path: Path, change: Callable[[dict[str, Any]], None]) -> None:
         table, seen = await asyncio.to_thread(self._changed, path, change)
         self._take(table, seen)
 
-    def _changed(self, path: Path, change: Callable[[dict[str, Any]], None]) -> tuple[AccessTable, Seen]:
+    def _changed(
+        self, path: Path, change: Callable[[dict[str, Any]], None]
+    ) -> tuple[AccessTable, Seen]:
         """The file is read anew, so that what somebody wrote by hand meanwhile stays."""
         from .yaml import format_yaml
 
@@ -186,8 +210,12 @@ class AclFiles:
         change(file.content)
         version = file.version.next(self._clock.time_ms())
         file.content["dataVersion"] = [{"counter": version.counter, "timestamp": version.timestamp}]
-        others = [AclFile(str(each), {}) if each == path else read_acl_file(each) for each in self._seen]
-        AccessTable([file if each.path == file.path else each for each in others])  # before it is written
+        others = [
+            AclFile(str(each), {}) if each == path else read_acl_file(each) for each in self._seen
+        ]
+        AccessTable(
+            [file if each.path == file.path else each for each in others]
+        )  # before it is written
         for each in file.content.get("accounts") or ():
             if "admin" in each:
                 each["admin"] = str(each["admin"]).lower() == "true"
@@ -198,10 +226,16 @@ class AclFiles:
 
 def _set_account(content: dict[str, Any], entry: Mapping[str, Any]) -> None:
     accounts = content["accounts"] = content.get("accounts") or []
-    found: dict[str, Any] = next((each for each in accounts if each.get("accessKey") == entry["accessKey"]), {})
+    found: dict[str, Any] = next(
+        (each for each in accounts if each.get("accessKey") == entry["accessKey"]), {}
+    )
     accounts[:] = [each for each in accounts if each is not found]
-    accounts.append({**found, **{name: value for name, value in entry.items() if value is not None}})
+    accounts.append(
+        {**found, **{name: value for name, value in entry.items() if value is not None}}
+    )
 
 
 def _delete_account(content: dict[str, Any], access_key: str) -> None:
-    content["accounts"] = [each for each in content.get("accounts") or [] if each.get("accessKey") != access_key]
+    content["accounts"] = [
+        each for each in content.get("accounts") or [] if each.get("accessKey") != access_key
+    ]

@@ -1,8 +1,9 @@
-"""Who may do what (classes PlainPermissionManager, PlainAccessValidator, Permission; ``broker-services.md`` §13).
+"""Who may do what (classes PlainPermissionManager, PlainAccessValidator, Permission;
+``broker-services.md`` §13).
 
-Pure: an ``AccessTable`` is made from the content of the ACL files and never changes; a changed file makes a new one. A
-request is looked at in this order: global white list, access key, white list of the account, signature, permissions.
-A white listed peer needs no signature and no permission.
+Pure: an ``AccessTable`` is made from the content of the ACL files and never changes; a changed file
+makes a new one. A request is looked at in this order: global white list, access key, white list of
+the account, signature, permissions. A white listed peer needs no signature and no permission.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class AclError(RequestError):
 
 
 class Permission:
-    """Class Permission. Plain numbers: every request asks, and an ``IntFlag`` takes ten times as long to say."""
+    """Class Permission. Plain numbers: every request asks, and an ``IntFlag`` takes ten times as
+    long to say."""
 
     DENY: Final = 1
     ANY: Final = 2
@@ -60,7 +62,8 @@ def parse_permission(text: object) -> int:
 
 
 class Account(NamedTuple):
-    """One entry of ``accounts``. ``resources`` has groups under the names of their retry topics; ``None``: no list."""
+    """One entry of ``accounts``. ``resources`` has groups under the names of their retry topics;
+    ``None``: no list."""
 
     access_key: str
     secret_key: str
@@ -80,7 +83,10 @@ class Account(NamedTuple):
     def check_administrator(self, code: int) -> None:
         """Raises ``AclError`` when it is none."""
         if not self.admin:
-            raise AclError(f"Need admin permission for request code={code}, but accessKey={self.access_key} is not")
+            raise AclError(
+                f"Need admin permission for request code={code}, but accessKey={self.access_key} "
+                "is not"
+            )
 
     def check(self, wanted: Iterable[Resource]) -> None:
         """Raises ``AclError`` for what this account may not do."""
@@ -93,7 +99,11 @@ class Account(NamedTuple):
                 granted = self.default_group if is_retry_topic(name) else self.default_topic
             if granted & Permission.DENY or not granted & needed:
                 is_group = is_retry_topic(name)
-                shown = f"group:{name.removeprefix(TopicName.RETRY_PREFIX)}" if is_group else f"topic:{name}"
+                shown = (
+                    f"group:{name.removeprefix(TopicName.RETRY_PREFIX)}"
+                    if is_group
+                    else f"topic:{name}"
+                )
                 raise AclError(f"No default permission for {shown}")
 
 
@@ -107,11 +117,14 @@ class AclFile(NamedTuple):
     def version(self) -> DataVersion:
         found = self.content.get("dataVersion")
         first = found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
-        return DataVersion(counter=_whole(first.get("counter")), timestamp=_whole(first.get("timestamp")))
+        return DataVersion(
+            counter=_whole(first.get("counter")), timestamp=_whole(first.get("timestamp"))
+        )
 
 
 class AccessTable:
-    """All accounts and white lists. Of two accounts with one access key that of the earlier file counts."""
+    """All accounts and white lists. Of two accounts with one access key that of the earlier file
+    counts."""
 
     def __init__(self, files: Sequence[AclFile]) -> None:
         """Raises ``AclError`` with the file and what is wrong."""
@@ -120,7 +133,10 @@ class AccessTable:
         white: list[AddressTest] = []
         for file in files:
             try:
-                white += [address_pattern(each) for each in _texts(file.content, "globalWhiteRemoteAddresses")]
+                white += [
+                    address_pattern(each)
+                    for each in _texts(file.content, "globalWhiteRemoteAddresses")
+                ]
                 for entry in _entries(file.content):
                     account = read_account(entry, file.path)
                     self.accounts.setdefault(account.access_key, account)
@@ -133,8 +149,11 @@ class AccessTable:
         """A peer that may do everything without an account."""
         return bool(self._white) and any(matches(address) for matches in self._white)
 
-    def account_of(self, fields: Mapping[str, str], body: bytes | memoryview, address: str) -> Account | None:
-        """Who signed this request; ``None`` for a peer that needs no signature. Raises ``AclError``."""
+    def account_of(
+        self, fields: Mapping[str, str], body: bytes | memoryview, address: str
+    ) -> Account | None:
+        """Who signed this request; ``None`` for a peer that needs no signature. Raises
+        ``AclError``."""
         if self.is_white(address):
             return None
         signed = signed_of(fields)
@@ -144,14 +163,16 @@ class AccessTable:
         if account.white(address):
             return None
         found = fields.get(SIGNATURE, "").encode()
-        # Java clients sign UNIQUE_KEY_QUERY and the original's broker does not: here both ways are right
+        # Java clients sign UNIQUE_KEY_QUERY and the original's broker does not: here both ways are
+        # right
         for content in (signed_content(fields), signed_content(fields, (SIGNATURE,))):
             if hmac.compare_digest(found, account.signer.sign(content, body)):
                 return account
         raise AclError(f"Check signature failed for accessKey={account.access_key}")
 
     def signer_of(self, signed: Signed, body: bytes | memoryview, address: str) -> Account | None:
-        """The same for a request that is signed in one way, of a peer that is not on the lists for all."""
+        """The same for a request that is signed in one way, of a peer that is not on the lists for
+        all."""
         access_key, found, content = signed
         account = self._account(access_key)
         if account.white(address):
@@ -197,7 +218,10 @@ def read_account(entry: Mapping[str, Any], file: str) -> Account:
 def check_keys(access_key: str, secret_key: str) -> None:
     """Raises ``AclError`` when one of them is missing or too short."""
     if len(access_key) < MIN_KEY_LENGTH or len(secret_key) < MIN_KEY_LENGTH:
-        raise AclError(f"The accessKey={access_key} and its secretKey cannot be null and length should longer than 6")
+        raise AclError(
+            f"The accessKey={access_key} and its secretKey cannot be null and length should "
+            "longer than 6"
+        )
 
 
 def parse_resource(text: str) -> tuple[str, int]:

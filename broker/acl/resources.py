@@ -1,9 +1,11 @@
-"""What a request needs permission for: a row for every request that a broker serves (``broker-services.md`` §13).
+"""What a request needs permission for: a row for every request that a broker serves
+(``broker-services.md`` §13).
 
-A right on the topics and groups that it is about, an administrator, or any account. Groups go by the names of their retry
-topics (class PlainAccessResource). The original looks at the rows of ``COMPATIBLE_NEEDS`` only, all else is open there to
-every account: so one without any right may read the log (33), others' messages (36), move offsets (314), take queues from
-their owners (41) and delete files (306, 316, 329). ``aclCompatible`` opens that here, too. A request without a row is for
+A right on the topics and groups that it is about, an administrator, or any account. Groups go by
+the names of their retry topics (class PlainAccessResource). The original looks at the rows of
+``COMPATIBLE_NEEDS`` only, all else is open there to every account: so one without any right may
+read the log (33), others' messages (36), move offsets (314), take queues from their owners (41) and
+delete files (306, 316, 329). ``aclCompatible`` opens that here, too. A request without a row is for
 administrators.
 """
 
@@ -18,8 +20,14 @@ from ...remoting.protocol.bodies.heartbeat import CheckClientRequestBody, Heartb
 from ...remoting.protocol.bodies.lock import LockBatchRequestBody
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.base import ConsumerGroupRequest
-from ...remoting.protocol.commands.client import ConsumeMessageDirectlyRequest, UnregisterClientRequest
-from ...remoting.protocol.commands.offset import CloneGroupOffsetRequest, QueryCorrectionOffsetRequest
+from ...remoting.protocol.commands.client import (
+    ConsumeMessageDirectlyRequest,
+    UnregisterClientRequest,
+)
+from ...remoting.protocol.commands.offset import (
+    CloneGroupOffsetRequest,
+    QueryCorrectionOffsetRequest,
+)
 from ...remoting.protocol.commands.pull import QueryMessageRequest, ViewMessageRequest
 from ...remoting.protocol.commands.send import ConsumerSendMsgBackRequest, SendMessageRequest
 from ...remoting.protocol.commands.transaction import EndTransactionRequest
@@ -32,7 +40,8 @@ Body = bytes | memoryview
 Wanted = Callable[[Any, Body], Iterable[Resource]]
 """Of a typed request and its body. Raises ``ValueError`` for a body that cannot be read."""
 TopicAt = Callable[[int], str | None]
-"""The topic of the message at a phy_offset, ``None`` when nothing lies there; raises ``AclError`` for anything else."""
+"""The topic of the message at a phy_offset, ``None`` when nothing lies there; raises ``AclError``
+for anything else."""
 
 
 class Right(Enum):
@@ -50,8 +59,8 @@ _EITHER: Final = Permission.PUB | Permission.SUB
 
 
 def _sent_to(topic: str) -> tuple[Resource, ...]:
-    """A message for a retry topic needs a right on the group of that topic, not on the one that its sender claims to be. A
-    trace may come from everybody."""
+    """A message for a retry topic needs a right on the group of that topic, not on the one that its
+    sender claims to be. A trace may come from everybody."""
     if topic == TopicName.TRACE:
         return ()
     return ((topic, Permission.SUB if is_retry_topic(topic) else Permission.PUB),)
@@ -60,7 +69,9 @@ def _sent_to(topic: str) -> tuple[Resource, ...]:
 def _send(request: SendMessageRequest, _body: Body) -> Iterable[Resource]:
     wanted, properties = _sent_to(request.topic), request.properties
     if properties and PropertyName.INNER_MULTI_DISPATCH in properties:
-        names = find_property(properties.encode(), PropertyName.INNER_MULTI_DISPATCH.encode()) or b""
+        names = (
+            find_property(properties.encode(), PropertyName.INNER_MULTI_DISPATCH.encode()) or b""
+        )
         for name in names.decode().split(",") if names else ():
             wanted += _sent_to(name)
     return wanted
@@ -92,7 +103,9 @@ def _administers(request: Any, _body: Body) -> Iterator[Resource]:
     yield retry_topic(request.group), Permission.SUB
 
 
-def _group(request: UnregisterClientRequest | ConsumerGroupRequest, _body: Body) -> Iterator[Resource]:
+def _group(
+    request: UnregisterClientRequest | ConsumerGroupRequest, _body: Body
+) -> Iterator[Resource]:
     if request.consumer_group:
         yield retry_topic(request.consumer_group), Permission.SUB
 
@@ -147,7 +160,8 @@ COMPATIBLE_NEEDS: Final[Needs] = {
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Right.ADMINISTRATOR,
     RequestCode.DELETE_SUBSCRIPTIONGROUP: Right.ADMINISTRATOR,
     RequestCode.DELETE_TOPIC_IN_BROKER: Right.ADMINISTRATOR,
-    # These are open in the original. An account could make itself an administrator, or send what it may not send.
+    # These are open in the original. An account could make itself an administrator, or send what it
+    # may not send.
     RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: Right.ADMINISTRATOR,
     RequestCode.DELETE_ACL_CONFIG: Right.ADMINISTRATOR,
     RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: Right.ADMINISTRATOR,
@@ -158,7 +172,8 @@ COMPATIBLE_NEEDS: Final[Needs] = {
 """What is looked at whatever ``aclCompatible`` says; with ``needs_of_requests`` 37, too."""
 
 LISTS_COUNT: Final = frozenset({*COMPATIBLE_NEEDS, RequestCode.END_TRANSACTION})
-"""What an administrator who has lists may only do as far as they allow it; all else he may do in any case."""
+"""What an administrator who has lists may only do as far as they allow it; all else he may do in
+any case."""
 
 _OWN_NEEDS: Final[Needs] = {
     RequestCode.QUERY_CONSUMER_OFFSET: _consumes,
@@ -203,7 +218,8 @@ _OWN_NEEDS: Final[Needs] = {
 
 
 def needs_of_requests(topic_at: TopicAt, *, compatible: bool) -> Needs:
-    """All rows; with ``compatible`` those that the original looks at, and the few that were always closed here."""
+    """All rows; with ``compatible`` those that the original looks at, and the few that were always
+    closed here."""
 
     def end_transaction(request: EndTransactionRequest, _body: Body) -> Iterator[Resource]:
         if (topic := topic_at(request.commit_log_offset)) is not None:

@@ -1,7 +1,7 @@
 """YAML as ACL files have it: scalars are text, as they stand there.
 
-A module of its own, imported when the first ACL file is read: PyYAML takes 15 ms to import, a twentieth of what a broker
-needs to be ready, and few have accounts.
+A module of its own, imported when the first ACL file is read: PyYAML takes 15 ms to import, a
+twentieth of what a broker needs to be ready, and few have accounts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import yaml
 
 
 class YamlError(ValueError):
-    """A text is no YAML. The error quotes nothing of it, it may be a secret; it tells the line where that is known."""
+    """A text is no YAML. The error quotes nothing of it, it may be a secret; it tells the line
+    where that is known."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -36,4 +37,12 @@ def parse_yaml(text: bytes) -> Any:
 
 def format_yaml(content: Any) -> str:
     """In block style, keys in the order they have."""
-    return str(yaml.dump(content, Dumper=yaml.SafeDumper, sort_keys=False, allow_unicode=True, default_flow_style=False))
+    return str(
+        yaml.dump(
+            content,
+            Dumper=yaml.SafeDumper,
+            sort_keys=False,
+            allow_unicode=True,
+            default_flow_style=False,
+        )
+    )

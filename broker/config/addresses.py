@@ -12,8 +12,8 @@ from .config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
 
 _ATTEMPTS: Final = 50
 FREE_PORTS: Final = range(15_000, 32_000)
-"""Where to look for free ports: below those that systems give to outgoing connections, one of which could take a port
-between the moment when it was found and that when somebody listens on it.
+"""Where to look for free ports: below those that systems give to outgoing connections, one of which
+could take a port between the moment when it was found and that when somebody listens on it.
 """
 
 
@@ -37,7 +37,10 @@ def free_port(host: str) -> int:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for _ in range(_ATTEMPTS):
         port = random.choice(FREE_PORTS)
-        if all(_is_free(family, host, port + step) for step in (0, -VIP_PORT_DISTANCE, HA_PORT_DISTANCE)):
+        if all(
+            _is_free(family, host, port + step)
+            for step in (0, -VIP_PORT_DISTANCE, HA_PORT_DISTANCE)
+        ):
             return port
     raise OSError(f"no free port was found for a broker in {_ATTEMPTS} attempts")
 

@@ -1,9 +1,11 @@
-"""What a broker can be told, with the original's names and defaults (``broker-services.md`` §16.1, §16.3, §16.4).
+"""What a broker can be told, with the original's names and defaults (``broker-services.md`` §16.1,
+§16.3, §16.4).
 
-A property ``brokerName`` is the field ``broker_name``; the store has a Record of its own (``store.model.config``), and one
-``.properties`` file fills them all. Thread pools and their queues mean nothing on one event loop, and some services are
-not there yet: such properties are accepted and handed out by GET_BROKER_CONFIG, and who sets one is told so once. Which take
-effect at the next start only, when request 25 changes them, stands in ``runtime_config.NEXT_START``.
+A property ``brokerName`` is the field ``broker_name``; the store has a Record of its own
+(``store.model.config``), and one ``.properties`` file fills them all. Thread pools and their queues
+mean nothing on one event loop, and some services are not there yet: such properties are accepted
+and handed out by GET_BROKER_CONFIG, and who sets one is told so once. Which take effect at the next
+start only, when request 25 changes them, stands in ``runtime_config.NEXT_START``.
 """
 
 from __future__ import annotations
@@ -106,7 +108,9 @@ class BrokerConfig(Record, kw_only=True):
     cluster_topic_enable: bool = True
     broker_topic_enable: bool = True
     auto_create_subscription_group: bool = True
-    message_store_plug_in: Annotated[str, Meta(description=_NO_EFFECT + "it names Java classes")] = ""
+    message_store_plug_in: Annotated[
+        str, Meta(description=_NO_EFFECT + "it names Java classes")
+    ] = ""
     msg_trace_topic_name: str = TopicName.TRACE
     trace_topic_enable: bool = False
 
@@ -119,14 +123,17 @@ class BrokerConfig(Record, kw_only=True):
     client_manage_thread_pool_nums: threads = 32
     consumer_manage_thread_pool_nums: threads = 32
     heartbeat_thread_pool_nums: threads = min(32, _CORES)
-    end_transaction_thread_pool_nums: threads = field(default_factory=lambda: max(8 + 2 * _CORES, 4 * _send_threads()))
+    end_transaction_thread_pool_nums: threads = field(
+        default_factory=lambda: max(8 + 2 * _CORES, 4 * _send_threads())
+    )
 
     flush_consumer_offset_interval: i32 = 5000
     flush_consumer_offset_history_interval: unused_int = 60000
     reject_transaction_message: bool = False
     fetch_namesrv_addr_by_address_server: bool = False
     namesrv_domain: str = field(name="rocketmq.namesrv.domain", default="jmenv.tbsite.net")
-    """The address server that is asked then, a host or ``host:port``. A system property of the original, as the next."""
+    """The address server that is asked then, a host or ``host:port``. A system property of the
+    original, as the next."""
     namesrv_domain_subgroup: str = field(name="rocketmq.namesrv.domain.subgroup", default="nsaddr")
     """The last part of the path there."""
 
@@ -182,11 +189,13 @@ class BrokerConfig(Record, kw_only=True):
     """Between two rounds of asking (ms)."""
     acl_enable: bool = False
     """Takes effect at the next start."""
-    acl_compatible: Annotated[bool, Meta(description="open to every account what the original does not check")] = False
+    acl_compatible: Annotated[
+        bool, Meta(description="open to every account what the original does not check")
+    ] = False
     """Ours."""
-    acl_plain_file: Annotated[str, Meta(description="ACL accounts, a path in ROCKETMQ_HOME; also all of conf/acl")] = field(
-        name="rocketmq.acl.plain.file", default="conf/plain_acl.yml"
-    )
+    acl_plain_file: Annotated[
+        str, Meta(description="ACL accounts, a path in ROCKETMQ_HOME; also all of conf/acl")
+    ] = field(name="rocketmq.acl.plain.file", default="conf/plain_acl.yml")
     """A system property of the original."""
     store_reply_message_enable: bool = True
     enable_detail_stat: bool = True
@@ -195,24 +204,31 @@ class BrokerConfig(Record, kw_only=True):
     """What is gone is always forgotten."""
     isolate_log_enable: unused_bool = False
     config_black_list: str = "configBlackList;brokerConfigPath"
-    request_hooks: Annotated[str, Meta(description="your own code around requests: module:name;...")] = ""
+    request_hooks: Annotated[
+        str, Meta(description="your own code around requests: module:name;...")
+    ] = ""
     """Ours, like those below."""
-    prometheus_port: Annotated[int, Meta(ge=0, le=65535, description="serve metrics at /metrics, 0: do not")] = 0
-    prometheus_address: Annotated[str, Meta(description="where to listen for scrapes")] = "127.0.0.1"
+    prometheus_port: Annotated[
+        int, Meta(ge=0, le=65535, description="serve metrics at /metrics, 0: do not")
+    ] = 0
+    prometheus_address: Annotated[str, Meta(description="where to listen for scrapes")] = (
+        "127.0.0.1"
+    )
 
 
 class BrokerServerConfig(ServerConfig, kw_only=True):
     """Class NettyServerConfig, with the port of a broker."""
 
-    listen_port: Annotated[int, Meta(ge=0, le=65535, description="the port to serve; two below it is the VIP port")] = (
-        DEFAULT_PORT
-    )
+    listen_port: Annotated[
+        int, Meta(ge=0, le=65535, description="the port to serve; two below it is the VIP port")
+    ] = DEFAULT_PORT
 
 
 class BrokerClientConfig(Record, kw_only=True):
     """Class NettyClientConfig: the broker as a client of the name servers.
 
-    ``writeBufferHighWaterMark`` and ``writeBufferLowWaterMark`` belong here too, under the names of the server's.
+    ``writeBufferHighWaterMark`` and ``writeBufferLowWaterMark`` belong here too, under the names of
+    the server's.
     """
 
     client_worker_threads: unused_int = 4
@@ -222,8 +238,12 @@ class BrokerClientConfig(Record, kw_only=True):
     connect_timeout_millis: positive = 3000
     channel_not_active_interval: unused_int = 60000
     client_channel_max_idle_time_seconds: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 120
-    client_socket_snd_buf_size: Annotated[int, Meta(ge=0, le=2**31 - 1, description="as serverSocketSndBufSize")] = 0
-    client_socket_rcv_buf_size: Annotated[int, Meta(ge=0, le=2**31 - 1, description="as serverSocketRcvBufSize")] = 0
+    client_socket_snd_buf_size: Annotated[
+        int, Meta(ge=0, le=2**31 - 1, description="as serverSocketSndBufSize")
+    ] = 0
+    client_socket_rcv_buf_size: Annotated[
+        int, Meta(ge=0, le=2**31 - 1, description="as serverSocketRcvBufSize")
+    ] = 0
     client_pooled_byte_buf_allocator_enable: unused_bool = False
     client_close_socket_if_timeout: unused_bool = True
     use_tls: Annotated[bool, Meta(description="TLS towards name servers, as tls.enable")] = field(
@@ -234,7 +254,9 @@ class BrokerClientConfig(Record, kw_only=True):
 class LaterStoreConfig(Record, kw_only=True):
     """The rest of class MessageStoreConfig (§16.2): what ``store.model.config`` does not know."""
 
-    store_path_d_ledger_commit_log: later_text | None = field(name="storePathDLedgerCommitLog", default=None)
+    store_path_d_ledger_commit_log: later_text | None = field(
+        name="storePathDLedgerCommitLog", default=None
+    )
     commit_interval_commit_log: no_pool_int = 200
     use_reentrant_lock_when_put_message: unused_bool = True
     flush_commit_log_timed: unused_bool = True
@@ -245,7 +267,9 @@ class LaterStoreConfig(Record, kw_only=True):
     flush_least_pages_when_warm_maped_file: unused_int = 4096
     commit_commit_log_thorough_interval: no_pool_int = 200
     message_index_safe: unused_bool = False
-    ha_listen_port: Annotated[int, Meta(ge=0, le=65535, description="where slaves come, 0: one above listenPort")] = 0
+    ha_listen_port: Annotated[
+        int, Meta(ge=0, le=65535, description="where slaves come, 0: one above listenPort")
+    ] = 0
     """The original sets it to ``listenPort`` + 1, whatever is configured."""
     ha_send_heartbeat_interval: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 5000
     ha_housekeeping_interval: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 20_000
@@ -255,11 +279,13 @@ class LaterStoreConfig(Record, kw_only=True):
     ha_slave_fallbehind_max: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 268_435_456
     slave_timeout: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 3000
     ha_fetch_from_first_file: bool = True
-    """Ours: an empty slave gets all that its master has, else (as in the original) from its last file on."""
+    """Ours: an empty slave gets all that its master has, else (as in the original) from its last
+    file on."""
     ha_ack_after_flush: bool = False
     """Ours, of a slave: it acknowledges what is on its disk, else what it has received."""
     ha_max_connections_per_address: Annotated[int, Meta(ge=2, le=64)] = 8
-    """Ours: connections to the port for slaves that come from one address. Slaves may share a host."""
+    """Ours: connections to the port for slaves that come from one address. Slaves may share a
+    host."""
     in_sync_replicas: Annotated[int, Meta(ge=1, le=64)] = 1
     """Ours (a name of 5.x), of a SYNC_MASTER: how many slaves must have acknowledged a message."""
     debug_lock_enable: unused_bool = False
@@ -286,11 +312,17 @@ class LaterStoreConfig(Record, kw_only=True):
 class SecretConfig(Record, frozen=True, kw_only=True):
     """What no request hands out or changes."""
 
-    ha_secret: Annotated[str, Meta(description="slaves and their master prove to each other that they know it")] = ""
+    ha_secret: Annotated[
+        str, Meta(description="slaves and their master prove to each other that they know it")
+    ] = ""
     """Ours; 16 characters or more."""
 
 
 def without_effect(record_type: type[Record]) -> dict[str, str]:
     """The properties of a Record that change nothing, each with the reason."""
     described = {field.wire_name: description_of(field) for field in fields_of(record_type)}
-    return {name: text.removeprefix(_NO_EFFECT) for name, text in described.items() if text.startswith(_NO_EFFECT)}
+    return {
+        name: text.removeprefix(_NO_EFFECT)
+        for name, text in described.items()
+        if text.startswith(_NO_EFFECT)
+    }

@@ -1,5 +1,5 @@
-"""The configuration while the broker runs: read and changed by requests 25 and 26 (class Configuration;
-``broker-services.md`` §16)."""
+"""The configuration while the broker runs: read and changed by requests 25 and 26 (class
+Configuration; ``broker-services.md`` §16)."""
 
 from __future__ import annotations
 
@@ -35,14 +35,29 @@ from .config import ALIASES, BrokerClientConfig, BrokerServerConfig
 log: Final = logging.getLogger(__name__)
 
 ALWAYS_BLACK_LISTED: Final = frozenset(
-    {"brokerConfigPath", "rocketmqHome", "configBlackList", "requestHooks", "rocketmq.acl.plain.file"}
+    {
+        "brokerConfigPath",
+        "rocketmqHome",
+        "configBlackList",
+        "requestHooks",
+        "rocketmq.acl.plain.file",
+    }
 )
-"""The last two are ours: who may change a configuration may not run code or choose other accounts with it."""
+"""The last two are ours: who may change a configuration may not run code or choose other accounts
+with it."""
 
 
 def _next_start() -> frozenset[str]:
-    store = {field.wire_name for field in fields_of(MessageStoreConfig) if field.name not in _STORE_AT_ONCE}
-    ports = {field.wire_name for record in (BrokerServerConfig, BrokerClientConfig) for field in fields_of(record)}
+    store = {
+        field.wire_name
+        for field in fields_of(MessageStoreConfig)
+        if field.name not in _STORE_AT_ONCE
+    }
+    ports = {
+        field.wire_name
+        for record in (BrokerServerConfig, BrokerClientConfig)
+        for field in fields_of(record)
+    }
     return _BROKER_NEXT_START | store | ports
 
 
@@ -116,19 +131,20 @@ REFUSALS: Final = (ValueError, OSError, RocketMQError, StoreError, LaunchError)
 """What checks raise for values that cannot be."""
 
 NEXT_START: Final = _next_start()
-"""Properties whose change takes effect at the next start: they say what the broker is, where its files lie, what it listens
-on. All others take effect at once."""
+"""Properties whose change takes effect at the next start: they say what the broker is, where its
+files lie, what it listens on. All others take effect at once."""
 
 
 class RuntimeConfig:
     """All Records of the broker as one table of properties.
 
-    A change is made in place: who reads its Record when it needs a value sees the new one, and who has taken a value over
-    listens (``on_change``, called with the names that have changed). What only counts at start, ``NEXT_START`` and all of a
-    frozen Record, is written to the file and stays as it is until then. Before anything is changed, ``checks`` look at a
-    copy of a Record with the new values, ``start_checks`` at what the next start would be told, and at what it would be
-    told now; what they find wrong is one of ``REFUSALS``. ``path`` is the ``-c`` file, or ``config/broker.properties`` in
-    the store.
+    A change is made in place: who reads its Record when it needs a value sees the new one, and who
+    has taken a value over listens (``on_change``, called with the names that have changed). What
+    only counts at start, ``NEXT_START`` and all of a frozen Record, is written to the file and
+    stays as it is until then. Before anything is changed, ``checks`` look at a copy of a Record
+    with the new values, ``start_checks`` at what the next start would be told, and at what it would
+    be told now; what they find wrong is one of ``REFUSALS``. ``path`` is the ``-c`` file, or
+    ``config/broker.properties`` in the store.
     """
 
     def __init__(
@@ -141,11 +157,14 @@ class RuntimeConfig:
         kept: Mapping[str, str] = MappingProxyType({}),
         in_force: Mapping[str, Callable[[str], str]] = MappingProxyType({}),
     ) -> None:
-        """``unknown``: what else the file has, handed out and kept. ``kept``: what is not even handed out. ``in_force``:
-        what a configured value comes to, for those who ask; the file keeps what was configured."""
+        """``unknown``: what else the file has, handed out and kept. ``kept``: what is not even
+        handed out. ``in_force``: what a configured value comes to, for those who ask; the file
+        keeps what was configured."""
         self._records = tuple(records)
         self._fields: dict[str, tuple[Record, Field]] = {
-            field.wire_name: (record, field) for record in self._records for field in fields_of(type(record))
+            field.wire_name: (record, field)
+            for record in self._records
+            for field in fields_of(type(record))
         }
         self._unknown = dict(unknown)
         self._kept = dict(kept)
@@ -162,21 +181,33 @@ class RuntimeConfig:
     def text(self) -> str:
         """Every property as ``name=value`` lines, also what the file had and nobody knows."""
         table = self._shown()
-        return format_properties(table | {name: value_of(table[name]) for name, value_of in self._in_force.items()})
+        return format_properties(
+            table | {name: value_of(table[name]) for name, value_of in self._in_force.items()}
+        )
 
     def _shown(self) -> dict[str, str]:
-        table = {name: text for record in self._records for name, text in record_to_properties(record).items()}
+        table = {
+            name: text
+            for record in self._records
+            for name, text in record_to_properties(record).items()
+        }
         return table | self._unknown | self._next_start
 
     def unknown_in(self, text: str) -> list[str]:
-        """Names in such a text that are no property of this broker: ``update`` passes over them. Raises ``ValueError``."""
-        return [each.name for each in parse_properties(text) if ALIASES.get(each.name, each.name) not in self._fields]
+        """Names in such a text that are no property of this broker: ``update`` passes over them.
+        Raises ``ValueError``."""
+        return [
+            each.name
+            for each in parse_properties(text)
+            if ALIASES.get(each.name, each.name) not in self._fields
+        ]
 
     async def update(self, text: str, source: str) -> list[str]:
-        """Change properties and write the file; unknown names are passed over. The names that have another value now.
+        """Change properties and write the file; unknown names are passed over. The names that have
+        another value now.
 
-        Raises ``RequestError``: code 16 when one of them must not be changed, code 1 for a text or a value that cannot be
-        read; then nothing has changed.
+        Raises ``RequestError``: code 16 when one of them must not be changed, code 1 for a text or
+        a value that cannot be read; then nothing has changed.
         """
         async with self._lock:
             values = await self._read(text, source)
@@ -192,7 +223,10 @@ class RuntimeConfig:
     async def _read(self, text: str, source: str) -> list[tuple[Property, object]]:
         """The values of known properties. Raises ``RequestError``."""
         try:
-            found = [each._replace(name=ALIASES.get(each.name, each.name)) for each in parse_properties(text, source)]
+            found = [
+                each._replace(name=ALIASES.get(each.name, each.name))
+                for each in parse_properties(text, source)
+            ]
             self._refuse_black_listed(found)
             known = [each for each in found if each.name in self._fields]
             values = [(each, read_value(self._fields[each.name][1], each)) for each in known]
@@ -201,7 +235,9 @@ class RuntimeConfig:
         except REFUSALS as error:
             if isinstance(error, RequestError):
                 raise
-            raise RequestError(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}") from error
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}"
+            ) from error
         return values
 
     async def _check_next_start(self, found: Iterable[Property]) -> None:
@@ -209,7 +245,9 @@ class RuntimeConfig:
         kinds = [type(record) for record in self._records]
         now = {name: value for name, value in self._shown().items() if name in self._fields}
         wanted = now | {each.name: each.value for each in found}
-        before, after = (Settings(kinds, [Property(*each) for each in table.items()]) for table in (now, wanted))
+        before, after = (
+            Settings(kinds, [Property(*each) for each in table.items()]) for table in (now, wanted)
+        )
         for check in self.start_checks:
             await check(after, before)
 
@@ -220,8 +258,13 @@ class RuntimeConfig:
             by_record.setdefault(id(self._fields[each.name][0]), []).append(each)
         for record in self._records:
             if id(record) in by_record:
-                values = {each.name: read_value(self._fields[each.name][1], each) for each in by_record[id(record)]}
-                changed = replace(record, **{self._fields[name][1].name: value for name, value in values.items()})
+                values = {
+                    each.name: read_value(self._fields[each.name][1], each)
+                    for each in by_record[id(record)]
+                }
+                changed = replace(
+                    record, **{self._fields[name][1].name: value for name, value in values.items()}
+                )
                 for check in self.checks:
                     check(changed)
 
@@ -230,7 +273,9 @@ class RuntimeConfig:
         if getattr(record, field.name) == value:
             return self._next_start.pop(found.name, None) is not None
         if found.name in NEXT_START or type(record).__struct_config__.frozen:
-            log.warning("property takes effect at the next start name=%s value=%s", found.name, found.value)
+            log.warning(
+                "property takes effect at the next start name=%s value=%s", found.name, found.value
+            )
             self._next_start[found.name] = found.value
         else:
             update_record(record, [found])
@@ -238,7 +283,9 @@ class RuntimeConfig:
 
     def _refuse_black_listed(self, found: Iterable[Property]) -> None:
         record, field = self._fields["configBlackList"]
-        listed = {name.strip() for name in str(getattr(record, field.name)).split(";")} | ALWAYS_BLACK_LISTED
+        listed = {
+            name.strip() for name in str(getattr(record, field.name)).split(";")
+        } | ALWAYS_BLACK_LISTED
         if any(each.name in listed for each in found):
             raise RequestError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
 
@@ -247,7 +294,10 @@ class RuntimeConfig:
             text = format_properties(self._shown() | self._kept)
             await asyncio.to_thread(replace_file, self._path, text)
         except OSError as error:
-            remark = f"the change is in effect but could not be written to {self._path}: {error.strerror}"
+            remark = (
+                f"the change is in effect but could not be written to {self._path}: "
+                f"{error.strerror}"
+            )
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark) from error
 
 

@@ -17,7 +17,8 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class BrokerSettings:
-    """Everything that a broker is told. ``config_file`` is where changes at run time are written to."""
+    """Everything that a broker is told. ``config_file`` is where changes at run time are written
+    to."""
 
     def __init__(
         self,
@@ -35,8 +36,8 @@ class BrokerSettings:
         unknown_properties: Mapping[str, str] = _NOTHING,
         kept_properties: Mapping[str, str] = _NOTHING,
     ) -> None:
-        """``seats``: shared with others in this process. Of the file: what nobody knows, and what is kept but shown to
-        nobody (TLS, limits)."""
+        """``seats``: shared with others in this process. Of the file: what nobody knows, and what
+        is kept but shown to nobody (TLS, limits)."""
         self.broker = broker
         self.server: BrokerServerConfig = server or BrokerServerConfig()
         self.client: BrokerClientConfig = client or BrokerClientConfig()

@@ -1,8 +1,9 @@
-"""The bloom filter in front of SQL92 filters (classes BloomFilter, BitsArray; ``consumequeue-index.md`` §2.2). Pure.
+"""The bloom filter in front of SQL92 filters (classes BloomFilter, BitsArray;
+``consumequeue-index.md`` §2.2). Pure.
 
-Every group that filters a topic has ``k`` positions out of ``m`` bits. When a message is stored, the positions of those
-groups that want it are set in its bit map; a group whose positions are not all set does not want it. Bit ``i`` is in byte
-``i // 8``, with the value ``1 << (i % 8)``.
+Every group that filters a topic has ``k`` positions out of ``m`` bits. When a message is stored,
+the positions of those groups that want it are set in its bit map; a group whose positions are not
+all set does not want it. Bit ``i`` is in byte ``i // 8``, with the value ``1 << (i % 8)``.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ class BloomFilter(msgspec.Struct, frozen=True):
 
     @classmethod
     def for_groups(cls, expected_groups: int, error_percent: int) -> BloomFilter:
-        """Few enough bits that of ``expected_groups`` at most ``error_percent`` want a message in vain.
+        """Few enough bits that of ``expected_groups`` at most ``error_percent`` want a message in
+        vain.
 
-        Raises ``ValueError`` for numbers that make no filter: the error has to be 1 to 99, the groups at least 1.
+        Raises ``ValueError`` for numbers that make no filter: the error has to be 1 to 99, the
+        groups at least 1.
         """
         if not 1 <= error_percent < 100 or expected_groups < 1:
             raise ValueError(
@@ -49,7 +52,9 @@ class BloomFilter(msgspec.Struct, frozen=True):
         """The bits of a group that filters a topic. Two of them may be the same."""
         value = murmur3_64(f"{group}#{topic}".encode())
         low, high = value & 0xFFFFFFFF, value >> 32
-        return tuple(self._position(low + number * high) for number in range(1, self.hash_count + 1))
+        return tuple(
+            self._position(low + number * high) for number in range(1, self.hash_count + 1)
+        )
 
     def _position(self, value: int) -> int:
         """Sums wrap at 32 bits; those that are negative then are complemented."""

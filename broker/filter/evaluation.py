@@ -1,10 +1,11 @@
-"""SQL92 filters, evaluation: values and how they compare (classes ComparisonExpression, UnaryExpression;
-``broker-services.md`` §7.3). Pure.
+"""SQL92 filters, evaluation: values and how they compare (classes ComparisonExpression,
+UnaryExpression; ``broker-services.md`` §7.3). Pure.
 
-The properties of a message are text. A literal is an ``int`` (32 bits), a ``Long`` (64 bits), a ``float``, a ``str`` or a
-``bool``; ``None`` is SQL's NULL, and a property that is not there is NULL. Text that meets a number is read as *the type of
-that number*: ``a = 5`` cannot be evaluated for ``5.5`` nor for ``3000000000``, and what cannot be evaluated does not match,
-whatever stands around it.
+The properties of a message are text. A literal is an ``int`` (32 bits), a ``Long`` (64 bits), a
+``float``, a ``str`` or a ``bool``; ``None`` is SQL's NULL, and a property that is not there is
+NULL. Text that meets a number is read as *the type of that number*: ``a = 5`` cannot be evaluated
+for ``5.5`` nor for ``3000000000``, and what cannot be evaluated does not match, whatever stands
+around it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any, Final
 Get = Callable[[str], str | None]
 """Looks up a property."""
 Run = Callable[[Get], Any]
-"""A compiled expression: the value for the properties of one message. May raise ``EvaluationError``."""
+"""A compiled expression: the value for the properties of one message. May raise
+``EvaluationError``."""
 
 _INTEGER: Final = re.compile(r"([+-]?)0*([0-9]{1,19})")
 _DOUBLE: Final = re.compile(
@@ -50,7 +52,8 @@ def parse_int(text: str, bits: int) -> int:
 
 
 def parse_double(text: str) -> float:
-    """Text as Java reads a double; hexadecimal ones are not known here. Raises ``EvaluationError``."""
+    """Text as Java reads a double; hexadecimal ones are not known here. Raises
+    ``EvaluationError``."""
     found = _DOUBLE.fullmatch(text)
     if found is None:
         raise EvaluationError(f"{text[:40]!r} is no number")
@@ -70,9 +73,11 @@ def parse_like(text: str, pattern: bool | int | float) -> bool | int | float:
 
 
 def compare(left: Any, right: Any) -> int | None:
-    """Negative, 0 or positive; ``None`` for values that are never equal, less or greater (a truth value and a number).
+    """Negative, 0 or positive; ``None`` for values that are never equal, less or greater (a truth
+    value and a number).
 
-    Raises ``EvaluationError``: text that is not what it is compared with, and text to the right of a truth value.
+    Raises ``EvaluationError``: text that is not what it is compared with, and text to the right of
+    a truth value.
     """
     if type(left) is not type(right):
         if type(left) is str:
@@ -92,7 +97,8 @@ def compare(left: Any, right: Any) -> int | None:
 
 
 def _compare_doubles(left: float, right: float) -> int:
-    """Java's total order: -0.0 is less than 0.0, NaN equals NaN and is greater than everything else."""
+    """Java's total order: -0.0 is less than 0.0, NaN equals NaN and is greater than everything
+    else."""
     if left < right:
         return -1
     if left > right:
@@ -106,7 +112,8 @@ def _rank(value: float) -> int:
     return -1 if value == 0.0 and math.copysign(1.0, value) < 0 else 0
 
 
-# --- building blocks ------------------------------------------------------------------------------------------------
+# --- building blocks
+# ------------------------------------------------------------------------------------------------
 
 
 def constant(value: Any) -> Run:
@@ -118,7 +125,8 @@ def property_value(name: str) -> Run:
 
 
 def boolean_cast(name: str) -> Run:
-    """A property that stands alone. Text is no truth value, not even ``true``: false, or NULL when it is missing."""
+    """A property that stands alone. Text is no truth value, not even ``true``: false, or NULL when
+    it is missing."""
     return lambda get: None if get(name) is None else False
 
 
@@ -144,7 +152,8 @@ _HOLDS: Final[dict[str, Callable[[int], bool]]] = {
     "<": (0).__gt__,
     "<=": (0).__ge__,
 }
-"""Whether the result of ``compare`` is what the operator asks for: it stands to the right of the 0."""
+"""Whether the result of ``compare`` is what the operator asks for: it stands to the right of the
+0."""
 
 
 def ordered(operator: str, left: Run, right: Run) -> Run:

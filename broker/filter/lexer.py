@@ -27,7 +27,8 @@ END: Final = "end"
 
 
 class FilterError(ValueError):
-    """An expression that is no SQL92 filter. ``position`` is the number of the character, from 1."""
+    """An expression that is no SQL92 filter. ``position`` is the number of the character, from
+    1."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"position {position}: {reason}")
@@ -42,7 +43,13 @@ class Token(NamedTuple):
     position: int
 
     def __str__(self) -> str:
-        return "the end" if self.kind is END else self.text if len(self.text) <= 40 else f"{self.text[:40]}..."
+        return (
+            "the end"
+            if self.kind is END
+            else self.text
+            if len(self.text) <= 40
+            else f"{self.text[:40]}..."
+        )
 
 
 _TOKEN: Final = re.compile(
@@ -72,7 +79,8 @@ def tokenize(text: str) -> list[Token]:
     """The tokens, ``END`` last. Raises ``FilterError``."""
     if len(text) > MAX_EXPRESSION_LENGTH:
         raise FilterError(
-            MAX_EXPRESSION_LENGTH, f"the expression has {len(text)} characters, the limit is {MAX_EXPRESSION_LENGTH}"
+            MAX_EXPRESSION_LENGTH,
+            f"the expression has {len(text)} characters, the limit is {MAX_EXPRESSION_LENGTH}",
         )
     tokens = []
     at = 0

@@ -1,5 +1,5 @@
-"""SQL92 filters, second step: tokens to a compiled expression, by recursive descent (class SelectorParser;
-``broker-services.md`` §7.2)::
+"""SQL92 filters, second step: tokens to a compiled expression, by recursive descent (class
+SelectorParser; ``broker-services.md`` §7.2)::
 
     or          and ( OR and )*
     and         equality ( AND equality )*
@@ -9,8 +9,8 @@
     unary       "+" unary | "-" unary | NOT unary | primary
     primary     literal | property | "(" or ")"
 
-NOT binds tighter than ``=``: ``NOT a = 1`` is ``(NOT a) = 1``. The original stops where the grammar ends and ignores what
-follows; here that is an error (quirk ``TRAILING_GARBAGE``).
+NOT binds tighter than ``=``: ``NOT a = 1`` is ``(NOT a) = 1``. The original stops where the grammar
+ends and ignores what follows; here that is an error (quirk ``TRAILING_GARBAGE``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from .expression import Expression
 from .lexer import END, FilterError, Token, tokenize
 
 MAX_OPERANDS: Final = 256
-"""Literals and properties outside of IN lists. A broker evaluates the expression for message after message."""
+"""Literals and properties outside of IN lists. A broker evaluates the expression for message after
+message."""
 
 _ORDERINGS: Final = frozenset((">", ">=", "<", "<="))
 _UNKNOWN_WORDS: Final = frozenset(("LIKE", "CONTAINS", "STARTSWITH", "ENDSWITH", "XOR", "ESCAPE"))
@@ -121,7 +122,11 @@ class _Parser:
         self._level -= 1
         if operator.kind == "+":
             return operand
-        return ex.negation(operator, operand) if operator.kind == "-" else ex.inversion(operator, operand)
+        return (
+            ex.negation(operator, operand)
+            if operator.kind == "-"
+            else ex.inversion(operator, operand)
+        )
 
     def primary(self) -> Expression:
         token = self.token
@@ -129,10 +134,14 @@ class _Parser:
             self._advance()
             self._operands += 1
             if self._operands > MAX_OPERANDS:
-                raise FilterError(token.position, f"the expression has more than {MAX_OPERANDS} operands")
+                raise FilterError(
+                    token.position, f"the expression has more than {MAX_OPERANDS} operands"
+                )
             return ex.property_(token) if token.kind == "NAME" else ex.literal(token)
         if token.kind != "(":
-            raise FilterError(token.position, f"expected a property, a literal or '(', found {token}")
+            raise FilterError(
+                token.position, f"expected a property, a literal or '(', found {token}"
+            )
         self._advance()
         self._deeper(token)
         inside = self.disjunction()
@@ -143,7 +152,9 @@ class _Parser:
     def _deeper(self, token: Token) -> None:
         self._level += 1
         if self._level > ex.MAX_DEPTH:
-            raise FilterError(token.position, f"the expression is nested more than {ex.MAX_DEPTH} levels deep")
+            raise FilterError(
+                token.position, f"the expression is nested more than {ex.MAX_DEPTH} levels deep"
+            )
 
     def _advance(self) -> None:
         self._at += 1

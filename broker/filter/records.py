@@ -17,7 +17,8 @@ class RecordFilter(Protocol):
 
     @property
     def scan_limit(self) -> int:
-        """How many messages may be looked at in one turn of the event loop: about a millisecond's work."""
+        """How many messages may be looked at in one turn of the event loop: about a millisecond's
+        work."""
 
     def accepts(self, data: Any, start: int, stop: int) -> bool:
         """Whether the record ``data[start:stop]`` of a mapped file is wanted."""
@@ -28,7 +29,8 @@ class RecordFilter(Protocol):
 
     @property
     def accepts_ext(self) -> Callable[[Any], bool] | None:
-        """Whether a message may be wanted, from the ``ExtUnit`` of its consume queue alone; ``None``: that does not tell."""
+        """Whether a message may be wanted, from the ``ExtUnit`` of its consume queue alone;
+        ``None``: that does not tell."""
 
 
 def scan_limit(cost: int) -> int:

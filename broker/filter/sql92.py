@@ -1,4 +1,5 @@
-"""SQL92 filters, ready for use (classes SqlFilter, FilterFactory; ``broker-services.md`` §7.2, §7.3).
+"""SQL92 filters, ready for use (classes SqlFilter, FilterFactory; ``broker-services.md`` §7.2,
+§7.3).
 
 >>> wanted = sql_filter("a BETWEEN 0 AND 3 AND region IN ('north', 'south')")
 >>> wanted.matches(b"a\\x012\\x02region\\x01north"), wanted.matches(b"a\\x012")
@@ -39,7 +40,8 @@ class SqlFilter:
         self._few = [(name, name.encode()) for name in names] if len(names) <= _FEW_NAMES else None
 
     def matches(self, properties: bytes) -> bool:
-        """Whether a message with these (encoded) properties is wanted: only if the expression is true for it.
+        """Whether a message with these (encoded) properties is wanted: only if the expression is
+        true for it.
 
         Neither NULL nor what cannot be evaluated is true.
         """
@@ -79,7 +81,8 @@ def _cached(text: str) -> SqlFilter | FilterError:
 
 
 def sql_filter(text: str) -> SqlFilter:
-    """The compiled expression; errors are remembered too, clients repeat them. Raises ``FilterError``."""
+    """The compiled expression; errors are remembered too, clients repeat them. Raises
+    ``FilterError``."""
     if len(text) > MAX_EXPRESSION_LENGTH:
         return SqlFilter(text)  # raises, and is nothing to remember
     found = _cached(text)

@@ -1,4 +1,5 @@
-"""How far groups are in their topics, and how fast (classes ConsumeStats, AdminBrokerProcessor; ``headers.md`` part C)."""
+"""How far groups are in their topics, and how fast (classes ConsumeStats, AdminBrokerProcessor;
+``headers.md`` part C)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def check_queue_count(count: int, limit: int) -> None:
     """Raises ``RequestError`` for an answer with more queues than ``limit``."""
     if count > limit:
         raise RequestError(
-            ResponseCode.SYSTEM_ERROR, f"the answer would have {count} queues, the limit is maxQueuesPerAnswer={limit}"
+            ResponseCode.SYSTEM_ERROR,
+            f"the answer would have {count} queues, the limit is maxQueuesPerAnswer={limit}",
         )
 
 
@@ -48,7 +50,8 @@ class ConsumeProgress:
         self._windows = windows
 
     def topics_of(self, group: str) -> Steps[list[Topic]]:
-        """The topics that the group has offsets in; those that an online group does not subscribe any more are left out."""
+        """The topics that the group has offsets in; those that an online group does not subscribe
+        any more are left out."""
         return self.known(group, (yield from self.offsets.topics_of(group)))
 
     def known(self, group: str, names: list[str]) -> list[Topic]:

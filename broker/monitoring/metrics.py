@@ -1,7 +1,8 @@
 """What a broker tells Prometheus: read from the counters that are there anyway, when somebody asks.
 
-Names and labels are those of 5.x brokers where they have the same. Metrics come in pieces of a few dozen samples, so that a
-broker with many topics and groups can serve others in between; ``prometheus.py`` does.
+Names and labels are those of 5.x brokers where they have the same. Metrics come in pieces of a few
+dozen samples, so that a broker with many topics and groups can serve others in between;
+``prometheus.py`` does.
 """
 
 from __future__ import annotations
@@ -10,7 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
 from ...remoting.protocol.message.topic_names import TopicName, is_dlq_topic
 from ...store.message_store import MessageStore
@@ -84,7 +90,9 @@ class BrokerMetrics:
         family.add_metric(self._own, value)
         return family
 
-    def _table(self, kind: Kind, name: str, text: str, labels: tuple[str, ...], rows: Iterable[Row]) -> Iterator[Metric]:
+    def _table(
+        self, kind: Kind, name: str, text: str, labels: tuple[str, ...], rows: Iterable[Row]
+    ) -> Iterator[Metric]:
         found = iter(rows)
         while piece := list(islice(found, PIECE)):
             family = kind(f"rocketmq_{name}", text, labels=labels)
@@ -96,27 +104,49 @@ class BrokerMetrics:
 
     def _of_the_broker(self) -> Iterator[Metric]:
         stats, load = self._stats, self._load
-        yield self._gauge("broker_permission", "4 readable, 2 writeable", self._config.broker_permission)
-        yield self._gauge("producer_groups", "Producer groups that are online", len(self._producers))
-        yield self._gauge("consumer_groups", "Consumer groups that are online", len(self._consumers))
+        yield self._gauge(
+            "broker_permission", "4 readable, 2 writeable", self._config.broker_permission
+        )
+        yield self._gauge(
+            "producer_groups", "Producer groups that are online", len(self._producers)
+        )
+        yield self._gauge(
+            "consumer_groups", "Consumer groups that are online", len(self._consumers)
+        )
         yield self._gauge("held_pulls", "Pulls that wait for messages", self._held_pulls())
         yield self._counter("put_messages", "Messages stored", stats.all_messages)
         yield self._counter("put_bytes", "Bytes written into the commit log", stats.all_bytes)
         yield self._counter("put_failures", "Messages that could not be stored", stats.put_failed)
-        yield self._counter("dead_letters", "Messages that a limit keeps from their topic", stats.dead_letters)
-        yield self._counter("skipped_messages", "Those that could not be stored at all", stats.skipped_messages)
+        yield self._counter(
+            "dead_letters", "Messages that a limit keeps from their topic", stats.dead_letters
+        )
+        yield self._counter(
+            "skipped_messages", "Those that could not be stored at all", stats.skipped_messages
+        )
         yield self._counter("got_messages", "Messages handed out", stats.get_messages)
         yield self._counter("got_bytes", "Bytes handed out", stats.get_bytes)
         yield self._counter("pulls_found", "Pulls that found messages", stats.get_found)
-        yield self._counter("pulls_missed", "Pulls that found nothing, each time they looked", stats.get_miss)
-        yield self._gauge("send_waiting", "Sends that are stored and wait for the disk", load.waiting)
-        yield self._gauge("send_oldest_wait_seconds", "How long the oldest of them has waited", load.oldest_wait_ms / 1000)
-        yield self._gauge("event_loop_lag_seconds", "How late the event loop is", load.lag_ms / 1000)
+        yield self._counter(
+            "pulls_missed", "Pulls that found nothing, each time they looked", stats.get_miss
+        )
+        yield self._gauge(
+            "send_waiting", "Sends that are stored and wait for the disk", load.waiting
+        )
+        yield self._gauge(
+            "send_oldest_wait_seconds",
+            "How long the oldest of them has waited",
+            load.oldest_wait_ms / 1000,
+        )
+        yield self._gauge(
+            "event_loop_lag_seconds", "How late the event loop is", load.lag_ms / 1000
+        )
         yield self._send_waits()
 
     def _send_waits(self) -> Metric:
         family = HistogramMetricFamily(
-            "rocketmq_send_wait_seconds", "How long senders waited for the disk, brought up to date every 10 s", labels=_OWN
+            "rocketmq_send_wait_seconds",
+            "How long senders waited for the disk, brought up to date every 10 s",
+            labels=_OWN,
         )
         times = self._sampler.put_times
         counts = times.buckets if times is not None else [0] * (len(PUT_TIME_BOUNDS_MS) + 1)
@@ -133,10 +163,24 @@ class BrokerMetrics:
     def _of_the_store(self, disk_ratios: Mapping[str, float]) -> Iterator[Metric]:
         store = self._store
         end = store.max_phy_offset
-        yield self._gauge("storage_size_bytes", "Commit log, from its first to its last byte", end - store.min_phy_offset)
-        yield self._gauge("storage_flush_behind_bytes", "Written, not on the disk yet", max(0, end - store.flushed_offset))
-        yield self._counter("damaged_records", "Records of the commit log that were found damaged", store.damage.found)
-        yield self._counter("mended_records", "Damaged records that were mended since", store.damage.mended)
+        yield self._gauge(
+            "storage_size_bytes",
+            "Commit log, from its first to its last byte",
+            end - store.min_phy_offset,
+        )
+        yield self._gauge(
+            "storage_flush_behind_bytes",
+            "Written, not on the disk yet",
+            max(0, end - store.flushed_offset),
+        )
+        yield self._counter(
+            "damaged_records",
+            "Records of the commit log that were found damaged",
+            store.damage.found,
+        )
+        yield self._counter(
+            "mended_records", "Damaged records that were mended since", store.damage.mended
+        )
         yield self._gauge("storage_writeable", "1 while messages are taken", int(store.writeable))
         rows = (((disk,), ratio) for disk, ratio in disk_ratios.items())
         text = "How full the disks are, 0 to 1"
@@ -161,24 +205,42 @@ class BrokerMetrics:
         rows = (((topic.name,), topic.put_size_bytes) for topic in topics)
         yield from self._table(kind, "throughput_in", "Bytes stored", _TOPIC, rows)
         dead = [topic for topic in topics if is_dlq_topic(topic.name)]
-        rows = (((topic.name.removeprefix(TopicName.DLQ_PREFIX),), topic.put_nums) for topic in dead)
+        rows = (
+            ((topic.name.removeprefix(TopicName.DLQ_PREFIX),), topic.put_nums) for topic in dead
+        )
         text = "Messages that a group could not consume"
         yield from self._table(kind, "send_to_dlq_messages", text, (*_OWN, "consumer_group"), rows)
 
     def _of_groups(self) -> Iterator[Metric]:
         kind = CounterMetricFamily
-        yield from self._table(kind, "messages_out", "Messages handed out", _GROUP, self._pulled(lambda c: c.messages))
-        yield from self._table(kind, "throughput_out", "Bytes handed out", _GROUP, self._pulled(lambda c: c.size_bytes))
-        yield from self._table(kind, "pulls", "Pulls that found something", _GROUP, self._pulled(lambda c: c.pulls))
+        yield from self._table(
+            kind, "messages_out", "Messages handed out", _GROUP, self._pulled(lambda c: c.messages)
+        )
+        yield from self._table(
+            kind, "throughput_out", "Bytes handed out", _GROUP, self._pulled(lambda c: c.size_bytes)
+        )
+        yield from self._table(
+            kind, "pulls", "Pulls that found something", _GROUP, self._pulled(lambda c: c.pulls)
+        )
         text = "How long these pulls took, as far as they did not wait for messages"
-        yield from self._table(kind, "pull_seconds", text, _GROUP, self._pulled(lambda c: c.latency_ms / 1000))
-        rows: Iterable[Row] = ((pair, count) for pair, count in list(self._stats.send_backs.items()))
-        yield from self._table(kind, "send_back_messages", "Messages that a group gave back", _GROUP, rows)
+        yield from self._table(
+            kind, "pull_seconds", text, _GROUP, self._pulled(lambda c: c.latency_ms / 1000)
+        )
+        rows: Iterable[Row] = (
+            (pair, count) for pair, count in list(self._stats.send_backs.items())
+        )
+        yield from self._table(
+            kind, "send_back_messages", "Messages that a group gave back", _GROUP, rows
+        )
         rows = (((group.name,), len(group.channels)) for group in list(self._consumers))
         text = "Consumers that are online"
-        yield from self._table(GaugeMetricFamily, "consumer_connections", text, (*_OWN, "consumer_group"), rows)
+        yield from self._table(
+            GaugeMetricFamily, "consumer_connections", text, (*_OWN, "consumer_group"), rows
+        )
         text = "Messages that a group has not consumed"
-        yield from self._table(GaugeMetricFamily, "consumer_lag_messages", text, _GROUP, self._lags())
+        yield from self._table(
+            GaugeMetricFamily, "consumer_lag_messages", text, _GROUP, self._lags()
+        )
 
     def _pulled(self, what: Callable[[PullCounter], float]) -> Iterator[Row]:
         for pair in list(self._stats.pulls):
@@ -188,4 +250,9 @@ class BrokerMetrics:
         for topic, group, queues in self._offsets.each():
             if topic in self._topics:
                 end = self._store.max_offset
-                yield (topic, group), sum(max(0, end(topic, queue) - offset) for queue, offset in list(queues.items()))
+                yield (
+                    (topic, group),
+                    sum(
+                        max(0, end(topic, queue) - offset) for queue, offset in list(queues.items())
+                    ),
+                )

@@ -1,8 +1,8 @@
 """``GET /metrics`` for Prometheus, on a port of its own (``prometheusPort``, off by default).
 
-A scrape is made in slices of well under a millisecond on the event loop. A thread would not do: it would hold the
-interpreter for 5 ms at a time. The port asks for no password; it listens on ``prometheusAddress``, by default on this
-machine only.
+A scrape is made in slices of well under a millisecond on the event loop. A thread would not do: it
+would hold the interpreter for 5 ms at a time. The port asks for no password; it listens on
+``prometheusAddress``, by default on this machine only.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class PrometheusServer:
 
     async def listen(self) -> None:
         """Raises ``AddressInUseError``."""
-        self._socket = listening_socket(self._host, self._port, MAX_CONNECTIONS, port_property="prometheusPort")
+        self._socket = listening_socket(
+            self._host, self._port, MAX_CONNECTIONS, port_property="prometheusPort"
+        )
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -60,8 +62,12 @@ class PrometheusServer:
         assert self._socket is not None
         try:
             async with asyncio.TaskGroup() as self._group:
-                log.info("metrics are served address=%s port=%d path=/metrics", self._host, self.port)
-                await accept_all(self._socket, self._admit, self._clock, server="prometheus", seats=None)
+                log.info(
+                    "metrics are served address=%s port=%d path=/metrics", self._host, self.port
+                )
+                await accept_all(
+                    self._socket, self._admit, self._clock, server="prometheus", seats=None
+                )
         finally:
             self.close()
 
@@ -78,7 +84,9 @@ class PrometheusServer:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(MAX_HEAD_BYTES, loop)
         try:
-            await loop.connect_accepted_socket(lambda: asyncio.StreamReaderProtocol(reader, self._connected, loop), sock)
+            await loop.connect_accepted_socket(
+                lambda: asyncio.StreamReaderProtocol(reader, self._connected, loop), sock
+            )
         except OSError as error:
             log.info("scrape failed error=%s", type(error).__name__)
             sock.close()
@@ -99,7 +107,12 @@ class PrometheusServer:
                 for piece in await self._answer(line.decode("latin-1")):
                     writer.write(piece)
                 await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        except (
+            OSError,
+            TimeoutError,
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+        ) as error:
             log.info("scrape failed error=%s", type(error).__name__)
         finally:
             self._scrapes -= 1
@@ -142,12 +155,15 @@ class _One:
 
 
 def texts(metrics: Iterable[Metric]) -> Iterator[bytes]:
-    """The text form, a piece for each; the lines that describe a metric stand before its first piece only."""
+    """The text form, a piece for each; the lines that describe a metric stand before its first
+    piece only."""
     last = None
     for metric in metrics:
         text = generate_latest(_One(metric))
         if metric.name == last:
-            text = b"".join(line for line in text.splitlines(keepends=True) if not line.startswith(b"#"))
+            text = b"".join(
+                line for line in text.splitlines(keepends=True) if not line.startswith(b"#")
+            )
         last = metric.name
         yield text
 

@@ -29,7 +29,8 @@ class DiskFigures(NamedTuple):
 
     @staticmethod
     def of(path: Path) -> DiskFigures:
-        """Blocks for as long as the file system takes. A path that is not there yet counts as its parent."""
+        """Blocks for as long as the file system takes. A path that is not there yet counts as its
+        parent."""
         while not path.exists() and path != path.parent:
             path = path.parent
         try:
@@ -40,7 +41,8 @@ class DiskFigures(NamedTuple):
 
 
 def used_ratio(used: int, available: int) -> float:
-    """Share of the space that is taken, in hundredths, rounded up as the original does (UtilAll)."""
+    """Share of the space that is taken, in hundredths, rounded up as the original does
+    (UtilAll)."""
     total = used + available
     return -(-used * 100 // total) / 100 if total else -1.0
 
@@ -58,9 +60,12 @@ def runtime_info(
     boot_timestamp_ms: int,
     now_ms: int,
 ) -> dict[str, str]:
-    """All keys. There are no thread pools: the queue of sends is those that wait for the disk, the others are empty."""
+    """All keys. There are no thread pools: the queue of sends is those that wait for the disk, the
+    others are empty."""
     times = max(1, stats.all_messages)
-    all_gets = " ".join(str(0.0 if each is None else each.get_found + each.get_miss) for each in rates)
+    all_gets = " ".join(
+        str(0.0 if each is None else each.get_found + each.get_miss) for each in rates
+    )
     table: dict[str, object] = {
         "bootTimestamp": boot_timestamp_ms,
         "runtime": run_time_text(now_ms - boot_timestamp_ms),
@@ -112,7 +117,9 @@ def runtime_info(
         "damagedRecords": store.damage.found,
         "mendedRecords": store.damage.mended,
     }
-    table |= {key: count for key, count in ours.items() if count}  # who looks is to see that it is not as usual
+    table |= {
+        key: count for key, count in ours.items() if count
+    }  # who looks is to see that it is not as usual
     return {key: str(value) for key, value in table.items()}
 
 

@@ -1,5 +1,5 @@
-"""Access control: the guard of all requests, and the commands 50 to 53 (class AdminBrokerProcessor; ``headers.md``
-part C)."""
+"""Access control: the guard of all requests, and the commands 50 to 53 (class AdminBrokerProcessor;
+``headers.md`` part C)."""
 
 from __future__ import annotations
 
@@ -34,19 +34,25 @@ from ..registry.registration import Identity
 log: Final = logging.getLogger(__name__)
 
 _OFF: Final = "ACL is off: set aclEnable=true and start the broker again"
-_ON_THE_WAY: Final = frozenset({TopicName.SCHEDULE, TopicName.TRANS_HALF, TopicName.TRANS_CHECK_MAX_TIME})
+_ON_THE_WAY: Final = frozenset(
+    {TopicName.SCHEDULE, TopicName.TRANS_HALF, TopicName.TRANS_CHECK_MAX_TIME}
+)
 """Messages in them belong to other topics."""
 
 
 class AclGuard:
-    """Refuses what the ACL files do not allow. Called for every request while ``aclEnable`` is on."""
+    """Refuses what the ACL files do not allow. Called for every request while ``aclEnable`` is
+    on."""
 
     def __init__(self, files: AclFiles, store: MessageStore, *, compatible: bool = False) -> None:
-        """``compatible``: what the original does not look at is open to every account (``aclCompatible``)."""
+        """``compatible``: what the original does not look at is open to every account
+        (``aclCompatible``)."""
         self._files = files
         self._store = store
         self._needs = needs_of_requests(self._topic_at, compatible=compatible)
-        self._signed = Headers({int(code): command.request for code, command in COMMANDS.items()}, Context).signed
+        self._signed = Headers(
+            {int(code): command.request for code, command in COMMANDS.items()}, Context
+        ).signed
         self._without_a_row = Right.ANY_ACCOUNT if compatible else Right.ADMINISTRATOR
 
     def __call__(self, ctx: Context, body: Body) -> Reply | None:
@@ -63,9 +69,16 @@ class AclGuard:
             if account is not None and not account.may_everything:
                 self._check(account, ctx, body)
         except AclError as error:
-            if "acl_refused" not in ctx.connection.attributes:  # one line for a connection, whatever it tries
+            if (
+                "acl_refused" not in ctx.connection.attributes
+            ):  # one line for a connection, whatever it tries
                 ctx.connection.attributes["acl_refused"] = True
-                log.warning("request refused code=%d peer=%s reason=%s", ctx.code, ctx.connection.peer, error.text)
+                log.warning(
+                    "request refused code=%d peer=%s reason=%s",
+                    ctx.code,
+                    ctx.connection.peer,
+                    error.text,
+                )
             raise
         return None
 
@@ -77,8 +90,8 @@ class AclGuard:
             account.check(need(ctx.request, body))
 
     def _topic_at(self, phy_offset: int) -> str | None:
-        """Where a message is or shall be. Its queue has to know it: what looks like a record may be part of a body that
-        somebody made, and would go on over the messages behind it."""
+        """Where a message is or shall be. Its queue has to know it: what looks like a record may be
+        part of a body that somebody made, and would go on over the messages behind it."""
         record = self._store.message_by_offset(phy_offset) if phy_offset >= 0 else None
         if record is None:
             return None
@@ -87,7 +100,10 @@ class AclGuard:
         except RecordError:
             message = None
         if message is None or not self._is_queued(message, phy_offset, len(record)):
-            raise AclError(f"Need admin permission for the bytes at offset {phy_offset}, which no queue knows as a message")
+            raise AclError(
+                f"Need admin permission for the bytes at offset {phy_offset}, which no queue "
+                "knows as a message"
+            )
         if message.topic in _ON_THE_WAY:
             return message.properties.get(PropertyName.REAL_TOPIC, message.topic)
         return message.topic
@@ -118,7 +134,9 @@ class AclProcessor:
             RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: self.set_global_white,
         }
 
-    async def set_account(self, request: CreateAccessConfigRequest, _body: Body, ctx: Context) -> Reply:
+    async def set_account(
+        self, request: CreateAccessConfigRequest, _body: Body, ctx: Context
+    ) -> Reply:
         """Answered when the file is written."""
         code = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
         if self._files is None:
@@ -136,26 +154,35 @@ class AclProcessor:
         }
         return await _answer(code, self._files.set_account(entry))
 
-    async def delete_account(self, request: DeleteAccessConfigRequest, _body: Body, ctx: Context) -> Reply:
+    async def delete_account(
+        self, request: DeleteAccessConfigRequest, _body: Body, ctx: Context
+    ) -> Reply:
         code = ResponseCode.DELETE_ACL_CONFIG_FAILED
         if self._files is None:
             return Reply(code, remark=_OFF)
         log.info("account to be deleted by=%s access_key=%s", ctx.peer, request.access_key)
         try:
             if not await self._files.delete_account(request.access_key):
-                remark = f"The accessKey[{request.access_key}] corresponding to accessConfig has been deleted failed."
+                remark = (
+                    f"The accessKey[{request.access_key}] corresponding to accessConfig has been "
+                    "deleted failed."
+                )
                 return Reply(code, remark=remark)
         except (AclError, OSError) as error:
             return Reply(code, remark=_reason(error))
         return Reply()
 
-    async def set_global_white(self, request: UpdateGlobalWhiteAddrsRequest, _body: Body, ctx: Context) -> Reply:
+    async def set_global_white(
+        self, request: UpdateGlobalWhiteAddrsRequest, _body: Body, ctx: Context
+    ) -> Reply:
         code = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
         if self._files is None:
             return Reply(code, remark=_OFF)
         log.info("white list wanted by=%s addresses=%s", ctx.peer, request.global_white_addrs)
         patterns = _listed(request.global_white_addrs) or []
-        return await _answer(code, self._files.set_global_white(patterns, request.acl_file_full_path))
+        return await _answer(
+            code, self._files.set_global_white(patterns, request.acl_file_full_path)
+        )
 
     def versions(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         """The original gives no answer at all while ACL is off."""

@@ -1,5 +1,5 @@
-"""The broker itself: its configuration, its state, its upkeep: 25, 26, 28, 45, 306, 316, 329 (class AdminBrokerProcessor;
-``headers.md`` part C)."""
+"""The broker itself: its configuration, its state, its upkeep: 25, 26, 28, 45, 306, 316, 329 (class
+AdminBrokerProcessor; ``headers.md`` part C)."""
 
 from __future__ import annotations
 
@@ -72,11 +72,18 @@ class AdminProcessor:
             self._topics.new_version()
             self._name_servers.register_soon()
         unknown = ", ".join(self._runtime_config.unknown_in(text))
-        return Reply(remark=f"this broker has no property {unknown}: that has changed nothing" if unknown else None)
+        return Reply(
+            remark=f"this broker has no property {unknown}: that has changed nothing"
+            if unknown
+            else None
+        )
 
     def get_config(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         version = encode_body(self._runtime_config.data_version).decode()
-        return Reply(header=GetBrokerConfigResponse(version=version), body=self._runtime_config.text().encode())
+        return Reply(
+            header=GetBrokerConfigResponse(version=version),
+            body=self._runtime_config.text().encode(),
+        )
 
     async def runtime_info(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         disk = await asyncio.to_thread(DiskFigures.of, self._store.config.commit_log_path)
@@ -101,11 +108,16 @@ class AdminProcessor:
 
     async def clean_expired_queues(self, _request: NoFields, _body: Body, ctx: Context) -> Reply:
         """Delete the consume queues whose messages have all expired."""
-        log.info("expired queues cleaned by=%s queues=%s", ctx.peer, await self._store.cleaning.delete_expired_queues())
+        log.info(
+            "expired queues cleaned by=%s queues=%s",
+            ctx.peer,
+            await self._store.cleaning.delete_expired_queues(),
+        )
         return Reply()
 
     def delete_expired_files(self, _request: NoFields, _body: Body, ctx: Context) -> Reply:
-        """Do not wait for ``deleteWhen``. Answered before anything is deleted, as in the original."""
+        """Do not wait for ``deleteWhen``. Answered before anything is deleted, as in the
+        original."""
         log.info("expired files of the commit log go now by=%s", ctx.peer)
         self._store.cleaning.clean_at_any_hour()
         return Reply()

@@ -1,5 +1,5 @@
-"""Clients announce themselves, take their leave and ask for each other: 34, 35, 38, 46 (classes ClientManageProcessor,
-ConsumerManageProcessor; ``headers.md`` B.1 to B.4)."""
+"""Clients announce themselves, take their leave and ask for each other: 34, 35, 38, 46 (classes
+ClientManageProcessor, ConsumerManageProcessor; ``headers.md`` B.1 to B.4)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from typing import Final
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.bodies.codec import decode_request_body, encode_body
-from ...remoting.protocol.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
+from ...remoting.protocol.bodies.heartbeat import (
+    CheckClientRequestBody,
+    ConsumerData,
+    HeartbeatData,
+)
 from ...remoting.protocol.bodies.lists import ConsumerIdList
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import ConsumerGroupRequest
@@ -35,7 +39,8 @@ MAX_EXPRESSION_CHARS_PER_CLIENT: Final = 1 << 16
 
 MAX_SUBSCRIPTIONS_PER_CLIENT: Final = 10_000
 _AT_ONCE: Final = 100
-"""Groups that are joined in one slice of a long heartbeat: a few milliseconds, because each may get a retry topic."""
+"""Groups that are joined in one slice of a long heartbeat: a few milliseconds, because each may get
+a retry topic."""
 
 _EMPTY: Final = EmptyFields()
 
@@ -78,7 +83,9 @@ class ClientProcessor:
         for number, consumer in enumerate(consumers, 1):
             if ctx.connection.closed:  # since the last slice
                 return Reply()
-            channel = ClientChannel(ctx.connection, data.client_id, language, ctx.version, ctx.received_at_ms)
+            channel = ClientChannel(
+                ctx.connection, data.client_id, language, ctx.version, ctx.received_at_ms
+            )
             refused = (yield from self._register_consumer(consumer, channel)) or refused
             if number % _AT_ONCE == 0:
                 yield
@@ -87,7 +94,9 @@ class ClientProcessor:
                 yield
             if ctx.connection.closed:
                 return Reply()
-            channel = ClientChannel(ctx.connection, data.client_id, language, ctx.version, ctx.received_at_ms)
+            channel = ClientChannel(
+                ctx.connection, data.client_id, language, ctx.version, ctx.received_at_ms
+            )
             if self._producers.register(producer.group_name, channel):
                 log.info("producer joins group=%s %r", producer.group_name, channel)
         if refused is not None:
@@ -98,11 +107,14 @@ class ClientProcessor:
         """Raises ``RequestError`` for one that is over the limits, ``BodyError``."""
         data = decode_request_body(HeartbeatData, body)
         consumers, producers = data.consumer_data_set, data.producer_data_set
-        known = self._consumers.group_count(ctx.connection) + self._producers.group_count(ctx.connection)
+        known = self._consumers.group_count(ctx.connection) + self._producers.group_count(
+            ctx.connection
+        )
         if max(known, len(consumers) + len(producers)) > MAX_GROUPS_PER_CLIENT:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
-                f"the client {data.client_id} is in more than {MAX_GROUPS_PER_CLIENT} groups, use several clients",
+                f"the client {data.client_id} is in more than {MAX_GROUPS_PER_CLIENT} groups, use "
+                "several clients",
             )
         subscriptions = [each for consumer in consumers for each in consumer.subscription_data_set]
         if len(subscriptions) > MAX_SUBSCRIPTIONS_PER_CLIENT:
@@ -111,7 +123,9 @@ class ClientProcessor:
                 f"the client {data.client_id} subscribes {len(subscriptions)} topics, the limit is "
                 f"{MAX_SUBSCRIPTIONS_PER_CLIENT}: use several clients",
             )
-        chars = sum(len(each.sub_string or "") for each in subscriptions if each.expression_type == SQL92)
+        chars = sum(
+            len(each.sub_string or "") for each in subscriptions if each.expression_type == SQL92
+        )
         if chars > MAX_EXPRESSION_CHARS_PER_CLIENT:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
@@ -120,9 +134,11 @@ class ClientProcessor:
             )
         return data
 
-    def _register_consumer(self, data: ConsumerData, channel: ClientChannel) -> Steps[RequestError | None]:
-        """Why the group, or its retry topic, could not be made: there are too many. Its consumer is known all the same, and
-        so are the client's other groups."""
+    def _register_consumer(
+        self, data: ConsumerData, channel: ClientChannel
+    ) -> Steps[RequestError | None]:
+        """Why the group, or its retry topic, could not be made: there are too many. Its consumer is
+        known all the same, and so are the client's other groups."""
         notify, refused = True, None
         try:
             group = self._groups.get(data.group_name)
@@ -137,8 +153,12 @@ class ClientProcessor:
                 self._watch.notify(data.group_name)
         subscribed = self._consumers.get(data.group_name)
         if subscribed is not None:
-            yield from self._filters.register(data.group_name, subscribed.subscriptions.values(), channel.last_update_ms)
-            if self._consumers.get(data.group_name) is None:  # its last member has gone between two slices
+            yield from self._filters.register(
+                data.group_name, subscribed.subscriptions.values(), channel.last_update_ms
+            )
+            if (
+                self._consumers.get(data.group_name) is None
+            ):  # its last member has gone between two slices
                 self._filters.unregister(data.group_name, channel.last_update_ms)
         return refused
 
@@ -166,13 +186,18 @@ class ClientProcessor:
     def list_consumers(self, request: ConsumerGroupRequest, _body: Body, ctx: Context) -> Reply:
         ids = self._consumers.client_ids(request.consumer_group)
         if not ids:
-            log.warning("nobody is in the group that was asked for group=%s by=%s", request.consumer_group, ctx.peer)
+            log.warning(
+                "nobody is in the group that was asked for group=%s by=%s",
+                request.consumer_group,
+                ctx.peer,
+            )
             remark = f"no consumer for this group, {request.consumer_group}"
             return Reply(ResponseCode.SYSTEM_ERROR, header=_EMPTY, remark=remark)
         return Reply(header=_EMPTY, body=encode_body(ConsumerIdList(consumer_id_list=ids)))
 
     def check_config(self, _request: NoFields, body: Body, _ctx: Context) -> Reply:
-        """Whether the broker can filter as a consumer wants: by tags always, by SQL92 when it is allowed and compiles."""
+        """Whether the broker can filter as a consumer wants: by tags always, by SQL92 when it is
+        allowed and compiles."""
         subscription = decode_request_body(CheckClientRequestBody, body).subscription_data
         kind = subscription.expression_type or TAG
         if kind == TAG:

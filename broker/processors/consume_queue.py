@@ -37,7 +37,8 @@ class ConsumeQueueProcessor:
         return {RequestCode.QUERY_CONSUME_QUEUE: self.query}
 
     async def query(self, request: QueryConsumeQueueRequest, _body: Body, _ctx: Context) -> Reply:
-        """Entries of a queue, and whether the subscription of a group takes them. An index that is not there is code 0."""
+        """Entries of a queue, and whether the subscription of a group takes them. An index that is
+        not there is code 0."""
         topic, queue_id, store = request.topic, request.queue_id, self._store
         first = store.entries.some(topic, queue_id, request.index, 1)
         if first is None:
@@ -48,7 +49,9 @@ class ConsumeQueueProcessor:
         subscription = self._consumers.subscription(group, topic) if group is not None else None
         body = QueryConsumeQueueBody(
             subscription_data=subscription.data if subscription is not None else None,
-            filter_data=self._filter_data(topic, group, subscription) if group is not None else None,
+            filter_data=self._filter_data(topic, group, subscription)
+            if group is not None
+            else None,
             queue_data=await self._turns.alone(self._entries(request, subscription)),
             max_queue_index=store.max_offset(topic, queue_id),
             min_queue_index=store.min_offset(topic, queue_id),
@@ -64,21 +67,34 @@ class ConsumeQueueProcessor:
     def _entries(
         self, request: QueryConsumeQueueRequest, subscription: Subscription | None
     ) -> Steps[list[ConsumeQueueData]]:
-        """To the end of the file they lie in at most, as in the original; others have their turn in between."""
+        """To the end of the file they lie in at most, as in the original; others have their turn in
+        between."""
         wanted = min(max(0, request.count), MAX_ENTRIES)
-        rows = (self._store.entries.some(request.topic, request.queue_id, request.index, wanted) or ())[:wanted]
+        rows = (
+            self._store.entries.some(request.topic, request.queue_id, request.index, wanted) or ()
+        )[:wanted]
         group = request.consumer_group or ""
-        sql = None if subscription is None or subscription.is_tag else self._filters.get(request.topic, group)
+        sql = (
+            None
+            if subscription is None or subscription.is_tag
+            else self._filters.get(request.topic, group)
+        )
         found = []
         for number, (phy_offset, size, tags_code) in enumerate(rows):
-            unit = self._store.entries.ext_unit(request.topic, request.queue_id, request.index + number)
+            unit = self._store.entries.ext_unit(
+                request.topic, request.queue_id, request.index + number
+            )
             entry = ConsumeQueueData(
                 physic_offset=phy_offset,
                 physic_size=size,
                 tags_code=tags_code,
                 extend_data_json=None if unit is None else _extension_text(unit),
-                bit_map=None if unit is None else "".join(f"{byte:08b}" for byte in unit.bitmap) or None,
-                eval=subscription is not None and unit is not None and _takes(subscription, sql, tags_code, unit),
+                bit_map=None
+                if unit is None
+                else "".join(f"{byte:08b}" for byte in unit.bitmap) or None,
+                eval=subscription is not None
+                and unit is not None
+                and _takes(subscription, sql, tags_code, unit),
             )
             found.append(entry)
             if number % _AT_ONCE == _AT_ONCE - 1:
@@ -86,7 +102,9 @@ class ConsumeQueueProcessor:
         return found
 
 
-def _takes(subscription: Subscription, sql: ConsumerFilter | None, tags_code: int, unit: ExtUnit) -> bool:
+def _takes(
+    subscription: Subscription, sql: ConsumerFilter | None, tags_code: int, unit: ExtUnit
+) -> bool:
     """By the extension of a message: the original does not say anything of one without."""
     if subscription.is_tag:
         return subscription.matches_all or tags_code in subscription.codes

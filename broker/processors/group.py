@@ -1,4 +1,5 @@
-"""Consumer groups: 200, 201, 207, 208, and 225 of 5.x (class AdminBrokerProcessor; ``headers.md`` part C)."""
+"""Consumer groups: 200, 201, 207, 208, and 225 of 5.x (class AdminBrokerProcessor; ``headers.md``
+part C)."""
 
 from __future__ import annotations
 
@@ -10,9 +11,15 @@ from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.bodies.codec import decode_request_body, encode_in_slices
 from ...remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
-from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupList
+from ...remoting.protocol.bodies.subscription_group import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+)
 from ...remoting.protocol.codes import RequestCode, ResponseCode
-from ...remoting.protocol.commands.group import DeleteSubscriptionGroupRequest, GetConsumeStatsRequest
+from ...remoting.protocol.commands.group import (
+    DeleteSubscriptionGroupRequest,
+    GetConsumeStatsRequest,
+)
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import group_error
 from ...remoting.protocol.wire import NoFields
@@ -83,7 +90,9 @@ class GroupProcessor:
     def all_configs(self, _request: NoFields, _body: Body, _ctx: Context) -> Steps[Reply]:
         return Reply(body=(yield from encode_in_slices(self._groups.record())))
 
-    async def delete(self, request: DeleteSubscriptionGroupRequest, _body: Body, ctx: Context) -> Reply:
+    async def delete(
+        self, request: DeleteSubscriptionGroupRequest, _body: Body, ctx: Context
+    ) -> Reply:
         """Also a group that nobody knows is deleted."""
         log.info("group to be deleted by=%s %s", ctx.peer, request)
         self._groups.delete(request.group_name)
@@ -92,8 +101,11 @@ class GroupProcessor:
         await self._file.saved()
         return Reply()
 
-    def consume_stats(self, request: GetConsumeStatsRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
-        """How far a group is in its topics. What an online group does not subscribe any more is left out."""
+    def consume_stats(
+        self, request: GetConsumeStatsRequest, _body: Body, _ctx: Context
+    ) -> Steps[Reply]:
+        """How far a group is in its topics. What an online group does not subscribe any more is
+        left out."""
         group, progress = request.consumer_group, self._progress
         if request.topic:
             topic = progress.topic_of(group, request.topic)
@@ -107,7 +119,9 @@ class GroupProcessor:
             found = yield from progress.of_topic(group, topic, topic.read_queue_nums)
             table.update(found.offset_table)
             tps += found.consume_tps
-        return Reply(body=(yield from encode_in_slices(ConsumeStats(offset_table=table, consume_tps=tps))))
+        return Reply(
+            body=(yield from encode_in_slices(ConsumeStats(offset_table=table, consume_tps=tps)))
+        )
 
 
 def _check(group: SubscriptionGroupConfig) -> None:
@@ -115,5 +129,7 @@ def _check(group: SubscriptionGroupConfig) -> None:
     if error := group_error(group.group_name):
         raise RequestError(ResponseCode.SYSTEM_ERROR, error)
     if not 0 <= group.retry_queue_nums <= MAX_QUEUES_PER_TOPIC:
-        remark = f"retryQueueNums must be from 0 to {MAX_QUEUES_PER_TOPIC}, not {group.retry_queue_nums}"
+        remark = (
+            f"retryQueueNums must be from 0 to {MAX_QUEUES_PER_TOPIC}, not {group.retry_queue_nums}"
+        )
         raise RequestError(ResponseCode.SYSTEM_ERROR, remark)

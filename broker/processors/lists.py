@@ -21,6 +21,7 @@ def decode_request_list(body_type: type[T], body: Body) -> T:
     """Raises ``BodyError``, and ``RequestError`` for one that is too long."""
     if len(body) > MAX_BYTES:
         raise RequestError(
-            ResponseCode.SYSTEM_ERROR, f"the list has {len(body)} bytes, the limit is {MAX_BYTES}: send parts"
+            ResponseCode.SYSTEM_ERROR,
+            f"the list has {len(body)} bytes, the limit is {MAX_BYTES}: send parts",
         )
     return decode_request_body(body_type, body)

@@ -1,5 +1,5 @@
-"""Offsets of consumers and of queues: 14, 15, 29, 30, 31, 32, 43 (classes ConsumerManageProcessor, AdminBrokerProcessor;
-``headers.md`` A.4 to A.6)."""
+"""Offsets of consumers and of queues: 14, 15, 29, 30, 31, 32, 43 (classes ConsumerManageProcessor,
+AdminBrokerProcessor; ``headers.md`` A.4 to A.6)."""
 
 from __future__ import annotations
 
@@ -49,11 +49,14 @@ class OffsetProcessor:
         }
 
     def query(self, request: QueryConsumerOffsetRequest, _body: Body, _ctx: Context) -> Reply:
-        """A group without an offset begins at 0 in a young queue; in an old one the client decides."""
+        """A group without an offset begins at 0 in a young queue; in an old one the client
+        decides."""
         offset = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
         if offset > NO_OFFSET:
             return Reply(header=OffsetResponse(offset=offset))
-        if request.set_zero_if_not_found is not False and self._is_young(request.topic, request.queue_id):
+        if request.set_zero_if_not_found is not False and self._is_young(
+            request.topic, request.queue_id
+        ):
             return Reply(header=OffsetResponse(offset=0))
         return _NOT_FOUND
 
@@ -63,18 +66,26 @@ class OffsetProcessor:
         return first.min_offset <= 0 and not (first.count and first.suggest_pulling_from_slave)
 
     def update(self, request: UpdateConsumerOffsetRequest, _body: Body, _ctx: Context) -> Reply:
-        self._offsets.commit(request.consumer_group, request.topic, request.queue_id, request.commit_offset)
+        self._offsets.commit(
+            request.consumer_group, request.topic, request.queue_id, request.commit_offset
+        )
         return _DONE
 
     def search(self, request: SearchOffsetRequest, _body: Body, _ctx: Context) -> Reply:
-        offset = self._store.entries.offset_by_time(request.topic, request.queue_id, request.timestamp)
+        offset = self._store.entries.offset_by_time(
+            request.topic, request.queue_id, request.timestamp
+        )
         return Reply(header=OffsetResponse(offset=offset))
 
     def max_offset(self, request: QueueRequest, _body: Body, _ctx: Context) -> Reply:
-        return Reply(header=OffsetResponse(offset=self._store.max_offset(request.topic, request.queue_id)))
+        return Reply(
+            header=OffsetResponse(offset=self._store.max_offset(request.topic, request.queue_id))
+        )
 
     def min_offset(self, request: QueueRequest, _body: Body, _ctx: Context) -> Reply:
-        return Reply(header=OffsetResponse(offset=self._store.min_offset(request.topic, request.queue_id)))
+        return Reply(
+            header=OffsetResponse(offset=self._store.min_offset(request.topic, request.queue_id))
+        )
 
     def earliest_store_time(self, request: QueueRequest, _body: Body, _ctx: Context) -> Reply:
         timestamp = self._store.entries.first_stored_at(request.topic, request.queue_id)

@@ -40,7 +40,9 @@ class OnlineProcessor:
             RequestCode.GET_ALL_PRODUCER_INFO: self._turns.handler(self.all_producers),
         }
 
-    def consumer_connections(self, request: ConsumerGroupRequest, _body: Body, _ctx: Context) -> Reply:
+    def consumer_connections(
+        self, request: ConsumerGroupRequest, _body: Body, _ctx: Context
+    ) -> Reply:
         group = self._consumers.get(request.consumer_group)
         if group is None:
             remark = f"the consumer group[{request.consumer_group}] not online"
@@ -54,24 +56,38 @@ class OnlineProcessor:
         )
         return Reply(body=encode_body(body))
 
-    def producer_connections(self, request: ProducerGroupRequest, _body: Body, _ctx: Context) -> Reply:
+    def producer_connections(
+        self, request: ProducerGroupRequest, _body: Body, _ctx: Context
+    ) -> Reply:
         group = self._producers.get(request.producer_group)
         if group is None:
             remark = f"the producer group[{request.producer_group}] not exist"
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
-        return Reply(body=encode_body(ProducerConnection(connection_set=_connections(group.channels.values()))))
+        return Reply(
+            body=encode_body(
+                ProducerConnection(connection_set=_connections(group.channels.values()))
+            )
+        )
 
     def all_producers(self, _request: EmptyFields, _body: Body, _ctx: Context) -> Steps[Reply]:
         table: dict[str, list[ProducerInfo]] = {}
         for some in slices(list(self._producers), _GROUPS_AT_ONCE):
-            table |= {group.name: [_producer_info(each) for each in group.channels.values()] for group in some}
+            table |= {
+                group.name: [_producer_info(each) for each in group.channels.values()]
+                for group in some
+            }
             yield
         return Reply(body=(yield from encode_in_slices(ProducerTable(data=table))))
 
 
 def _connections(channels: Iterable[ClientChannel]) -> tuple[ClientConnection, ...]:
     return tuple(
-        ClientConnection(client_id=c.client_id, client_addr=c.connection.peer, language=c.language, version=c.version)
+        ClientConnection(
+            client_id=c.client_id,
+            client_addr=c.connection.peer,
+            language=c.language,
+            version=c.version,
+        )
         for c in channels
     )
 

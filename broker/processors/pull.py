@@ -1,12 +1,14 @@
-"""Handing out messages: PULL_MESSAGE and LITE_PULL_MESSAGE (classes PullMessageProcessor, PullRequestHoldService;
-``headers.md`` §A.3, ``broker-services.md`` §6).
+"""Handing out messages: PULL_MESSAGE and LITE_PULL_MESSAGE (classes PullMessageProcessor,
+PullRequestHoldService; ``headers.md`` §A.3, ``broker-services.md`` §6).
 
-Hot: a pull is its header, its checks, one ``get`` and one answer. A pull that finds nothing and may wait is held
-(``long_polling.py``): it is read again when a message arrives in its queue, and answered at its deadline at the latest.
+Hot: a pull is its header, its checks, one ``get`` and one answer. A pull that finds nothing and may
+wait is held (``long_polling.py``): it is read again when a message arrives in its queue, and
+answered at its deadline at the latest.
 
-Filters that look at messages one by one (SQL92) look at about a millisecond's worth of them: a pull that has found none by
-then is answered PULL_RETRY_IMMEDIATELY with the offset to go on from, as the original does after 800; a held pull goes on in
-the next turns of the loop. Where many wait for one queue, some are answered in each turn.
+Filters that look at messages one by one (SQL92) look at about a millisecond's worth of them: a pull
+that has found none by then is answered PULL_RETRY_IMMEDIATELY with the offset to go on from, as the
+original does after 800; a held pull goes on in the next turns of the loop. Where many wait for one
+queue, some are answered in each turn.
 """
 
 from __future__ import annotations
@@ -130,16 +132,30 @@ class PullProcessor:
                 views=True,
             )
         else:
-            result = self._get(request.topic, request.queue_id, request.queue_offset, max_count, wanted)
-        code = ResponseCode.SUCCESS if result.status is _FOUND else _code(result, request.queue_offset)
-        if request.sys_flag & PullSysFlag.COMMIT_OFFSET and not self._is_slave:  # a slave's master is told otherwise
-            self._offsets.commit(request.consumer_group, request.topic, request.queue_id, request.commit_offset)
-        if code is ResponseCode.PULL_NOT_FOUND and request.sys_flag & PullSysFlag.SUSPEND and not self._held.is_full:
+            result = self._get(
+                request.topic, request.queue_id, request.queue_offset, max_count, wanted
+            )
+        code = (
+            ResponseCode.SUCCESS if result.status is _FOUND else _code(result, request.queue_offset)
+        )
+        if (
+            request.sys_flag & PullSysFlag.COMMIT_OFFSET and not self._is_slave
+        ):  # a slave's master is told otherwise
+            self._offsets.commit(
+                request.consumer_group, request.topic, request.queue_id, request.commit_offset
+            )
+        if (
+            code is ResponseCode.PULL_NOT_FOUND
+            and request.sys_flag & PullSysFlag.SUSPEND
+            and not self._held.is_full
+        ):
             self._hold(request, wanted, ctx)
             return PENDING
         return self._answer(code, result, request, ctx.received_at_ms)
 
-    def _get(self, topic: str, queue_id: int, offset: int, max_count: int, wanted: Wanted) -> GetResult:
+    def _get(
+        self, topic: str, queue_id: int, offset: int, max_count: int, wanted: Wanted
+    ) -> GetResult:
         if wanted is None or isinstance(wanted, frozenset):
             return self.store.get(topic, queue_id, offset, max_count, tags=wanted)
         return self.store.get(
@@ -152,23 +168,30 @@ class PullProcessor:
             scan_limit=wanted.scan_limit,
         )
 
-    # --- checks -----------------------------------------------------------------------------------------------------
+    # --- checks
+    # ----------------------------------------------------------------------------------------------
 
     def _check(self, request: PullMessageRequest, ctx: Context) -> Wanted:
         """The checks in the original's order, then what is wanted. Raises ``RequestError``."""
         if not self._is_readable():
-            raise _no_permission(f"the broker[{self._config.broker_ip1}] pulling message is forbidden")
+            raise _no_permission(
+                f"the broker[{self._config.broker_ip1}] pulling message is forbidden"
+            )
         group_name = request.consumer_group
         group = self._groups.get(group_name)
         if group is None:
             raise RequestError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group_name}] does not exist, {FAQ}"
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group [{group_name}] does not exist, {FAQ}",
             )
         if not group.consume_enable:
             raise _no_permission(f"subscription group no permission, {group_name}")
         topic = self._topics.get(request.topic)
         if topic is None:
-            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.topic}] not exist, apply first please! {FAQ}")
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{request.topic}] not exist, apply first please! {FAQ}",
+            )
         if not topic.readable:
             raise _no_permission(f"the topic[{request.topic}] pulling message is forbidden")
         if not 0 <= request.queue_id < topic.read_queue_nums:
@@ -180,17 +203,27 @@ class PullProcessor:
         if request.sys_flag & PullSysFlag.SUBSCRIPTION:
             wanted = self._wanted_by_header(request)
         else:
-            wanted = self._wanted_by_heartbeat(request, broadcast_allowed=group.consume_broadcast_enable)
-        if topic.retry_of is not None and self._config.filter_support_retry and not isinstance(wanted, frozenset):
+            wanted = self._wanted_by_heartbeat(
+                request, broadcast_allowed=group.consume_broadcast_enable
+            )
+        if (
+            topic.retry_of is not None
+            and self._config.filter_support_retry
+            and not isinstance(wanted, frozenset)
+        ):
             return RetryFilter(self._filters, topic.retry_of)
         return wanted
 
     def _wanted_by_header(self, request: PullMessageRequest) -> Wanted:
-        """Raises ``RequestError``, also for an expression that does not compile (the original then hands out everything)."""
+        """Raises ``RequestError``, also for an expression that does not compile (the original then
+        hands out everything)."""
         if request.expression_type in _TAG_TYPES:
             expression = request.subscription
             if expression is not None and len(expression) > MAX_EXPRESSION_LENGTH:
-                remark = f"the tag expression has {len(expression)} characters, the limit is {MAX_EXPRESSION_LENGTH}"
+                remark = (
+                    f"the tag expression has {len(expression)} characters, the limit is "
+                    f"{MAX_EXPRESSION_LENGTH}"
+                )
                 raise RequestError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
             return wanted_tags(expression)
         self._check_property_filter(request.expression_type)
@@ -198,16 +231,20 @@ class PullProcessor:
             return compile_expression(request.subscription, request.expression_type)
         except FilterError as error:
             raise RequestError(
-                ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed, {error}"
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+                f"parse the consumer's subscription failed, {error}",
             ) from error
 
-    def _wanted_by_heartbeat(self, request: PullMessageRequest, *, broadcast_allowed: bool) -> Wanted:
+    def _wanted_by_heartbeat(
+        self, request: PullMessageRequest, *, broadcast_allowed: bool
+    ) -> Wanted:
         """What the group's heartbeats say. Raises ``RequestError``."""
         name = request.consumer_group
         group = self._consumers.get(name)
         if group is None:
             raise RequestError(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist, group: {name}{FAQ}"
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's group info not exist, group: {name}{FAQ}",
             )
         if group.broadcast and not broadcast_allowed:
             raise _no_permission(f"the consumer group[{name}] can not consume by broadcast way")
@@ -215,10 +252,13 @@ class PullProcessor:
         if subscription is None:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_NOT_EXIST,
-                f"the consumer's subscription not exist, group: {name}, topic: {request.topic}{FAQ}",
+                f"the consumer's subscription not exist, group: {name}, topic: "
+                f"{request.topic}{FAQ}",
             )
         if subscription.sub_version < request.sub_version:
-            raise RequestError(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
+            )
         if subscription.is_tag or subscription.matches_all:
             return None if subscription.matches_all else subscription.codes
         return self._registered_filter(request, subscription)
@@ -230,7 +270,8 @@ class PullProcessor:
         if found is None:
             raise RequestError(
                 ResponseCode.FILTER_DATA_NOT_EXIST,
-                f"no expression of the group was accepted for the topic, the broker's log has the reason, "
+                "no expression of the group was accepted for the topic, the broker's log has the "
+                "reason, "
                 f"group: {name}, topic: {topic}",
             )
         if found.version < request.sub_version:
@@ -245,13 +286,20 @@ class PullProcessor:
         if not self._config.enable_property_filter:
             raise RequestError(ResponseCode.SYSTEM_ERROR, no_property_filter(expression_type))
 
-    # --- answers ----------------------------------------------------------------------------------------------------
+    # --- answers
+    # ----------------------------------------------------------------------------------------------
 
     def _answer(
-        self, code: ResponseCode, result: GetResult, request: PullMessageRequest, received_at_ms: int | None = None
+        self,
+        code: ResponseCode,
+        result: GetResult,
+        request: PullMessageRequest,
+        received_at_ms: int | None = None,
     ) -> Reply:
         """``received_at_ms``: when the pull came, unless it was held."""
-        suggested = self._next_broker(request.consumer_group, behind=result.suggest_pulling_from_slave)
+        suggested = self._next_broker(
+            request.consumer_group, behind=result.suggest_pulling_from_slave
+        )
         if code is ResponseCode.SUCCESS:
             self._found(request, result, received_at_ms)
         else:
@@ -269,12 +317,23 @@ class PullProcessor:
             max_offset=result.max_offset,
             damaged_msg_nums=result.damaged or None,
         )
-        return Reply(code, header, result.body, "FOUND" if result.status is _FOUND else result.status.name)
+        return Reply(
+            code, header, result.body, "FOUND" if result.status is _FOUND else result.status.name
+        )
 
-    def _found(self, request: PullMessageRequest, result: GetResult, received_at_ms: int | None) -> None:
+    def _found(
+        self, request: PullMessageRequest, result: GetResult, received_at_ms: int | None
+    ) -> None:
         """Count what is handed out."""
-        stats, topic, group, queue_id = self._stats, request.topic, request.consumer_group, request.queue_id
-        counter = stats.pulls.get((topic, group), _NO_COUNTERS).get(queue_id) or stats.pull_counter(topic, group, queue_id)
+        stats, topic, group, queue_id = (
+            self._stats,
+            request.topic,
+            request.consumer_group,
+            request.queue_id,
+        )
+        counter = stats.pulls.get((topic, group), _NO_COUNTERS).get(queue_id) or stats.pull_counter(
+            topic, group, queue_id
+        )
         if received_at_ms is not None and counter.pulls % LATENCY_EVERY == 0:
             latency_ms = self._clock.time_ms() - received_at_ms
             counter.latency_ms += LATENCY_EVERY * latency_ms
@@ -293,8 +352,13 @@ class PullProcessor:
             self._slow.note(group, topic, queue_id, result.behind_bytes)
 
     def _next_broker(self, group_name: str, *, behind: bool) -> int:
-        """Where a group that found something is to pull next; it is told only where slaves may be read from."""
-        return self._suggested_broker(group_name, behind=behind) if self._config.slave_read_enable else _MASTER_ID
+        """Where a group that found something is to pull next; it is told only where slaves may be
+        read from."""
+        return (
+            self._suggested_broker(group_name, behind=behind)
+            if self._config.slave_read_enable
+            else _MASTER_ID
+        )
 
     def _suggested_broker(self, group_name: str, *, behind: bool) -> int:
         """Where the group is to pull next: who reads what lies far back is sent to a slave."""
@@ -303,11 +367,16 @@ class PullProcessor:
             return _MASTER_ID
         return group.which_broker_when_consume_slowly if behind else group.broker_id
 
-    # --- waiting ----------------------------------------------------------------------------------------------------
+    # --- waiting
+    # ----------------------------------------------------------------------------------------------
 
     def _hold(self, request: PullMessageRequest, wanted: Wanted, ctx: Context) -> None:
         config = self._config
-        wait_ms = request.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
+        wait_ms = (
+            request.suspend_timeout_millis
+            if config.long_polling_enable
+            else config.short_polling_time_mills
+        )
         wait_ms = max(0, min(wait_ms, _LONGEST_HOLD_MS))
         connection = ctx.connection
         if "held_pulls" not in connection.attributes:
@@ -331,7 +400,9 @@ class PullProcessor:
         """Messages arrived that somebody waits for: look at them once the read event is through."""
         asyncio.get_running_loop().call_soon(self.store.arrivals.notify)
 
-    def _arrived(self, topic: str, queue_id: int, max_offset: int, tags_code: int, store_timestamp: int) -> None:
+    def _arrived(
+        self, topic: str, queue_id: int, max_offset: int, tags_code: int, store_timestamp: int
+    ) -> None:
         for number, held in enumerate(self._held.waiting(topic, queue_id)):
             if held.offset < max_offset and not held.scanning:
                 if number < _PULLS_PER_TURN:
@@ -351,7 +422,11 @@ class PullProcessor:
             held.ctx.reply(Reply(ResponseCode.SYSTEM_ERROR, _NO_FIELDS, remark=str(error)))
             return
         code = _code(result, held.offset)
-        if code is ResponseCode.PULL_RETRY_IMMEDIATELY and result.next_begin_offset > held.offset and not last:
+        if (
+            code is ResponseCode.PULL_RETRY_IMMEDIATELY
+            and result.next_begin_offset > held.offset
+            and not last
+        ):
             held.offset = result.next_begin_offset
             if held.offset < result.max_offset:
                 self._scan_on(held)
@@ -360,7 +435,8 @@ class PullProcessor:
             held.ctx.reply(self._answer(code, result, held.ctx.request))
 
     def _scan_on(self, held: HeldPull) -> None:
-        """Look at it in another turn of the loop: there is more behind what was looked at, or others had this turn."""
+        """Look at it in another turn of the loop: there is more behind what was looked at, or
+        others had this turn."""
         held.scanning = True
         self._scans.append(held)
         if not self._scan_is_due:
@@ -368,7 +444,8 @@ class PullProcessor:
             asyncio.get_running_loop().call_soon(self._scan)
 
     def _scan(self) -> None:
-        """A turn's share: as many as are answered or wait on at once, or one that has to be gone through."""
+        """A turn's share: as many as are answered or wait on at once, or one that has to be gone
+        through."""
         for _ in range(min(len(self._scans), _PULLS_PER_TURN)):
             held = self._scans.popleft()
             held.scanning = False
@@ -390,7 +467,8 @@ class PullProcessor:
             self._release(held)
 
     def _topic_changed(self, topic: Topic, change: TopicChange) -> None:
-        """Nothing will arrive in the queues of a topic that is gone, not even when it is made again."""
+        """Nothing will arrive in the queues of a topic that is gone, not even when it is made
+        again."""
         if change is not TopicChange.DELETED:
             return
         for held in self._held.of_topic(topic.name):
@@ -408,7 +486,9 @@ class PullProcessor:
             if self._timer_at <= when:
                 return
             self._timer.cancel()
-        self._timer = loop.call_at(when, self._deadline)  # uvloop: no TimerHandle for what is due at once
+        self._timer = loop.call_at(
+            when, self._deadline
+        )  # uvloop: no TimerHandle for what is due at once
         self._timer_at = when
 
     def _deadline(self) -> None:
@@ -438,7 +518,9 @@ def wanted_tags(expression: str | None) -> frozenset[int] | None:
         return None
     codes = frozenset(tags_code(tag.strip()) for tag in expression.split("||") if tag.strip())
     if not codes:
-        raise RequestError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
+        raise RequestError(
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
+        )
     return codes
 
 

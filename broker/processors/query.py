@@ -1,11 +1,16 @@
-"""Single messages: QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33; class QueryMessageProcessor; ``headers.md`` A.9, A.10)."""
+"""Single messages: QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33; class QueryMessageProcessor;
+``headers.md`` A.9, A.10)."""
 
 from __future__ import annotations
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import RequestCode, ResponseCode
-from ...remoting.protocol.commands.pull import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
+from ...remoting.protocol.commands.pull import (
+    QueryMessageRequest,
+    QueryMessageResponse,
+    ViewMessageRequest,
+)
 from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
 
@@ -22,13 +27,15 @@ class QueryProcessor:
         return {RequestCode.QUERY_MESSAGE: self.query, RequestCode.VIEW_MESSAGE_BY_ID: self.view}
 
     async def query(self, request: QueryMessageRequest, _body: Body, _ctx: Context) -> Reply:
-        """The newest messages with a key, in the order they were stored. Many items may have to be looked at: other
-        requests have their turn in between.
+        """The newest messages with a key, in the order they were stored. Many items may have to be
+        looked at: other requests have their turn in between.
         """
         count = request.max_num
         if request.unique_key_query:
             count = self._store.config.default_query_max_num
-        steps = self._store.query.steps(request.topic, request.key, count, request.begin_timestamp, request.end_timestamp)
+        steps = self._store.query.steps(
+            request.topic, request.key, count, request.begin_timestamp, request.end_timestamp
+        )
         found = await self._turns.alone(steps)
         if not found.records:
             remark = "can not find message, maybe time range not correct"
@@ -43,5 +50,7 @@ class QueryProcessor:
         """The record that begins at an offset of the commit log."""
         record = self._store.message_by_offset(request.offset)
         if record is None:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {request.offset}")
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {request.offset}"
+            )
         return Reply(body=record)

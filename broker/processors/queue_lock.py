@@ -1,10 +1,15 @@
-"""Locks of queues for orderly consumption: 41, 42 (class AdminBrokerProcessor; ``headers.md`` B.5)."""
+"""Locks of queues for orderly consumption: 41, 42 (class AdminBrokerProcessor; ``headers.md``
+B.5)."""
 
 from __future__ import annotations
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.protocol.bodies.codec import decode_request_body, encode_body
-from ...remoting.protocol.bodies.lock import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
+from ...remoting.protocol.bodies.lock import (
+    LockBatchRequestBody,
+    LockBatchResponseBody,
+    UnlockBatchRequestBody,
+)
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.wire import NoFields
 from ..state.queue_locks import QueueLocks
@@ -24,7 +29,9 @@ class QueueLockProcessor:
     def lock(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
         """Never an error: the answer names the queues that the client holds now."""
         wanted = decode_request_body(LockBatchRequestBody, body)
-        held = self._locks.lock(wanted.consumer_group, wanted.client_id, wanted.mq_set, ctx.received_at_ms)
+        held = self._locks.lock(
+            wanted.consumer_group, wanted.client_id, wanted.mq_set, ctx.received_at_ms
+        )
         return Reply(body=encode_body(LockBatchResponseBody(lock_ok_mq_set=tuple(held))))
 
     def unlock(self, _request: NoFields, body: Body, _ctx: Context) -> Reply:

@@ -1,5 +1,5 @@
-"""Questions that the broker passes on to consumers: 223, 307, 309 (classes AdminBrokerProcessor, Broker2Client;
-``headers.md`` B.8 to B.10 and part C)."""
+"""Questions that the broker passes on to consumers: 223, 307, 309 (classes AdminBrokerProcessor,
+Broker2Client; ``headers.md`` B.8 to B.10 and part C)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,17 @@ from ...remoting.dispatch import NOT_SET_REMARK, Body, Context, ProcessorTable, 
 from ...remoting.errors import RemotingError, RequestError, RequestTimeout
 from ...remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from ...remoting.protocol.bodies.reset import GetConsumerStatusBody
-from ...remoting.protocol.codes import V3_0_7_SNAPSHOT, V3_1_8_SNAPSHOT, RequestCode, ResponseCode, version_name
-from ...remoting.protocol.commands.client import ConsumeMessageDirectlyRequest, GetConsumerRunningInfoRequest
+from ...remoting.protocol.codes import (
+    V3_0_7_SNAPSHOT,
+    V3_1_8_SNAPSHOT,
+    RequestCode,
+    ResponseCode,
+    version_name,
+)
+from ...remoting.protocol.commands.client import (
+    ConsumeMessageDirectlyRequest,
+    GetConsumerRunningInfoRequest,
+)
 from ...remoting.protocol.commands.offset import GetConsumerStatusRequest
 from ...remoting.protocol.message.message_id import parse_offset_message_id
 from ...remoting.protocol.wire import Record
@@ -29,7 +38,8 @@ CLIENT_TIMEOUT_S: Final = 10.0
 """How long a client may take to answer what the broker asks it."""
 STATUS_TIMEOUT_S: Final = 5.0
 MAX_RELAYS: Final = 256
-"""Questions that wait for their client, each perhaps with a message; more are answered SYSTEM_BUSY."""
+"""Questions that wait for their client, each perhaps with a message; more are answered
+SYSTEM_BUSY."""
 
 
 class RelayProcessor:
@@ -47,19 +57,30 @@ class RelayProcessor:
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
         }
 
-    async def running_info(self, request: GetConsumerRunningInfoRequest, _body: Body, _ctx: Context) -> Reply:
+    async def running_info(
+        self, request: GetConsumerRunningInfoRequest, _body: Body, _ctx: Context
+    ) -> Reply:
         """The consumer's own answer, whatever it is."""
         channel = self._channel_for(request.consumer_group, request.client_id)
-        return await self._relay(RequestCode.GET_CONSUMER_RUNNING_INFO, request, b"", request.consumer_group, channel)
+        return await self._relay(
+            RequestCode.GET_CONSUMER_RUNNING_INFO, request, b"", request.consumer_group, channel
+        )
 
-    async def consume_directly(self, request: ConsumeMessageDirectlyRequest, _body: Body, _ctx: Context) -> Reply:
-        """One consumer handles one message now, outside of its turn; its own answer, whatever it is."""
+    async def consume_directly(
+        self, request: ConsumeMessageDirectlyRequest, _body: Body, _ctx: Context
+    ) -> Reply:
+        """One consumer handles one message now, outside of its turn; its own answer, whatever it
+        is."""
         record = self._record(request.msg_id)
         channel = self._channel_for(request.consumer_group, request.client_id or "")
         passed_on = replace(request, broker_name=self._broker_name)
-        return await self._relay(RequestCode.CONSUME_MESSAGE_DIRECTLY, passed_on, record, request.consumer_group, channel)
+        return await self._relay(
+            RequestCode.CONSUME_MESSAGE_DIRECTLY, passed_on, record, request.consumer_group, channel
+        )
 
-    async def _relay(self, code: RequestCode, header: Record, body: bytes, group: str, channel: ClientChannel) -> Reply:
+    async def _relay(
+        self, code: RequestCode, header: Record, body: bytes, group: str, channel: ClientChannel
+    ) -> Reply:
         """Raises ``RequestError``."""
         self._check_room()
         self._relays += 1
@@ -71,15 +92,23 @@ class RelayProcessor:
     def _check_room(self) -> None:
         """Raises ``RequestError``."""
         if self._relays >= MAX_RELAYS:
-            raise RequestError(ResponseCode.SYSTEM_BUSY, f"{MAX_RELAYS} questions wait for their clients, try again later")
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY,
+                f"{MAX_RELAYS} questions wait for their clients, try again later",
+            )
 
     def _record(self, msg_id: str | None) -> bytes:
-        """The message that the id leads to. Raises ``RequestError``, ``ValueError`` for what is no id."""
+        """The message that the id leads to. Raises ``RequestError``, ``ValueError`` for what is no
+        id."""
         if msg_id is None:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, "CONSUME_MESSAGE_DIRECTLY: the field 'msgId' is missing")
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, "CONSUME_MESSAGE_DIRECTLY: the field 'msgId' is missing"
+            )
         record = self._store.message_by_offset(parse_offset_message_id(msg_id).phy_offset)
         if record is None:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, f"there is no message {msg_id} in this broker")
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"there is no message {msg_id} in this broker"
+            )
         return record
 
     def _channel_for(self, group_name: str, client_id: str) -> ClientChannel:
@@ -87,21 +116,34 @@ class RelayProcessor:
         group = self._consumers.get(group_name)
         channel = group.find(client_id) if group is not None else None
         if channel is None:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group_name}> <{client_id}> not online")
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"The Consumer <{group_name}> <{client_id}> not online"
+            )
         if channel.version < V3_1_8_SNAPSHOT:
             remark = (
-                f"The Consumer <{client_id}> Version <{version_name(channel.version)}> too low to finish, "
+                f"The Consumer <{client_id}> Version <{version_name(channel.version)}> too low to "
+                "finish, "
                 f"please upgrade it to {version_name(V3_1_8_SNAPSHOT)}"
             )
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         return channel
 
-    async def consumer_status(self, request: GetConsumerStatusRequest, _body: Body, _ctx: Context) -> Reply:
-        """How far the consumers of a group are, as they know it themselves; who does not answer is left out."""
+    async def consumer_status(
+        self, request: GetConsumerStatusRequest, _body: Body, _ctx: Context
+    ) -> Reply:
+        """How far the consumers of a group are, as they know it themselves; who does not answer is
+        left out."""
         group = self._consumers.get(request.group)
         if group is None:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, f"nobody is online in the consumer group[{request.group}]")
-        wanted = [c for c in group.channels.values() if not request.client_addr or c.client_id == request.client_addr]
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"nobody is online in the consumer group[{request.group}]",
+            )
+        wanted = [
+            c
+            for c in group.channels.values()
+            if not request.client_addr or c.client_id == request.client_addr
+        ]
         for channel in wanted:
             check_version(channel, V3_0_7_SNAPSHOT)
         header = GetConsumerStatusRequest(topic=request.topic, group=request.group)
@@ -116,23 +158,31 @@ class RelayProcessor:
             for channel, status in zip(wanted, answers, strict=True)
             if status is not None
         }
-        return Reply(body=encode_body(GetConsumerStatusBody(consumer_table=table)), remark=NOT_SET_REMARK)
+        return Reply(
+            body=encode_body(GetConsumerStatusBody(consumer_table=table)), remark=NOT_SET_REMARK
+        )
 
 
-async def _status_of(channel: ClientChannel, header: GetConsumerStatusRequest) -> GetConsumerStatusBody | None:
+async def _status_of(
+    channel: ClientChannel, header: GetConsumerStatusRequest
+) -> GetConsumerStatusBody | None:
     try:
         response = await channel.connection.invoke(
             RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, header, timeout=STATUS_TIMEOUT_S
         )
         if response.code == ResponseCode.SUCCESS and response.body:
             return decode_body(GetConsumerStatusBody, response.body)
-        log.warning("no consumer status from %r code=%d remark=%s", channel, response.code, response.remark)
+        log.warning(
+            "no consumer status from %r code=%d remark=%s", channel, response.code, response.remark
+        )
     except (RemotingError, BodyError) as error:
         log.warning("no consumer status from %r error=%s", channel, error)
     return None
 
 
-async def relay(code: RequestCode, header: Record, body: bytes, group: str, channel: ClientChannel) -> Reply:
+async def relay(
+    code: RequestCode, header: Record, body: bytes, group: str, channel: ClientChannel
+) -> Reply:
     """Ask a client and hand its answer on."""
     who = f"consumer <{group}> <{channel.client_id}>"
     try:
@@ -141,4 +191,9 @@ async def relay(code: RequestCode, header: Record, body: bytes, group: str, chan
         raise RequestError(ResponseCode.CONSUME_MSG_TIMEOUT, f"{who} Timeout: {error}") from None
     except RemotingError as error:
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"invoke {who} Exception: {error}") from None
-    return Reply(response.code, body=response.body, remark=response.remark, ext_fields=response.ext_fields or None)
+    return Reply(
+        response.code,
+        body=response.body,
+        remark=response.remark,
+        ext_fields=response.ext_fields or None,
+    )

@@ -1,8 +1,9 @@
-"""Replies to requests between clients: SEND_REPLY_MESSAGE (324) and SEND_REPLY_MESSAGE_V2 (325), passed on as
-PUSH_REPLY_MESSAGE_TO_CLIENT (326; class ReplyMessageProcessor; ``headers.md`` §A.2, ``broker-services.md`` §14).
+"""Replies to requests between clients: SEND_REPLY_MESSAGE (324) and SEND_REPLY_MESSAGE_V2 (325),
+passed on as PUSH_REPLY_MESSAGE_TO_CLIENT (326; class ReplyMessageProcessor; ``headers.md`` §A.2,
+``broker-services.md`` §14).
 
-The reply is pushed over the connection that its requester opened. Then it is stored too, unless told otherwise; whether
-that works does not change the answer.
+The reply is pushed over the connection that its requester opened. Then it is stored too, unless
+told otherwise; whether that works does not change the answer.
 """
 
 from __future__ import annotations
@@ -66,7 +67,10 @@ class ReplyProcessor:
 
     @property
     def table(self) -> ProcessorTable:
-        return {RequestCode.SEND_REPLY_MESSAGE: self.send, RequestCode.SEND_REPLY_MESSAGE_V2: self.send}
+        return {
+            RequestCode.SEND_REPLY_MESSAGE: self.send,
+            RequestCode.SEND_REPLY_MESSAGE_V2: self.send,
+        }
 
     async def send(self, request: SendMessageRequest, body: Body, ctx: Context) -> Reply:
         """Push the reply and wait for its requester; store it."""
@@ -76,15 +80,25 @@ class ReplyProcessor:
             failure = await self._push(request, bytes(body), ctx)
         except RequestError as error:
             return Reply(error.code, fields, remark=error.remark)
-        result = self._put(request, topic, queue_id, body, ctx) if self._config.store_reply_message_enable else None
+        result = (
+            self._put(request, topic, queue_id, body, ctx)
+            if self._config.store_reply_message_enable
+            else None
+        )
         if result is None or result.status is not PutStatus.PUT_OK:
             if failure is not None:
                 return Reply(ResponseCode.SYSTEM_ERROR, fields, remark=failure)
             msg_id, queue_offset = _NOT_STORED_ID, 0
         else:
             msg_id, queue_offset = self._store.message_id(result.phy_offset), result.queue_offset
-            if self._durability is not None and not ctx.oneway and waits_for_store(request.properties or ""):
-                await self._durability.stored(result.phy_offset + result.size)  # whatever comes of it, as in the original
+            if (
+                self._durability is not None
+                and not ctx.oneway
+                and waits_for_store(request.properties or "")
+            ):
+                await self._durability.stored(
+                    result.phy_offset + result.size
+                )  # whatever comes of it, as in the original
         header = SendMessageResponse(
             msg_id=msg_id,
             queue_id=queue_id,
@@ -96,7 +110,8 @@ class ReplyProcessor:
         return Reply(code, header, remark=failure)
 
     async def _push(self, request: SendMessageRequest, body: bytes, ctx: Context) -> str | None:
-        """Why it did not reach its requester, None when it did. Raises ``RequestError`` when too many are waited for."""
+        """Why it did not reach its requester, None when it did. Raises ``RequestError`` when too
+        many are waited for."""
         text = request.properties or ""
         client_id = decode_properties(text).get(PropertyName.REPLY_TO_CLIENT)
         if client_id is None:
@@ -105,7 +120,10 @@ class ReplyProcessor:
         if connection is None:
             return f"push reply message fail, channel of <{client_id}> not found."
         if self._pushed_bytes >= MAX_PUSHED_BYTES:
-            raise RequestError(ResponseCode.SYSTEM_BUSY, "too many replies wait for their requesters, try again later")
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY,
+                "too many replies wait for their requesters, try again later",
+            )
         header = self._pushed_header(request, text, ctx)
         self._pushed_bytes += len(body)
         try:
@@ -117,11 +135,18 @@ class ReplyProcessor:
         finally:
             self._pushed_bytes -= len(body)
         if response.code != ResponseCode.SUCCESS:
-            log.warning("reply not taken client=%s code=%d remark=%s", client_id, response.code, response.remark)
+            log.warning(
+                "reply not taken client=%s code=%d remark=%s",
+                client_id,
+                response.code,
+                response.remark,
+            )
             return f"push reply message to {client_id}fail."
         return None
 
-    def _pushed_header(self, request: SendMessageRequest, text: str, ctx: Context) -> ReplyMessageRequest:
+    def _pushed_header(
+        self, request: SendMessageRequest, text: str, ctx: Context
+    ) -> ReplyMessageRequest:
         pushed = f"{PropertyName.PUSH_REPLY_TIME}\x01{ctx.received_at_ms}"
         return ReplyMessageRequest(
             producer_group=request.producer_group,
@@ -140,8 +165,11 @@ class ReplyProcessor:
             store_timestamp=ctx.received_at_ms,
         )
 
-    def _put(self, request: SendMessageRequest, topic: Topic, queue_id: int, body: Body, ctx: Context) -> PutResult:
-        """The properties are stored as they came, without the pair CLUSTER that other messages get."""
+    def _put(
+        self, request: SendMessageRequest, topic: Topic, queue_id: int, body: Body, ctx: Context
+    ) -> PutResult:
+        """The properties are stored as they came, without the pair CLUSTER that other messages
+        get."""
         properties = (request.properties or "").encode()
         result = self._store.put_message(
             topic.name,
@@ -159,5 +187,10 @@ class ReplyProcessor:
         if result.status is PutStatus.PUT_OK:
             self._stats.stored(result, topic, queue_id)
         else:
-            log.warning("reply not stored topic=%s status=%s remark=%s", topic.name, result.status.name, result.remark)
+            log.warning(
+                "reply not stored topic=%s status=%s remark=%s",
+                topic.name,
+                result.status.name,
+                result.remark,
+            )
         return result

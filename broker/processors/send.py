@@ -1,8 +1,8 @@
-"""Storing messages: SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE (class SendMessageProcessor; ``headers.md`` §A.1,
-``broker-services.md`` §2).
+"""Storing messages: SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE (class SendMessageProcessor;
+``headers.md`` §A.1, ``broker-services.md`` §2).
 
-The hot path of the broker. One message costs its header, its checks, one ``put`` and one answer; no dict of properties is
-made, the property string is looked at and passed on as bytes.
+The hot path of the broker. One message costs its header, its checks, one ``put`` and one answer; no
+dict of properties is made, the property string is looked at and passed on as bytes.
 """
 
 from __future__ import annotations
@@ -14,12 +14,21 @@ from typing import Final
 from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import V3_4_9, RequestCode, ResponseCode
-from ...remoting.protocol.commands.send import SendErrorFields, SendMessageRequest, SendMessageResponse
+from ...remoting.protocol.commands.send import (
+    SendErrorFields,
+    SendMessageRequest,
+    SendMessageResponse,
+)
 from ...remoting.protocol.frames.reply_frames import Fill, reply_frames
 from ...remoting.protocol.message.message_id import pack_host
 from ...remoting.protocol.message.properties import MessageError
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
-from ...remoting.protocol.message.topic_names import SEND_FORBIDDEN_TOPICS, dlq_topic, is_retry_topic, topic_error
+from ...remoting.protocol.message.topic_names import (
+    SEND_FORBIDDEN_TOPICS,
+    dlq_topic,
+    is_retry_topic,
+    topic_error,
+)
 from ...remoting.protocol.record.batch import BatchError
 from ...remoting.protocol.record.units import message_ids
 from ...store.message_store import MessageStore
@@ -75,7 +84,9 @@ class SendProcessor:
         self._topic_of = topics.get
         self._groups = groups
         self._stats = stats
-        self.durability: AnswersWait | None = durability if durability is not None and durability.waits else None
+        self.durability: AnswersWait | None = (
+            durability if durability is not None and durability.waits else None
+        )
         self._is_writeable = is_writeable
         self._placements = placements
         self._transactions = transactions
@@ -92,20 +103,32 @@ class SendProcessor:
     def read_config(self) -> None:
         """Take over what the configuration says now: at start, and whenever it changes."""
         config = self._config
-        self._accept_from_ms = _NEVER if self.busy is not None else config.start_accept_send_request_time_stamp
+        self._accept_from_ms = (
+            _NEVER if self.busy is not None else config.start_accept_send_request_time_stamp
+        )
         self._max_message_size = self.store.config.max_message_size
-        self._refusal_fields = SendErrorFields(msg_region=config.region_id, trace_on=config.trace_on)
+        self._refusal_fields = SendErrorFields(
+            msg_region=config.region_id, trace_on=config.trace_on
+        )
         answer = SendMessageResponse(
-            msg_id="", queue_id=0, queue_offset=0, trace_on=config.trace_on, msg_region=config.region_id
+            msg_id="",
+            queue_id=0,
+            queue_offset=0,
+            trace_on=config.trace_on,
+            msg_region=config.region_id,
         )
         numbers = {"queue_id": b"%d", "queue_offset": b"%d"}
-        self._answer: dict[int, Fill] = reply_frames(answer, {"msg_id": self._id_prefix + b"%016X", **numbers})
-        """By the form of header; filled with the physical offset, the queue id, the queue offset and the opaque."""
+        self._answer: dict[int, Fill] = reply_frames(
+            answer, {"msg_id": self._id_prefix + b"%016X", **numbers}
+        )
+        """By the form of header; filled with the physical offset, the queue id, the queue offset
+        and the opaque."""
         self._batch_answer: dict[int, Fill] = reply_frames(answer, {"msg_id": b"%b", **numbers})
         """The same with message ids instead of an offset."""
 
     def refuse(self, remark: str | None) -> None:
-        """Answer every message SYSTEM_BUSY with this remark; ``None``: take them again. Costs the usual message nothing."""
+        """Answer every message SYSTEM_BUSY with this remark; ``None``: take them again. Costs the
+        usual message nothing."""
         self.busy = remark
         self.read_config()
 
@@ -122,7 +145,8 @@ class SendProcessor:
         }
 
     def send(self, request: SendMessageRequest, body: Body, ctx: Context) -> Outcome:
-        """Store a message, or a batch of them when the header says so (the request code does not)."""
+        """Store a message, or a batch of them when the header says so (the request code does
+        not)."""
         topic = self._topic_of(request.topic)
         if topic is None or not topic.sendable or ctx.received_at_ms < self._accept_from_ms:
             try:
@@ -130,7 +154,10 @@ class SendProcessor:
             except RequestError as error:
                 return self._refused(error.code, error.remark)
         if topic.order and not self._is_writeable():
-            return self._refused(ResponseCode.NO_PERMISSION, f"the broker[{self._address}] sending message is forbidden")
+            return self._refused(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._address}] sending message is forbidden",
+            )
         queue_id = request.queue_id
         if not 0 <= queue_id < topic.max_queue_nums:
             if queue_id >= 0:
@@ -163,13 +190,21 @@ class SendProcessor:
         )
         if result.status is not _PUT_OK:
             return self._not_stored(result)
-        answer = self._answer[ctx.serialize_type]((result.phy_offset, queue_id, result.queue_offset, ctx.opaque))
+        answer = self._answer[ctx.serialize_type](
+            (result.phy_offset, queue_id, result.queue_offset, ctx.opaque)
+        )
         return self._answered(topic, result, answer, request, ctx)
 
     def _answered(
-        self, topic: Topic, result: PutResult, answer: bytes, request: SendMessageRequest, ctx: Context
+        self,
+        topic: Topic,
+        result: PutResult,
+        answer: bytes,
+        request: SendMessageRequest,
+        ctx: Context,
     ) -> Outcome:
-        """Count what was stored, and tell where; with SYNC_FLUSH or SYNC_MASTER when disk or slaves have it, too."""
+        """Count what was stored, and tell where; with SYNC_FLUSH or SYNC_MASTER when disk or slaves
+        have it, too."""
         stats, count, size = self._stats, result.count, result.size
         topic.put_nums += count
         topic.put_size_bytes += size
@@ -180,11 +215,16 @@ class SendProcessor:
         self.durability.answer(result.phy_offset + size, ctx, answer)
         return PENDING
 
-    def _send_batch(self, request: SendMessageRequest, topic: Topic, queue_id: int, body: Body, ctx: Context) -> Outcome:
-        """Every message of the batch becomes a record of its own, all in one queue, one after the other."""
+    def _send_batch(
+        self, request: SendMessageRequest, topic: Topic, queue_id: int, body: Body, ctx: Context
+    ) -> Outcome:
+        """Every message of the batch becomes a record of its own, all in one queue, one after the
+        other."""
         text = request.properties or ""
         if has_to_be_placed(text):
-            return self._refused(ResponseCode.MESSAGE_ILLEGAL, "a batch has neither a delay level nor a transaction")
+            return self._refused(
+                ResponseCode.MESSAGE_ILLEGAL, "a batch has neither a delay level nor a transaction"
+            )
         try:
             result = self.store.put_batch(
                 topic.name,
@@ -202,23 +242,41 @@ class SendProcessor:
         if result.status is not _PUT_OK:
             return self._not_stored(result)
         topic.batched_nums += result.count - 1
-        place = (message_ids(self._id_prefix, result.units), queue_id, result.queue_offset, ctx.opaque)
-        return self._answered(topic, result, self._batch_answer[ctx.serialize_type](place), request, ctx)
+        place = (
+            message_ids(self._id_prefix, result.units),
+            queue_id,
+            result.queue_offset,
+            ctx.opaque,
+        )
+        return self._answered(
+            topic, result, self._batch_answer[ctx.serialize_type](place), request, ctx
+        )
 
     def _send_placed(
-        self, request: SendMessageRequest, topic: Topic, queue_id: int, text: str, body: Body, ctx: Context
+        self,
+        request: SendMessageRequest,
+        topic: Topic,
+        queue_id: int,
+        text: str,
+        body: Body,
+        ctx: Context,
     ) -> Outcome:
-        """A message with a delay level or of a transaction goes elsewhere first. The answer has the queue that was asked
-        for, but the number in the queue that it went to."""
+        """A message with a delay level or of a transaction goes elsewhere first. The answer has the
+        queue that was asked for, but the number in the queue that it went to."""
         if is_half(text):
             return self._send_half(request, topic, queue_id, text, body, ctx)
         properties = self._properties.with_cluster(text)
         sys_flag = _sys_flag_of(request, topic)
         try:
-            placement = self._placements.place(topic.name, queue_id, properties, sys_flag, ctx.received_at_ms)
+            placement = self._placements.place(
+                topic.name, queue_id, properties, sys_flag, ctx.received_at_ms
+            )
         except MessageError as error:
             return self._refused(ResponseCode.SYSTEM_ERROR, str(error))
-        if placement.is_scheduled and (refusal := self.store.later_refusal(topic.name, placement.properties)) is not None:
+        if (
+            placement.is_scheduled
+            and (refusal := self.store.later_refusal(topic.name, placement.properties)) is not None
+        ):
             return self._not_stored(refusal)  # while somebody is there to be told
         result = self._put(
             placement.topic,
@@ -237,15 +295,27 @@ class SendProcessor:
             return self._not_stored(result)
         if placement.is_scheduled:
             self._stats.put_delayed(placement.queue_id, result.size)
-        answer = self._answer[ctx.serialize_type]((result.phy_offset, queue_id, result.queue_offset, ctx.opaque))
-        return self._answered(self._topic_of(placement.topic) or topic, result, answer, request, ctx)
+        answer = self._answer[ctx.serialize_type](
+            (result.phy_offset, queue_id, result.queue_offset, ctx.opaque)
+        )
+        return self._answered(
+            self._topic_of(placement.topic) or topic, result, answer, request, ctx
+        )
 
-    # --- off the usual way ------------------------------------------------------------------------------------------
+    # --- off the usual way
+    # ------------------------------------------------------------------------------------------
 
     def _send_half(
-        self, request: SendMessageRequest, topic: Topic, queue_id: int, text: str, body: Body, ctx: Context
+        self,
+        request: SendMessageRequest,
+        topic: Topic,
+        queue_id: int,
+        text: str,
+        body: Body,
+        ctx: Context,
     ) -> Outcome:
-        """The first half of a transaction (``transaction_log``); END_TRANSACTION names the number that is answered here."""
+        """The first half of a transaction (``transaction_log``); END_TRANSACTION names the number
+        that is answered here."""
         if self._config.reject_transaction_message:
             remark = f"the broker[{self._address}] sending transaction message is forbidden"
             return self._refused(ResponseCode.NO_PERMISSION, remark)
@@ -267,20 +337,28 @@ class SendProcessor:
             return self._refused(ResponseCode.SYSTEM_ERROR, str(error))
         if result.status is not _PUT_OK:
             return self._not_stored(result)
-        answer = self._answer[ctx.serialize_type]((result.phy_offset, queue_id, result.queue_offset, ctx.opaque))
+        answer = self._answer[ctx.serialize_type](
+            (result.phy_offset, queue_id, result.queue_offset, ctx.opaque)
+        )
         return self._answered(half_topic, result, answer, request, ctx)
 
     def check(self, request: SendMessageRequest, ctx: Context) -> tuple[Topic, int]:
-        """The checks of ``send`` for a message that is not sent like others (a reply). Raises ``RequestError``."""
+        """The checks of ``send`` for a message that is not sent like others (a reply). Raises
+        ``RequestError``."""
         topic = self._topic_of(request.topic)
         if topic is None or not topic.sendable or ctx.received_at_ms < self._accept_from_ms:
             topic = self._unusual_topic(request, ctx)
         if topic.order and not self._is_writeable():
-            raise RequestError(ResponseCode.NO_PERMISSION, f"the broker[{self._address}] sending message is forbidden")
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._address}] sending message is forbidden",
+            )
         if request.queue_id >= topic.max_queue_nums:
             raise RequestError(ResponseCode.SYSTEM_ERROR, _bad_queue(request, topic, ctx))
         queue_id = request.queue_id
-        return topic, queue_id if queue_id >= 0 else self._random.randrange(99999999) % max(1, topic.write_queue_nums)
+        return topic, queue_id if queue_id >= 0 else self._random.randrange(99999999) % max(
+            1, topic.write_queue_nums
+        )
 
     def _unusual_topic(self, request: SendMessageRequest, ctx: Context) -> Topic:
         """The checks that a topic in daily use passes unseen. Raises ``RequestError``."""
@@ -288,13 +366,16 @@ class SendProcessor:
             raise RequestError(ResponseCode.SYSTEM_BUSY, self.busy)
         if ctx.received_at_ms < self._accept_from_ms:
             raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {self._accept_from_ms} (ms since 1970)"
+                ResponseCode.SYSTEM_ERROR,
+                f"broker unable to service, until {self._accept_from_ms} (ms since 1970)",
             )
         name = request.topic
         if (error := topic_error(name)) is not None:
             raise RequestError(ResponseCode.SYSTEM_ERROR, error)
         if name in SEND_FORBIDDEN_TOPICS:
-            raise RequestError(ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden.")
+            raise RequestError(
+                ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden."
+            )
         topic = self._topics.get(name)
         sys_flag = topic_sys_flag(name, unit_mode=request.unit_mode)
         if topic is None:
@@ -307,15 +388,21 @@ class SendProcessor:
         if topic is None and is_retry_topic(name):
             topic = self._topics.create_for_broker(name, sys_flag=sys_flag)
         if topic is None:
-            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!{FAQ}")
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!{FAQ}"
+            )
         return topic
 
-    def _retry_target(self, request: SendMessageRequest, topic: Topic, group_name: str, ctx: Context) -> Topic | Reply:
-        """A message that a consumer gives back through its producer goes to the dead letter queue after its last try."""
+    def _retry_target(
+        self, request: SendMessageRequest, topic: Topic, group_name: str, ctx: Context
+    ) -> Topic | Reply:
+        """A message that a consumer gives back through its producer goes to the dead letter queue
+        after its last try."""
         group = self._groups.get(group_name)
         if group is None:
             return self._refused(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group_name}{FAQ}"
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group not exist, {group_name}{FAQ}",
             )
         limit = group.retry_max_times
         if ctx.version >= V3_4_9 and request.max_reconsume_times is not None:
@@ -330,7 +417,9 @@ class SendProcessor:
         if code is ResponseCode.MESSAGE_ILLEGAL:
             remark = _ILLEGAL % self._max_message_size
         elif result.status is PutStatus.CREATE_MAPEDFILE_FAILED:
-            remark = f"create mapped file failed, server is busy or broken. {result.remark}".rstrip()
+            remark = (
+                f"create mapped file failed, server is busy or broken. {result.remark}".rstrip()
+            )
         else:
             remark = result.remark or result.status.name
         return self._refused(code, remark)

@@ -1,7 +1,9 @@
-"""A consumer gives a message back: CONSUMER_SEND_MSG_BACK (36; class SendMessageProcessor; ``broker-services.md`` §2.5).
+"""A consumer gives a message back: CONSUMER_SEND_MSG_BACK (36; class SendMessageProcessor;
+``broker-services.md`` §2.5).
 
-A copy with one attempt more goes to the retry topic of the group, by way of the schedule topic: each attempt waits longer
-than the one before. After its last attempt it goes to the dead letter queue.
+A copy with one attempt more goes to the retry topic of the group, by way of the schedule topic:
+each attempt waits longer than the one before. After its last attempt it goes to the dead letter
+queue.
 """
 
 from __future__ import annotations
@@ -79,7 +81,9 @@ class SendBackProcessor:
         if group.retry_queue_nums <= 0:
             return Reply()  # a group without retry queues drops what it could not consume
         topic = self._retry_topic(request, group.retry_queue_nums)
-        queue_id = self._random.randrange(max(1, min(group.retry_queue_nums, topic.write_queue_nums)))
+        queue_id = self._random.randrange(
+            max(1, min(group.retry_queue_nums, topic.write_queue_nums))
+        )
         message = self._look_up(request.offset)
         properties = message.properties
         properties.setdefault(PropertyName.RETRY_TOPIC, message.topic)
@@ -88,12 +92,17 @@ class SendBackProcessor:
         if ctx.version >= V3_4_9 and request.max_reconsume_times is not None:
             limit = request.max_reconsume_times
         if message.reconsume_times >= limit or request.delay_level < 0:
-            topic, queue_id = self._topics.create_for_broker(dlq_topic(request.group)), _DLQ_QUEUE_ID
+            topic, queue_id = (
+                self._topics.create_for_broker(dlq_topic(request.group)),
+                _DLQ_QUEUE_ID,
+            )
             properties[PropertyName.DELAY] = "0"
         else:
             level = request.delay_level or FIRST_DELAY_LEVEL + message.reconsume_times
             properties[PropertyName.DELAY] = str(level)
-        properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, self._store.message_id(request.offset))
+        properties.setdefault(
+            PropertyName.ORIGIN_MESSAGE_ID, self._store.message_id(request.offset)
+        )
         self._put(message, topic, queue_id, properties, ctx)
         return Reply()
 
@@ -103,31 +112,55 @@ class SendBackProcessor:
         sys_flag = topic_sys_flag(name, unit_mode=request.unit_mode)
         topic = self._topics.create_for_broker(name, queue_nums=queue_nums, sys_flag=sys_flag)
         if not topic.writeable:
-            raise RequestError(ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden")
+            raise RequestError(
+                ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"
+            )
         return topic
 
     def _look_up(self, phy_offset: int) -> MessageExt:
         record = self._store.message_by_offset(phy_offset)
         try:  # with its CRC: it gets a new one when it is stored again
-            if record is not None and (message := decode_record(record, check_crc=True)).commit_log_offset == phy_offset:
+            if (
+                record is not None
+                and (message := decode_record(record, check_crc=True)).commit_log_offset
+                == phy_offset
+            ):
                 return message
         except RecordError as error:
             log.warning("record cannot be read phy_offset=%d error=%s", phy_offset, error)
-        raise RequestError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {phy_offset}")
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {phy_offset}"
+        )
 
-    def _put(self, message: MessageExt, topic: Topic, queue_id: int, properties: dict[str, str], ctx: Context) -> None:
-        """Raises ``RequestError`` for anything but success. What is refused for good goes to the dead letters of the group:
-        its consumer would give it back again and again, and never get past it."""
+    def _put(
+        self,
+        message: MessageExt,
+        topic: Topic,
+        queue_id: int,
+        properties: dict[str, str],
+        ctx: Context,
+    ) -> None:
+        """Raises ``RequestError`` for anything but success. What is refused for good goes to the
+        dead letters of the group: its consumer would give it back again and again, and never get
+        past it."""
         group = ctx.request.group
-        placement = self._placements.place(topic.name, queue_id, properties, message.sys_flag, ctx.received_at_ms)
-        result = put_copy(self._store.put_message, message, placement, ctx.received_at_ms, attempts=1)
+        placement = self._placements.place(
+            topic.name, queue_id, properties, message.sys_flag, ctx.received_at_ms
+        )
+        result = put_copy(
+            self._store.put_message, message, placement, ctx.received_at_ms, attempts=1
+        )
         refusal: PutResult | None = result
         if result.status is PutStatus.PUT_OK:
             refusal = None
-            self._stats.stored(result, self._topics.get(placement.topic) or topic, placement.queue_id)
+            self._stats.stored(
+                result, self._topics.get(placement.topic) or topic, placement.queue_id
+            )
         elif result.status.is_for_good:
             kept = encoded_properties(properties)
-            refusal = self._dead_letters.take(message, result, dlq_topic(group), ctx.received_at_ms, kept)
+            refusal = self._dead_letters.take(
+                message, result, dlq_topic(group), ctx.received_at_ms, kept
+            )
         if refusal is not None:
             self._stats.put_failed += 1
             raise RequestError(ResponseCode.SYSTEM_ERROR, refusal.status.name)

@@ -1,4 +1,5 @@
-"""Topics: 17, 21, 202, 215, 300, 305, and 18 and 351 of 5.x (class AdminBrokerProcessor; ``headers.md`` part C)."""
+"""Topics: 17, 21, 202, 215, 300, 305, and 18 and 351 of 5.x (class AdminBrokerProcessor;
+``headers.md`` part C)."""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ class TopicProcessor:
         }
 
     async def update(self, request: CreateTopicRequest, _body: Body, ctx: Context) -> Reply:
-        """Answers when the topic is on the disk and the name servers that can be reached know it."""
+        """Answers when the topic is on the disk and the name servers that can be reached know
+        it."""
         log.info("topic wanted by=%s %s", ctx.peer, request)
         self._check_name(request.topic)
         known = self._made(_topic_config(request))
@@ -104,7 +106,8 @@ class TopicProcessor:
         return self._topics.update(config) if known is None or known.config != config else known
 
     async def delete(self, request: TopicRequest, _body: Body, ctx: Context) -> Reply:
-        """Also a topic that nobody knows is deleted. The name servers are told by whoever asked (code 216)."""
+        """Also a topic that nobody knows is deleted. The name servers are told by whoever asked
+        (code 216)."""
         log.info("topic to be deleted by=%s topic=%s", ctx.peer, request.topic)
         self._check_name(request.topic)
         await self._turns.alone(self._delete_in_slices(request.topic))
@@ -112,8 +115,9 @@ class TopicProcessor:
         return Reply()
 
     def _delete_in_slices(self, topic: str) -> Steps[None]:
-        """Once begun it is done to the end, also when the broker stops meanwhile: else a topic of that name that is made
-        later would go on with the old numbers in the queues that are left."""
+        """Once begun it is done to the end, also when the broker stops meanwhile: else a topic of
+        that name that is made later would go on with the old numbers in the queues that are
+        left."""
         self._topics.delete(topic)
         queues = self._store.delete_topic_in_slices(topic)
         try:
@@ -126,17 +130,24 @@ class TopicProcessor:
         if error := topic_error(name):
             raise RequestError(ResponseCode.SYSTEM_ERROR, error)
         if self._topics.is_system(name):
-            raise RequestError(ResponseCode.SYSTEM_ERROR, f"The topic[{name}] is conflict with system topic.")
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"The topic[{name}] is conflict with system topic."
+            )
 
     def config_of(self, request: TopicRequest, _body: Body, _ctx: Context) -> Reply:
-        """The topic as 5.x wants it: what it has besides (attributes, queues of static topics) is absent here."""
+        """The topic as 5.x wants it: what it has besides (attributes, queues of static topics) is
+        absent here."""
         topic = self._topics.get(request.topic)
         if topic is None:
-            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {request.topic}")
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {request.topic}"
+            )
         return Reply(body=encode_body(topic.config))
 
     def all_configs(self, _request: NoFields, _body: Body, _ctx: Context) -> Steps[Reply]:
-        return Reply(header=EmptyFields(), body=(yield from encode_in_slices(self._topics.record())))
+        return Reply(
+            header=EmptyFields(), body=(yield from encode_in_slices(self._topics.record()))
+        )
 
     def stats(self, request: TopicRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
         topic = self._topics.get(request.topic)
@@ -147,7 +158,9 @@ class TopicProcessor:
         table: dict[MessageQueue, TopicOffset] = {}
         for some in slices(range(topic.write_queue_nums), QUEUES_AT_ONCE):
             for queue_id in some:
-                table[MessageQueue(topic.name, broker, queue_id)] = self._offsets_of(topic.name, queue_id)
+                table[MessageQueue(topic.name, broker, queue_id)] = self._offsets_of(
+                    topic.name, queue_id
+                )
             yield
         return Reply(body=(yield from encode_in_slices(TopicStatsTable(offset_table=table))))
 
@@ -159,7 +172,9 @@ class TopicProcessor:
 
     def consumed_by(self, request: TopicRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
         """Groups that are online, and those that have ever committed an offset."""
-        groups = self._consumers.groups_subscribed(request.topic) + (yield from self._offsets.groups_of(request.topic))
+        groups = self._consumers.groups_subscribed(request.topic) + (
+            yield from self._offsets.groups_of(request.topic)
+        )
         return Reply(body=encode_body(GroupList(group_list=tuple(dict.fromkeys(groups)))))
 
     def system_topics(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
@@ -167,10 +182,14 @@ class TopicProcessor:
 
 
 def _topic_config(request: CreateTopicRequest) -> TopicConfig:
-    """Raises ``RequestError`` for what cannot be. ``order`` does not count: the name servers say what is ordered."""
+    """Raises ``RequestError`` for what cannot be. ``order`` does not count: the name servers say
+    what is ordered."""
     if request.topic_filter_type not in TopicFilterType.__members__:
         known = ", ".join(TopicFilterType.__members__)
-        remark = f"topicFilterType = [{request.topic_filter_type}] value invalid, it must be one of {known}"
+        remark = (
+            f"topicFilterType = [{request.topic_filter_type}] value invalid, it must be one of "
+            f"{known}"
+        )
         raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
     _check_queue_nums(request.read_queue_nums, request.write_queue_nums)
     return TopicConfig(

@@ -1,5 +1,5 @@
-"""The end of transactions: END_TRANSACTION (37), RESUME_CHECK_HALF_MESSAGE (323; classes EndTransactionProcessor,
-AdminBrokerProcessor; ``headers.md`` §A.8, ``broker-services.md`` §5.2)."""
+"""The end of transactions: END_TRANSACTION (37), RESUME_CHECK_HALF_MESSAGE (323; classes
+EndTransactionProcessor, AdminBrokerProcessor; ``headers.md`` §A.8, ``broker-services.md`` §5.2)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ from ..transactions.transactions import transaction_of
 log: Final = logging.getLogger(__name__)
 
 _REFUSALS: Final = {
-    PutStatus.SERVICE_NOT_AVAILABLE: (ResponseCode.SERVICE_NOT_AVAILABLE, "Service not available now."),
+    PutStatus.SERVICE_NOT_AVAILABLE: (
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        "Service not available now.",
+    ),
     PutStatus.MESSAGE_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, "The message is illegal."),
     PutStatus.PROPERTIES_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, "The message is illegal."),
     PutStatus.CREATE_MAPEDFILE_FAILED: (ResponseCode.SYSTEM_ERROR, "Create mapped file failed."),
@@ -66,12 +69,17 @@ class TransactionProcessor:
 
     @property
     def table(self) -> ProcessorTable:
-        return {RequestCode.END_TRANSACTION: self.end, RequestCode.RESUME_CHECK_HALF_MESSAGE: self.resume}
+        return {
+            RequestCode.END_TRANSACTION: self.end,
+            RequestCode.RESUME_CHECK_HALF_MESSAGE: self.resume,
+        }
 
     def end(self, request: EndTransactionRequest, _body: Body, ctx: Context) -> Outcome:
-        """The producer's word about a half message. "Unknown" is not answered at all, as in the original.
+        """The producer's word about a half message. "Unknown" is not answered at all, as in the
+        original.
 
-        A word that was said before is answered with success and does nothing (the original stores the message once more).
+        A word that was said before is answered with success and does nothing (the original stores
+        the message once more).
         """
         if self._is_slave():
             remark = "Message store is slave mode, so end transaction is forbidden. "
@@ -80,7 +88,10 @@ class TransactionProcessor:
         if decision != _COMMIT and decision != _ROLLBACK:
             if decision == TransactionState.UNKNOWN:
                 return None
-            remark = f"commitOrRollback field wrong: {decision} is none of 0 (unknown), 8 (commit), 12 (rollback)"
+            remark = (
+                f"commitOrRollback field wrong: {decision} is none of 0 (unknown), 8 (commit), "
+                "12 (rollback)"
+            )
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         said = request.tran_state_table_offset
         half = self._log.take(said)
@@ -100,25 +111,36 @@ class TransactionProcessor:
         if result.status is not _PUT_OK:
             if result.status.is_for_good:
                 log.error(
-                    "a commit is refused for good, the half message goes to %s when its checks are used up topic=%s "
+                    "a commit is refused for good, the half message goes to %s when its checks "
+                    "are used up topic=%s "
                     "phy_offset=%d status=%s %s",
-                    TopicName.TRANS_CHECK_MAX_TIME, name, half.phy_offset, result.status.name, result.remark,
+                    TopicName.TRANS_CHECK_MAX_TIME, name, half.phy_offset, result.status.name,
+                    result.remark,
                 )  # fmt: skip
             return self._not_stored(result)
         self._stats.stored(result, self._topics.get(name), queue_id)
         self._note(said, meant, now_ms)
         if self._durability is None or not half.destination.waits or ctx.oneway:
             return _DONE
-        self._durability.when_stored(result.phy_offset + result.size, lambda _code: ctx.reply(Reply()))
-        return PENDING  # with SYNC_FLUSH or SYNC_MASTER; success also when that takes too long: the message is there
+        self._durability.when_stored(
+            result.phy_offset + result.size, lambda _code: ctx.reply(Reply())
+        )
+        # with SYNC_FLUSH or SYNC_MASTER; success also when that takes too long: the message is
+        # there
+        return PENDING
 
     def _meant_after_start(self, said: int) -> int | None:
         """While some copies are known by their transaction only."""
         found = self._log.half(said)
-        return self._halves.meant_by(said) if found is None else self._halves.meant_by_word(said, transaction_of(found[0]))
+        return (
+            self._halves.meant_by(said)
+            if found is None
+            else self._halves.meant_by_word(said, transaction_of(found[0]))
+        )
 
     def _what_is_wrong(self, request: EndTransactionRequest) -> str:
-        """The remark for a request that is about another half message than the one at its offset."""
+        """The remark for a request that is about another half message than the one at its
+        offset."""
         half = self._log.half_at(request.commit_log_offset)
         if half is None:
             return "Find prepared transaction message failed"
@@ -126,12 +148,16 @@ class TransactionProcessor:
         return "The transaction state table offset wrong" if is_of_group else _WRONG_GROUP
 
     def _note(self, said: int, meant: int, now_ms: int) -> PutResult:
-        """Both the half message that the word was about and the copy that stands for it are decided."""
+        """Both the half message that the word was about and the copy that stands for it are
+        decided."""
         noted = self._log.put_op(meant, now_ms)
         if meant != said:
             noted = self._log.put_op(said, now_ms)
         if noted.status is not _PUT_OK:
-            log.error("the end of a transaction is not noted, its producer will be asked again: %s", noted.remark)
+            log.error(
+                "the end of a transaction is not noted, its producer will be asked again: %s",
+                noted.remark,
+            )
         return noted
 
     def _not_stored(self, result: PutResult) -> Reply:
@@ -140,10 +166,13 @@ class TransactionProcessor:
         return Reply(code, remark=f"{remark} {result.remark}".rstrip())
 
     def resume(self, request: ResumeCheckHalfMessageRequest, _body: Body, ctx: Context) -> Reply:
-        """Put a half message that was given up back into the half topic, with all its checks in front of it."""
+        """Put a half message that was given up back into the half topic, with all its checks in
+        front of it."""
         result = self._log.resume(self._given_up(request.msg_id or ""), ctx.received_at_ms)
         if result.status is not _PUT_OK:
-            remark = f"Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed. {result.remark}".rstrip()
+            remark = (
+                f"Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed. {result.remark}".rstrip()
+            )
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         return Reply()
 
@@ -153,8 +182,17 @@ class TransactionProcessor:
             record = self._store.message_by_offset(parse_offset_message_id(msg_id).phy_offset)
             message = None if record is None else decode_record(record, check_crc=True)
         except (ValueError, RecordError) as error:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, f"msgId is no offset message id: {error}") from error
-        if message is None or message.topic != TopicName.TRANS_CHECK_MAX_TIME or message.offset_msg_id != msg_id.upper():
-            remark = f"no message of {TopicName.TRANS_CHECK_MAX_TIME} has the id {msg_id[:80]}: give its offsetMsgId"
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"msgId is no offset message id: {error}"
+            ) from error
+        if (
+            message is None
+            or message.topic != TopicName.TRANS_CHECK_MAX_TIME
+            or message.offset_msg_id != msg_id.upper()
+        ):
+            remark = (
+                f"no message of {TopicName.TRANS_CHECK_MAX_TIME} has the id {msg_id[:80]}: give "
+                "its offsetMsgId"
+            )
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         return message

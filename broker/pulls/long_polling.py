@@ -1,11 +1,13 @@
-"""Pulls that wait for messages (class PullRequestHoldService; ``broker-services.md`` §6.3), without I/O.
+"""Pulls that wait for messages (class PullRequestHoldService; ``broker-services.md`` §6.3), without
+I/O.
 
-A pull that found nothing may be held. It is looked at again when a message arrives in its queue, and answered at the latest
-at its deadline; the original looks at deadlines every 5 seconds only, here they are exact.
+A pull that found nothing may be held. It is looked at again when a message arrives in its queue,
+and answered at the latest at its deadline; the original looks at deadlines every 5 seconds only,
+here they are exact.
 
-``HeldPulls`` keeps the table; whoever owns it (``processors/pull.py``) tells it what arrived and what time it is, and reads
-the held pulls again that it is handed. Nothing here is per message: an arrival at a queue nobody waits for is one failed
-lookup.
+``HeldPulls`` keeps the table; whoever owns it (``processors/pull.py``) tells it what arrived and
+what time it is, and reads the held pulls again that it is handed. Nothing here is per message: an
+arrival at a queue nobody waits for is one failed lookup.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ V = TypeVar("V")
 
 QueueKey = tuple[str, int]
 Wanted = frozenset[int] | RecordFilter | None
-"""What a pull wants: all messages, those with one of these tags codes, or those that a filter accepts."""
+"""What a pull wants: all messages, those with one of these tags codes, or those that a filter
+accepts."""
 
 
 class HeldPull(msgspec.Struct, eq=False):
@@ -107,7 +110,8 @@ class HeldPulls:
             heapq.heapify(self._deadlines)
 
     def _use(self, wanted: Wanted, change: int) -> int:
-        """One more or less that waits with a filter: the bytes of the filter when it is the first or the last one."""
+        """One more or less that waits with a filter: the bytes of the filter when it is the first
+        or the last one."""
         if wanted is None or isinstance(wanted, frozenset):
             return 0
         before = self._users.get(id(wanted), 0)
@@ -132,7 +136,11 @@ class HeldPulls:
 
     def of_topic(self, topic: str) -> list[HeldPull]:
         """Those that wait for any queue of a topic."""
-        return [held for queue_id in self._queues_of.get(topic, ()) for held in self._by_queue[topic, queue_id]]
+        return [
+            held
+            for queue_id in self._queues_of.get(topic, ())
+            for held in self._by_queue[topic, queue_id]
+        ]
 
     def of_connection(self, connection: Peer) -> list[HeldPull]:
         """Those that came over a connection."""

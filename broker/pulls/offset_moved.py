@@ -1,5 +1,5 @@
-"""OFFSET_MOVED_EVENT: a message for whoever watches consumers that ask for offsets which are not there
-(PullMessageProcessor; ``broker-services.md`` §6.2)."""
+"""OFFSET_MOVED_EVENT: a message for whoever watches consumers that ask for offsets which are not
+there (PullMessageProcessor; ``broker-services.md`` §6.2)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ class OffsetMovedEvents:
     """Writes the messages. ``address`` is the broker's own: it is who they come from."""
 
     def __init__(
-        self, config: BrokerConfig, store: MessageStore, stats: BrokerStats, address: tuple[str, int], clock: Clock
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        stats: BrokerStats,
+        address: tuple[str, int],
+        clock: Clock,
     ) -> None:
         self._config = config
         self._store = store
@@ -35,18 +40,24 @@ class OffsetMovedEvents:
         self._clock = clock
 
     def tell(self, request: PullMessageRequest, new_offset: int) -> None:
-        """A pull was answered with another offset. Nothing else depends on whether this message can be stored."""
+        """A pull was answered with another offset. Nothing else depends on whether this message can
+        be stored."""
         group = request.consumer_group
         queue = MessageQueue(request.topic, self._config.broker_name, request.queue_id)
         event = OffsetMovedEvent(
-            consumer_group=group, message_queue=queue, offset_request=request.queue_offset, offset_new=new_offset
+            consumer_group=group,
+            message_queue=queue,
+            offset_request=request.queue_offset,
+            offset_new=new_offset,
         )
         now_ms = self._clock.time_ms()
         result = self._store.put_message(
             TopicName.OFFSET_MOVED_EVENT,
             0,
             encode_body(event),
-            encode_properties({PropertyName.KEYS: group, PropertyName.DELAY: "0", PropertyName.TAGS: group}),
+            encode_properties(
+                {PropertyName.KEYS: group, PropertyName.DELAY: "0", PropertyName.TAGS: group}
+            ),
             born_host=self._host,
             born_timestamp=now_ms,
             store_timestamp=now_ms,

@@ -1,5 +1,6 @@
-"""Groups that read so far back that they cost others the disk are not served any more (BrokerController.protectBroker;
-``broker-services.md`` §9.3). Off unless ``disableConsumeIfConsumerReadSlowly``."""
+"""Groups that read so far back that they cost others the disk are not served any more
+(BrokerController.protectBroker; ``broker-services.md`` §9.3). Off unless
+``disableConsumeIfConsumerReadSlowly``."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ CHECK_INTERVAL_S: Final = 180.0
 
 
 class SlowConsumers:
-    """Service: every 3 minutes takes ``consumeEnable`` from groups whose last pull of any queue ended more than
-    ``consumerFallbehindThreshold`` bytes before the end of the commit log. An administrator gives it back (updateSubGroup).
+    """Service: every 3 minutes takes ``consumeEnable`` from groups whose last pull of any queue
+    ended more than ``consumerFallbehindThreshold`` bytes before the end of the commit log. An
+    administrator gives it back (updateSubGroup).
     """
 
     def __init__(self, config: BrokerConfig, groups: SubscriptionGroups, clock: Clock) -> None:
@@ -47,7 +49,8 @@ class SlowConsumers:
             group = self._groups.find(name)
             if size_bytes > limit and group is not None and group.consume_enable:
                 log.warning(
-                    "group disabled, it reads too far back group=%s topic=%s queue=%d bytes=%d limit=%d",
+                    "group disabled, it reads too far back group=%s topic=%s queue=%d bytes=%d "
+                    "limit=%d",
                     name, topic, queue_id, size_bytes, limit,
                 )  # fmt: skip
                 self._groups.update(replace(group, consume_enable=False))

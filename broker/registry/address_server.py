@@ -1,5 +1,5 @@
-"""Name servers whose addresses an HTTP server tells: ``fetchNamesrvAddrByAddressServer`` without ``namesrvAddr`` (class
-TopAddressing; ``client.md`` §2.5)."""
+"""Name servers whose addresses an HTTP server tells: ``fetchNamesrvAddrByAddressServer`` without
+``namesrvAddr`` (class TopAddressing; ``client.md`` §2.5)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,15 @@ class BrokerAddressServer:
     """Service: asks at start and every two minutes."""
 
     def __init__(
-        self, config: BrokerConfig, name_servers: NameServers, clock: Clock, *, fetch: Callable[[str], str] = http_get
+        self,
+        config: BrokerConfig,
+        name_servers: NameServers,
+        clock: Clock,
+        *,
+        fetch: Callable[[str], str] = http_get,
     ) -> None:
-        """``fetch`` is an HTTP GET, called in a thread. Raises ``ConfigError`` for a domain that is none."""
+        """``fetch`` is an HTTP GET, called in a thread. Raises ``ConfigError`` for a domain that is
+        none."""
         environment = {"ROCKETMQ_NAMESRV_DOMAIN_SUBGROUP": config.namesrv_domain_subgroup}
         self._url = address_server_url(config.namesrv_domain, environment=environment)
         self._config = config
@@ -51,7 +57,9 @@ class BrokerAddressServer:
         try:
             addresses = first_line(await asyncio.to_thread(self._fetch, self._url))
         except (OSError, ValueError) as error:
-            log.warning("address server does not tell the name servers url=%s error=%s", self._url, error)
+            log.warning(
+                "address server does not tell the name servers url=%s error=%s", self._url, error
+            )
             return False
         if not addresses:
             log.warning("address server knows no name servers url=%s", self._url)

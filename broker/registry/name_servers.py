@@ -1,17 +1,24 @@
-"""The broker tells the name servers what it has (classes BrokerController, BrokerOuterAPI; ``broker-services.md`` §11).
+"""The broker tells the name servers what it has (classes BrokerController, BrokerOuterAPI;
+``broker-services.md`` §11).
 
-Each name server has a ``NameServerLink`` with a life of its own, so that one that is gone delays nobody. A link registers
+Each name server has a ``NameServerLink`` with a life of its own, so that one that is gone delays
+nobody. A link registers
 
-* everything: at start, after 10 s, then every ``registerNameServerPeriod``, and when something concerns all topics;
-* everything, sooner than the period: while the last attempt failed, and when the connection was lost;
-* the topics that were made or changed since the last request, and only these: at once. Java's consumers ask for the route of
-  their retry topic milliseconds after their first heartbeat, native ones too, and then not for 20 or 30 s.
+* everything: at start, after 10 s, then every ``registerNameServerPeriod``, and when something
+  concerns all topics;
+* everything, sooner than the period: while the last attempt failed, and when the connection was
+  lost;
+* the topics that were made or changed since the last request, and only these: at once. Java's
+  consumers ask for the route of their retry topic milliseconds after their first heartbeat, native
+  ones too, and then not for 20 or 30 s.
 
-One request at a time, and its answer is awaited. Name servers add the topics of a registration to those they know, but only
-when its version is not the one that they know of this broker. So whatever has not been sent yet goes into the next request,
-and what is sent after a loss is everything. Name servers may come and go while the broker runs (``use``).
+One request at a time, and its answer is awaited. Name servers add the topics of a registration to
+those they know, but only when its version is not the one that they know of this broker. So whatever
+has not been sent yet goes into the next request, and what is sent after a loss is everything. Name
+servers may come and go while the broker runs (``use``).
 
-With ``forceRegister=false`` a periodic registration is made only when QUERY_DATA_VERSION says that it is needed.
+With ``forceRegister=false`` a periodic registration is made only when QUERY_DATA_VERSION says that
+it is needed.
 """
 
 from __future__ import annotations
@@ -71,10 +78,16 @@ async def _resolved(addresses: Iterable[str]) -> AsyncIterator[str]:
 
 
 class NameServers:
-    """Service: keeps this broker known to every name server. ``identity`` is asked for once the port is known."""
+    """Service: keeps this broker known to every name server. ``identity`` is asked for once the
+    port is known."""
 
     def __init__(
-        self, config: BrokerConfig, topics: Topics, remoting: RemotingClient, clock: Clock, identity: Callable[[], Identity]
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        remoting: RemotingClient,
+        clock: Clock,
+        identity: Callable[[], Identity],
     ) -> None:
         self.config = config
         self.topics = topics
@@ -92,7 +105,10 @@ class NameServers:
     async def run(self) -> None:
         """Until cancelled; then all name servers are told that the broker leaves."""
         if not self.links:
-            log.warning("no name server is configured (namesrvAddr, -n or NAMESRV_ADDR): only who knows the address comes")
+            log.warning(
+                "no name server is configured (namesrvAddr, -n or NAMESRV_ADDR): only who knows "
+                "the address comes"
+            )
         tasks: dict[NameServerLink, asyncio.Task[None]] = {}
         try:
             async with asyncio.TaskGroup() as group:
@@ -101,41 +117,59 @@ class NameServers:
                     for link in [link for link in tasks if link not in self.links]:
                         tasks.pop(link).cancel()
                         group.create_task(link.unregister())
-                    tasks |= {link: group.create_task(link.run()) for link in self.links if link not in tasks}
+                    tasks |= {
+                        link: group.create_task(link.run())
+                        for link in self.links
+                        if link not in tasks
+                    }
                     await self._changed.wait()
         finally:
             await self._unregister()
 
     def use(self, addresses: str | None) -> None:
-        """Be known to these (``;`` between them) from now on; the others are told that the broker leaves."""
+        """Be known to these (``;`` between them) from now on; the others are told that the broker
+        leaves."""
         wanted = name_server_addresses(addresses)
         if wanted != [link.address for link in self.links]:
-            log.info("name servers changed old=%s new=%s", ";".join(link.address for link in self.links), ";".join(wanted))
+            log.info(
+                "name servers changed old=%s new=%s",
+                ";".join(link.address for link in self.links),
+                ";".join(wanted),
+            )
             known = {link.address: link for link in self.links}
             self.links = [known.get(address) or NameServerLink(address, self) for address in wanted]
             self._changed.set()
 
     def register_soon(self) -> None:
-        """Register everything before it is time: it concerns all topics, or a slave looks for its master."""
+        """Register everything before it is time: it concerns all topics, or a slave looks for its
+        master."""
         for link in self.links:
             link.register_soon()
 
     async def slaves(self) -> frozenset[str]:
-        """IP addresses of this broker's slaves, as the first name server that answers knows them."""
+        """IP addresses of this broker's slaves, as the first name server that answers knows
+        them."""
         for link in self.links:
             try:
-                answer = await self.remoting.invoke(link.address, RequestCode.GET_BROKER_CLUSTER_INFO)
+                answer = await self.remoting.invoke(
+                    link.address, RequestCode.GET_BROKER_CLUSTER_INFO
+                )
                 known = decode_body(ClusterInfo, answer.check(link.address).body).broker_addr_table
             except (RocketMQError, BodyError) as error:
                 log.warning("slaves are not known name_server=%s error=%s", link.address, error)
                 continue
             own = known.get(self.config.broker_name)
-            addresses = [] if own is None else [address for broker_id, address in own.broker_addrs.items() if broker_id]
+            addresses = (
+                []
+                if own is None
+                else [address for broker_id, address in own.broker_addrs.items() if broker_id]
+            )
             return frozenset([found async for found in _resolved(addresses)])
         return frozenset()
 
     def tell(self, topic: Topic) -> None:
-        """A topic was made or changed. To be called for each of them, before anything else is registered."""
+        """A topic was made or changed. To be called for each of them, before anything else is
+        registered."""
         for link in self.links:
             link.tell(topic.name)
 
@@ -146,8 +180,11 @@ class NameServers:
             await asyncio.wait(waiting, timeout=ANNOUNCE_TIMEOUT_S)
 
     def order_topics(self, link: NameServerLink, names: Mapping[str, str]) -> None:
-        """The ordered topics as a name server tells them; of several, the first that can be reached is believed."""
-        if link is next((each for each in self.links if each.registered), link) and self.topics.set_order_topics(names):
+        """The ordered topics as a name server tells them; of several, the first that can be reached
+        is believed."""
+        if link is next(
+            (each for each in self.links if each.registered), link
+        ) and self.topics.set_order_topics(names):
             log.info("ordered topics changed name_server=%s topics=%s", link.address, sorted(names))
 
     async def request(self, table: TopicConfigTable) -> Registration:
@@ -160,10 +197,21 @@ class NameServers:
             broker_permission=config.broker_permission,
             compressed=config.compressed_register,
         )
-        request = written() if len(table.topic_config_table) <= AT_ONCE else await asyncio.to_thread(written)
-        if config.compressed_register and not request.header.compressed and not self._said_not_packed:
+        request = (
+            written()
+            if len(table.topic_config_table) <= AT_ONCE
+            else await asyncio.to_thread(written)
+        )
+        if (
+            config.compressed_register
+            and not request.header.compressed
+            and not self._said_not_packed
+        ):
             self._said_not_packed = True
-            log.info("compressedRegister=true: JSON is sent all the same, topics have flags or order that would be left out")
+            log.info(
+                "compressedRegister=true: JSON is sent all the same, topics have flags or order "
+                "that would be left out"
+            )
         return request
 
     @property
@@ -242,7 +290,8 @@ class NameServerLink:
     def _pause(self, regular: float) -> float:
         return regular if self.registered else retry_s(self._failures, regular)
 
-    # -- periodic ------------------------------------------------------------------------------------------------
+    # -- periodic
+    # ----------------------------------------------------------------------------------------------
 
     async def _register(self, *, force: bool) -> None:
         self._asked = False
@@ -250,7 +299,11 @@ class NameServerLink:
         try:
             if self._owner.is_long and self.registered and self._is_connected():
                 await self._register_long()
-            elif force or not self.registered or await self._is_outdated(self._owner.topics.data_version):
+            elif (
+                force
+                or not self.registered
+                or await self._is_outdated(self._owner.topics.data_version)
+            ):
                 self._has_registered(await self._send(self._owner.topics.record()))
         except (RocketMQError, BodyError, FrameError) as error:
             self._has_failed(error)
@@ -258,8 +311,9 @@ class NameServerLink:
             _finish(waiting)
 
     async def _register_long(self) -> None:
-        """Parts have versions of their own, so the name server would take in all topics every time, and a write permission
-        that was wiped there would be back. Where it knows this version, no topics are sent: a sign of life."""
+        """Parts have versions of their own, so the name server would take in all topics every time,
+        and a write permission that was wiped there would be back. Where it knows this version, no
+        topics are sent: a sign of life."""
         topics = self._owner.topics
         version = topics.data_version
         outdated = await self._is_outdated(version)
@@ -294,7 +348,8 @@ class NameServerLink:
             self._owner.order_topics(self, decode_body(KVTable, response.body).table)
 
     def _watch_connection(self) -> None:
-        """A name server forgets a broker whose connection ends (or forgets everything, when it ends itself): come back."""
+        """A name server forgets a broker whose connection ends (or forgets everything, when it ends
+        itself): come back."""
         connection = self._owner.remoting.connected_to(self.address)
         if connection is not None and connection is not self._watched:
             self._watched = connection
@@ -309,10 +364,15 @@ class NameServerLink:
     def _has_failed(self, error: Exception) -> None:
         self._failures += 1
         if self.registered or self._failures == 1:
-            log.warning("not registered, tried again until it works name_server=%s error=%s", self.address, error)
+            log.warning(
+                "not registered, tried again until it works name_server=%s error=%s",
+                self.address,
+                error,
+            )
         self.registered = False
 
-    # -- changes -------------------------------------------------------------------------------------------------
+    # -- changes
+    # ----------------------------------------------------------------------------------------------
 
     async def _register_told(self) -> None:
         told, self._told = self._told, {}
@@ -328,9 +388,13 @@ class NameServerLink:
             _finish(told)
 
     def _is_connected(self) -> bool:
-        """Still over the connection that carried everything. Else the name server may have been restarted: it would take one
-        topic for all, and then not take all of them, in the same version, any more."""
-        return self._watched is not None and self._owner.remoting.connected_to(self.address) is self._watched
+        """Still over the connection that carried everything. Else the name server may have been
+        restarted: it would take one topic for all, and then not take all of them, in the same
+        version, any more."""
+        return (
+            self._watched is not None
+            and self._owner.remoting.connected_to(self.address) is self._watched
+        )
 
     def _some_topics(self, names: Mapping[str, object]) -> TopicConfigTable:
         """Only these, with the version of the whole table, as the original does."""
@@ -343,25 +407,34 @@ class NameServerLink:
         waiting, self._told = self._told, {}
         _finish(waiting)
 
-    # -- requests ------------------------------------------------------------------------------------------------
+    # -- requests
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def _timeout_s(self) -> float:
         return self._owner.config.register_broker_timeout_mills / 1000
 
     async def _send(self, table: TopicConfigTable, over: Peer | None = None) -> Response:
-        """Register a table, in parts if it is long; the answer to the last one. All goes ``over`` one connection, by default
-        what the first part takes: behind another one there may be a name server that knows nothing of the others."""
+        """Register a table, in parts if it is long; the answer to the last one. All goes ``over``
+        one connection, by default what the first part takes: behind another one there may be a name
+        server that knows nothing of the others."""
         owner, parts = self._owner, await self._parts(table)
         for part in parts:
             request = await owner.request(part)
             if over is not None and owner.remoting.connected_to(self.address) is not over:
-                raise ConnectionLostError(f"{self.address}: the connection was lost while topics were registered")
+                raise ConnectionLostError(
+                    f"{self.address}: the connection was lost while topics were registered"
+                )
             response = await self._invoke(request)
             over = owner.remoting.connected_to(self.address)
         if len(parts) > 1:
             count = len(table.topic_config_table)
-            log.info("registered in parts name_server=%s topics=%d parts=%d", self.address, count, len(parts))
+            log.info(
+                "registered in parts name_server=%s topics=%d parts=%d",
+                self.address,
+                count,
+                len(parts),
+            )
         return response
 
     async def _parts(self, table: TopicConfigTable) -> list[TopicConfigTable]:
@@ -371,7 +444,11 @@ class NameServerLink:
 
     async def _invoke(self, request: Registration) -> Response:
         response = await self._owner.remoting.invoke(
-            self.address, RequestCode.REGISTER_BROKER, request.header, request.body, timeout=self._timeout_s
+            self.address,
+            RequestCode.REGISTER_BROKER,
+            request.header,
+            request.body,
+            timeout=self._timeout_s,
         )
         return response.check(self.address)
 

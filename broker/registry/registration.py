@@ -1,5 +1,5 @@
-"""What a broker tells name servers, and when: without I/O (classes BrokerOuterAPI, RegisterBrokerBody;
-``broker-services.md`` §11). ``name_servers`` does it."""
+"""What a broker tells name servers, and when: without I/O (classes BrokerOuterAPI,
+RegisterBrokerBody; ``broker-services.md`` §11). ``name_servers`` does it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from ...remoting.protocol.bodies.codec import encode_body
-from ...remoting.protocol.bodies.registration import RegisterBrokerBody, body_crc32, pack_registration
+from ...remoting.protocol.bodies.registration import (
+    RegisterBrokerBody,
+    body_crc32,
+    pack_registration,
+)
 from ...remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from ...remoting.protocol.commands.route import BrokerRequest, RegisterBrokerRequest
 from ..config.config import BrokerConfig
@@ -18,7 +22,8 @@ from ..state.topics import READ_WRITE
 
 FIRST_RETRY_S: Final = 1.0
 PART_BYTES: Final = 4 << 20
-"""Topics of one request, as JSON: a quarter of a frame. A name server takes some 40 ms for them, then serves others."""
+"""Topics of one request, as JSON: a quarter of a frame. A name server takes some 40 ms for them,
+then serves others."""
 _MOST_PARTS: Final = 1 << 12
 _MOST_COUNTER: Final = 1 << 62
 
@@ -50,16 +55,23 @@ class Registration(NamedTuple):
 
 
 def in_parts(table: TopicConfigTable, part_bytes: int) -> list[TopicConfigTable]:
-    """The table in pieces of up to so many bytes, to be registered in this order, each when the one before it is answered.
+    """The table in pieces of up to so many bytes, to be registered in this order, each when the one
+    before it is answered.
 
-    A name server adds what it is told to what it knows, but only when the version is not the one it knows. So only the last
-    part has the version of the table, and each before it one that no table has, below 0, and another one for every table.
+    A name server adds what it is told to what it knows, but only when the version is not the one it
+    knows. So only the last part has the version of the table, and each before it one that no table
+    has, below 0, and another one for every table.
     """
     parts = [dict(part) for part in _cut(table, part_bytes)] or [{}]
     version = table.data_version
     first = version.counter * _MOST_PARTS % _MOST_COUNTER
-    versions = [replace(version, counter=-2 - first - number) for number in range(len(parts) - 1)] + [version]
-    return [TopicConfigTable(topic_config_table=part, data_version=of) for part, of in zip(parts, versions, strict=True)]
+    versions = [
+        replace(version, counter=-2 - first - number) for number in range(len(parts) - 1)
+    ] + [version]
+    return [
+        TopicConfigTable(topic_config_table=part, data_version=of)
+        for part, of in zip(parts, versions, strict=True)
+    ]
 
 
 def _cut(table: TopicConfigTable, part_bytes: int) -> Iterator[list[tuple[str, TopicConfig]]]:
@@ -76,15 +88,23 @@ def _cut(table: TopicConfigTable, part_bytes: int) -> Iterator[list[tuple[str, T
 
 
 def can_be_packed(table: TopicConfigTable) -> bool:
-    """Whether the packed form has room for everything that stands in the table: it knows neither flags nor order."""
-    return not any(topic.topic_sys_flag or topic.order for topic in table.topic_config_table.values())
+    """Whether the packed form has room for everything that stands in the table: it knows neither
+    flags nor order."""
+    return not any(
+        topic.topic_sys_flag or topic.order for topic in table.topic_config_table.values()
+    )
 
 
-def registration(identity: Identity, table: TopicConfigTable, *, broker_permission: int, compressed: bool) -> Registration:
-    """What is sent, ``compressed`` if nothing gets lost by it. A broker that may not be read and written gives its own
-    permission to every topic."""
+def registration(
+    identity: Identity, table: TopicConfigTable, *, broker_permission: int, compressed: bool
+) -> Registration:
+    """What is sent, ``compressed`` if nothing gets lost by it. A broker that may not be read and
+    written gives its own permission to every topic."""
     if broker_permission & READ_WRITE != READ_WRITE:
-        limited = {name: replace(topic, perm=broker_permission) for name, topic in table.topic_config_table.items()}
+        limited = {
+            name: replace(topic, perm=broker_permission)
+            for name, topic in table.topic_config_table.items()
+        }
         table = replace(table, topic_config_table=limited)
     compressed = compressed and can_be_packed(table)
     content = RegisterBrokerBody(topic_config_table=table)

@@ -1,8 +1,9 @@
 """Who is let in at the port for slaves, without I/O.
 
-Anybody may come, and a slave says nothing for up to five seconds (one of the original), so connections are limited: in all,
-and per address. What keeps room for the slaves that belong here is who has to go when there is none left: first who has said
-nothing yet, then, for a slave that the name servers know, who is at an address where they know none.
+Anybody may come, and a slave says nothing for up to five seconds (one of the original), so
+connections are limited: in all, and per address. What keeps room for the slaves that belong here is
+who has to go when there is none left: first who has said nothing yet, then, for a slave that the
+name servers know, who is at an address where they know none.
 """
 
 from __future__ import annotations
@@ -53,11 +54,17 @@ class SlaveRoom:
         if len(neighbours) >= self._per_address:
             gone = next((each for each in neighbours if not each.has_spoken), None)
             if gone is None:
-                raise NoRoomError(f"{len(neighbours)} are connected from there already (haMaxConnectionsPerAddress)")
+                raise NoRoomError(
+                    f"{len(neighbours)} are connected from there already "
+                    "(haMaxConnectionsPerAddress)"
+                )
         elif len(self._visitors) >= self._most:
             gone = self._least_wanted(visitor.host)
             if gone is None:
-                raise NoRoomError(f"{len(self._visitors)} are connected already, and no name server knows a slave there")
+                raise NoRoomError(
+                    f"{len(self._visitors)} are connected already, and no name server knows a "
+                    "slave there"
+                )
         if gone is not None:
             del self._visitors[gone]
         self._visitors[visitor] = None
@@ -68,7 +75,11 @@ class SlaveRoom:
         silent = next((each for each in strangers if not each.has_spoken), None)
         if silent is not None or host not in self.registered:
             return silent
-        return strangers[-1] if strangers else next((each for each in self._visitors if not each.has_spoken), None)
+        return (
+            strangers[-1]
+            if strangers
+            else next((each for each in self._visitors if not each.has_spoken), None)
+        )
 
     def leave(self, visitor: Visitor) -> None:
         self._visitors.pop(visitor, None)

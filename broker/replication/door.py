@@ -1,7 +1,9 @@
-"""The way in at the port for slaves: who there is room for, plain or TLS, and then a link (``replication_master.py``).
+"""The way in at the port for slaves: who there is room for, plain or TLS, and then a link
+(``replication_master.py``).
 
-As on the other ports the first byte decides between plain and TLS, and ``tls.server.mode`` says which of them are taken. A
-plain connection begins with an offset, whose first byte is 0, or with a hello (``store/replica/replication_secret.py``).
+As on the other ports the first byte decides between plain and TLS, and ``tls.server.mode`` says
+which of them are taken. A plain connection begins with an offset, whose first byte is 0, or with a
+hello (``store/replica/replication_secret.py``).
 """
 
 from __future__ import annotations
@@ -39,15 +41,16 @@ class LinkSecurity(NamedTuple):
 
 
 def link_security(tls: TlsConfig, secret: str) -> LinkSecurity:
-    """A broker that takes nothing but TLS speaks nothing else to its master. Raises ``TlsError``."""
+    """A broker that takes nothing but TLS speaks nothing else to its master. Raises
+    ``TlsError``."""
     outbound = client_context(tls) if tls.server_mode is TlsMode.ENFORCING else None
     return LinkSecurity(tls.server_mode, server_tls(tls), outbound, secret.encode())
 
 
 class ReplicationDoor:
-    """Lets slaves in, each with a seat that it does not wait for: nobody may keep a slave out. ``make_link`` makes the
-    protocol of a connection, which sets ``Visitor.end`` and has ``leave`` called when it has ended. ``registered`` asks for
-    the addresses of slaves.
+    """Lets slaves in, each with a seat that it does not wait for: nobody may keep a slave out.
+    ``make_link`` makes the protocol of a connection, which sets ``Visitor.end`` and has ``leave``
+    called when it has ended. ``registered`` asks for the addresses of slaves.
     """
 
     def __init__(
@@ -108,13 +111,18 @@ class ReplicationDoor:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             has_certificate = security.certificate is not None
-            encrypted = await wants_tls(sock, security.tls_mode, has_certificate=has_certificate, timeout=self._patience_s)
+            encrypted = await wants_tls(
+                sock, security.tls_mode, has_certificate=has_certificate, timeout=self._patience_s
+            )
             link = self._make_link(visitor)
             loop = asyncio.get_running_loop()
             if encrypted and security.certificate is not None:
                 await asyncio.to_thread(security.certificate.refresh)
                 await loop.connect_accepted_socket(
-                    lambda: link, sock, ssl=security.certificate.context, ssl_handshake_timeout=TLS_HANDSHAKE_S
+                    lambda: link,
+                    sock,
+                    ssl=security.certificate.context,
+                    ssl_handshake_timeout=TLS_HANDSHAKE_S,
                 )
             else:
                 await loop.connect_accepted_socket(lambda: link, sock)

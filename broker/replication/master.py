@@ -1,9 +1,11 @@
-"""A master's port for slaves: sockets around ``store.replica.replication`` (classes HAService, HAConnection; ha.md §3, §5).
+"""A master's port for slaves: sockets around ``store.replica.replication`` (classes HAService,
+HAConnection; ha.md §3, §5).
 
-The master writes once per turn of the loop and slave: straight from the log into the socket, at its end without a copy.
-What the socket does not take of a batch waits in the transport, and nothing more is sent before that is gone. What lies far
-behind the end and is not in memory is brought there by a thread first. On SYNC_MASTER a waiting send wakes the sender at
-once; an ASYNC_MASTER looks every 10 ms whether the log has grown, so that a send costs nothing for it.
+The master writes once per turn of the loop and slave: straight from the log into the socket, at its
+end without a copy. What the socket does not take of a batch waits in the transport, and nothing
+more is sent before that is gone. What lies far behind the end and is not in memory is brought there
+by a thread first. On SYNC_MASTER a waiting send wakes the sender at once; an ASYNC_MASTER looks
+every 10 ms whether the log has grown, so that a send costs nothing for it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,14 @@ from ...remoting.transport.address import format_address, host_and_port
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
 from ...store.model.status import PutStatus
-from ...store.replica.replication import LogRange, MasterSide, ReplicaAcks, ReplicationError, ReplicationSettings, unsent
+from ...store.replica.replication import (
+    LogRange,
+    MasterSide,
+    ReplicaAcks,
+    ReplicationError,
+    ReplicationSettings,
+    unsent,
+)
 from ...store.replica.replication_secret import NONCE_BYTES, MasterHandshake, says_hello
 from .admission import MAX_SLAVES, SlaveRoom, Visitor
 from .door import LinkSecurity, ReplicationDoor
@@ -44,7 +53,9 @@ REST_AFTER_S: Final = 1.0
 
 def log_range(store: MessageStore) -> LogRange:
     """What the store has to send."""
-    return LogRange(store.min_phy_offset, store.max_phy_offset, store.config.mapped_file_size_commit_log)
+    return LogRange(
+        store.min_phy_offset, store.max_phy_offset, store.config.mapped_file_size_commit_log
+    )
 
 
 async def _nobody() -> frozenset[str]:
@@ -68,7 +79,8 @@ class ReplicationServer:
         per_address: int = MAX_SLAVES,
         registered: Callable[[], Awaitable[frozenset[str]]] = _nobody,
     ) -> None:
-        """``per_address``: connections from one address at most. ``registered`` asks where there are slaves."""
+        """``per_address``: connections from one address at most. ``registered`` asks where there
+        are slaves."""
         self.store = store
         self.settings = settings
         self.clock = clock
@@ -93,7 +105,9 @@ class ReplicationServer:
 
     async def listen(self) -> None:
         """Raises ``AddressInUseError``."""
-        self._socket = listening_socket(self._host, self._port, MAX_SLAVES, port_property="haListenPort")
+        self._socket = listening_socket(
+            self._host, self._port, MAX_SLAVES, port_property="haListenPort"
+        )
 
     def close(self) -> None:
         """Stop listening. ``run`` does it at its end; only who never ran has to call it."""
@@ -118,7 +132,11 @@ class ReplicationServer:
 
     async def _accept(self, listening: socket.socket, group: asyncio.TaskGroup) -> None:
         await accept_all(
-            listening, lambda sock: self.door.receive(sock, group), self.clock, server="replication", seats=None
+            listening,
+            lambda sock: self.door.receive(sock, group),
+            self.clock,
+            server="replication",
+            seats=None,
         )
 
     async def _watch(self) -> None:
@@ -180,12 +198,19 @@ class ReplicationServer:
     def connected(self, slave: SlaveLink) -> None:
         self.slaves.add(slave)
         self._work.set()
-        log.info("slave connected slave=%s%s", slave.peer, " encrypted=true" if slave.encrypted else "")
+        log.info(
+            "slave connected slave=%s%s", slave.peer, " encrypted=true" if slave.encrypted else ""
+        )
 
     def disconnected(self, slave: SlaveLink, reason: str) -> None:
         self.slaves.discard(slave)
         self.acked()
-        log.log(logging.INFO if slave.told else logging.WARNING, "slave gone slave=%s reason=%s", slave.peer, reason)
+        log.log(
+            logging.INFO if slave.told else logging.WARNING,
+            "slave gone slave=%s reason=%s",
+            slave.peer,
+            reason,
+        )
 
     def refuse(self, slave: SlaveLink, error: StoreError) -> None:
         """End a connection; the reason is logged once for as long as it stays the same."""
@@ -194,7 +219,8 @@ class ReplicationServer:
         slave.end()
 
     def bring_in(self, slave: SlaveLink, read: Callable[[], None], end: int) -> None:
-        """Have a thread read, so that what lies below ``end`` is in memory; then the slave's link goes on."""
+        """Have a thread read, so that what lies below ``end`` is in memory; then the slave's link
+        goes on."""
         if self._group is not None:
             self._group.create_task(slave.bring_in(read, end), name="replication-read")
 
@@ -210,7 +236,9 @@ class SlaveLink(asyncio.Protocol):
         """Why it ends stands in the log already."""
         self._server = server
         self._visitor = visitor
-        self._handshake = MasterHandshake(server.secret, os.urandom(NONCE_BYTES)) if server.secret else None
+        self._handshake = (
+            MasterHandshake(server.secret, os.urandom(NONCE_BYTES)) if server.secret else None
+        )
         """Until the slave has proved that it knows the secret, where there is one."""
         self._transport: asyncio.Transport | None = None
         self._paused = False
@@ -223,7 +251,8 @@ class SlaveLink(asyncio.Protocol):
         self._transport = transport = cast(asyncio.Transport, transport)
         self.peer = format_address(*host_and_port(transport.get_extra_info("peername")))
         self.encrypted = transport.get_extra_info("sslcontext") is not None
-        # Paused while anything waits there. (Over TLS a limit of 0 also pauses when nothing does, until the slave reports.)
+        # Paused while anything waits there. (Over TLS a limit of 0 also pauses when nothing does,
+        # until the slave reports.)
         transport.set_write_buffer_limits(1, 0)
         if self._visitor is not None:
             self._visitor.end = lambda reason: self._server.refuse(self, ReplicationError(reason))
@@ -246,7 +275,10 @@ class SlaveLink(asyncio.Protocol):
         """What of it are reports. Raises ReplicationError."""
         if self._handshake is None:
             if self.side.acked < 0 and says_hello(data):
-                raise ReplicationError("it proves a secret, and this master has none: set the same haSecret at both ends")
+                raise ReplicationError(
+                    "it proves a secret, and this master has none: set the same haSecret at both "
+                    "ends"
+                )
             return data
         answer = self._handshake.receive(data)
         if answer and self._transport is not None:
@@ -276,7 +308,9 @@ class SlaveLink(asyncio.Protocol):
     def check(self, now: float) -> None:
         """House-keeping."""
         if self.side.is_silent(now):
-            self._server.refuse(self, ReplicationError("it has said nothing for haHousekeepingInterval"))
+            self._server.refuse(
+                self, ReplicationError("it has said nothing for haHousekeepingInterval")
+            )
         elif self._transport is None or self._paused or self._busy:
             return
         elif (heartbeat := self.side.heartbeat(now)) is not None:
@@ -313,7 +347,8 @@ class SlaveLink(asyncio.Protocol):
             self.send_soon()
 
     def _is_warm(self, phy_offset: int) -> bool:
-        """What is there lies in memory, up to ``_warm_until``; else a thread brings it there, and sending goes on then."""
+        """What is there lies in memory, up to ``_warm_until``; else a thread brings it there, and
+        sending goes on then."""
         if phy_offset < self._warm_until:
             return True
         file_size = self._server.store.config.mapped_file_size_commit_log
@@ -337,16 +372,20 @@ class SlaveLink(asyncio.Protocol):
         self.send_soon()
 
     def _write(self, parts: list[bytes | memoryview], transport: asyncio.Transport) -> None:
-        """As much as the socket takes now; the rest of the batch that has begun goes by way of the transport, which then has
-        everybody wait. The transport is asked first: its socket may be closed, and its number be another one's. With TLS
-        everything goes by way of the transport.
+        """As much as the socket takes now; the rest of the batch that has begun goes by way of the
+        transport, which then has everybody wait. The transport is asked first: its socket may be
+        closed, and its number be another one's. With TLS everything goes by way of the transport.
         """
         if self.encrypted:
             transport.writelines(parts)
             return
         sock = transport.get_extra_info("socket")
         try:
-            written = os.writev(sock.fileno(), parts) if sock is not None and not transport.get_write_buffer_size() else 0
+            written = (
+                os.writev(sock.fileno(), parts)
+                if sock is not None and not transport.get_write_buffer_size()
+                else 0
+            )
         except OSError:  # it is full, or broken, as the transport will find out
             written = 0
         rest, not_begun = unsent(parts, written)

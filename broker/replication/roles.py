@@ -1,7 +1,9 @@
-"""What a broker does about copies of its log, by its role (``brokerRole``; class BrokerController; ha.md §1, §6, §7).
+"""What a broker does about copies of its log, by its role (``brokerRole``; class BrokerController;
+ha.md §1, §6, §7).
 
-Every broker serves slaves on its port for that, as the original. SYNC_MASTER: sends wait for slaves. SLAVE: follows its
-master (``haMasterAddress``, else whom the name servers name), takes over its tables and refuses what changes them.
+Every broker serves slaves on its port for that, as the original. SYNC_MASTER: sends wait for
+slaves. SLAVE: follows its master (``haMasterAddress``, else whom the name servers name), takes over
+its tables and refuses what changes them.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ def replication_settings(config: LaterStoreConfig) -> ReplicationSettings:
 
 
 def forget_slave(folder: Path) -> bool:
-    """A master starts: whether this store was a slave's until now. Blocks. Raises ``StoreFileError``."""
+    """A master starts: whether this store was a slave's until now. Blocks. Raises
+    ``StoreFileError``."""
     path = folder / ACCEPTED_FILE
     with translated(path, "cannot be removed"):
         was_slave = path.exists()
@@ -77,7 +80,9 @@ class Master:
         security: LinkSecurity,
         registered: Callable[[], Awaitable[frozenset[str]]],
     ) -> None:
-        acks = ReplicaAcks(config.in_sync_replicas, config.ha_slave_fallbehind_max, config.slave_timeout / 1000)
+        acks = ReplicaAcks(
+            config.in_sync_replicas, config.ha_slave_fallbehind_max, config.slave_timeout / 1000
+        )
         self.server: ReplicationServer = ReplicationServer(
             store,
             replication_settings(config),
@@ -117,7 +122,8 @@ class Slave:
         look_for_master: Callable[[], None],
         security: LinkSecurity,
     ) -> None:
-        """``look_for_master``: have a name server tell where it is (``registered``). Raises ``StoreFileError``."""
+        """``look_for_master``: have a name server tell where it is (``registered``). Raises
+        ``StoreFileError``."""
         accepted = AcceptedOffsets()
         accepted.heard(offsets.record().offset_table)
         if (table := files.load(ACCEPTED_FILE, AcceptedOffsetTable)) is not None:
@@ -147,7 +153,10 @@ class Slave:
             security=security,
         )
         self.mending: SelfMending = SelfMending(
-            store, clock, security, lambda: None if self.client.link is None else self.client.address
+            store,
+            clock,
+            security,
+            lambda: None if self.client.link is None else self.client.address,
         )
         self._fixed_address = bool(config.ha_master_address)
         if config.ha_master_address:
@@ -163,6 +172,8 @@ class Slave:
         if answer.ha_server_addr and not self._fixed_address and self.sync.master is not None:
             self.client.follow(answer.ha_server_addr)
 
-    def handlers(self, table: Mapping[RequestCode, Handler], fields: SendErrorFields) -> dict[RequestCode, Handler]:
+    def handlers(
+        self, table: Mapping[RequestCode, Handler], fields: SendErrorFields
+    ) -> dict[RequestCode, Handler]:
         """The broker's table as it is on a slave."""
         return self.sync.handlers(table, fields)

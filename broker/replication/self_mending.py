@@ -1,9 +1,9 @@
-"""A slave asks its master for what is damaged in its own commit log, whoever found it: the scrub, a pull, or the slave
-itself when it came.
+"""A slave asks its master for what is damaged in its own commit log, whoever found it: the scrub, a
+pull, or the slave itself when it came.
 
-Over a connection of its own to the port for slaves, in a thread, which ends before the service does: the store is closed
-then. What comes has to prove itself (``store.replica.repair``). The wire may have been wrong, or the master's disk: so a
-few times, further and further apart.
+Over a connection of its own to the port for slaves, in a thread, which ends before the service
+does: the store is closed then. What comes has to prove itself (``store.replica.repair``). The wire
+may have been wrong, or the master's disk: so a few times, further and further apart.
 """
 
 from __future__ import annotations
@@ -35,7 +35,13 @@ _AT_ONCE: Final = 100
 class SelfMending:
     """Service. ``master``: the address of its port for slaves, None while it is not followed."""
 
-    def __init__(self, store: MessageStore, clock: Clock, security: LinkSecurity, master: Callable[[], str | None]) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        clock: Clock,
+        security: LinkSecurity,
+        master: Callable[[], str | None],
+    ) -> None:
         self._store: Final = store
         self._clock: Final = clock
         self._security: Final = security
@@ -62,11 +68,16 @@ class SelfMending:
         due = [item for item in places.items() if self._tries.get(item[0], (0, now))[1] <= now]
         for phy_offset, size in due[:_AT_ONCE]:
             count = self._tries.get(phy_offset, (0, 0.0))[0] + 1
-            self._tries[phy_offset] = count, now + PAUSES_S[count] if count < len(PAUSES_S) else float("inf")
+            self._tries[phy_offset] = (
+                count,
+                now + PAUSES_S[count] if count < len(PAUSES_S) else float("inf"),
+            )
             await self._mend(phy_offset, size, address, last=count == len(PAUSES_S))
 
     async def _mend(self, phy_offset: int, size: int, address: str, *, last: bool) -> None:
-        fetch = asyncio.to_thread(self._store.fetch_again, phy_offset, size, partial(self._stream_from, address))
+        fetch = asyncio.to_thread(
+            self._store.fetch_again, phy_offset, size, partial(self._stream_from, address)
+        )
         try:
             await to_the_end(fetch, hurry=self._abort)
         except (StoreError, ConnectError) as error:
@@ -77,13 +88,17 @@ class SelfMending:
             )  # fmt: skip
             return
         self._store.mended(phy_offset, size)
-        log.info("a damaged record is mended phy_offset=%d size=%d master=%s", phy_offset, size, address)
+        log.info(
+            "a damaged record is mended phy_offset=%d size=%d master=%s", phy_offset, size, address
+        )
 
     @contextlib.contextmanager
     def _stream_from(self, address: str, begin: int) -> Iterator[LogStream]:
         """In the thread. Raises ConnectError, ReplicationError."""
         security = self._security
-        with log_stream(split_address(address), begin, secret=security.secret, tls=security.outbound) as stream:
+        with log_stream(
+            split_address(address), begin, secret=security.secret, tls=security.outbound
+        ) as stream:
             self._stream = stream
             if self._ended:
                 stream.abort()

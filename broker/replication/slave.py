@@ -1,4 +1,5 @@
-"""A slave's connection to its master: sockets around ``store.replica.replica_stream`` (class HAClient; ha.md §4)."""
+"""A slave's connection to its master: sockets around ``store.replica.replica_stream`` (class
+HAClient; ha.md §4)."""
 
 from __future__ import annotations
 
@@ -26,19 +27,24 @@ PAUSED_CHECK_S: Final = 0.01
 CONNECT_TIMEOUT_S: Final = 5.0
 PROOF_S: Final = 5.0
 """So long the master may take to prove that it knows the secret."""
-_NO_TLS: Final = "a master of the original has none on its port for slaves, permissive follows it in plain text"
+_NO_TLS: Final = (
+    "a master of the original has none on its port for slaves, permissive follows it in plain text"
+)
 FIRST_RETRY_S: Final = 0.5
 LONGEST_RETRY_S: Final = 5.0
-"""The original waits so long each time, and as long again before it says where its log ends (HAClient)."""
+"""The original waits so long each time, and as long again before it says where its log ends
+(HAClient)."""
 MAX_UNINDEXED: Final = 50_000
 """Messages that the slave's index may be behind; while there are more it does not read on."""
 
 
 class ReplicationClient:
-    """Service: follows the master whose address is known (``follow``), as long as the bytes of both are the same.
+    """Service: follows the master whose address is known (``follow``), as long as the bytes of both
+    are the same.
 
-    ``verify`` looks whether the master has the last record of this slave too; it raises ``ReplicationError`` when not, and
-    ``OSError`` or ``RocketMQError`` (as ``operating_errors``) when that cannot be found out now.
+    ``verify`` looks whether the master has the last record of this slave too; it raises
+    ``ReplicationError`` when not, and ``OSError`` or ``RocketMQError`` (as ``operating_errors``)
+    when that cannot be found out now.
     """
 
     def __init__(
@@ -51,7 +57,8 @@ class ReplicationClient:
         lost: Callable[[], None] = lambda: None,
         security: LinkSecurity = LinkSecurity(),  # noqa: B008  (a NamedTuple)
     ) -> None:
-        """``lost`` is called whenever the master cannot be followed: it may be somewhere else now."""
+        """``lost`` is called whenever the master cannot be followed: it may be somewhere else
+        now."""
         self.store = store
         self.settings = settings
         self.clock = clock
@@ -61,14 +68,23 @@ class ReplicationClient:
         self.security: Final = security
         self._verify = verify
         self._lost = lost
-        self._operating_errors: tuple[type[Exception], ...] = (*operating_errors, OSError, StoreError, TimeoutError)
+        self._operating_errors: tuple[type[Exception], ...] = (
+            *operating_errors,
+            OSError,
+            StoreError,
+            TimeoutError,
+        )
         self._changed = asyncio.Event()
         self._told = ""
 
     def follow(self, address: str) -> None:
         """The master is there now."""
         if address != self.address:
-            log.info("the master's port for slaves is %s (before: %s)", address, self.address or "not known")
+            log.info(
+                "the master's port for slaves is %s (before: %s)",
+                address,
+                self.address or "not known",
+            )
             self.address = address
             self._changed.set()
             if self.link is not None:
@@ -97,7 +113,11 @@ class ReplicationClient:
         """Once, as long as the reason stays the same."""
         if reason != self._told:
             self._told = reason
-            log.error("not following the master, tried again until it works master=%s reason=%s", self.address, reason)
+            log.error(
+                "not following the master, tried again until it works master=%s reason=%s",
+                self.address,
+                reason,
+            )
 
     async def _connect(self, address: str) -> MasterLink:
         """Raises ``OSError``, ``StoreError``."""
@@ -116,7 +136,8 @@ class ReplicationClient:
             if tls is None or isinstance(error, ConnectionRefusedError):
                 raise
             raise OSError(
-                f"{error or 'closed'}; this end speaks TLS, as tls.server.mode=enforcing demands: {_NO_TLS}"
+                f"{error or 'closed'}; this end speaks TLS, as tls.server.mode=enforcing demands: "
+                f"{_NO_TLS}"
             ) from error
         return link
 
@@ -132,7 +153,10 @@ class ReplicationClient:
         finally:
             self.link = None
             link.end("this broker stops following")
-        if self.store.max_phy_offset > link.start or self.clock.monotonic() > began + LONGEST_RETRY_S:
+        if (
+            self.store.max_phy_offset > link.start
+            or self.clock.monotonic() > began + LONGEST_RETRY_S
+        ):
             failures, self._told = 0, ""
         self._tell(link.reason)
         return failures + 1
@@ -143,7 +167,8 @@ class MasterLink(asyncio.BufferedProtocol):
 
     def __init__(self, client: ReplicationClient) -> None:
         self.start: Final[int] = client.store.max_phy_offset
-        """Where the log ended before anything came: the first batch may be there before whoever connected goes on."""
+        """Where the log ended before anything came: the first batch may be there before whoever
+        connected goes on."""
         store = client.store
         self.ended: bool = False
         self.paused: bool = False
@@ -152,7 +177,10 @@ class MasterLink(asyncio.BufferedProtocol):
         self._client = client
         self._store = store
         self._side = SlaveSide(
-            store.max_phy_offset, store.config.mapped_file_size_commit_log, client.settings, client.clock.monotonic()
+            store.max_phy_offset,
+            store.config.mapped_file_size_commit_log,
+            client.settings,
+            client.clock.monotonic(),
         )
         secret = client.security.secret
         self._handshake = SlaveHandshake(secret, os.urandom(NONCE_BYTES)) if secret else None
@@ -229,7 +257,8 @@ class MasterLink(asyncio.BufferedProtocol):
         self._report()
 
     def _flush(self) -> None:
-        """Report once what has come is on the disk; what comes meanwhile goes with the next sync."""
+        """Report once what has come is on the disk; what comes meanwhile goes with the next
+        sync."""
         if self._flushing or self._side.written <= self._side.flushed:
             return
         self._flushing = True
@@ -245,7 +274,10 @@ class MasterLink(asyncio.BufferedProtocol):
     def check(self, now: float) -> None:
         """House-keeping."""
         if self._handshake is not None and now >= self._proof_by:
-            self.end("the master does not prove that it knows haSecret: one of the original, or without a secret, cannot")
+            self.end(
+                "the master does not prove that it knows haSecret: one of the original, or "
+                "without a secret, cannot"
+            )
         elif self.paused:
             if self._store.replica.waiting < MAX_UNINDEXED // 2 and self._transport is not None:
                 self.paused = False

@@ -1,10 +1,13 @@
-"""What a slave takes over from its master besides the log: topics, groups, offsets (class SlaveSynchronize; ha.md §6, §7).
+"""What a slave takes over from its master besides the log: topics, groups, offsets (class
+SlaveSynchronize; ha.md §6, §7).
 
-Topics and groups are the master's. Consumer offsets are too, except where a consumer told this slave more while the master
-was away: its place is kept until the master comes to it, or goes back from where it was, which is a reset.
+Topics and groups are the master's. Consumer offsets are too, except where a consumer told this
+slave more while the master was away: its place is kept until the master comes to it, or goes back
+from where it was, which is a reset.
 
-They are asked for every 10 s, topics also as soon as the log brings a message of one that is not known here: until it is, no
-consumer could read the message from this slave, or from the master that is made of it when the old one is lost.
+They are asked for every 10 s, topics also as soon as the log brings a message of one that is not
+known here: until it is, no consumer could read the message from this slave, or from the master that
+is made of it when the old one is lost.
 """
 
 from __future__ import annotations
@@ -44,12 +47,14 @@ log: Final = logging.getLogger(__name__)
 ACCEPTED_FILE: Final = "slaveOffset.json"
 SYNC_S: Final = 10.0
 SOON_S: Final = 0.1
-"""Topics are asked for no more often than that, and ever more seldom while that brings nothing new."""
+"""Topics are asked for no more often than that, and ever more seldom while that brings nothing
+new."""
 TIMEOUT_S: Final = 3.0
 _PER_TURN: Final = 500
 """Topics and groups whose offsets are looked at in one turn of the loop."""
 _NO_ADMINISTRATION: Final = (
-    "Can't modify topic or subscription group from slave broker, please execute it from master broker."
+    "Can't modify topic or subscription group from slave broker, please execute it from master "
+    "broker."
 )
 _NO_MESSAGES: Final = "this broker is a slave, messages are taken by its master"
 _DONE: Final = Reply(header=EmptyFields())
@@ -65,8 +70,8 @@ _CHANGES: Final = (
 
 
 class AcceptedOffsetTable(Record, frozen=True, kw_only=True):
-    """``config/slaveOffset.json``: what consumers told the slave, and what the master had then; keys and queues as in
-    ``consumerOffset.json``.
+    """``config/slaveOffset.json``: what consumers told the slave, and what the master had then;
+    keys and queues as in ``consumerOffset.json``.
     """
 
     accepted_table: dict[str, dict[i32, i64]] = field(default_factory=dict)
@@ -87,10 +92,15 @@ class AcceptedOffsets:
         self._master: Mapping[str, Mapping[int, int]] = {}
 
     def accept(self, key: str, queue_id: int, offset: int) -> bool:
-        """A consumer told this slave so. Whether that is more than the master knows, and has to be remembered."""
+        """A consumer told this slave so. Whether that is more than the master knows, and has to be
+        remembered."""
         queues = self._accepted.get(key)
         known = None if queues is None else queues.get(queue_id)
-        master = known.master if known is not None else self._master.get(key, {}).get(queue_id, NO_OFFSET)
+        master = (
+            known.master
+            if known is not None
+            else self._master.get(key, {}).get(queue_id, NO_OFFSET)
+        )
         if offset > master:
             self._accepted.setdefault(key, {})[queue_id] = _Accepted(offset, master)
             return True
@@ -101,7 +111,8 @@ class AcceptedOffsets:
         self._master = table
 
     def settled(self, key: str, queue_id: int, master: int) -> bool:
-        """Whether the master's offset counts. Not while it is still on its way to what was accepted here."""
+        """Whether the master's offset counts. Not while it is still on its way to what was accepted
+        here."""
         queues = self._accepted.get(key)
         known = None if queues is None else queues.get(queue_id)
         if known is None:
@@ -122,14 +133,23 @@ class AcceptedOffsets:
     def record(self) -> AcceptedOffsetTable:
         """As it is persisted: a snapshot."""
         return AcceptedOffsetTable(
-            accepted_table={key: {q: each.offset for q, each in queues.items()} for key, queues in self._accepted.items()},
-            master_table={key: {q: each.master for q, each in queues.items()} for key, queues in self._accepted.items()},
+            accepted_table={
+                key: {q: each.offset for q, each in queues.items()}
+                for key, queues in self._accepted.items()
+            },
+            master_table={
+                key: {q: each.master for q, each in queues.items()}
+                for key, queues in self._accepted.items()
+            },
         )
 
     def load(self, table: AcceptedOffsetTable) -> None:
         """Replace everything by a persisted table."""
         self._accepted = {
-            key: {q: _Accepted(offset, table.master_table.get(key, {}).get(q, NO_OFFSET)) for q, offset in queues.items()}
+            key: {
+                q: _Accepted(offset, table.master_table.get(key, {}).get(q, NO_OFFSET))
+                for q, offset in queues.items()
+            }
             for key, queues in table.accepted_table.items()
         }
 
@@ -152,7 +172,8 @@ class SlaveSync:
         changed: Callable[[], None],
         accepted_changed: Callable[[], None],
     ) -> None:
-        """``changed``: topics or groups have to be written; ``accepted_changed``: ``AcceptedOffsets`` have."""
+        """``changed``: topics or groups have to be written; ``accepted_changed``:
+        ``AcceptedOffsets`` have."""
         self.master: str | None = None
         """Its normal port."""
         self._store = store
@@ -187,13 +208,18 @@ class SlaveSync:
             await self._ask_for_new_topics(self._clock.monotonic() + SYNC_S)
 
     async def _ask_for_new_topics(self, until: float) -> None:
-        """When the log brings them. What it brings may be what is left of a topic that was deleted."""
+        """When the log brings them. What it brings may be what is left of a topic that was
+        deleted."""
         pause = SOON_S
-        while (left := until - self._clock.monotonic()) > 0 and await happens_within(self._new_topic, left, self._clock):
+        while (left := until - self._clock.monotonic()) > 0 and await happens_within(
+            self._new_topic, left, self._clock
+        ):
             self._new_topic.clear()
             before = self._topics.data_version
             assert self.master is not None
-            if not await self._try(self._sync_topics, self.master, RequestCode.GET_ALL_TOPIC_CONFIG):
+            if not await self._try(
+                self._sync_topics, self.master, RequestCode.GET_ALL_TOPIC_CONFIG
+            ):
                 self._new_topic.set()
             pause = SOON_S if self._topics.data_version != before else 2 * pause
             await self._clock.sleep(max(0.0, min(pause, until - self._clock.monotonic())))
@@ -218,7 +244,12 @@ class SlaveSync:
         except (RocketMQError, BodyError) as error:
             if code not in self._failing:
                 self._failing.add(code)
-                log.warning("not taken over from the master request=%s master=%s error=%s", code.name, master, error)
+                log.warning(
+                    "not taken over from the master request=%s master=%s error=%s",
+                    code.name,
+                    master,
+                    error,
+                )
             return False
         if code in self._failing:
             self._failing.discard(code)
@@ -235,7 +266,9 @@ class SlaveSync:
         except ConnectError:
             if address == master:
                 raise
-            response = await self._remoting.invoke(master, code, timeout=TIMEOUT_S)  # only its normal port may be open to us
+            response = await self._remoting.invoke(
+                master, code, timeout=TIMEOUT_S
+            )  # only its normal port may be open to us
         return response.check(address).body
 
     def _sync_topics(self, body: bytes) -> None:
@@ -262,7 +295,10 @@ class SlaveSync:
         for number, (key, queues) in enumerate(theirs.items(), 1):
             topic, _, group = key.partition(SEPARATOR)
             for queue_id, offset in queues.items():
-                if self._accepted.settled(key, queue_id, offset) and self._offsets.get(group, topic, queue_id) != offset:
+                if (
+                    self._accepted.settled(key, queue_id, offset)
+                    and self._offsets.get(group, topic, queue_id) != offset
+                ):
                     self._offsets.commit(group, topic, queue_id, offset, limited=False)
             if number % _PER_TURN == 0:
                 await asyncio.sleep(0)
@@ -272,8 +308,8 @@ class SlaveSync:
     # -- before it follows
 
     async def verify(self, ha_address: str) -> None:
-        """The master has the last record of this slave; its body may be damaged at one of both. Raises ``ReplicationError``
-        when not, and ``RocketMQError`` when it cannot be asked.
+        """The master has the last record of this slave; its body may be damaged at one of both.
+        Raises ``ReplicationError`` when not, and ``RocketMQError`` when it cannot be asked.
         """
         last = self._store.replica.last_record()
         if last is None:
@@ -282,23 +318,35 @@ class SlaveSync:
         master = self.master or moved_port(ha_address, -HA_PORT_DISTANCE)
         self._remoting.try_again(master)  # the next time would be seconds later
         response = await self._remoting.invoke(
-            master, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=phy_offset), timeout=TIMEOUT_S
+            master,
+            RequestCode.VIEW_MESSAGE_BY_ID,
+            ViewMessageRequest(offset=phy_offset),
+            timeout=TIMEOUT_S,
         )
-        if response.code == ResponseCode.SUCCESS and are_the_same(record, bytes(response.body), phy_offset):
+        if response.code == ResponseCode.SUCCESS and are_the_same(
+            record, bytes(response.body), phy_offset
+        ):
             return
         if response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
             response.check(master)
-        found = "has another one there" if response.code == ResponseCode.SUCCESS else "does not have it"
+        found = (
+            "has another one there" if response.code == ResponseCode.SUCCESS else "does not have it"
+        )
         raise ReplicationError(
-            f"the last record of this slave, at {phy_offset}, is not the master's: {master} {found}. The slave is ahead or "
-            "has another history (or was away for so long that the master has deleted it). Nothing is overwritten: save "
+            f"the last record of this slave, at {phy_offset}, is not the master's: {master} "
+            f"{found}. The slave is ahead or "
+            "has another history (or was away for so long that the master has deleted it). "
+            "Nothing is overwritten: save "
             "what is needed from this slave, then start it with an empty store"
         )
 
     # -- requests
 
-    def handlers(self, table: Mapping[RequestCode, Handler], fields: SendErrorFields) -> dict[RequestCode, Handler]:
-        """The table of the broker as it is on a slave; ``fields`` stand on every answer to a send."""
+    def handlers(
+        self, table: Mapping[RequestCode, Handler], fields: SendErrorFields
+    ) -> dict[RequestCode, Handler]:
+        """The table of the broker as it is on a slave; ``fields`` stand on every answer to a
+        send."""
 
         def refuse_send(_request: Record, _body: Body, _ctx: Context) -> Reply:
             return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, fields, remark=_NO_MESSAGES)

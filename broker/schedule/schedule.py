@@ -1,13 +1,15 @@
 """Delivering delayed messages (class ScheduleMessageService; ``broker-services.md`` §3).
 
-A message with delay level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX; its consume queue entry has the time of delivery
-(ms) in the place of the tags code. All messages of a level wait equally long, so each queue is in the order of delivery and
-only its first message counts. ``Schedule`` sleeps until the earliest of those is due. Nobody has to wake it: what arrives in
-an empty queue is due one delay later at the soonest, so one look per delay is never late.
+A message with delay level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX; its consume queue entry
+has the time of delivery (ms) in the place of the tags code. All messages of a level wait equally
+long, so each queue is in the order of delivery and only its first message counts. ``Schedule``
+sleeps until the earliest of those is due. Nobody has to wake it: what arrives in an empty queue is
+due one delay later at the soonest, so one look per delay is never late.
 
-What is due is stored as an ordinary message of its topic, in slices of about a millisecond; between two slices all others
-have a turn. A message that cannot be stored now stops its level, which tries again: the order within a level always holds.
-One that is refused for good goes to the dead letters (``dead_letters``), and its level goes on.
+What is due is stored as an ordinary message of its topic, in slices of about a millisecond; between
+two slices all others have a turn. A message that cannot be stored now stops its level, which tries
+again: the order within a level always holds. One that is refused for good goes to the dead letters
+(``dead_letters``), and its level goes on.
 """
 
 from __future__ import annotations
@@ -48,8 +50,8 @@ _REAL_QID: Final = PropertyName.REAL_QID.encode()
 
 
 class Level:
-    """One delay level. ``look_at`` (ms) is when it has to be looked at next; it is never more than one delay away, so a time
-    further off says that the clock was set back."""
+    """One delay level. ``look_at`` (ms) is when it has to be looked at next; it is never more than
+    one delay away, so a time further off says that the clock was set back."""
 
     __slots__ = ("delay_ms", "failed_at", "look_at", "lost", "number", "pause_ms", "queue_id")
 
@@ -62,14 +64,16 @@ class Level:
         self.failed_at: int = 0
         """When it was last said that a message could not be stored; 0 in good times."""
         self.lost: int = 0
-        """Messages passed over, the last ones of the queue so far, that are not where their entries say."""
+        """Messages passed over, the last ones of the queue so far, that are not where their entries
+        say."""
 
     def is_due(self, now: int) -> bool:
         return not now < self.look_at <= now + self.pause_ms + CLOCK_TOLERANCE_MS
 
     def deliver_at(self, entry_time: int, now: int) -> int:
-        """When a message is due. One that is further away than the level's delay (the level was longer once, or the clock
-        was set back) is due now, as in the original; there a clock that goes back by a millisecond is enough."""
+        """When a message is due. One that is further away than the level's delay (the level was
+        longer once, or the clock was set back) is due now, as in the original; there a clock that
+        goes back by a millisecond is enough."""
         return now if entry_time > now + self.delay_ms + CLOCK_TOLERANCE_MS else entry_time
 
 
@@ -103,7 +107,10 @@ class Schedule:
         """Once, when the store is open and the offsets are loaded."""
         store = self._store
         self.offsets.correct(
-            lambda level: (store.min_offset(TopicName.SCHEDULE, level - 1), store.max_offset(TopicName.SCHEDULE, level - 1))
+            lambda level: (
+                store.min_offset(TopicName.SCHEDULE, level - 1),
+                store.max_offset(TopicName.SCHEDULE, level - 1),
+            )
         )
 
     def figures(self) -> dict[str, str]:
@@ -133,7 +140,9 @@ class Schedule:
                 except StoreError as error:
                     self._say_unreadable(level, error)
                 if self._clock.monotonic() >= end:
-                    self._next = (position + 1) % len(levels)  # a level with much to do does not hold up the others
+                    self._next = (position + 1) % len(
+                        levels
+                    )  # a level with much to do does not hold up the others
                     return 0.0
                 now = self._clock.time_ms()
         return max(0, min([level.look_at for level in levels]) - now) / 1000
@@ -141,7 +150,9 @@ class Schedule:
     def _look(self, level: Level, end: float) -> None:
         """Deliver what is due of a level, until the slice is over, and note when to look again."""
         offset = self.offsets.get(level.number)
-        entries = self._store.entries.some(TopicName.SCHEDULE, level.queue_id, offset, _ENTRIES_PER_READ)
+        entries = self._store.entries.some(
+            TopicName.SCHEDULE, level.queue_id, offset, _ENTRIES_PER_READ
+        )
         now = level.look_at = self._clock.time_ms()
         if not entries:
             self._say_lost(level, offset)
@@ -152,7 +163,9 @@ class Schedule:
             message = None
             if is_ext_address(entry_time):
                 message = self._message(phy_offset, size)
-                entry_time = message.store_timestamp + level.delay_ms if message is not None else now
+                entry_time = (
+                    message.store_timestamp + level.delay_ms if message is not None else now
+                )
             if (due := level.deliver_at(entry_time, now)) > now:
                 level.look_at = due
                 return
@@ -176,24 +189,37 @@ class Schedule:
         level.look_at = now + RETRY_MS
         if not level.failed_at or not 0 <= now - level.failed_at < _SAY_AGAIN_MS:
             level.failed_at = now
-            log.error("delayed messages cannot be read, their level waits for it level=%d reason=%s", level.number, error)
+            log.error(
+                "delayed messages cannot be read, their level waits for it level=%d reason=%s",
+                level.number,
+                error,
+            )
 
     def _jump(self, level: Level, offset: int) -> bool:
-        """Messages that expired before they were delivered are passed over; whether there are others to look at."""
+        """Messages that expired before they were delivered are passed over; whether there are
+        others to look at."""
         low = self._store.min_offset(TopicName.SCHEDULE, level.queue_id)
         if offset >= low:
             return False
-        log.error("delayed messages have expired undelivered level=%d offsets=%d..%d", level.number, offset, low - 1)
+        log.error(
+            "delayed messages have expired undelivered level=%d offsets=%d..%d",
+            level.number,
+            offset,
+            low - 1,
+        )
         self.offsets.set(level.number, low)
         return True
 
     def _message(self, phy_offset: int, size: int) -> MessageExt | None:
-        """The record of an entry; None when it is lost (then something else may be in its place)."""
+        """The record of an entry; None when it is lost (then something else may be in its
+        place)."""
         record = self._store.message_by_offset(phy_offset)
         if record is None or len(record) != size:
             return None
         try:
-            message = decode_record(record, check_crc=True)  # it gets a new CRC when it is stored again
+            message = decode_record(
+                record, check_crc=True
+            )  # it gets a new CRC when it is stored again
         except RecordError as error:
             log.error("delayed message cannot be read phy_offset=%d error=%s", phy_offset, error)
             return None
@@ -203,17 +229,25 @@ class Schedule:
         """Once for all of them, when ``offset`` behind them is another one or the end."""
         if level.lost:
             lost = f"{offset - level.lost}..{offset - 1}"
-            log.error("delayed messages are lost, passed over level=%d count=%d offsets=%s", level.number, level.lost, lost)
+            log.error(
+                "delayed messages are lost, passed over level=%d count=%d offsets=%s",
+                level.number,
+                level.lost,
+                lost,
+            )
             level.lost = 0
 
     def _deliver(self, level: Level, message: MessageExt, now: int) -> bool:
-        """Store a message where it was wanted, or among the dead letters. False when that has to be tried again."""
+        """Store a message where it was wanted, or among the dead letters. False when that has to be
+        tried again."""
         place = real_place(message)
         if place is None:
             why = PutResult(PutStatus.MESSAGE_ILLEGAL, remark="it does not say where it is wanted")
             return self._give_up(level, message, dead_letters_of(""), why, now)
         topic, queue_id = place
-        result = put_copy(self._store.put_message, message, Placement.as_it_is(message, topic, queue_id), now)
+        result = put_copy(
+            self._store.put_message, message, Placement.as_it_is(message, topic, queue_id), now
+        )
         if result.status.is_for_good:
             return self._give_up(level, message, dead_letters_of(topic), result, now)
         if result.status is not PutStatus.PUT_OK:
@@ -223,7 +257,9 @@ class Schedule:
         self._count(level, topic, queue_id, result)
         return True
 
-    def _give_up(self, level: Level, message: MessageExt, dead_letters: str, why: PutResult, now: int) -> bool:
+    def _give_up(
+        self, level: Level, message: MessageExt, dead_letters: str, why: PutResult, now: int
+    ) -> bool:
         passing = self._dead_letters.take(message, why, dead_letters, now)
         if passing is not None:
             self._say_failed(level, message, passing, now)
@@ -252,14 +288,15 @@ class Schedule:
         if not level.failed_at or not 0 <= now - level.failed_at < _SAY_AGAIN_MS:
             level.failed_at = now
             log.error(
-                "delayed message cannot be stored, its level waits for it level=%d status=%s %s message=%r",
+                "delayed message cannot be stored, its level waits for it level=%d status=%s %s "
+                "message=%r",
                 level.number, result.status.name, result.remark, message,
             )  # fmt: skip
 
 
 def real_place(message: MessageExt) -> tuple[str, int] | None:
-    """Topic and queue that a message was sent to; None when it does not say, or says the topic of half messages, where the
-    original never delivers to."""
+    """Topic and queue that a message was sent to; None when it does not say, or says the topic of
+    half messages, where the original never delivers to."""
     raw = message.raw_properties
     topic, queue_id = find_property(raw, _REAL_TOPIC), find_property(raw, _REAL_QID)
     if topic is None or queue_id is None or not queue_id.isdigit() or len(queue_id) > 10:

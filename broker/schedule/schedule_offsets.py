@@ -1,9 +1,9 @@
-"""How far each delay level has been delivered: ``config/delayOffset.json`` (``commitlog.md`` §15; class
-ScheduleMessageService).
+"""How far each delay level has been delivered: ``config/delayOffset.json`` (``commitlog.md`` §15;
+class ScheduleMessageService).
 
-``DelayOffsets`` is the table, pure. What is delivered is an ordinary message that may not be on the disk yet; the file must
-never say more than the disk has, or a power failure would lose what it passes over. So it gets a ``safe`` copy, taken before
-a sync of the store and written after it.
+``DelayOffsets`` is the table, pure. What is delivered is an ordinary message that may not be on the
+disk yet; the file must never say more than the disk has, or a power failure would lose what it
+passes over. So it gets a ``safe`` copy, taken before a sync of the store and written after it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _SHORTEST_INTERVAL_S = 0.1
 
 
 class DelayOffsets:
-    """Level (from 1) to the number of the next message in its queue of the schedule topic; a level without one is at 0."""
+    """Level (from 1) to the number of the next message in its queue of the schedule topic; a level
+    without one is at 0."""
 
     def __init__(self) -> None:
         self._table: dict[int, int] = {}
@@ -52,19 +53,25 @@ class DelayOffsets:
         self._safe = dict(table.offset_table)
 
     def make_safe(self, table: dict[int, int]) -> bool:
-        """All that was delivered according to this copy is on the disk; whether that is news for the file."""
+        """All that was delivered according to this copy is on the disk; whether that is news for
+        the file."""
         news = table != self._safe
         self._safe = table
         return news
 
     def correct(self, bounds: Callable[[int], tuple[int, int]]) -> None:
-        """Take every offset into the ``(min, max)`` of its level's queue: messages may have expired, and a crash may have
-        cost the end of the queue."""
+        """Take every offset into the ``(min, max)`` of its level's queue: messages may have
+        expired, and a crash may have cost the end of the queue."""
         for level, offset in self._table.items():
             low, high = bounds(level)
             if not low <= offset <= high:
                 self._table[level] = max(low, min(offset, high))
-                log.error("delay offset corrected level=%d from=%d to=%d", level, offset, self._table[level])
+                log.error(
+                    "delay offset corrected level=%d from=%d to=%d",
+                    level,
+                    offset,
+                    self._table[level],
+                )
 
 
 class DelayOffsetPersistence:

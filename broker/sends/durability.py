@@ -1,4 +1,5 @@
-"""How safe a message must be before its sender is told that it is stored (classes CommitLog, GroupTransferService)."""
+"""How safe a message must be before its sender is told that it is stored (classes CommitLog,
+GroupTransferService)."""
 
 from __future__ import annotations
 
@@ -27,14 +28,17 @@ class AnswersWait(Protocol):
     """What answers to stored messages wait for."""
 
     def answer(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
-        """Send an answer that was made for code 0 later, with the code that it turns out to deserve; ``phy_offset`` is
-        where the message ends in the commit log."""
+        """Send an answer that was made for code 0 later, with the code that it turns out to
+        deserve; ``phy_offset`` is where the message ends in the commit log."""
 
 
 class Durability:
-    """How safe a message must be before its sender is told that it is stored: on the disk, at the slaves."""
+    """How safe a message must be before its sender is told that it is stored: on the disk, at the
+    slaves."""
 
-    def __init__(self, store: MessageStore, *, sync_flush: bool = False, server: Replicas | None = None) -> None:
+    def __init__(
+        self, store: MessageStore, *, sync_flush: bool = False, server: Replicas | None = None
+    ) -> None:
         """``server``: of a SYNC_MASTER, else None."""
         self._store = store
         self.waits_for_disk: bool = sync_flush
@@ -44,8 +48,8 @@ class Durability:
         self._ready: list[tuple[Context, Reply | bytes]] = []
 
     def answer(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
-        """Send an answer that was made for code 0 with the code that ``when_stored`` tells. What becomes ready in the same
-        turn of the loop leaves together, with one write per connection.
+        """Send an answer that was made for code 0 with the code that ``when_stored`` tells. What
+        becomes ready in the same turn of the loop leaves together, with one write per connection.
         """
         self.when_stored(phy_offset, partial(self._ready_with, ctx, answer))
 
@@ -53,7 +57,9 @@ class Durability:
         if not self._ready:
             try:
                 loop = asyncio.get_running_loop()
-            except RuntimeError:  # the store is closed, in a thread: all connections have ended before
+            except (
+                RuntimeError
+            ):  # the store is closed, in a thread: all connections have ended before
                 return
             loop.call_soon(self._send)
         self._ready.append((ctx, answer if code == 0 else with_code(answer, code)))
@@ -63,8 +69,9 @@ class Durability:
         reply_together(ready)
 
     def when_stored(self, phy_offset: int, done: Callable[[int], None]) -> None:
-        """Call ``done`` with the code of the answer once everything below ``phy_offset`` is as safe as configured, or
-        cannot be; the message is stored in any case. If both fail the replicas' code counts. Perhaps at once.
+        """Call ``done`` with the code of the answer once everything below ``phy_offset`` is as safe
+        as configured, or cannot be; the message is stored in any case. If both fail the replicas'
+        code counts. Perhaps at once.
         """
         if self._server is None:
             self._store.flush.when_flushed(phy_offset, lambda good: done(_flush_code(good)))
@@ -78,8 +85,12 @@ class Durability:
                 if len(codes) == 2:
                     done(codes[0] or codes[1])
 
-            self._store.flush.when_flushed(phy_offset, lambda good: one(_flush_code(good), of_replicas=False))
-            self._server.when_acked(phy_offset, lambda status: one(_REPLICA_CODES[status], of_replicas=True))
+            self._store.flush.when_flushed(
+                phy_offset, lambda good: one(_flush_code(good), of_replicas=False)
+            )
+            self._server.when_acked(
+                phy_offset, lambda status: one(_REPLICA_CODES[status], of_replicas=True)
+            )
 
     async def stored(self, phy_offset: int) -> int:
         """The same for who is a task anyway."""

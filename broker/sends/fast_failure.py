@@ -1,8 +1,10 @@
-"""Refusing messages while the broker cannot keep up (class BrokerFastFailure; ``broker-services.md`` §9.1).
+"""Refusing messages while the broker cannot keep up (class BrokerFastFailure;
+``broker-services.md`` §9.1).
 
-There is no queue of requests here: what makes senders wait is the disk, a replica, or the event loop itself. While the
-oldest send that has no answer yet is older than ``waitTimeMillsInSendQueue``, or the loop is late by so much twice in a row
-(once may be a pause), new messages are answered SYSTEM_BUSY. Those that wait are stored already, and get their own answer.
+There is no queue of requests here: what makes senders wait is the disk, a replica, or the event
+loop itself. While the oldest send that has no answer yet is older than
+``waitTimeMillsInSendQueue``, or the loop is late by so much twice in a row (once may be a pause),
+new messages are answered SYSTEM_BUSY. Those that wait are stored already, and get their own answer.
 
 Nothing is asked per message: a service looks 20 times a second and tells the send processor.
 """
@@ -19,7 +21,9 @@ from ..config.config import BrokerConfig
 log: Final = logging.getLogger(__name__)
 
 LOOK_S: Final = 0.05
-_TEXT: Final = "broker busy, start flow control for a while, period in queue: %dms, size of queue: %d"
+_TEXT: Final = (
+    "broker busy, start flow control for a while, period in queue: %dms, size of queue: %d"
+)
 
 
 class Waits(Protocol):
@@ -33,7 +37,8 @@ class Waits(Protocol):
 
 
 class FastFailure:
-    """Service. ``refuse(remark)`` is called when messages are to be refused, ``refuse(None)`` when they are taken again."""
+    """Service. ``refuse(remark)`` is called when messages are to be refused, ``refuse(None)`` when
+    they are taken again."""
 
     def __init__(
         self,
@@ -43,7 +48,8 @@ class FastFailure:
         refuse: Callable[[str | None], None],
         page_cache_busy_ms: Callable[[], int],
     ) -> None:
-        """``page_cache_busy_ms``: ``osPageCacheBusyTimeOutMills``, the lateness of the loop that means more than a queue."""
+        """``page_cache_busy_ms``: ``osPageCacheBusyTimeOutMills``, the lateness of the loop that
+        means more than a queue."""
         self._config = config
         self._waits = waits
         self._clock = clock
@@ -88,7 +94,11 @@ class FastFailure:
             self._refuse(remark)
 
     def _verdict(self) -> str | None:
-        lag_ms, waited_ms, waiting = int(min(self._lags_s) * 1000), self.oldest_wait_ms, self.waiting
+        lag_ms, waited_ms, waiting = (
+            int(min(self._lags_s) * 1000),
+            self.oldest_wait_ms,
+            self.waiting,
+        )
         if lag_ms >= self._page_cache_busy_ms():
             return "[PCBUSY_CLEAN_QUEUE]" + _TEXT % (lag_ms, waiting)
         oldest_ms = max(lag_ms, waited_ms)

@@ -1,7 +1,9 @@
-"""Topics that messages make: who sent the first ones is told that they are stored when the topic is on the disk, too.
+"""Topics that messages make: who sent the first ones is told that they are stored when the topic is
+on the disk, too.
 
-Otherwise a kill within the milliseconds that ``topics.json`` takes would leave messages that were acknowledged, in a topic
-that nobody knows. The original writes the file inside the request, and every other request waits meanwhile.
+Otherwise a kill within the milliseconds that ``topics.json`` takes would leave messages that were
+acknowledged, in a topic that nobody knows. The original writes the file inside the request, and
+every other request waits meanwhile.
 """
 
 from __future__ import annotations
@@ -21,14 +23,21 @@ WhenSaved = Callable[[Callable[[StoreFileError | None], None]], None]
 
 
 class NewTopics:
-    """In front of what answers wait for anyway, as long as there is a topic that is not in its file yet.
+    """In front of what answers wait for anyway, as long as there is a topic that is not in its file
+    yet.
 
-    When the file cannot be written the messages are kept, and their senders told that this is not safe
-    (FLUSH_DISK_TIMEOUT), until it can.
+    When the file cannot be written the messages are kept, and their senders told that this is not
+    safe (FLUSH_DISK_TIMEOUT), until it can.
     """
 
-    def __init__(self, when_saved: WhenSaved, behind: AnswersWait | None, use: Callable[[AnswersWait | None], None]) -> None:
-        """``behind``: what comes after. ``use`` is called with what answers are to wait for from now on."""
+    def __init__(
+        self,
+        when_saved: WhenSaved,
+        behind: AnswersWait | None,
+        use: Callable[[AnswersWait | None], None],
+    ) -> None:
+        """``behind``: what comes after. ``use`` is called with what answers are to wait for from
+        now on."""
         self._when_saved: Final = when_saved
         self._behind: Final = behind
         self._use: Final = use
@@ -76,4 +85,6 @@ class NewTopics:
 
 
 def _tell_not_safe(answers: list[Waiting]) -> None:
-    reply_together((ctx, with_code(answer, ResponseCode.FLUSH_DISK_TIMEOUT)) for _, ctx, answer in answers)
+    reply_together(
+        (ctx, with_code(answer, ResponseCode.FLUSH_DISK_TIMEOUT)) for _, ctx, answer in answers
+    )

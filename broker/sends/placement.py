@@ -1,8 +1,9 @@
-"""Where a message really goes: to its topic, or with a delay to the schedule topic first (class CommitLog;
-``broker-services.md`` §2.3). The first half of a transaction goes to the half topic, whatever its delay: it is placed here
-when it is committed (``transaction_log``).
+"""Where a message really goes: to its topic, or with a delay to the schedule topic first (class
+CommitLog; ``broker-services.md`` §2.3). The first half of a transaction goes to the half topic,
+whatever its delay: it is placed here when it is committed (``transaction_log``).
 
-Not for the usual message: ``StoredProperties.rewrite`` tells those apart that have to be asked here.
+Not for the usual message: ``StoredProperties.rewrite`` tells those apart that have to be asked
+here.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ HALF_QUEUE_ID: Final = 0
 
 
 class Placement(NamedTuple):
-    """What to hand to ``put_message``. ``tags_code`` is the time of delivery (ms) in the schedule topic."""
+    """What to hand to ``put_message``. ``tags_code`` is the time of delivery (ms) in the schedule
+    topic."""
 
     topic: str
     queue_id: int
@@ -36,37 +38,52 @@ class Placement(NamedTuple):
         return self.topic == TopicName.SCHEDULE
 
     @classmethod
-    def as_it_is(cls, message: MessageExt, topic: str, queue_id: int, properties: bytes | None = None) -> Placement:
+    def as_it_is(
+        cls, message: MessageExt, topic: str, queue_id: int, properties: bytes | None = None
+    ) -> Placement:
         """Of a message that was read from the store, perhaps with other properties."""
         properties = message.raw_properties if properties is None else properties
         return cls(topic, queue_id, properties, tags_code_of(properties), message.sys_flag)
 
 
 def put_copy(
-    put: Callable[..., PutResult], message: MessageExt, place: Placement, now_ms: int, *, attempts: int = 0
+    put: Callable[..., PutResult],
+    message: MessageExt,
+    place: Placement,
+    now_ms: int,
+    *,
+    attempts: int = 0,
 ) -> PutResult:
-    """Store a message that was read from the store in another place, after so many more ``attempts`` to consume it. ``put``:
-    ``MessageStore.put_message`` or ``put_again``."""
+    """Store a message that was read from the store in another place, after so many more
+    ``attempts`` to consume it. ``put``: ``MessageStore.put_message`` or ``put_again``."""
     head = message.head
     return put(
-        place.topic, place.queue_id, message.stored_body, place.properties, head.born_host, head.born_timestamp, now_ms,
+        place.topic, place.queue_id, message.stored_body, place.properties, head.born_host,
+        head.born_timestamp, now_ms,
         place.tags_code, head.flag, place.sys_flag, head.reconsume_times + attempts,
     )  # fmt: skip
 
 
 class Placements:
-    """The rule for one broker. ``delays_ms``: level n waits item n - 1; there is at least one level."""
+    """The rule for one broker. ``delays_ms``: level n waits item n - 1; there is at least one
+    level."""
 
     def __init__(self, delays_ms: tuple[int, ...]) -> None:
         self._delays_ms: Final = delays_ms
 
     def place(
-        self, topic: str, queue_id: int, properties: Mapping[str, str], sys_flag: int, store_timestamp: int
+        self,
+        topic: str,
+        queue_id: int,
+        properties: Mapping[str, str],
+        sys_flag: int,
+        store_timestamp: int,
     ) -> Placement:
         """Of a message that is to be stored now: sent, given back, or committed.
 
-        One with a delay level goes to the schedule topic and carries where it is really wanted; a level that is too high
-        counts as the highest. Half messages and rolled back ones have no delay. Raises ``MessageError``.
+        One with a delay level goes to the schedule topic and carries where it is really wanted; a
+        level that is too high counts as the highest. Half messages and rolled back ones have no
+        delay. Raises ``MessageError``.
         """
         level = delay_level(properties)
         if level <= 0 or transaction_type(sys_flag) not in _DELAYABLE:
@@ -81,7 +98,13 @@ class Placements:
                 PropertyName.REAL_QID: str(queue_id),
             }
         )
-        return Placement(TopicName.SCHEDULE, level - 1, encoded, store_timestamp + self._delays_ms[level - 1], sys_flag)
+        return Placement(
+            TopicName.SCHEDULE,
+            level - 1,
+            encoded,
+            store_timestamp + self._delays_ms[level - 1],
+            sys_flag,
+        )
 
 
 def delay_level(properties: Mapping[str, str]) -> int:
@@ -93,5 +116,6 @@ def delay_level(properties: Mapping[str, str]) -> int:
 
 
 def encoded_properties(properties: Mapping[str, str]) -> bytes:
-    """Pairs that were read from a message, joined again. How long they may be is for the store to say."""
+    """Pairs that were read from a message, joined again. How long they may be is for the store to
+    say."""
     return "\x02".join(f"{name}\x01{value}" for name, value in properties.items()).encode()

@@ -1,4 +1,5 @@
-"""A producer's property string on its way into the store: WAIT goes, CLUSTER comes, the tags get their code."""
+"""A producer's property string on its way into the store: WAIT goes, CLUSTER comes, the tags get
+their code."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _HALF: Final = "\x02TRAN_MSG\x01true\x02"
 
 @leaf
 def stored_properties(cluster_pair: bytes, text: str, /) -> tuple[bytes, int] | None:
-    """The string to store, and its tags code. ``None`` for a message that has to be placed: see ``placement``.
+    """The string to store, and its tags code. ``None`` for a message that has to be placed: see
+    ``placement``.
 
     Raises UnicodeEncodeError for a lone surrogate.
     """
@@ -31,7 +33,8 @@ def stored_properties(cluster_pair: bytes, text: str, /) -> tuple[bytes, int] | 
 
 
 class StoredProperties:
-    """The rule for one broker: ``rewrite`` for single messages, ``rewrite_batch`` for what a batch says of itself."""
+    """The rule for one broker: ``rewrite`` for single messages, ``rewrite_batch`` for what a batch
+    says of itself."""
 
     def __init__(self, cluster_name: str) -> None:
         self._cluster_name = cluster_name
@@ -40,26 +43,31 @@ class StoredProperties:
         """``stored_properties`` of a text."""
 
     def with_cluster(self, text: str) -> dict[str, str]:
-        """All pairs of a message that has to be placed, WAIT too: with those the original keeps it."""
+        """All pairs of a message that has to be placed, WAIT too: with those the original keeps
+        it."""
         return {**decode_properties(text), PropertyName.CLUSTER: self._cluster_name}
 
     def rewrite_batch(self, text: str) -> bytes:
-        """The batch's own pairs, to be appended to those of its messages; here the original keeps WAIT."""
+        """The batch's own pairs, to be appended to those of its messages; here the original keeps
+        WAIT."""
         return (f"{text}\x02{self._cluster_pair}" if text else self._cluster_pair).encode()
 
 
 def waits_for_store(text: str) -> bool:
-    """The producer wants its answer when the message is as safe as the broker can make it (the default)."""
+    """The producer wants its answer when the message is as safe as the broker can make it (the
+    default)."""
     return _NO_WAIT not in text or decode_properties(text).get(PropertyName.WAIT) != "false"
 
 
 def without_wait(text: str) -> str:
-    """The property string without the pair WAIT, which tells how to store a message and is no part of it."""
+    """The property string without the pair WAIT, which tells how to store a message and is no part
+    of it."""
     return "\x02".join(pair for pair in text.split("\x02") if not pair.startswith(_WAIT))
 
 
 def has_to_be_placed(text: str) -> bool:
-    """The message carries a delay level or is half of a transaction: it does not go to its topic at once."""
+    """The message carries a delay level or is half of a transaction: it does not go to its topic at
+    once."""
     if _DELAY not in text and _PREPARED not in text:
         return False
     if is_half(text):

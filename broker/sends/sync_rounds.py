@@ -1,11 +1,14 @@
-"""Rounds of SYNC_FLUSH: with many senders that wait for their answers, one sync of the disk serves nearly all of them.
+"""Rounds of SYNC_FLUSH: with many senders that wait for their answers, one sync of the disk serves
+nearly all of them.
 
-Who is told that a message is on the disk mostly sends the next one at once. Left alone, senders fall into two halves: one
-waits for the sync that goes on, the other sends meanwhile, so each sync serves half of them. But a sync costs as much as ten
-or twenty messages, whatever it carries. So when one is over the next one waits a moment for those who were just told.
+Who is told that a message is on the disk mostly sends the next one at once. Left alone, senders
+fall into two halves: one waits for the sync that goes on, the other sends meanwhile, so each sync
+serves half of them. But a sync costs as much as ten or twenty messages, whatever it carries. So
+when one is over the next one waits a moment for those who were just told.
 
-Measured in turn with and without (two cores): 64 clients with a send each 21.8 µs of CPU and 44,900/s, without 28.4 and
-38,700; 8 clients 46 µs and 18,000/s, without 99 and 10,100; 4 clients 70 µs and 11,900/s, without 183 and 5,900.
+Measured in turn with and without (two cores): 64 clients with a send each 21.8 µs of CPU and
+44,900/s, without 28.4 and 38,700; 8 clients 46 µs and 18,000/s, without 99 and 10,100; 4 clients 70
+µs and 11,900/s, without 183 and 5,900.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ _FEW: Final = 4
 _LONGEST_S: Final = 0.0005
 """Nor is more waited than the sync took."""
 _IDLE_TURNS: Final = 20
-"""Turns of the loop, a few microseconds each, in which nothing came: they send less often: nobody spins for them."""
+"""Turns of the loop, a few microseconds each, in which nothing came: they send less often: nobody
+spins for them."""
 
 
 class SyncRounds:

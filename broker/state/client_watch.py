@@ -1,5 +1,6 @@
-"""What follows from clients coming and going: the other members of their groups are told, silent ones are closed
-(classes ClientHousekeepingService, DefaultConsumerIdsChangeListener; ``broker-services.md`` §8)."""
+"""What follows from clients coming and going: the other members of their groups are told, silent
+ones are closed (classes ClientHousekeepingService, DefaultConsumerIdsChangeListener;
+``broker-services.md`` §8)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,12 @@ class ClientWatch:
     """Service: looks for silent clients every 10 s. ``on_disconnect`` belongs to the servers."""
 
     def __init__(
-        self, config: BrokerConfig, producers: Producers, consumers: Consumers, locks: QueueLocks, clock: Clock
+        self,
+        config: BrokerConfig,
+        producers: Producers,
+        consumers: Consumers,
+        locks: QueueLocks,
+        clock: Clock,
     ) -> None:
         self._config = config
         self._producers = producers
@@ -36,9 +42,11 @@ class ClientWatch:
             self.scan(self._clock.time_ms())
 
     def scan(self, now_ms: int) -> None:
-        """Close clients without a heartbeat for 120 s and tell their groups; forget expired queue locks.
+        """Close clients without a heartbeat for 120 s and tell their groups; forget expired queue
+        locks.
 
-        The original mostly fails to tell them (quirk): the member is gone from the table when its close is seen.
+        The original mostly fails to tell them (quirk): the member is gone from the table when its
+        close is seen.
         """
         producers = self._producers.expire(now_ms)
         consumers = self._consumers.expire(now_ms)

@@ -1,8 +1,9 @@
-"""Who is connected: producers and consumers by group, as their heartbeats tell (classes ProducerManager,
-ConsumerManager, ConsumerGroupInfo; ``broker-services.md`` §8).
+"""Who is connected: producers and consumers by group, as their heartbeats tell (classes
+ProducerManager, ConsumerManager, ConsumerGroupInfo; ``broker-services.md`` §8).
 
-Pure state: time is an argument, a connection is only a key, and what has to be done about a change comes back as a
-value (``client_watch`` does it). A client is known by its connection; two connections may claim one client id.
+Pure state: time is an argument, a connection is only a key, and what has to be done about a change
+comes back as a value (``client_watch`` does it). A client is known by its connection; two
+connections may claim one client id.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ...remoting.protocol.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
+from ...remoting.protocol.bodies.heartbeat import (
+    ConsumeFromWhere,
+    ConsumerData,
+    ConsumeType,
+    MessageModel,
+    SubscriptionData,
+)
 from ...remoting.protocol.codes import LanguageCode
 
 if TYPE_CHECKING:
@@ -49,7 +56,15 @@ class Subscription:
     ``codes`` are the hashes of the wanted tags; they do not count when ``matches_all``.
     """
 
-    __slots__ = ("codes", "data", "expression_type", "is_tag", "matches_all", "sub_version", "topic")
+    __slots__ = (
+        "codes",
+        "data",
+        "expression_type",
+        "is_tag",
+        "matches_all",
+        "sub_version",
+        "topic",
+    )
 
     def __init__(self, data: SubscriptionData) -> None:
         self.data: SubscriptionData = data
@@ -57,7 +72,9 @@ class Subscription:
         self.sub_version: int = data.sub_version
         self.expression_type: str = data.expression_type or TAG
         self.is_tag: bool = self.expression_type == TAG
-        self.matches_all: bool = data.class_filter_mode or (self.is_tag and data.sub_string == SUBSCRIBE_ALL)
+        self.matches_all: bool = data.class_filter_mode or (
+            self.is_tag and data.sub_string == SUBSCRIBE_ALL
+        )
         self.codes: frozenset[int] = frozenset(data.code_set)
 
 
@@ -67,7 +84,8 @@ class ProducerGroup(msgspec.Struct, eq=False):
 
 
 class ConsumerGroup(msgspec.Struct, eq=False):
-    """A group with at least one member. Type, model and start follow the newest heartbeat of any member."""
+    """A group with at least one member. Type, model and start follow the newest heartbeat of any
+    member."""
 
     name: str
     channels: dict[Peer, ClientChannel] = {}
@@ -84,7 +102,8 @@ class ConsumerGroup(msgspec.Struct, eq=False):
         self.broadcast = data.message_model is MessageModel.BROADCASTING
 
     def subscribe(self, wanted: Iterable[SubscriptionData], now_ms: int) -> bool:
-        """Take over the subscriptions of a heartbeat. Whether a topic came or went; a newer version is no change.
+        """Take over the subscriptions of a heartbeat. Whether a topic came or went; a newer version
+        is no change.
 
         A client that leaves the version out gets the broker's clock.
         """
@@ -96,13 +115,27 @@ class ConsumerGroup(msgspec.Struct, eq=False):
                 data = replace(data, sub_version=now_ms)
             old = self.subscriptions.get(data.topic)
             if old is None:
-                come.append(data.topic if data.sub_string is None else f"{data.topic} {data.sub_string:.100}")
+                come.append(
+                    data.topic
+                    if data.sub_string is None
+                    else f"{data.topic} {data.sub_string:.100}"
+                )
             if old is None or data.sub_version > old.sub_version:
                 self.subscriptions[data.topic] = Subscription(data)
         if come:
-            log.info("group subscribes group=%s topics=%d %s", self.name, len(come), ", ".join(come[:_TOLD]))
+            log.info(
+                "group subscribes group=%s topics=%d %s",
+                self.name,
+                len(come),
+                ", ".join(come[:_TOLD]),
+            )
         if gone := list(self.subscriptions.keys() - named):
-            log.info("group unsubscribes group=%s topics=%d %s", self.name, len(gone), ", ".join(gone[:_TOLD]))
+            log.info(
+                "group unsubscribes group=%s topics=%d %s",
+                self.name,
+                len(gone),
+                ", ".join(gone[:_TOLD]),
+            )
             for topic in gone:
                 del self.subscriptions[topic]
         return bool(come or gone)
@@ -113,7 +146,8 @@ class ConsumerGroup(msgspec.Struct, eq=False):
 
 
 class Expired(NamedTuple):
-    """What a scan found: connections to close, and consumer groups that lost a member and still have others."""
+    """What a scan found: connections to close, and consumer groups that lost a member and still
+    have others."""
 
     connections: list[Peer]
     changed_groups: list[str]
@@ -123,7 +157,8 @@ G = TypeVar("G", ProducerGroup, ConsumerGroup)
 
 
 class _Groups(Generic[G]):
-    """Groups by name, and from each connection back to its groups. A group without members does not exist."""
+    """Groups by name, and from each connection back to its groups. A group without members does not
+    exist."""
 
     def __init__(self, new_group: Callable[[str], G]) -> None:
         self._new_group: Callable[[str], G] = new_group
@@ -194,7 +229,12 @@ class _Groups(Generic[G]):
             if now_ms - channel.last_update_ms > CLIENT_EXPIRED_MS
         ]
         for name, channel in silent:
-            log.warning("client expired: no heartbeat for %d s group=%s %r", CLIENT_EXPIRED_MS // 1000, name, channel)
+            log.warning(
+                "client expired: no heartbeat for %d s group=%s %r",
+                CLIENT_EXPIRED_MS // 1000,
+                name,
+                channel,
+            )
         changed = {name for name, channel in silent if self.unregister(name, channel.connection)}
         connections = list(dict.fromkeys(channel.connection for _, channel in silent))
         return Expired(connections, sorted(changed & self._groups.keys()))
@@ -212,7 +252,9 @@ class Producers(_Groups[ProducerGroup]):
 
     def connection_of(self, client_id: str) -> Peer | None:
         """Where a client is, whatever its group; the youngest heartbeat wins."""
-        found = [c for group in self._groups.values() if (c := _find(group.channels.values(), client_id))]
+        found = [
+            c for group in self._groups.values() if (c := _find(group.channels.values(), client_id))
+        ]
         return max(found, key=lambda c: c.last_update_ms).connection if found else None
 
 
@@ -223,7 +265,8 @@ class Consumers(_Groups[ConsumerGroup]):
         super().__init__(ConsumerGroup)
 
     def register(self, data: ConsumerData, channel: ClientChannel) -> bool:
-        """A heartbeat of a consumer. Whether the members of the group have to know: a new member, a topic more or less."""
+        """A heartbeat of a consumer. Whether the members of the group have to know: a new member, a
+        topic more or less."""
         group, is_new = self._join(data.group_name, channel)
         group.describe(data)
         return group.subscribe(data.subscription_data_set, channel.last_update_ms) or is_new

@@ -1,8 +1,9 @@
 """The tables of a broker on disk: ``config/topics.json`` and its like (``commitlog.md`` §15).
 
-A table that changed is written soon, in a thread, whole; changes that come while it is written make one more write. Who has
-promised something (an administrator's command) awaits ``saved`` before answering. What nobody waits for (new groups) is
-written together, ``PAUSE_S`` after the last write. The original writes inside the request.
+A table that changed is written soon, in a thread, whole; changes that come while it is written make
+one more write. Who has promised something (an administrator's command) awaits ``saved`` before
+answering. What nobody waits for (new groups) is written together, ``PAUSE_S`` after the last write.
+The original writes inside the request.
 """
 
 from __future__ import annotations
@@ -31,14 +32,18 @@ R = TypeVar("R", bound=Record)
 
 RETRY_S: Final = 5.0
 PAUSE_S: Final = 0.5
-"""Between two writes of a table that nobody waits for: 5,000 entries take 3 ms of CPU, and a group is in two tables."""
+"""Between two writes of a table that nobody waits for: 5,000 entries take 3 ms of CPU, and a group
+is in two tables."""
 FIRST_OFFSETS_S: Final = 10.0
 
 
 class ConfigFile:
-    """One table and its file. ``snapshot`` gives a Record that does not change any more, in slices where it is large."""
+    """One table and its file. ``snapshot`` gives a Record that does not change any more, in slices
+    where it is large."""
 
-    def __init__(self, file: JsonFile, snapshot: Callable[[], Record | Steps[Any]], wake: Callable[[], None]) -> None:
+    def __init__(
+        self, file: JsonFile, snapshot: Callable[[], Record | Steps[Any]], wake: Callable[[], None]
+    ) -> None:
         self._file = file
         self._snapshot = snapshot
         self._text = PrettyTable()
@@ -61,8 +66,8 @@ class ConfigFile:
         self._wake()
 
     def when_saved(self, done: Callable[[StoreFileError | None], None]) -> None:
-        """Call ``done`` when everything that has changed so far is on the disk (perhaps at once), or with the error when it
-        could not be written."""
+        """Call ``done`` when everything that has changed so far is on the disk (perhaps at once),
+        or with the error when it could not be written."""
         if self.dirty:
             self._waiters.append((self._changes, done))
             self._wake()
@@ -70,14 +75,16 @@ class ConfigFile:
             done(None)
 
     async def saved(self) -> None:
-        """Return when everything that has changed so far is on the disk. Raises ``StoreFileError``."""
+        """Return when everything that has changed so far is on the disk. Raises
+        ``StoreFileError``."""
         future: asyncio.Future[StoreFileError | None] = asyncio.get_running_loop().create_future()
         self.when_saved(lambda error: None if future.done() else future.set_result(error))
         if (error := await future) is not None:
             raise error
 
     def due(self) -> float | None:
-        """From when on (monotonic) it is to be written, ``None``: it need not be. After a failure also who waits has to."""
+        """From when on (monotonic) it is to be written, ``None``: it need not be. After a failure
+        also who waits has to."""
         if not self.dirty:
             return None
         return 0.0 if self._waiters and not self._failed else self._rests_until
@@ -92,7 +99,8 @@ class ConfigFile:
             self._rests_until, self._failed = now + RETRY_S, True
 
     async def save(self) -> None:
-        """Write the table as it is now, in a thread. Raises ``StoreFileError``, and so does who waits."""
+        """Write the table as it is now, in a thread. Raises ``StoreFileError``, and so does who
+        waits."""
         number, snapshot = self._changes, self._snapshot()
         record: Record = snapshot if isinstance(snapshot, Record) else await in_turns(snapshot)
         try:
@@ -111,7 +119,8 @@ class ConfigFile:
         self._tell(number, None)
 
     def _write(self, number: int, record: Record) -> None:
-        """One at a time, and never an older table over a newer one: a thread goes on when its task is cancelled."""
+        """One at a time, and never an older table over a newer one: a thread goes on when its task
+        is cancelled."""
         with self._writing:
             if number >= self._on_disk:
                 self._file.save(self._text.text(record))
@@ -172,7 +181,8 @@ class ConfigFiles:
                 await file.try_to_save(now)
 
     def save_now(self) -> None:
-        """Write whatever changed, blocking. A file that cannot be written is logged and does not keep others from it."""
+        """Write whatever changed, blocking. A file that cannot be written is logged and does not
+        keep others from it."""
         for file in self._files:
             if file.dirty:
                 try:
@@ -184,7 +194,13 @@ class ConfigFiles:
 class OffsetPersistence:
     """Service: has the consumer offsets written every ``interval_ms``, when there were commits."""
 
-    def __init__(self, offsets: ConsumerOffsets, file: ConfigFile, interval_ms: Callable[[], int], clock: Clock) -> None:
+    def __init__(
+        self,
+        offsets: ConsumerOffsets,
+        file: ConfigFile,
+        interval_ms: Callable[[], int],
+        clock: Clock,
+    ) -> None:
         self._offsets = offsets
         self._file = file
         self._interval_ms = interval_ms

@@ -1,5 +1,5 @@
-"""``config/consumerFilter.json``: the filters of groups across restarts (class ConsumerFilterManager;
-``broker-services.md`` §7.4)."""
+"""``config/consumerFilter.json``: the filters of groups across restarts (class
+ConsumerFilterManager; ``broker-services.md`` §7.4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ INTERVAL_S: Final = 10.0
 
 def load_filters(config: BrokerConfig, files: ConfigFiles, now_ms: int) -> ConsumerFilters:
     """The filters as they were persisted, all of them dead. Blocks. Raises ``StoreFileError``."""
-    bloom = BloomFilter.for_groups(config.expect_consumer_num_use_filter, config.max_error_rate_of_bloom_filter)
+    bloom = BloomFilter.for_groups(
+        config.expect_consumer_num_use_filter, config.max_error_rate_of_bloom_filter
+    )
     filters = ConsumerFilters(bloom)
     if (table := files.load(FILE_NAME, ConsumerFilterTable)) is not None:
         filters.load(table, now_ms)
@@ -26,9 +28,12 @@ def load_filters(config: BrokerConfig, files: ConfigFiles, now_ms: int) -> Consu
 
 
 class FilterPersistence:
-    """Service: every 10 seconds forgets old filters and has the others written when they changed."""
+    """Service: every 10 seconds forgets old filters and has the others written when they
+    changed."""
 
-    def __init__(self, config: BrokerConfig, filters: ConsumerFilters, file: ConfigFile, clock: Clock) -> None:
+    def __init__(
+        self, config: BrokerConfig, filters: ConsumerFilters, file: ConfigFile, clock: Clock
+    ) -> None:
         self._config = config
         self._filters = filters
         self._file = file

@@ -1,9 +1,10 @@
-"""What groups want of topics by SQL92, for as long as they are remembered (classes ConsumerFilterManager,
-ConsumerFilterData; ``broker-services.md`` §7.4).
+"""What groups want of topics by SQL92, for as long as they are remembered (classes
+ConsumerFilterManager, ConsumerFilterData; ``broker-services.md`` §7.4).
 
-Heartbeats bring the expressions. A filter is *dead* from when its group has left the topic, and forgotten
-``filterDataCleanTimeSpan`` later: a group that comes back within that time still finds the bits of its bloom filter in what
-was stored meanwhile. Persisted in ``config/consumerFilter.json``.
+Heartbeats bring the expressions. A filter is *dead* from when its group has left the topic, and
+forgotten ``filterDataCleanTimeSpan`` later: a group that comes back within that time still finds
+the bits of its bloom filter in what was stored meanwhile. Persisted in
+``config/consumerFilter.json``.
 
 Pure: time is an argument.
 """
@@ -35,7 +36,8 @@ log: Final = logging.getLogger(__name__)
 
 SQL92: Final = "SQL92"
 MAX_EXPRESSION_CHARS: Final = 1 << 20
-"""Of all filters together: clients bring them, and a compiled one takes about 60 bytes per character."""
+"""Of all filters together: clients bring them, and a compiled one takes about 60 bytes per
+character."""
 _CHARS_AT_ONCE: Final = 2048
 """Of expressions that are compiled in one slice, which takes about ten milliseconds."""
 _LOADED_AGE_MS: Final = 30_000
@@ -52,7 +54,8 @@ def compile_expression(expression: str | None, expression_type: str | None) -> S
 
 
 class ConsumerFilter(msgspec.Struct, eq=False):
-    """The filter of one group for one topic, a ``RecordFilter``. Times are ms; ``dead_time_ms`` is 0 for one that lives."""
+    """The filter of one group for one topic, a ``RecordFilter``. Times are ms; ``dead_time_ms`` is
+    0 for one that lives."""
 
     group: str
     topic: str
@@ -102,8 +105,8 @@ class ConsumerFilter(msgspec.Struct, eq=False):
 
 
 class RetryFilter:
-    """For the retry topic of a group, with ``filterSupportRetry``: a message is wanted when the group still wants it of the
-    topic that it comes from. A ``RecordFilter``.
+    """For the retry topic of a group, with ``filterSupportRetry``: a message is wanted when the
+    group still wants it of the topic that it comes from. A ``RecordFilter``.
     """
 
     __slots__ = ("_filters", "_group", "scan_limit")
@@ -118,7 +121,11 @@ class RetryFilter:
     def accepts(self, data: Any, start: int, stop: int) -> bool:
         properties = record_properties(data, start, stop)
         topic = find_property(properties, _RETRY_TOPIC)
-        found = None if topic is None else self._filters.get(topic.decode("utf-8", "replace"), self._group)
+        found = (
+            None
+            if topic is None
+            else self._filters.get(topic.decode("utf-8", "replace"), self._group)
+        )
         return found is None or found.filter.matches(properties)
 
 
@@ -137,23 +144,31 @@ class ConsumerFilters:
         return sum(map(len, self._topics.values()))
 
     def get(self, topic: str, group: str) -> ConsumerFilter | None:
-        """What the group wants of the topic; ``None`` when it brought no expression that can be used."""
+        """What the group wants of the topic; ``None`` when it brought no expression that can be
+        used."""
         groups = self._topics.get(topic)
         return None if groups is None else groups.get(group)
 
     def scan_limit(self, group: str) -> int:
         """Of the group's filter that is the most work."""
-        return min((each.scan_limit for each in self._by_group.get(group, {}).values()), default=_RETRY_SCAN_LIMIT)
+        return min(
+            (each.scan_limit for each in self._by_group.get(group, {}).values()),
+            default=_RETRY_SCAN_LIMIT,
+        )
 
     def of_topic(self, topic: str) -> list[ConsumerFilter]:
         """The filters of all groups, the dead ones included."""
         return list(self._topics.get(topic, {}).values())
 
-    # -- heartbeats ----------------------------------------------------------------------------------------------
+    # -- heartbeats
+    # ----------------------------------------------------------------------------------------------
 
-    def register(self, group: str, subscriptions: Iterable[Subscription], now_ms: int) -> Steps[None]:
-        """A heartbeat of the group: this is what it subscribes now. What does not compile is logged, and the group gets
-        nothing for that topic. Others may have their turn between long expressions.
+    def register(
+        self, group: str, subscriptions: Iterable[Subscription], now_ms: int
+    ) -> Steps[None]:
+        """A heartbeat of the group: this is what it subscribes now. What does not compile is
+        logged, and the group gets nothing for that topic. Others may have their turn between long
+        expressions.
         """
         topics = set()
         chars = 0
@@ -172,8 +187,9 @@ class ConsumerFilters:
         self._kill(group, now_ms, frozenset())
 
     def _register(self, group: str, wanted: Subscription, now_ms: int) -> None:
-        """Among the living only a higher version replaces a filter. A dead one comes back to life with its own expression,
-        and gives way to another one whatever the versions: clocks of clients differ.
+        """Among the living only a higher version replaces a filter. A dead one comes back to life
+        with its own expression, and gives way to another one whatever the versions: clocks of
+        clients differ.
         """
         old = self.get(wanted.topic, group)
         if old is not None and wanted.sub_version <= old.version:
@@ -190,15 +206,24 @@ class ConsumerFilters:
             compiled = compile_expression(wanted.data.sub_string, wanted.expression_type)
         except FilterError as error:
             log.warning(
-                "expression refused, the group gets nothing group=%s topic=%s expression=%.200r error=%s",
+                "expression refused, the group gets nothing group=%s topic=%s expression=%.200r "
+                "error=%s",
                 group, wanted.topic, wanted.data.sub_string, error,
             )  # fmt: skip
             return
         if self._chars + len(compiled.text) > MAX_EXPRESSION_CHARS:
-            log.warning("too many filters, the group gets nothing group=%s topic=%s", group, wanted.topic)
+            log.warning(
+                "too many filters, the group gets nothing group=%s topic=%s", group, wanted.topic
+            )
             return
         self._add(self._make(group, wanted.topic, compiled, wanted.sub_version, now_ms))
-        log.info("filter group=%s topic=%s version=%d expression=%s", group, wanted.topic, wanted.sub_version, compiled.text)
+        log.info(
+            "filter group=%s topic=%s version=%d expression=%s",
+            group,
+            wanted.topic,
+            wanted.sub_version,
+            compiled.text,
+        )
 
     def _kill(self, group: str, now_ms: int, subscribed: Collection[str]) -> None:
         for topic, found in self._by_group.get(group, {}).items():
@@ -207,9 +232,13 @@ class ConsumerFilters:
                 self.changes += 1
                 log.info("filter dead group=%s topic=%s", group, topic)
 
-    def _make(self, group: str, topic: str, compiled: SqlFilter, version: int, now_ms: int) -> ConsumerFilter:
+    def _make(
+        self, group: str, topic: str, compiled: SqlFilter, version: int, now_ms: int
+    ) -> ConsumerFilter:
         positions = self.bloom.positions(group, topic)
-        return ConsumerFilter(group, topic, compiled, version, now_ms, self.bloom, positions, mask_of(positions))
+        return ConsumerFilter(
+            group, topic, compiled, version, now_ms, self.bloom, positions, mask_of(positions)
+        )
 
     def _add(self, new: ConsumerFilter) -> None:
         self._topics.setdefault(new.topic, {})[new.group] = new
@@ -218,19 +247,25 @@ class ConsumerFilters:
         self.changes += 1
 
     def _remove(self, old: ConsumerFilter) -> None:
-        for table, outer, inner in ((self._topics, old.topic, old.group), (self._by_group, old.group, old.topic)):
+        for table, outer, inner in (
+            (self._topics, old.topic, old.group),
+            (self._by_group, old.group, old.topic),
+        ):
             del table[outer][inner]
             if not table[outer]:
                 del table[outer]
         self._chars -= len(old.filter.text)
         self.changes += 1
 
-    # -- messages ------------------------------------------------------------------------------------------------
+    # -- messages
+    # ----------------------------------------------------------------------------------------------
 
     def bit_map(self, topic: str, properties: bytes, _tags_code: int = 0) -> bytes | None:
-        """The bloom filter of a message that is stored (``BitmapOf`` of the store): the bits of the groups that want it.
+        """The bloom filter of a message that is stored (``BitmapOf`` of the store): the bits of the
+        groups that want it.
 
-        ``None`` when no group filters the topic. Dead filters count too: their groups may come back.
+        ``None`` when no group filters the topic. Dead filters count too: their groups may come
+        back.
         """
         groups = self._topics.get(topic)
         if not groups:
@@ -241,7 +276,8 @@ class ConsumerFilters:
                 bits |= each.bit_mask
         return bits.to_bytes(self.bloom.size_bytes, "little")
 
-    # -- persistence ---------------------------------------------------------------------------------------------
+    # -- persistence
+    # ---------------------------------------------------------------------------------------------
 
     def clean(self, now_ms: int, keep_ms: int) -> None:
         """Forget what has been dead for ``keep_ms``."""
@@ -256,7 +292,8 @@ class ConsumerFilters:
         return ConsumerFilterTable(
             filter_data_by_topic={
                 topic: TopicFilterData(
-                    topic=topic, group_filter_data={group: each.record() for group, each in groups.items()}
+                    topic=topic,
+                    group_filter_data={group: each.record() for group, each in groups.items()},
                 )
                 for topic, groups in self._topics.items()
             }
@@ -265,23 +302,46 @@ class ConsumerFilters:
     def load(self, table: ConsumerFilterTable, now_ms: int) -> None:
         """Take over what was persisted; everybody in it is dead until heartbeats say otherwise.
 
-        With other parameters of the bloom filter all of it is dropped: bits that were stored mean other groups now.
+        With other parameters of the bloom filter all of it is dropped: bits that were stored mean
+        other groups now.
         """
-        stored = [each for topic in table.filter_data_by_topic.values() for each in topic.group_filter_data.values()]
+        stored = [
+            each
+            for topic in table.filter_data_by_topic.values()
+            for each in topic.group_filter_data.values()
+        ]
         loaded = []
         for data in stored:
             try:
                 compiled = compile_expression(data.expression, data.expression_type)
             except FilterError as error:
-                log.warning("stored expression dropped group=%s topic=%s error=%s", data.consumer_group, data.topic, error)
+                log.warning(
+                    "stored expression dropped group=%s topic=%s error=%s",
+                    data.consumer_group,
+                    data.topic,
+                    error,
+                )
                 continue
-            new = self._make(data.consumer_group, data.topic, compiled, data.client_version, data.born_time)
+            new = self._make(
+                data.consumer_group, data.topic, compiled, data.client_version, data.born_time
+            )
             bloom = data.bloom_filter_data
-            if bloom is None or bloom.bit_num != self.bloom.bit_count or tuple(bloom.bit_pos) != new.positions:
-                log.info("stored filters dropped, the bloom filter has other parameters now filters=%d", len(stored))
+            if (
+                bloom is None
+                or bloom.bit_num != self.bloom.bit_count
+                or tuple(bloom.bit_pos) != new.positions
+            ):
+                log.info(
+                    "stored filters dropped, the bloom filter has other parameters now filters=%d",
+                    len(stored),
+                )
                 self.changes += 1
                 return
-            new.dead_time_ms = max(now_ms - _LOADED_AGE_MS, new.born_time_ms) if data.dead_time == 0 else data.dead_time
+            new.dead_time_ms = (
+                max(now_ms - _LOADED_AGE_MS, new.born_time_ms)
+                if data.dead_time == 0
+                else data.dead_time
+            )
             loaded.append(new)
         for new in loaded:
             self._add(new)

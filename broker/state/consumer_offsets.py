@@ -1,7 +1,8 @@
 """How far each group has consumed (class ConsumerOffsetManager; ``broker-services.md`` §4).
 
-The table is ``topic@group`` → queue id → next offset, as in the file ``config/consumerOffset.json``. Committing is
-unconditional: no check of topic, group or queue, and also backwards.
+The table is ``topic@group`` → queue id → next offset, as in the file
+``config/consumerOffset.json``. Committing is unconditional: no check of topic, group or queue, and
+also backwards.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ NO_OFFSET: Final = -1
 MAX_KEYS: Final = 1_000_000
 MAX_QUEUES: Final = 100_000
 MAX_NAME: Final = 512
-"""Nothing but these, and what one frame holds (``FrameRoom``), limits what clients may commit to."""
+"""Nothing but these, and what one frame holds (``FrameRoom``), limits what clients may commit
+to."""
 _USUAL_DIGITS: Final = 12
-"""Room is kept for offsets of so many digits, or the table would outgrow its frame without anything being added to it."""
+"""Room is kept for offsets of so many digits, or the table would outgrow its frame without anything
+being added to it."""
 _LONG: Final = 10**_USUAL_DIGITS
 _LONG_BYTES: Final = 8
 KEYS_AT_ONCE: Final = 10_000
@@ -41,16 +44,21 @@ class OffsetTableFullError(RequestError):
 
 
 class ConsumerOffsets:
-    """``changes`` grows with every commit; who persists compares it with what it was at the last time."""
+    """``changes`` grows with every commit; who persists compares it with what it was at the last
+    time."""
 
     def __init__(self) -> None:
         self._table: dict[str, dict[int, int]] = {}
         self.changes: int = 0
-        self.room: FrameRoom = FrameRoom("consumer offsets", "delete groups that are not used (with their offsets)")
+        self.room: FrameRoom = FrameRoom(
+            "consumer offsets", "delete groups that are not used (with their offsets)"
+        )
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int, *, limited: bool = True) -> None:
-        """The group goes on at ``offset`` in that queue. Raises ``OffsetTableFullError``; not for what a master says
-        (``limited=False``), which came in one frame.
+    def commit(
+        self, group: str, topic: str, queue_id: int, offset: int, *, limited: bool = True
+    ) -> None:
+        """The group goes on at ``offset`` in that queue. Raises ``OffsetTableFullError``; not for
+        what a master says (``limited=False``), which came in one frame.
         """
         queues = self._table.get(f"{topic}{SEPARATOR}{group}")
         if queues is None or queue_id not in queues:
@@ -74,7 +82,8 @@ class ConsumerOffsets:
         return self._collect(lambda topic, owner: topic if owner == group else None)
 
     def _collect(self, wanted: Callable[[str, str], str | None]) -> Steps[list[str]]:
-        """What ``wanted(topic, group)`` makes of all pairs, some milliseconds at a time: there may be a million."""
+        """What ``wanted(topic, group)`` makes of all pairs, some milliseconds at a time: there may
+        be a million."""
         found: list[str] = []
         for keys in slices(list(self._table), KEYS_AT_ONCE):
             found += [each for key in keys if (each := wanted(*_split(key))) is not None]
@@ -82,7 +91,8 @@ class ConsumerOffsets:
         return found
 
     def each(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
-        """Topic, group and offsets by queue, of all; a generator that may be left alone between two steps."""
+        """Topic, group and offsets by queue, of all; a generator that may be left alone between two
+        steps."""
         for key, queues in list(self._table.items()):
             topic, group = _split(key)
             yield topic, group, queues
@@ -110,12 +120,15 @@ class ConsumerOffsets:
                 if (queues := self._table.pop(key, None)) is not None:
                     self.room.take(-_bytes_of(key, queues))
             self.changes += len(some)
-            log.warning("offsets removed group=%s topics=%d %s", group, len(some), ",".join(some[:20]))
+            log.warning(
+                "offsets removed group=%s topics=%d %s", group, len(some), ",".join(some[:20])
+            )
             yield
         return len(topics)
 
     def clone(self, source: str, target: str, topic: str) -> bool:
-        """The target group goes on where the source stands in that topic; False when the source has no offsets there."""
+        """The target group goes on where the source stands in that topic; False when the source has
+        no offsets there."""
         queues = self._table.get(f"{topic}{SEPARATOR}{source}")
         if queues is None:
             return False
@@ -123,12 +136,18 @@ class ConsumerOffsets:
         known = self._table.get(key)
         if known is None:
             self._check_key(target, topic)
-        self._take(_bytes_of(key, queues) - (0 if known is None else _bytes_of(key, known)), key, limited=True)
+        self._take(
+            _bytes_of(key, queues) - (0 if known is None else _bytes_of(key, known)),
+            key,
+            limited=True,
+        )
         self._table[key] = dict(queues)
         self.changes += 1
         return True
 
-    def least(self, topic: str, min_offset: Callable[[int], int], without: Collection[str] = ()) -> Steps[dict[int, int]]:
+    def least(
+        self, topic: str, min_offset: Callable[[int], int], without: Collection[str] = ()
+    ) -> Steps[dict[int, int]]:
         """Of every queue the offset of the group that stands furthest back, some groups left out.
 
         An offset below ``min_offset(queue_id)``, of messages that are gone, does not count.
@@ -146,14 +165,22 @@ class ConsumerOffsets:
         return least
 
     def _new_queue(self, group: str, topic: str, queue_id: int, *, limited: bool) -> dict[int, int]:
-        """The offsets of a topic and group with room for one more queue; ``limited``: by what one frame can carry."""
+        """The offsets of a topic and group with room for one more queue; ``limited``: by what one
+        frame can carry."""
         key = f"{topic}{SEPARATOR}{group}"
         queues = self._table.get(key)
         if queues is None:
             self._check_key(group, topic)
         elif len(queues) >= MAX_QUEUES:
-            raise OffsetTableFullError(f"{group} has offsets in {MAX_QUEUES} queues of {topic}, queue {queue_id} is refused")
-        self._take(_queue_bytes(queue_id) + (_key_bytes(key) if queues is None else 0), key, limited=limited)
+            raise OffsetTableFullError(
+                f"{group} has offsets in {MAX_QUEUES} queues of {topic}, queue {queue_id} is "
+                "refused"
+            )
+        self._take(
+            _queue_bytes(queue_id) + (_key_bytes(key) if queues is None else 0),
+            key,
+            limited=limited,
+        )
         if queues is None:
             queues = self._table[key] = {}
         return queues
@@ -161,11 +188,13 @@ class ConsumerOffsets:
     def _check_key(self, group: str, topic: str) -> None:
         if max(len(group), len(topic)) > MAX_NAME:
             raise OffsetTableFullError(
-                f"a group or topic of more than {MAX_NAME} characters has no offsets: {group[:40]}..."
+                f"a group or topic of more than {MAX_NAME} characters has no offsets: "
+                f"{group[:40]}..."
             )
         if len(self._table) >= MAX_KEYS:
             raise OffsetTableFullError(
-                f"the broker holds the offsets of {MAX_KEYS} topics and groups, {topic}{SEPARATOR}{group} is refused"
+                f"the broker holds the offsets of {MAX_KEYS} topics and groups, "
+                f"{topic}{SEPARATOR}{group} is refused"
             )
 
     def _resize(self, key: str, offset: int, *, limited: bool) -> None:
@@ -182,9 +211,11 @@ class ConsumerOffsets:
         self.room.tell()
 
     def clamp(self, max_offset: Callable[[str, int], int]) -> int:
-        """Take back offsets that lie behind the end of their queue (``max_offset(topic, queue_id)``); how many.
+        """Take back offsets that lie behind the end of their queue (``max_offset(topic,
+        queue_id)``); how many.
 
-        After a crash that cost messages groups would otherwise pass over those that get the same numbers next.
+        After a crash that cost messages groups would otherwise pass over those that get the same
+        numbers next.
         """
         clamped = 0
         for key, queues in self._table.items():
@@ -203,29 +234,39 @@ class ConsumerOffsets:
         return at_once(self.record_in_slices())
 
     def record_in_slices(self) -> Steps[ConsumerOffsetTable]:
-        """The same as GET_ALL_CONSUMER_OFFSET answers it; of what changes meanwhile some is in it and some is not."""
+        """The same as GET_ALL_CONSUMER_OFFSET answers it; of what changes meanwhile some is in it
+        and some is not."""
         table: dict[str, dict[int, int]] = {}
         for keys in slices(list(self._table), KEYS_AT_ONCE):
-            table.update((key, dict(queues)) for key in keys if (queues := self._table.get(key)) is not None)
+            table.update(
+                (key, dict(queues)) for key in keys if (queues := self._table.get(key)) is not None
+            )
             yield
         return ConsumerOffsetTable(offset_table=table)
 
     def load(self, table: ConsumerOffsetTable) -> None:
         """Replace everything by a persisted table."""
         self._table = {key: dict(queues) for key, queues in table.offset_table.items()}
-        self.room.take(sum(_bytes_of(key, queues) for key, queues in self._table.items()) - self.room.taken_bytes)
+        self.room.take(
+            sum(_bytes_of(key, queues) for key, queues in self._table.items())
+            - self.room.taken_bytes
+        )
         self.room.tell()
 
 
 def _split(key: str) -> tuple[str, str]:
-    """Topic and group of a key. Neither may hold the separator, but nobody stops a client: the first one counts."""
+    """Topic and group of a key. Neither may hold the separator, but nobody stops a client: the
+    first one counts."""
     topic, _, group = key.partition(SEPARATOR)
     return topic, group
 
 
 def _bytes_of(key: str, queues: Mapping[int, int]) -> int:
-    """What a key and its queues take in the JSON of the table, offsets of the usual size or longer."""
-    return _key_bytes(key) + sum(_queue_bytes(queue_id) + _LONG_BYTES * (o >= _LONG) for queue_id, o in queues.items())
+    """What a key and its queues take in the JSON of the table, offsets of the usual size or
+    longer."""
+    return _key_bytes(key) + sum(
+        _queue_bytes(queue_id) + _LONG_BYTES * (o >= _LONG) for queue_id, o in queues.items()
+    )
 
 
 def _key_bytes(key: str) -> int:

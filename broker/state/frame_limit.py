@@ -1,7 +1,8 @@
-"""How much of one frame a table fills. Slaves, those of the original too, ask for topics, groups and offsets as a whole.
+"""How much of one frame a table fills. Slaves, those of the original too, ask for topics, groups
+and offsets as a whole.
 
-Pure. A table that no frame can carry would leave every slave without it: so what would make it too long is refused when it
-is made, in words, and whoever runs the broker hears of it in time.
+Pure. A table that no frame can carry would leave every slave without it: so what would make it too
+long is refused when it is made, in words, and whoever runs the broker hears of it in time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from ...remoting.protocol.wire import Record
 log: Final = logging.getLogger(__name__)
 
 ROOM_BYTES: Final = MAX_FRAME_BYTES - (64 << 10)
-"""For the entries of a table; the rest is for the header of its frame, its version and its brackets."""
+"""For the entries of a table; the rest is for the header of its frame, its version and its
+brackets."""
 _PUNCTUATION: Final = 4
 """Of an entry: two quotes, a colon, a comma."""
 _TENTHS: Final = 10
@@ -49,14 +51,17 @@ class FrameRoom:
         if self.taken_bytes * _TENTHS >= self.room_bytes * self._warn_from:
             tenths = self.taken_bytes * _TENTHS // self.room_bytes
             self._warn_from = tenths + 1
-            log.warning("%s: %s%s", self.fill, self._remedy, " before it is full" if self.has(0) else "")
+            log.warning(
+                "%s: %s%s", self.fill, self._remedy, " before it is full" if self.has(0) else ""
+            )
 
     @property
     def fill(self) -> str:
         """In words."""
         percent = self.taken_bytes * 100 // self.room_bytes
         return (
-            f"the {self._what} of this broker have {self.taken_bytes} bytes, {percent} % of the {self.room_bytes} "
+            f"the {self._what} of this broker have {self.taken_bytes} bytes, {percent} % of the "
+            f"{self.room_bytes} "
             "that one frame can carry to a slave"
         )
 

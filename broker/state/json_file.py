@@ -1,4 +1,5 @@
-"""A table of the broker in a file with a backup: ``config/topics.json`` and its like, with the store's errors."""
+"""A table of the broker in a file with a backup: ``config/topics.json`` and its like, with the
+store's errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Light queues, ``%LMQ%...`` (``enableLmq``): topics and groups that nobody has to make and that are kept in no table
-(classes LmqTopicConfigManager, LmqSubscriptionGroupManager, LmqConsumerOffsetManager; message-encoding.md §4.9,
-commitlog.md §15). How messages get into them: ``store/put/multi_dispatch.py``.
+"""Light queues, ``%LMQ%...`` (``enableLmq``): topics and groups that nobody has to make and that
+are kept in no table (classes LmqTopicConfigManager, LmqSubscriptionGroupManager,
+LmqConsumerOffsetManager; message-encoding.md §4.9, commitlog.md §15). How messages get into them:
+``store/put/multi_dispatch.py``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def light_group(name: str) -> SubscriptionGroupConfig | None:
 
 
 class LightConsumerOffsets(ConsumerOffsets):
-    """The offsets of light groups stand in a table of their own, without queue numbers: there is only queue 0."""
+    """The offsets of light groups stand in a table of their own, without queue numbers: there is
+    only queue 0."""
 
     def record_in_slices(self) -> Steps[LmqConsumerOffsetTable]:
         light: dict[str, int] = {}

@@ -1,6 +1,8 @@
-"""Which client may consume which queue in order (class RebalanceLockManager; ``broker-services.md`` §8).
+"""Which client may consume which queue in order (class RebalanceLockManager; ``broker-services.md``
+§8).
 
-A lock belongs to a client of a group and lasts 60 s after its owner asked for it the last time. Pure: time is an argument.
+A lock belongs to a client of a group and lasts 60 s after its owner asked for it the last time.
+Pure: time is an argument.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class QueueLocks:
     def __len__(self) -> int:
         return len(self._locks)
 
-    def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int) -> list[MessageQueue]:
+    def lock(
+        self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int
+    ) -> list[MessageQueue]:
         """Lock what is free, one's own or expired. The queues that this client holds now."""
         return [queue for queue in queues if self._lock((group, queue), client_id, now_ms)]
 
@@ -45,7 +49,13 @@ class QueueLocks:
             if lock.client_id == client_id:
                 del self._locks[group, queue]
             else:
-                log.warning("unlock refused: not the owner group=%s %s by=%s %s", group, queue, client_id, lock)
+                log.warning(
+                    "unlock refused: not the owner group=%s %s by=%s %s",
+                    group,
+                    queue,
+                    client_id,
+                    lock,
+                )
 
     def purge(self, now_ms: int) -> None:
         """Forget expired locks."""
@@ -57,7 +67,9 @@ class QueueLocks:
         if old is not None and old.client_id != client_id and not _is_expired(old, now_ms):
             return False
         if old is None and len(self._locks) >= MAX_LOCKS:
-            log.warning("lock refused: there are %d locks group=%s client=%s", MAX_LOCKS, key[0], client_id)
+            log.warning(
+                "lock refused: there are %d locks group=%s client=%s", MAX_LOCKS, key[0], client_id
+            )
             return False
         self._locks[key] = _Lock(client_id, now_ms)
         return True

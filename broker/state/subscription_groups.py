@@ -10,7 +10,10 @@ from msgspec.structs import replace
 
 from ...remoting.clock import Clock
 from ...remoting.errors import RequestError
-from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
+from ...remoting.protocol.bodies.subscription_group import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+)
 from ...remoting.protocol.bodies.topic_config import DataVersion
 from ...remoting.protocol.codes import ResponseCode
 from ...remoting.protocol.message.topic_names import group_error
@@ -36,7 +39,8 @@ _SYSTEM_PREFIX: Final = "CID_RMQ_SYS_"
 
 
 class SubscriptionGroups:
-    """All groups by name. A group that is asked for and unknown is made, when the configuration allows it."""
+    """All groups by name. A group that is asked for and unknown is made, when the configuration
+    allows it."""
 
     def __init__(self, config: BrokerConfig, clock: Clock, *, light: bool = False) -> None:
         """``light``: groups whose names begin with ``%LMQ%`` are kept in no table (``lmq.py``)."""
@@ -44,7 +48,9 @@ class SubscriptionGroups:
         self._config = config
         self._clock = clock
         self._table: dict[str, SubscriptionGroupConfig] = {}
-        self.room: FrameRoom = FrameRoom("groups", "delete groups that are not used or start another broker")
+        self.room: FrameRoom = FrameRoom(
+            "groups", "delete groups that are not used or start another broker"
+        )
         for name in _BUILT_IN:
             self._put(SubscriptionGroupConfig(group_name=name))
         self.data_version: DataVersion = DataVersion(counter=0, timestamp=clock.time_ms())
@@ -63,11 +69,11 @@ class SubscriptionGroups:
         return name in self._table
 
     def get(self, name: str) -> SubscriptionGroupConfig | None:
-        """The group, made on first use when ``autoCreateSubscriptionGroup`` is on or it is one of the system's.
-        Raises ``RequestError`` when there is no room for it.
+        """The group, made on first use when ``autoCreateSubscriptionGroup`` is on or it is one of
+        the system's. Raises ``RequestError`` when there is no room for it.
 
-        ``None`` for a group that may not be made, and for a name that no client of the original would use (the
-        original's broker takes any; quirk).
+        ``None`` for a group that may not be made, and for a name that no client of the original
+        would use (the original's broker takes any; quirk).
         """
         group = self._table.get(name)
         return group if group is not None else self._create(name)
@@ -86,7 +92,11 @@ class SubscriptionGroups:
             log.warning("no group made: %s", error)
             return None
         if len(self._table) >= MAX_GROUPS:
-            log.warning("the broker holds %d groups, none is made for %s: delete unused ones", MAX_GROUPS, name)
+            log.warning(
+                "the broker holds %d groups, none is made for %s: delete unused ones",
+                MAX_GROUPS,
+                name,
+            )
             return None
         group = SubscriptionGroupConfig(group_name=name)
         if not self.room.has(entry_bytes(name, group)):
@@ -97,11 +107,17 @@ class SubscriptionGroups:
         return group
 
     def update(self, group: SubscriptionGroupConfig) -> None:
-        """Create or change a group as an administrator asks for. Raises ``RequestError`` when there are too many."""
+        """Create or change a group as an administrator asks for. Raises ``RequestError`` when there
+        are too many."""
         if group.group_name not in self._table and len(self._table) >= MAX_GROUPS:
-            remark = f"the broker holds {MAX_GROUPS} groups, {group.group_name} cannot be added: delete unused groups first"
+            remark = (
+                f"the broker holds {MAX_GROUPS} groups, {group.group_name} cannot be added: "
+                "delete unused groups first"
+            )
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
-        if group.group_name not in self._table and not self.room.has(entry_bytes(group.group_name, group)):
+        if group.group_name not in self._table and not self.room.has(
+            entry_bytes(group.group_name, group)
+        ):
             raise RequestError(ResponseCode.SYSTEM_ERROR, self.room.refusal(group.group_name))
         log.info("group changed old=%s new=%s", self._table.get(group.group_name), group)
         self._put(group)
@@ -126,7 +142,9 @@ class SubscriptionGroups:
     def _put(self, group: SubscriptionGroupConfig) -> None:
         name = group.group_name
         before = self._table.get(name)
-        self.room.take(entry_bytes(name, group) - (0 if before is None else entry_bytes(name, before)))
+        self.room.take(
+            entry_bytes(name, group) - (0 if before is None else entry_bytes(name, before))
+        )
         self._table[name] = group
 
     def _has_changed(self) -> None:
@@ -136,11 +154,15 @@ class SubscriptionGroups:
             listener()
 
     def record(self) -> SubscriptionGroupTable:
-        """The table as it is persisted and as GET_ALL_SUBSCRIPTIONGROUP_CONFIG answers: a snapshot."""
-        return SubscriptionGroupTable(data_version=self.data_version, subscription_group_table=dict(self._table))
+        """The table as it is persisted and as GET_ALL_SUBSCRIPTIONGROUP_CONFIG answers: a
+        snapshot."""
+        return SubscriptionGroupTable(
+            data_version=self.data_version, subscription_group_table=dict(self._table)
+        )
 
     def load(self, table: SubscriptionGroupTable) -> None:
-        """Lay a persisted table over the built-in groups; the file wins. The key is the name that counts."""
+        """Lay a persisted table over the built-in groups; the file wins. The key is the name that
+        counts."""
         for name, group in table.subscription_group_table.items():
             self._put(replace(group, group_name=name))
         self.room.tell()

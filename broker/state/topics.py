@@ -1,7 +1,9 @@
-"""The topics of a broker: who may read and write them, how many queues they have (class TopicConfigManager).
+"""The topics of a broker: who may read and write them, how many queues they have (class
+TopicConfigManager).
 
-``get`` is one dict lookup and returns the ``Topic`` that the hot path reads. Every change makes a new data version and
-tells the listeners, which persist the table (``config/topics.json``) and register the broker anew.
+``get`` is one dict lookup and returns the ``Topic`` that the hot path reads. Every change makes a
+new data version and tells the listeners, which persist the table (``config/topics.json``) and
+register the broker anew.
 """
 
 from __future__ import annotations
@@ -16,7 +18,12 @@ from msgspec.structs import replace
 
 from ...remoting.clock import Clock
 from ...remoting.errors import RequestError
-from ...remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable, TopicFilterType
+from ...remoting.protocol.bodies.topic_config import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigTable,
+    TopicFilterType,
+)
 from ...remoting.protocol.codes import ResponseCode
 from ...remoting.protocol.message.sys_flag import PermName, TopicSysFlag
 from ...remoting.protocol.message.topic_names import (
@@ -56,7 +63,8 @@ class TopicChange(enum.Enum):
 
     @property
     def is_for_name_servers(self) -> bool:
-        """Whether they have to hear of it. They forget topics only when whoever deletes one tells them."""
+        """Whether they have to hear of it. They forget topics only when whoever deletes one tells
+        them."""
         return self in (TopicChange.MADE, TopicChange.FOR_GROUP, TopicChange.SET)
 
 
@@ -64,11 +72,13 @@ TopicListener = Callable[["Topic", TopicChange], None]
 
 
 class Topic:
-    """One topic as the hot path sees it: plain attributes, no property, one object for as long as the topic lives.
+    """One topic as the hot path sees it: plain attributes, no property, one object for as long as
+    the topic lives.
 
-    ``put_nums`` and ``put_size_bytes`` count what was stored (TOPIC_PUT_NUMS, TOPIC_PUT_SIZE); the send processor
-    adds to them directly. ``batched_nums`` are those of them that came with another one in one request. ``sendable`` is
-    false for topics that only the broker itself writes to; ``retry_of`` is the group whose retry topic this is.
+    ``put_nums`` and ``put_size_bytes`` count what was stored (TOPIC_PUT_NUMS, TOPIC_PUT_SIZE); the
+    send processor adds to them directly. ``batched_nums`` are those of them that came with another
+    one in one request. ``sendable`` is false for topics that only the broker itself writes to;
+    ``retry_of`` is the group whose retry topic this is.
     """
 
     __slots__ = (
@@ -123,7 +133,8 @@ def _light_topic(name: str) -> Topic | None:
 
 
 class Topics:
-    """All topics by name. Pure: the clock comes from outside, files and name servers hang on ``listeners``."""
+    """All topics by name. Pure: the clock comes from outside, files and name servers hang on
+    ``listeners``."""
 
     def __init__(self, config: BrokerConfig, clock: Clock, *, light: bool = False) -> None:
         """``light``: topics whose names begin with ``%LMQ%`` need not be made (``lmq.py``)."""
@@ -140,7 +151,9 @@ class Topics:
         self.data_version: DataVersion = DataVersion(counter=0, timestamp=clock.time_ms())
         self.listeners: list[TopicListener] = []
         """Called after every change with the topic, after a deletion with the one that is gone."""
-        self.room: FrameRoom = FrameRoom("topics", "delete topics that are not used or start another broker")
+        self.room: FrameRoom = FrameRoom(
+            "topics", "delete topics that are not used or start another broker"
+        )
         for built_in in _built_in_topics(config):
             self._put(built_in)
         self.get: Callable[[str], Topic | None] = self._table.get
@@ -169,25 +182,37 @@ class Topics:
         """Name servers have to take over every topic anew, though none has changed."""
         self.data_version = self.data_version.next(self._clock.time_ms())
 
-    # -- creation by messages ------------------------------------------------------------------------------------
+    # -- creation by messages
+    # ------------------------------------------------------------------------------------
 
-    def create_on_send(self, name: str, *, default_topic: str, queue_nums: int, sys_flag: int = 0) -> Topic | None:
-        """The topic a message is sent to, made after the pattern of ``default_topic`` when it does not exist.
+    def create_on_send(
+        self, name: str, *, default_topic: str, queue_nums: int, sys_flag: int = 0
+    ) -> Topic | None:
+        """The topic a message is sent to, made after the pattern of ``default_topic`` when it does
+        not exist.
 
-        ``queue_nums`` is the client's wish; the default topic's write queues limit it. ``None`` when the default topic
-        is missing or may not be inherited (``broker-services.md`` §2.2).
+        ``queue_nums`` is the client's wish; the default topic's write queues limit it. ``None``
+        when the default topic is missing or may not be inherited (``broker-services.md`` §2.2).
         """
         topic = self._table.get(name)
         if topic is not None:
             return topic
         pattern = self._table.get(default_topic)
         if pattern is None:
-            log.warning("no topic made: the default topic is unknown topic=%s default=%s", name, default_topic)
+            log.warning(
+                "no topic made: the default topic is unknown topic=%s default=%s",
+                name,
+                default_topic,
+            )
             return None
         if default_topic == TopicName.AUTO_CREATE and not self._config.auto_create_topic_enable:
             pattern.apply(replace(pattern.config, perm=READ_WRITE))
         if not pattern.perm & PermName.INHERIT:
-            log.warning("no topic made: the default topic may not be inherited topic=%s default=%s", name, default_topic)
+            log.warning(
+                "no topic made: the default topic may not be inherited topic=%s default=%s",
+                name,
+                default_topic,
+            )
             return None
         queues = max(0, min(queue_nums, pattern.write_queue_nums))
         return self._create(
@@ -203,29 +228,42 @@ class Topics:
         )
 
     def create_for_broker(self, name: str, *, queue_nums: int = 1, sys_flag: int = 0) -> Topic:
-        """A topic that a message needs (retry, dead letter, transactions); an existing one stays as it is."""
-        return self._table.get(name) or self._create(_own_topic(name, queue_nums, sys_flag), TopicChange.MADE)
+        """A topic that a message needs (retry, dead letter, transactions); an existing one stays as
+        it is."""
+        return self._table.get(name) or self._create(
+            _own_topic(name, queue_nums, sys_flag), TopicChange.MADE
+        )
 
     def create_if_possible(self, name: str) -> Topic | None:
-        """The same where nobody waits for an answer. Without it a message is stored all the same, and can be read as soon as
-        somebody has made the topic."""
+        """The same where nobody waits for an answer. Without it a message is stored all the same,
+        and can be read as soon as somebody has made the topic."""
         try:
             return self.create_for_broker(name)
         except RequestError as error:
             log.error(
-                "no topic for what the broker stores itself, make it to read that topic=%s error=%s", name, error.remark
+                "no topic for what the broker stores itself, make it to read that topic=%s "
+                "error=%s",
+                name,
+                error.remark,
             )
             return None
 
     def create_for_group(self, name: str, *, queue_nums: int = 1, sys_flag: int = 0) -> Topic:
         """The retry topic of a group that has come up; an existing one stays as it is."""
-        return self._table.get(name) or self._create(_own_topic(name, queue_nums, sys_flag), TopicChange.FOR_GROUP)
+        return self._table.get(name) or self._create(
+            _own_topic(name, queue_nums, sys_flag), TopicChange.FOR_GROUP
+        )
 
     def _create(self, config: TopicConfig, change: TopicChange) -> Topic:
         if error := topic_error(config.topic_name):
-            raise RequestError(ResponseCode.SYSTEM_ERROR, error)  # names become folders of the store
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, error
+            )  # names become folders of the store
         if len(self._table) >= MAX_TOPICS:
-            remark = f"the broker holds {MAX_TOPICS} topics, {config.topic_name} cannot be added: delete unused topics first"
+            remark = (
+                f"the broker holds {MAX_TOPICS} topics, {config.topic_name} cannot be added: "
+                "delete unused topics first"
+            )
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         if not self.room.has(entry_bytes(config.topic_name, config)):
             raise RequestError(ResponseCode.SYSTEM_ERROR, self.room.refusal(config.topic_name))
@@ -252,7 +290,8 @@ class Topics:
             self.room.take(-entry_bytes(name, topic.config))
         return topic
 
-    # -- administration ------------------------------------------------------------------------------------------
+    # -- administration
+    # ------------------------------------------------------------------------------------------
 
     def update(self, config: TopicConfig) -> Topic:
         """Create or change a topic as an administrator asks for."""
@@ -274,7 +313,8 @@ class Topics:
         return True
 
     def set_order_topics(self, names: Collection[str]) -> bool:
-        """What the name server says: these topics are ordered, all others are not. Whether anything changed.
+        """What the name server says: these topics are ordered, all others are not. Whether anything
+        changed.
 
         It is one change, however many topics it is about; the listeners are told one of them.
         """
@@ -291,7 +331,8 @@ class Topics:
         for listener in self.listeners:
             listener(topic, change)
 
-    # -- file and wire -------------------------------------------------------------------------------------------
+    # -- file and wire
+    # -------------------------------------------------------------------------------------------
 
     def record(self) -> TopicConfigTable:
         """The table as it is persisted and as GET_ALL_TOPIC_CONFIG answers: a snapshot."""
@@ -301,7 +342,8 @@ class Topics:
         )
 
     def load(self, table: TopicConfigTable) -> None:
-        """Lay a persisted table over the built-in topics; the file wins. The key is the name that counts."""
+        """Lay a persisted table over the built-in topics; the file wins. The key is the name that
+        counts."""
         for name, config in table.topic_config_table.items():
             if error := topic_error(name):
                 log.warning("topic of the file left out: %s", error)
@@ -311,9 +353,18 @@ class Topics:
         self.data_version = table.data_version
 
     def replace(self, table: TopicConfigTable) -> None:
-        """On a slave: have exactly the topics of the master, in its version. Those that stay go on counting."""
-        theirs = {name: config for name, config in table.topic_config_table.items() if not topic_error(name)}
-        gone = [topic for name in list(self._table) if name not in theirs and (topic := self._pop(name)) is not None]
+        """On a slave: have exactly the topics of the master, in its version. Those that stay go on
+        counting."""
+        theirs = {
+            name: config
+            for name, config in table.topic_config_table.items()
+            if not topic_error(name)
+        }
+        gone = [
+            topic
+            for name in list(self._table)
+            if name not in theirs and (topic := self._pop(name)) is not None
+        ]
         for name, config in theirs.items():
             config = replace(config, topic_name=name)
             known = self._table.get(name)
@@ -327,7 +378,8 @@ class Topics:
 
 
 def topic_sys_flag(name: str, *, unit_mode: bool) -> int:
-    """Clients in unit mode mark the topics they make; a retry topic gets the mark of a subscription."""
+    """Clients in unit mode mark the topics they make; a retry topic gets the mark of a
+    subscription."""
     if not unit_mode:
         return 0
     return TopicSysFlag.UNIT_SUB if is_retry_topic(name) else TopicSysFlag.UNIT
@@ -335,22 +387,35 @@ def topic_sys_flag(name: str, *, unit_mode: bool) -> int:
 
 def _own_topic(name: str, queue_nums: int, sys_flag: int) -> TopicConfig:
     queue_nums = max(0, min(queue_nums, MAX_QUEUES_PER_TOPIC))
-    return TopicConfig(topic_name=name, read_queue_nums=queue_nums, write_queue_nums=queue_nums, topic_sys_flag=sys_flag)
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=queue_nums,
+        write_queue_nums=queue_nums,
+        topic_sys_flag=sys_flag,
+    )
 
 
 def _built_in_topics(config: BrokerConfig) -> Iterator[TopicConfig]:
     """``broker-services.md`` §1.2."""
 
     def topic(name: str, queues: int, perm: int = READ_WRITE) -> TopicConfig:
-        return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
+        return TopicConfig(
+            topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm
+        )
 
     inherited = READ_WRITE | PermName.INHERIT
     yield topic(TopicName.SELF_TEST, 1)
     if config.auto_create_topic_enable:
         yield topic(TopicName.AUTO_CREATE, config.default_topic_queue_nums, inherited)
     yield topic(TopicName.BENCHMARK, 1024)
-    yield topic(config.broker_cluster_name, 16, inherited if config.cluster_topic_enable else PermName.INHERIT)
-    yield topic(config.broker_name, 1, inherited if config.broker_topic_enable else PermName.INHERIT)
+    yield topic(
+        config.broker_cluster_name,
+        16,
+        inherited if config.cluster_topic_enable else PermName.INHERIT,
+    )
+    yield topic(
+        config.broker_name, 1, inherited if config.broker_topic_enable else PermName.INHERIT
+    )
     yield topic(TopicName.OFFSET_MOVED_EVENT, 1)
     yield topic(TopicName.SCHEDULE, 18)
     if config.trace_topic_enable:

@@ -1,7 +1,9 @@
-"""What a broker counts (classes StoreStatsService, BrokerStats, BrokerStatsManager; ``broker-services.md`` §10).
+"""What a broker counts (classes StoreStatsService, BrokerStats, BrokerStatsManager;
+``broker-services.md`` §10).
 
-Counters are plain slots that the processors add to; nothing is computed per message. Once a second ``StatsSampler`` takes
-a ``Sample``, and rates are differences of samples; ``stats_windows`` has the sums over the last minute, hour and day.
+Counters are plain slots that the processors add to; nothing is computed per message. Once a second
+``StatsSampler`` takes a ``Sample``, and rates are differences of samples; ``stats_windows`` has the
+sums over the last minute, hour and day.
 """
 
 from __future__ import annotations
@@ -24,22 +26,33 @@ WINDOWS_S: Final = (10, 60, 600)
 PUT_TIME_BOUNDS_MS: Final = (0, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10000)
 """A put that took as long as the bound, or up to the next millisecond below the next one."""
 _PUT_TIME_NAMES: Final = (
-    "[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]", "[1~2s]", "[2~3s]",
+    "[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]",
+    "[1~2s]", "[2~3s]",
     "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]",
 )  # fmt: skip
 LATENCY_EVERY: Final = 16
 """Of so many pulls of a queue the time of one is taken and counts for all."""
 MAX_PULL_COUNTERS: Final = 100_000
-"""Queues of groups that pulls are counted for, each with kilobytes of ``stats_windows``; others count for the broker."""
+"""Queues of groups that pulls are counted for, each with kilobytes of ``stats_windows``; others
+count for the broker."""
 MAX_SEND_BACKS: Final = 100_000
 """Pairs of topic and group that messages given back are counted for."""
 _PERIOD_S: Final = 10
 
 
 class PullCounter:
-    """What a group got out of a queue. ``behind_bytes``: of the commit log behind what its last pull found."""
+    """What a group got out of a queue. ``behind_bytes``: of the commit log behind what its last
+    pull found."""
 
-    __slots__ = ("behind_bytes", "latency_ms", "messages", "next_offset", "pulls", "queue_id", "size_bytes")
+    __slots__ = (
+        "behind_bytes",
+        "latency_ms",
+        "messages",
+        "next_offset",
+        "pulls",
+        "queue_id",
+        "size_bytes",
+    )
 
     def __init__(self, queue_id: int) -> None:
         self.queue_id: int = queue_id
@@ -56,12 +69,14 @@ class PullCounter:
 class BrokerStats:
     """The counters since start.
 
-    ``put_messages``, ``put_bytes``, ``put_failed``: messages stored, their bytes in the commit log, sends that were not.
-    ``own_messages``, ``own_bytes``: what the broker stores for itself: ops of transactions, copies of half messages, events.
-    ``get_found``, ``get_miss``: pulls that found something and that did not. ``get_messages``: messages handed out.
-    ``pulls``: by topic and group, then by queue, ``pull_counters`` of them. ``send_backs``: messages given back, by topic
-    and group. ``delayed``: messages and bytes by queue of SCHEDULE_TOPIC_XXXX, the only queues that the original counts.
-    ``dead_letters``, ``skipped_messages``: what was refused for good (see ``DeadLetters``).
+    ``put_messages``, ``put_bytes``, ``put_failed``: messages stored, their bytes in the commit log,
+    sends that were not. ``own_messages``, ``own_bytes``: what the broker stores for itself: ops of
+    transactions, copies of half messages, events. ``get_found``, ``get_miss``: pulls that found
+    something and that did not. ``get_messages``: messages handed out. ``pulls``: by topic and
+    group, then by queue, ``pull_counters`` of them. ``send_backs``: messages given back, by topic
+    and group. ``delayed``: messages and bytes by queue of SCHEDULE_TOPIC_XXXX, the only queues that
+    the original counts. ``dead_letters``, ``skipped_messages``: what was refused for good (see
+    ``DeadLetters``).
     """
 
     def __init__(self, replicated: ReplicaLog | None = None) -> None:
@@ -88,7 +103,8 @@ class BrokerStats:
         self._topics_of: dict[str, set[str]] = {}
 
     def stored(self, result: PutResult, topic: Topic | None, queue_id: int) -> None:
-        """Messages were stored off the hot path (which counts by itself). ``topic``: ``None`` for one that is not known."""
+        """Messages were stored off the hot path (which counts by itself). ``topic``: ``None`` for
+        one that is not known."""
         self.put_messages += result.count
         self.put_bytes += result.size
         if topic is not None:
@@ -98,19 +114,29 @@ class BrokerStats:
                 self.put_delayed(queue_id, result.size)
 
     def stored_own(self, result: PutResult) -> None:
-        """The broker has stored something for itself: it counts for the store, but for no topic (as in the original)."""
+        """The broker has stored something for itself: it counts for the store, but for no topic (as
+        in the original)."""
         if result.status is PutStatus.PUT_OK:
             self.own_messages += 1
             self.own_bytes += result.size
 
     @property
     def all_messages(self) -> int:
-        """Everything that was written into this store (class StoreStatsService): put, own, or replicated."""
-        return self.put_messages + self.own_messages + (self.replicated.records if self.replicated is not None else 0)
+        """Everything that was written into this store (class StoreStatsService): put, own, or
+        replicated."""
+        return (
+            self.put_messages
+            + self.own_messages
+            + (self.replicated.records if self.replicated is not None else 0)
+        )
 
     @property
     def all_bytes(self) -> int:
-        return self.put_bytes + self.own_bytes + (self.replicated.size_bytes if self.replicated is not None else 0)
+        return (
+            self.put_bytes
+            + self.own_bytes
+            + (self.replicated.size_bytes if self.replicated is not None else 0)
+        )
 
     def put_delayed(self, queue_id: int, size_bytes: int) -> None:
         """A message waits in a queue of the schedule topic."""
@@ -162,7 +188,8 @@ class BrokerStats:
         self._topics_of.setdefault(group, set()).add(topic)
 
     def counts(self, cluster_name: str, *, detail: bool) -> Iterator[Count]:
-        """Everything under the original's names and keys, but what the topics themselves count. ``detail``: per queue too.
+        """Everything under the original's names and keys, but what the topics themselves count.
+        ``detail``: per queue too.
 
         A generator that may be left alone between two steps.
         """
@@ -182,7 +209,12 @@ class BrokerStats:
                 yield "GROUP_GET_LATENCY", key, sum(each.latency_ms for each in counters), pulls
                 continue
             for each in counters:
-                yield "GROUP_GET_LATENCY", f"{each.queue_id}@{topic}@{group}", each.latency_ms, each.pulls
+                yield (
+                    "GROUP_GET_LATENCY",
+                    f"{each.queue_id}@{topic}@{group}",
+                    each.latency_ms,
+                    each.pulls,
+                )
                 key = f"{topic}@{each.queue_id}@{group}"
                 yield "QUEUE_GET_NUMS", key, each.messages, each.pulls
                 yield "QUEUE_GET_SIZE", key, each.size_bytes, each.pulls
@@ -236,12 +268,15 @@ class DayTotals:
 
 def next_midnight_ms(now_ms: int) -> int:
     """In local time."""
-    day = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone().date() + datetime.timedelta(days=1)
+    day = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone().date() + datetime.timedelta(
+        days=1
+    )
     return int(datetime.datetime.combine(day, datetime.time()).astimezone().timestamp() * 1000)
 
 
 class PutTimes:
-    """How long senders waited for the disk, since the start (``putMessageDistributeTime``) and in the last 10 s.
+    """How long senders waited for the disk, since the start (``putMessageDistributeTime``) and in
+    the last 10 s.
 
     A message that does not wait is stored within microseconds and counts as 0 ms.
     """
@@ -260,18 +295,23 @@ class PutTimes:
         self._messages = put_messages
         self.buckets[0] += at_once
         for wait_ms, count in waits.items():
-            self.buckets[sum(wait_ms >= bound for bound in PUT_TIME_BOUNDS_MS) if wait_ms else 0] += count
+            self.buckets[
+                sum(wait_ms >= bound for bound in PUT_TIME_BOUNDS_MS) if wait_ms else 0
+            ] += count
         self.total_ms += sum(wait_ms * count for wait_ms, count in waits.items())
         ordered = [(0, at_once), *sorted(waits.items())]
         self.p99_ms, self.p999_ms = percentile(ordered, 0.99), percentile(ordered, 0.999)
 
     def text(self) -> str:
         """``[<=0ms]:37 [0~10ms]:27 ...``."""
-        return "".join(f"{name}:{count} " for name, count in zip(_PUT_TIME_NAMES, self.buckets, strict=True))
+        return "".join(
+            f"{name}:{count} " for name, count in zip(_PUT_TIME_NAMES, self.buckets, strict=True)
+        )
 
 
 def percentile(ordered: Iterable[tuple[int, int]], share: float) -> float:
-    """The value that so large a share does not exceed, of ``(value, count)`` in rising order; 0 when there is nothing."""
+    """The value that so large a share does not exceed, of ``(value, count)`` in rising order; 0
+    when there is nothing."""
     found = list(ordered)
     left = share * sum(count for _, count in found)
     for value, count in found:
@@ -287,7 +327,9 @@ class StatsSampler:
     ``take_waits`` gives (and forgets) how long sends waited for the disk, see ``PutTimes.add``.
     """
 
-    def __init__(self, stats: BrokerStats, clock: Clock, take_waits: Callable[[], Mapping[int, int]] = dict) -> None:
+    def __init__(
+        self, stats: BrokerStats, clock: Clock, take_waits: Callable[[], Mapping[int, int]] = dict
+    ) -> None:
         self._stats = stats
         self._clock = clock
         self._take_waits = take_waits
@@ -306,7 +348,13 @@ class StatsSampler:
         """Remember the counters of now."""
         stats = self._stats
         self._samples.append(
-            Sample(self._clock.monotonic(), stats.all_messages, stats.get_found, stats.get_miss, stats.get_messages)
+            Sample(
+                self._clock.monotonic(),
+                stats.all_messages,
+                stats.get_found,
+                stats.get_miss,
+                stats.get_messages,
+            )
         )
         self.days.look(self._clock.time_ms(), stats.all_messages, stats.get_messages)
         self._count += 1
@@ -322,14 +370,17 @@ class StatsSampler:
 
 
 def rates_over(samples: Sequence[Sample], count: int) -> Rates | None:
-    """The rates between the newest sample and the one ``count`` before it; ``None`` when there is none."""
+    """The rates between the newest sample and the one ``count`` before it; ``None`` when there is
+    none."""
     if len(samples) <= count:
         return None
     old, new = samples[-count - 1], samples[-1]
     seconds = new.monotonic - old.monotonic
     if seconds <= 0:
         return None
-    return Rates(*((after - before) / seconds for before, after in zip(old[1:], new[1:], strict=True)))
+    return Rates(
+        *((after - before) / seconds for before, after in zip(old[1:], new[1:], strict=True))
+    )
 
 
 def rates_text(rates: Sequence[Rates | None], field: str) -> str:

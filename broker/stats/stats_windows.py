@@ -1,7 +1,9 @@
-"""Sums and rates over the last minute, hour and day (classes BrokerStatsManager, StatsItem; ``broker-services.md`` §10).
+"""Sums and rates over the last minute, hour and day (classes BrokerStatsManager, StatsItem;
+``broker-services.md`` §10).
 
-Nothing is added per message for this: every ten seconds a snapshot of each counter that ever counted is taken, a few
-hundred per turn of the loop. A window is the difference between its newest and its oldest snapshot:
+Nothing is added per message for this: every ten seconds a snapshot of each counter that ever
+counted is taken, a few hundred per turn of the loop. A window is the difference between its newest
+and its oldest snapshot:
 
 ======  ==================  =========
 window  a snapshot every    keeps
@@ -47,7 +49,8 @@ _WINDOWS: Final = (MINUTE, HOUR, DAY)
 
 
 class Series(msgspec.Struct, eq=False):
-    """The snapshots of one counter, per window one array of ``time_ms, value, calls`` over and over: there may be many.
+    """The snapshots of one counter, per window one array of ``time_ms, value, calls`` over and
+    over: there may be many.
 
     ``seen`` is the tick at which the counter was there last.
     """
@@ -74,14 +77,19 @@ def item_of(snapshots: array[int]) -> BrokerStatsItem:
     """Between the oldest and the newest snapshot; zeros before there are two."""
     if len(snapshots) < 6:
         return BrokerStatsItem()
-    span_ms, total, calls = (last - first for first, last in zip(snapshots[:3], snapshots[-3:], strict=True))
+    span_ms, total, calls = (
+        last - first for first, last in zip(snapshots[:3], snapshots[-3:], strict=True)
+    )
     return BrokerStatsItem(
-        sum=total, tps=total * 1000 / span_ms if span_ms > 0 else 0.0, avgpt=total / calls if calls > 0 else 0.0
+        sum=total,
+        tps=total * 1000 / span_ms if span_ms > 0 else 0.0,
+        avgpt=total / calls if calls > 0 else 0.0,
     )
 
 
 class StatsWindows:
-    """Service: takes the snapshots. ``sources`` say what is counted; a counter that none names any more is forgotten."""
+    """Service: takes the snapshots. ``sources`` say what is counted; a counter that none names any
+    more is forgotten."""
 
     def __init__(self, clock: Clock, sources: Iterable[Source]) -> None:
         self._clock = clock
@@ -125,7 +133,8 @@ class StatsWindows:
             yield
 
     def data(self, name: str, key: str) -> Steps[BrokerStatsData | None]:
-        """``None`` for what was never counted; zeros for what was counted since the last tick only."""
+        """``None`` for what was never counted; zeros for what was counted since the last tick
+        only."""
         series = self._series.get((name, key))
         if series is not None:
             return series.data()

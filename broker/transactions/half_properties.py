@@ -1,4 +1,5 @@
-"""The properties of half messages: what the broker adds when one comes, and what it reads when it ends."""
+"""The properties of half messages: what the broker adds when one comes, and what it reads when it
+ends."""
 
 from __future__ import annotations
 
@@ -27,11 +28,15 @@ class Destination(NamedTuple):
     """The producer wants its answers when the message is safe."""
 
 
-def to_store(text: str, cluster_name: str, topic: str, queue_id: int) -> tuple[bytes, int, Destination]:
-    """What a producer sent, WAIT too, with what the broker adds; its tags code; what ``destination_of`` will find
-    in it. Of two values of a name the last one counts: nobody can forge where a message goes.
+def to_store(
+    text: str, cluster_name: str, topic: str, queue_id: int
+) -> tuple[bytes, int, Destination]:
+    """What a producer sent, WAIT too, with what the broker adds; its tags code; what
+    ``destination_of`` will find in it. Of two values of a name the last one counts: nobody can
+    forge where a message goes.
 
-    Raises ``MessageError`` for a delay level that is no number: after the commit nobody could be told.
+    Raises ``MessageError`` for a delay level that is no number: after the commit nobody could be
+    told.
     """
     unique_key, _, rest = text.partition("\x02")
     if unique_key.startswith(_UNIQUE_KEY) and rest and len(rest) <= _MAX_KNOWN_LENGTH:
@@ -40,7 +45,9 @@ def to_store(text: str, cluster_name: str, topic: str, queue_id: int) -> tuple[b
     return _worked_out(text, cluster_name, topic, queue_id)
 
 
-def _worked_out(text: str, cluster_name: str, topic: str, queue_id: int) -> tuple[bytes, int, Destination]:
+def _worked_out(
+    text: str, cluster_name: str, topic: str, queue_id: int
+) -> tuple[bytes, int, Destination]:
     pairs = decode_properties(text)
     delay_level(pairs)
     added = {
@@ -53,7 +60,8 @@ def _worked_out(text: str, cluster_name: str, topic: str, queue_id: int) -> tupl
 
 
 _known: Final = lru_cache(maxsize=10_000)(_worked_out)
-"""Half messages of one producer and queue mostly differ in their unique key only, which stands first: 0.6 µs, not 3."""
+"""Half messages of one producer and queue mostly differ in their unique key only, which stands
+first: 0.6 µs, not 3."""
 
 
 def destination_of(raw: bytes) -> Destination:
@@ -66,7 +74,9 @@ def _destination(pairs: Mapping[str, str]) -> Destination:
     return Destination(
         group=pairs.get(PropertyName.PGROUP, ""),
         topic=pairs.get(PropertyName.REAL_TOPIC, ""),
-        queue_id=int(queue_id) if queue_id.isascii() and queue_id.isdigit() and len(queue_id) < 10 else 0,
+        queue_id=int(queue_id)
+        if queue_id.isascii() and queue_id.isdigit() and len(queue_id) < 10
+        else 0,
         delayed=PropertyName.DELAY in pairs,
         waits=pairs.get(PropertyName.WAIT) != "false",
     )

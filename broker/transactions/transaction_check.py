@@ -1,12 +1,14 @@
 """Asking producers how their transactions ended (classes TransactionalMessageCheckService,
 AbstractTransactionalMessageCheckListener; ``broker-services.md`` §5.4, §5.5).
 
-A round goes over the undecided half messages from the oldest to the first one that is too young to be asked for. Each gets a
-copy at the end of the half queue; when the copies are on the disk and the progress is in the file of consumer offsets, their
-producers are asked about the copies. In this order a crash at any point neither loses a half message nor has two of them
-decided for one transaction.
+A round goes over the undecided half messages from the oldest to the first one that is too young to
+be asked for. Each gets a copy at the end of the half queue; when the copies are on the disk and the
+progress is in the file of consumer offsets, their producers are asked about the copies. In this
+order a crash at any point neither loses a half message nor has two of them decided for one
+transaction.
 
-What a turn of the loop does is bounded: there may be millions of half messages of a producer that is gone.
+What a turn of the loop does is bounded: there may be millions of half messages of a producer that
+is gone.
 """
 
 from __future__ import annotations
@@ -87,7 +89,8 @@ class TransactionCheck:
         save_offsets: Callable[[], Awaitable[None]],
         is_slave: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``save_offsets`` returns when the offsets are in their file; it may raise ``StoreFileError``."""
+        """``save_offsets`` returns when the offsets are in their file; it may raise
+        ``StoreFileError``."""
         self._config = config
         self._log = transactions
         self._halves = transactions.halves
@@ -130,7 +133,8 @@ class TransactionCheck:
     # -- at start
 
     async def load(self) -> None:
-        """Find out what is undecided: read the ops behind the last progress, then tell copies from originals."""
+        """Find out what is undecided: read the ops behind the last progress, then tell copies from
+        originals."""
         store = self._store
         end = store.max_offset(_HALF, HALF_QUEUE_ID)
         ops_end = store.max_offset(_OP, HALF_QUEUE_ID)
@@ -147,7 +151,13 @@ class TransactionCheck:
             ops = max(found.next_begin_offset, ops + 1)
             await self._pause(8)
         await self._find_copies(end)
-        log.info("transactions read half=%d..%d ops_until=%d undecided=%d", front, end, ops_end, self._halves.undecided)
+        log.info(
+            "transactions read half=%d..%d ops_until=%d undecided=%d",
+            front,
+            end,
+            ops_end,
+            self._halves.undecided,
+        )
 
     def _position(self, topic: str, end: int) -> int:
         """How far a queue is done with, as the offsets say; never behind its end."""
@@ -155,8 +165,9 @@ class TransactionCheck:
         return min(end, max(offset, self._store.min_offset(topic, HALF_QUEUE_ID)))
 
     async def _find_copies(self, end: int) -> None:
-        """A word about an earlier number has to find the copy that stands for it. When there was a crash after a copy was
-        put and before the progress was saved both are undecided: the copy counts.
+        """A word about an earlier number has to find the copy that stands for it. When there was a
+        crash after a copy was put and before the progress was saved both are undecided: the copy
+        counts.
         """
         newest: dict[Transaction, int] = {}
         number = self._halves.front
@@ -190,7 +201,9 @@ class TransactionCheck:
             max_checks=config.transaction_check_max,
             keep_ms=self._store.config.file_reserved_time * _HOUR_MS,
         )
-        self._topics.create_if_possible(_HALF)  # here, as in the original, it is made by the first round at the latest
+        self._topics.create_if_possible(
+            _HALF
+        )  # here, as in the original, it is made by the first round at the latest
         halves.dropped_below(self._store.min_offset(_HALF, HALF_QUEUE_ID))
         self._not_asked = self._given_up = 0
         end, number = halves.end, halves.front
@@ -205,9 +218,16 @@ class TransactionCheck:
             await self._pause()
         await self._ask(copies)
         if self._given_up:
-            log.warning("transactions given up, they are in %s count=%d", TopicName.TRANS_CHECK_MAX_TIME, self._given_up)
+            log.warning(
+                "transactions given up, they are in %s count=%d",
+                TopicName.TRANS_CHECK_MAX_TIME,
+                self._given_up,
+            )
         if self._not_asked:
-            log.warning("transactions have no producer to ask: no connection of their groups count=%d", self._not_asked)
+            log.warning(
+                "transactions have no producer to ask: no connection of their groups count=%d",
+                self._not_asked,
+            )
 
     def _check_one(self, number: int, rules: CheckRules, began_ms: int, copies: list[int]) -> bool:
         """Do what has to be done with one undecided half message. False: the round ends here."""
@@ -243,7 +263,8 @@ class TransactionCheck:
         return True
 
     def _set_aside(self, half: MessageExt, why: PutResult, now_ms: int) -> bool:
-        """It cannot be stored again: it is asked for no more, as if it had been asked for too often."""
+        """It cannot be stored again: it is asked for no more, as if it had been asked for too
+        often."""
         passing = self._dead_letters.take(half, why, TopicName.TRANS_CHECK_MAX_TIME, now_ms)
         if passing is not None:
             return _says_not_checked(passing)
@@ -251,7 +272,8 @@ class TransactionCheck:
         return True
 
     async def _settle(self) -> bool:
-        """Have on the disk what was written, then how far everything is done with. Whether that is so."""
+        """Have on the disk what was written, then how far everything is done with. Whether that is
+        so."""
         progress = self._halves.progress(self._store.max_offset(_OP, HALF_QUEUE_ID))
         if progress == self._saved_progress():
             return True
@@ -269,7 +291,9 @@ class TransactionCheck:
 
     def _saved_progress(self) -> tuple[int, int]:
         get = self._offsets.get
-        return get(TRANSACTION_GROUP, _HALF, HALF_QUEUE_ID), get(TRANSACTION_GROUP, _OP, HALF_QUEUE_ID)
+        return get(TRANSACTION_GROUP, _HALF, HALF_QUEUE_ID), get(
+            TRANSACTION_GROUP, _OP, HALF_QUEUE_ID
+        )
 
     # -- asking
 
@@ -316,7 +340,9 @@ class TransactionCheck:
             offset_msg_id=half.offset_msg_id,
         )
         try:
-            connection.invoke_oneway(RequestCode.CHECK_TRANSACTION_STATE, header, as_sent(half, destination))
+            connection.invoke_oneway(
+                RequestCode.CHECK_TRANSACTION_STATE, header, as_sent(half, destination)
+            )
         except RemotingError as error:
             log.info("producer not asked peer=%s error=%s", connection.peer, error)
         self._bytes += half.store_size

@@ -1,7 +1,8 @@
-"""Writing down transactions: half messages, ops, and what becomes of them (class TransactionalMessageBridge;
-``broker-services.md`` §5.1 to §5.3).
+"""Writing down transactions: half messages, ops, and what becomes of them (class
+TransactionalMessageBridge; ``broker-services.md`` §5.1 to §5.3).
 
-Every write to the store that has to do with a transaction goes through here, so that ``HalfMessages`` always knows.
+Every write to the store that has to do with a transaction goes through here, so that
+``HalfMessages`` always knows.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ class TransactionLog:
     ) -> None:
         """``store_host``: this broker's packed address, from which ops come."""
         self.halves: Final = HalfMessages()
-        self.halves.begin(store.max_offset(_HALF, HALF_QUEUE_ID), store.max_offset(_HALF, HALF_QUEUE_ID))
+        self.halves.begin(
+            store.max_offset(_HALF, HALF_QUEUE_ID), store.max_offset(_HALF, HALF_QUEUE_ID)
+        )
         self._store: Final = store
         self._put: Final = store.put_message
         self._topics: Final = topics
@@ -82,7 +85,8 @@ class TransactionLog:
         self._store_host: Final = store_host
         self._half_topic: Topic | None = None
         self._recent: Final[dict[int, StoredHalf]] = {}
-        """The last half messages by number, until they end: most end at once, and are not read for that."""
+        """The last half messages by number, until they end: most end at once, and are not read for
+        that."""
 
     # -- half messages
 
@@ -106,10 +110,11 @@ class TransactionLog:
         sys_flag: int,
         reconsume_times: int,
     ) -> PutResult:
-        """Store the first half of a transaction about ``topic``: to the store it is an ordinary message of the half topic.
+        """Store the first half of a transaction about ``topic``: to the store it is an ordinary
+        message of the half topic.
 
-        A delay level is kept and counts when it is committed. ``properties`` is what the producer sent, WAIT too. Raises
-        ``MessageError``.
+        A delay level is kept and counts when it is committed. ``properties`` is what the producer
+        sent, WAIT too. Raises ``MessageError``.
         """
         stored, tags_code, destination = to_store(properties, self._cluster_name, topic, queue_id)
         sys_flag &= _NOT_TRANSACTION
@@ -117,7 +122,8 @@ class TransactionLog:
         if refusal is not None:
             return refusal
         result = self._put(
-            _HALF, HALF_QUEUE_ID, body, stored, born_host, born_timestamp, now_ms, tags_code, flag, sys_flag,
+            _HALF, HALF_QUEUE_ID, body, stored, born_host, born_timestamp, now_ms, tags_code, flag,
+            sys_flag,
             reconsume_times,
         )  # fmt: skip
         if result.status is _PUT_OK:
@@ -130,13 +136,15 @@ class TransactionLog:
                 if len(recent) >= _MAX_RECENT:
                     del recent[next(iter(recent))]
                 recent[number] = StoredHalf(
-                    result.phy_offset, body, stored, tags_code, destination, born_host, born_timestamp, flag,
+                    result.phy_offset, body, stored, tags_code, destination, born_host,
+                    born_timestamp, flag,
                     sys_flag, reconsume_times,
                 )  # fmt: skip
         return result
 
     def take(self, number: int) -> StoredHalf | None:
-        """The half message of that number, to be ended; from the store when it is not one of the last."""
+        """The half message of that number, to be ended; from the store when it is not one of the
+        last."""
         recent = self._recent.pop(number, None)
         if recent is not None:
             return recent
@@ -147,7 +155,8 @@ class TransactionLog:
         head = half.head
         destination = destination_of(half.raw_properties)
         return StoredHalf(
-            head.phy_offset, half.stored_body, half.raw_properties, tags_code, destination, head.born_host,
+            head.phy_offset, half.stored_body, half.raw_properties, tags_code, destination,
+            head.born_host,
             half.born_timestamp, head.flag, head.sys_flag, head.reconsume_times,
         )  # fmt: skip
 
@@ -161,15 +170,16 @@ class TransactionLog:
         return None if half is None or half.queue_offset != number else (half, tags_code)
 
     def half_at(self, phy_offset: int) -> MessageExt | None:
-        """The half message that begins at an offset of the commit log. What only looks like one, in the body of another
-        message, is none: its queue does not know it.
+        """The half message that begins at an offset of the commit log. What only looks like one, in
+        the body of another message, is none: its queue does not know it.
         """
         half = _decoded(self._store.message_by_offset(phy_offset))
         known = None if half is None else self.half(half.queue_offset)
         return known[0] if known is not None and known[0].commit_log_offset == phy_offset else None
 
     def put_copy(self, half: MessageExt, changed: Mapping[str, str], now_ms: int) -> PutResult:
-        """Put a copy of a half message behind all others, with some properties changed. It stands for it from now on."""
+        """Put a copy of a half message behind all others, with some properties changed. It stands
+        for it from now on."""
         result = self._put_again(half, _HALF, {**half.properties, **changed}, now_ms)
         if result.status is _PUT_OK:
             self.halves.added(result.queue_offset)
@@ -177,7 +187,8 @@ class TransactionLog:
         return result
 
     def put_aside(self, half: MessageExt, now_ms: int) -> PutResult:
-        """Give a half message up: a copy goes to TRANS_CHECK_MAX_TIME_TOPIC, where an administrator finds it."""
+        """Give a half message up: a copy goes to TRANS_CHECK_MAX_TIME_TOPIC, where an administrator
+        finds it."""
         topic = self._topics.create_if_possible(TopicName.TRANS_CHECK_MAX_TIME)
         result = self._put_again(half, TopicName.TRANS_CHECK_MAX_TIME, half.properties, now_ms)
         if result.status is _PUT_OK:
@@ -196,7 +207,9 @@ class TransactionLog:
             self.halves.added(result.queue_offset)
         return result
 
-    def _put_again(self, message: MessageExt, topic: str, properties: Mapping[str, str], now_ms: int) -> PutResult:
+    def _put_again(
+        self, message: MessageExt, topic: str, properties: Mapping[str, str], now_ms: int
+    ) -> PutResult:
         """The user's flag and the number of attempts are kept (the original loses them)."""
         place = Placement.as_it_is(message, topic, HALF_QUEUE_ID, encoded_properties(properties))
         result = put_copy(self._put, message, place, now_ms)
@@ -206,14 +219,21 @@ class TransactionLog:
     # -- the end
 
     def put_committed(self, half: StoredHalf, now_ms: int) -> tuple[PutResult, str, int]:
-        """Store the message that a half message was about, where it was sent to; the result, and topic and queue."""
+        """Store the message that a half message was about, where it was sent to; the result, and
+        topic and queue."""
         destination = half.destination
-        topic, queue_id, properties, tags_code = destination.topic, destination.queue_id, half.properties, half.tags_code
+        topic, queue_id, properties, tags_code = (
+            destination.topic,
+            destination.queue_id,
+            half.properties,
+            half.tags_code,
+        )
         sys_flag = half.sys_flag & _NOT_TRANSACTION | _COMMIT
         if destination.delayed:
             topic, queue_id, properties, tags_code, sys_flag = self._placed(half, sys_flag, now_ms)
         result = self._put(
-            topic, queue_id, half.body, properties, half.born_host, half.born_timestamp, now_ms, tags_code, half.flag,
+            topic, queue_id, half.body, properties, half.born_host, half.born_timestamp, now_ms,
+            tags_code, half.flag,
             sys_flag, half.reconsume_times, half.phy_offset,
         )  # fmt: skip
         return result, topic, queue_id
@@ -221,15 +241,19 @@ class TransactionLog:
     def _placed(self, half: StoredHalf, sys_flag: int, now_ms: int) -> Placement:
         topic, queue_id = half.destination.topic, half.destination.queue_id
         try:
-            return self._placements.place(topic, queue_id, decode_properties(half.properties), sys_flag, now_ms)
+            return self._placements.place(
+                topic, queue_id, decode_properties(half.properties), sys_flag, now_ms
+            )
         except MessageError as error:
             log.warning("committed without a delay phy_offset=%d error=%s", half.phy_offset, error)
             return Placement(topic, queue_id, half.properties, half.tags_code, sys_flag)
 
     def put_op(self, number: int, now_ms: int) -> PutResult:
-        """Note that a half message is decided. It has no UNIQ_KEY: the original gives it one, but does not store it."""
+        """Note that a half message is decided. It has no UNIQ_KEY: the original gives it one, but
+        does not store it."""
         result = self._put(
-            _OP_HALF, HALF_QUEUE_ID, op_body(number), OP_PROPERTIES, self._store_host, now_ms, now_ms, _OP_TAGS_CODE
+            _OP_HALF, HALF_QUEUE_ID, op_body(number), OP_PROPERTIES, self._store_host, now_ms,
+            now_ms, _OP_TAGS_CODE
         )  # fmt: skip
         if result.status is _PUT_OK:
             self.halves.ended(number)
@@ -250,7 +274,8 @@ def _decoded(record: bytes | None) -> MessageExt | None:
 
 
 def as_sent(half: MessageExt, destination: Destination) -> bytes:
-    """The record that a producer is asked about: the half message with the topic and queue that it was sent to."""
+    """The record that a producer is asked about: the half message with the topic and queue that it
+    was sent to."""
     head = half.head
     return encode_record(
         destination.topic,

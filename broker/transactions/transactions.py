@@ -1,15 +1,16 @@
-"""Transactions without I/O: which half messages are undecided, and what a check does with each of them (class
-TransactionalMessageServiceImpl; ``broker-services.md`` §5).
+"""Transactions without I/O: which half messages are undecided, and what a check does with each of
+them (class TransactionalMessageServiceImpl; ``broker-services.md`` §5).
 
-A producer's half message lies in RMQ_SYS_TRANS_HALF_TOPIC until the producer says commit or rollback; that word is noted as
-an *op*, a message of RMQ_SYS_TRANS_OP_HALF_TOPIC whose body is the number of the half message in its queue. A half message
-that nobody decides is asked for: a copy of it is put behind all others and takes its place, so the front moves on.
+A producer's half message lies in RMQ_SYS_TRANS_HALF_TOPIC until the producer says commit or
+rollback; that word is noted as an *op*, a message of RMQ_SYS_TRANS_OP_HALF_TOPIC whose body is the
+number of the half message in its queue. A half message that nobody decides is asked for: a copy of
+it is put behind all others and takes its place, so the front moves on.
 
-The original finds out by reading both queues in every round. Here a byte per half message says the same (``HalfMessages``);
-the queues are read once, at start.
+The original finds out by reading both queues in every round. Here a byte per half message says the
+same (``HalfMessages``); the queues are read once, at start.
 
-Invariant: ``base <= front <= end``; everything below ``front`` is decided, and an op below ``ops`` of a ``Progress`` is
-about a half message below its ``halves``.
+Invariant: ``base <= front <= end``; everything below ``front`` is decided, and an op below ``ops``
+of a ``Progress`` is about a half message below its ``halves``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ DROPPED: Final = 3
 """Given up, or not there any more; a late word of the producer still counts."""
 
 KEEP_BEHIND: Final = 1 << 20
-"""So many half messages in front of the first undecided one are remembered, to know a word that is said twice."""
+"""So many half messages in front of the first undecided one are remembered, to know a word that is
+said twice."""
 KEEP_EARLIER: Final = 100_000
 """So many decisions about still earlier ones."""
 MAX_LINEAGE: Final = 64
@@ -51,14 +53,16 @@ Transaction = tuple[str, int]
 
 
 class Progress(NamedTuple):
-    """Where reading both queues has to begin after a restart (what the consumer offset table keeps)."""
+    """Where reading both queues has to begin after a restart (what the consumer offset table
+    keeps)."""
 
     halves: int
     ops: int
 
 
 class HalfMessages:
-    """The half messages of the one half queue by number: a byte each, from some way before the first undecided one on."""
+    """The half messages of the one half queue by number: a byte each, from some way before the
+    first undecided one on."""
 
     def __init__(self) -> None:
         self._base = 0
@@ -71,13 +75,14 @@ class HalfMessages:
         """Ended ones below ``_base``, in the order in which they ended."""
         self._marks: deque[Progress] = deque(maxlen=_MAX_MARKS)
         self.copies: Final[dict[Transaction, int]] = {}
-        """Copies that were undecided at the start: a word about an earlier number of their transaction means them."""
+        """Copies that were undecided at the start: a word about an earlier number of their
+        transaction means them."""
         self._front = 0
         self._ops_done = 0
 
     def begin(self, front: int, end: int, ops: int = 0) -> None:
-        """After a start: the queue ends at ``end``, of everything from ``front`` on nothing is known yet, and the ops from
-        ``ops`` on have to be read.
+        """After a start: the queue ends at ``end``, of everything from ``front`` on nothing is
+        known yet, and the ops from ``ops`` on have to be read.
         """
         self._base = self._front = front
         self._states = bytearray(max(0, end - front))
@@ -122,7 +127,8 @@ class HalfMessages:
         self._states.append(UNDECIDED)
 
     def _jump_to(self, number: int) -> None:
-        """Some came without a word (from a master), or the queue has begun anew (it was empty and deleted)."""
+        """Some came without a word (from a master), or the queue has begun anew (it was empty and
+        deleted)."""
         missed = number - self.end
         if 0 < missed <= _MAX_MISSED:
             self._states.extend(bytes(missed))
@@ -141,7 +147,8 @@ class HalfMessages:
         self._set(number, REPLACED)
 
     def meant_by(self, number: int) -> int | None:
-        """Which half message a word about ``number`` decides: its newest copy or itself; ``None``: it is decided already."""
+        """Which half message a word about ``number`` decides: its newest copy or itself; ``None``:
+        it is decided already."""
         at = number - self._base
         state = self._states[at] if 0 <= at < len(self._states) else self.state(number)
         if state == ENDED:
@@ -175,7 +182,9 @@ class HalfMessages:
         """The queue begins at ``number``: what lay in front has expired."""
         first, stop = self.front - self._base, min(number, self.end) - self._base
         if first < stop:
-            self._states[first:stop] = self._states[first:stop].replace(bytes((UNDECIDED,)), bytes((DROPPED,)))
+            self._states[first:stop] = self._states[first:stop].replace(
+                bytes((UNDECIDED,)), bytes((DROPPED,))
+            )
             for copy in [copy for copy in self._lineage if copy < number]:
                 self._forget_copies(copy, DROPPED)
 
@@ -197,14 +206,18 @@ class HalfMessages:
     # -- how far everything is done with
 
     def progress(self, ops_end: int) -> Progress:
-        """Where a restart may begin; ``ops_end`` is the end of the op queue. Forgets what lies far back. Once per round.
+        """Where a restart may begin; ``ops_end`` is the end of the op queue. Forgets what lies far
+        back. Once per round.
 
-        An op is done with when its half message lies below ``front``. Which ops those are is known from earlier rounds:
-        when all half messages that there were then are decided, so are all ops that there were then.
+        An op is done with when its half message lies below ``front``. Which ops those are is known
+        from earlier rounds: when all half messages that there were then are decided, so are all ops
+        that there were then.
         """
         front, end = self.front, self.end
         self._marks.append(Progress(end, ops_end))
-        self._ops_done = max((mark.ops for mark in self._marks if mark.halves <= front), default=self._ops_done)
+        self._ops_done = max(
+            (mark.ops for mark in self._marks if mark.halves <= front), default=self._ops_done
+        )
         while len(self._marks) > 1 and self._marks[1].halves <= front:
             self._marks.popleft()
         surplus = front - self._base - KEEP_BEHIND
@@ -221,7 +234,8 @@ class Half(NamedTuple):
     born_timestamp: int
     store_timestamp: int
     immunity_ms: int | None
-    """How long the producer does not want to be asked (CHECK_IMMUNITY_TIME_IN_SECONDS); ``None``: as everybody."""
+    """How long the producer does not want to be asked (CHECK_IMMUNITY_TIME_IN_SECONDS); ``None``:
+    as everybody."""
     prepared_offset: int | None
     """The number that the producer was told; ``None``: its own."""
 
@@ -277,7 +291,9 @@ def judge(half: Half, rules: CheckRules, now_ms: int, round_began_ms: int) -> Ve
         return Verdict.STOP
     if half.immunity_ms is not None:
         return Verdict.KEEP if age < half.immunity_ms else Verdict.ASK
-    return Verdict.STOP if 0 <= age < rules.timeout_ms else Verdict.ASK  # born in the future: a clock is wrong, ask
+    return (
+        Verdict.STOP if 0 <= age < rules.timeout_ms else Verdict.ASK
+    )  # born in the future: a clock is wrong, ask
 
 
 def asked_once_more(half: Half) -> dict[str, str]:
@@ -286,7 +302,8 @@ def asked_once_more(half: Half) -> dict[str, str]:
 
 
 def kept_for_later(half: Half, number: int) -> dict[str, str]:
-    """The properties that a copy gets when the producer is left alone: it will speak of the first number."""
+    """The properties that a copy gets when the producer is left alone: it will speak of the first
+    number."""
     first = number if half.prepared_offset is None else half.prepared_offset
     return {PropertyName.TRAN_PREPARED_QUEUE_OFFSET: str(first)}
 
@@ -297,7 +314,8 @@ def op_body(number: int) -> bytes:
 
 
 def op_numbers(message: MessageExt) -> list[int]:
-    """Which half messages an op message ends; a 5.x broker puts several into one. What is none ends nothing."""
+    """Which half messages an op message ends; a 5.x broker puts several into one. What is none ends
+    nothing."""
     if message.tags != OP_TAG or len(message.stored_body) > MAX_OP_BODY:
         return []
     parts = message.stored_body.split(b",")
@@ -305,6 +323,11 @@ def op_numbers(message: MessageExt) -> list[int]:
 
 
 def _number(text: str | None) -> int | None:
-    if text is None or len(text) > 19 or not text.removeprefix("-").isdecimal() or not text.isascii():
+    if (
+        text is None
+        or len(text) > 19
+        or not text.removeprefix("-").isdecimal()
+        or not text.isascii()
+    ):
         return None
     return int(text)

@@ -1,4 +1,5 @@
-"""What an administrator does, one coroutine per operation (``headers.md`` parts B to D; class DefaultMQAdminExtImpl).
+"""What an administrator does, one coroutine per operation (``headers.md`` parts B to D; class
+DefaultMQAdminExtImpl).
 
 ::
 
@@ -6,9 +7,10 @@
         for address in await admin.masters_of("DefaultCluster"):
             await admin.create_topic(address, TopicConfig(topic_name="Order", read_queue_nums=8, write_queue_nums=8))
 
-Every operation raises ``RemotingError`` when a server cannot be asked and ``BrokerError`` (by code) when it refuses; what
-else one raises, it says. Addresses are ``host:port``, times milliseconds since 1970 as everywhere in the cluster, offsets
-count the entries of a queue. A module per subject, ``Admin`` is all of them. ``mqadmin`` is made of nothing else.
+Every operation raises ``RemotingError`` when a server cannot be asked and ``BrokerError`` (by code)
+when it refuses; what else one raises, it says. Addresses are ``host:port``, times milliseconds
+since 1970 as everywhere in the cluster, offsets count the entries of a queue. A module per subject,
+``Admin`` is all of them. ``mqadmin`` is made of nothing else.
 """
 
 from __future__ import annotations
@@ -47,4 +49,5 @@ class Admin(
     TopicOperations,
     AccountOperations,
 ):
-    """Looks after a cluster. ``request_timeout`` (seconds, 5) is for each request; see ``ClientOptions`` for the others."""
+    """Looks after a cluster. ``request_timeout`` (seconds, 5) is for each request; see
+    ``ClientOptions`` for the others."""

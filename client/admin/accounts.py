@@ -42,9 +42,11 @@ class AccountOperations(AdminCore):
         topic_perms: Sequence[str] = (),
         group_perms: Sequence[str] = (),
     ) -> None:
-        """Make or change an account of a broker. Perms are ``DENY``, ``PUB``, ``SUB``, ``PUB|SUB``, lists hold ``name=PUB``.
+        """Make or change an account of a broker. Perms are ``DENY``, ``PUB``, ``SUB``, ``PUB|SUB``,
+        lists hold ``name=PUB``.
 
-        Raises ``BrokerError`` (209) when the broker does not take it: keys that are too short, ACL that is off.
+        Raises ``BrokerError`` (209) when the broker does not take it: keys that are too short, ACL
+        that is off.
         """
         header = CreateAccessConfigRequest(
             access_key=access_key,
@@ -59,22 +61,32 @@ class AccountOperations(AdminCore):
         await self._invoke(address, RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, header)
 
     async def delete_account(self, address: str, access_key: str) -> None:
-        """Remove an account from a broker. Raises ``BrokerError`` (210) for one that it does not have."""
-        await self._invoke(address, RequestCode.DELETE_ACL_CONFIG, DeleteAccessConfigRequest(access_key=access_key))
+        """Remove an account from a broker. Raises ``BrokerError`` (210) for one that it does not
+        have."""
+        await self._invoke(
+            address, RequestCode.DELETE_ACL_CONFIG, DeleteAccessConfigRequest(access_key=access_key)
+        )
 
     async def acl_version(self, address: str) -> AclVersion:
         """Which versions of ACL files a broker has. Raises ``BrokerError`` (1) when ACL is off."""
         answer = await self._invoke(address, RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
         header: GetBrokerAclInfoResponse = answer.header
         try:
-            files = decode_body(dict[str, DataVersion], (header.all_acl_file_version or "{}").encode())
+            files = decode_body(
+                dict[str, DataVersion], (header.all_acl_file_version or "{}").encode()
+            )
         except BodyError as error:
-            raise ProtocolError(f"{address} told versions of its ACL files that cannot be read: {error}") from error
+            raise ProtocolError(
+                f"{address} told versions of its ACL files that cannot be read: {error}"
+            ) from error
         return AclVersion(header.cluster_name, header.broker_name, header.broker_addr, files)
 
     async def update_global_white_addresses(
         self, address: str, addresses: Sequence[str], acl_file: str | None = None
     ) -> None:
-        """Which addresses need no account on a broker; ``acl_file`` is a path there (default: ``plain_acl.yml``)."""
-        header = UpdateGlobalWhiteAddrsRequest(global_white_addrs=",".join(addresses), acl_file_full_path=acl_file)
+        """Which addresses need no account on a broker; ``acl_file`` is a path there (default:
+        ``plain_acl.yml``)."""
+        header = UpdateGlobalWhiteAddrsRequest(
+            global_white_addrs=",".join(addresses), acl_file_full_path=acl_file
+        )
         await self._invoke(address, RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header)

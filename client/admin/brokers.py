@@ -43,7 +43,8 @@ def members_of(info: ClusterInfo, cluster: str | None = None) -> list[Member]:
 
 class BrokerOperations(AdminCore):
     async def members(self, cluster: str | None = None) -> list[Member]:
-        """Every broker of a cluster (default: of all), by cluster, name, id. Raises ``ConfigError`` for an unknown one."""
+        """Every broker of a cluster (default: of all), by cluster, name, id. Raises ``ConfigError``
+        for an unknown one."""
         return members_of(await self.cluster_info(), cluster)
 
     async def broker_runtime_info(self, address: str) -> dict[str, str]:
@@ -53,13 +54,16 @@ class BrokerOperations(AdminCore):
     async def broker_config(self, address: str) -> dict[str, str]:
         """Every property of a broker's configuration."""
         answer = await self._invoke(address, RequestCode.GET_BROKER_CONFIG)
-        return {found.name: found.value for found in parse_properties(answer.body.decode("utf-8", "replace"))}
+        return {
+            found.name: found.value
+            for found in parse_properties(answer.body.decode("utf-8", "replace"))
+        }
 
     async def update_broker_config(self, address: str, properties: dict[str, str]) -> str | None:
         """Change properties of a running broker; it keeps them in its configuration file.
 
-        Returns what the broker says to that although it took them, if anything: that it has no property of some name (one of
-        Java says nothing).
+        Returns what the broker says to that although it took them, if anything: that it has no
+        property of some name (one of Java says nothing).
         """
         body = format_properties(properties).encode()
         return (await self._invoke(address, RequestCode.UPDATE_BROKER_CONFIG, body=body)).remark
@@ -71,18 +75,23 @@ class BrokerOperations(AdminCore):
     async def broker_consume_stats(
         self, address: str, *, ordered: bool = False, timeout: float | None = None
     ) -> ConsumeStatsList:
-        """How far every group of a broker is behind; ``ordered``: only topics that are consumed in order.
+        """How far every group of a broker is behind; ``ordered``: only topics that are consumed in
+        order.
 
-        ``timeout`` (seconds): it makes the broker look at every queue of every group. Default: three times the usual one.
+        ``timeout`` (seconds): it makes the broker look at every queue of every group. Default:
+        three times the usual one.
         """
         if timeout is not None and not timeout > 0:
             raise ConfigError(f"a timeout is more than 0 seconds, not {timeout}")
         times = 3.0 if timeout is None else timeout / self.instance.request_timeout
         header = GetConsumeStatsInBrokerRequest(is_order=ordered)
-        return await self._ask(address, RequestCode.GET_BROKER_CONSUME_STATS, header, ConsumeStatsList, times=times)
+        return await self._ask(
+            address, RequestCode.GET_BROKER_CONSUME_STATS, header, ConsumeStatsList, times=times
+        )
 
     async def broker_stats(self, address: str, name: str, key: str) -> BrokerStatsData:
-        """A statistic over a minute, an hour, a day: ``("TOPIC_PUT_NUMS", topic)``, ``("GROUP_GET_NUMS", topic@group)``.
+        """A statistic over a minute, an hour, a day: ``("TOPIC_PUT_NUMS", topic)``,
+        ``("GROUP_GET_NUMS", topic@group)``.
 
         Raises ``BrokerError`` (code 1) for one that nothing was counted for.
         """
@@ -94,7 +103,8 @@ class BrokerOperations(AdminCore):
         await self._invoke(address, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
 
     async def delete_expired_commit_logs(self, address: str) -> None:
-        """Make a broker delete files of the commit log that are past their time, at whatever hour."""
+        """Make a broker delete files of the commit log that are past their time, at whatever
+        hour."""
         await self._invoke(address, RequestCode.DELETE_EXPIRED_COMMITLOG)
 
     async def clean_unused_topics(self, address: str) -> None:

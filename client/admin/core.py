@@ -1,4 +1,5 @@
-"""What all operations of an administrator are made of: life, asking brokers and name servers, looking up routes."""
+"""What all operations of an administrator are made of: life, asking brokers and name servers,
+looking up routes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from ..options import ClientOptions
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 """In whose name tools read."""
 SLOW: Final = 3
-"""Some operations make a broker look at many queues, or ask a client: they get so many times the usual time."""
+"""Some operations make a broker look at many queues, or ask a client: they get so many times the
+usual time."""
 
 B = TypeVar("B")
 
@@ -28,14 +30,21 @@ B = TypeVar("B")
 class AdminCore(Startable):
     """A client that belongs to no group."""
 
-    def __init__(self, *, instance: ClientInstance | None = None, **options: Unpack[ClientOptions]) -> None:
+    def __init__(
+        self, *, instance: ClientInstance | None = None, **options: Unpack[ClientOptions]
+    ) -> None:
         if instance is not None and options:
-            raise ConfigError(f"these options belong to the instance that was given: {', '.join(options)}")
+            raise ConfigError(
+                f"these options belong to the instance that was given: {', '.join(options)}"
+            )
         self._owns_instance = instance is None
         options.setdefault("request_timeout", 5.0)
-        self.instance: ClientInstance = instance if instance is not None else ClientInstance(**known_options(self, options))
+        self.instance: ClientInstance = (
+            instance if instance is not None else ClientInstance(**known_options(self, options))
+        )
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- life
+    # ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Raises ``ClientStateError`` when started twice."""
@@ -47,40 +56,67 @@ class AdminCore(Startable):
         if self._owns_instance:
             await self.instance.stop()
 
-    # --- asking -----------------------------------------------------------------------------------------------------
+    # --- asking
+    # ----------------------------------------------------------------------------------------------
 
     async def _invoke(
-        self, address: str, code: RequestCode, header: Record | None = None, body: bytes = b"", *, times: float = 1
+        self,
+        address: str,
+        code: RequestCode,
+        header: Record | None = None,
+        body: bytes = b"",
+        *,
+        times: float = 1,
     ) -> Response:
         self.instance.check_loop()
         timeout = self.instance.request_timeout * times
         address = self.instance.vip(address)
-        return (await self.instance.remoting.invoke(address, code, header, body, timeout=timeout)).check(address)
+        return (
+            await self.instance.remoting.invoke(address, code, header, body, timeout=timeout)
+        ).check(address)
 
     async def _ask(
-        self, address: str, code: RequestCode, header: Record | None, body_type: type[B], *, times: float = 1
+        self,
+        address: str,
+        code: RequestCode,
+        header: Record | None,
+        body_type: type[B],
+        *,
+        times: float = 1,
     ) -> B:
-        return answer_body(await self._invoke(address, code, header, times=times), body_type, address)
+        return answer_body(
+            await self._invoke(address, code, header, times=times), body_type, address
+        )
 
-    async def _ask_name_server(self, code: RequestCode, header: Record | None, body_type: type[B]) -> B:
+    async def _ask_name_server(
+        self, code: RequestCode, header: Record | None, body_type: type[B]
+    ) -> B:
         name_servers = self.instance.name_servers
         answer = await name_servers.ask(code, header, timeout=self.instance.request_timeout)
         return answer_body(answer, body_type, name_servers.current)
 
     async def _tell_name_servers(self, code: RequestCode, header: Record) -> None:
-        await self.instance.name_servers.tell_all(code, header, timeout=self.instance.request_timeout)
+        await self.instance.name_servers.tell_all(
+            code, header, timeout=self.instance.request_timeout
+        )
 
-    # --- routes -----------------------------------------------------------------------------------------------------
+    # --- routes
+    # ----------------------------------------------------------------------------------------------
 
     async def cluster_info(self) -> ClusterInfo:
         """All brokers by name, all broker names by cluster."""
         return await self._ask_name_server(RequestCode.GET_BROKER_CLUSTER_INFO, None, ClusterInfo)
 
     async def masters_of(self, cluster: str) -> list[str]:
-        """Addresses of the masters of a cluster, by broker name. Raises ``ConfigError`` for an unknown cluster."""
+        """Addresses of the masters of a cluster, by broker name. Raises ``ConfigError`` for an
+        unknown cluster."""
         info = await self.cluster_info()
         brokers = [info.broker_addr_table.get(name) for name in broker_names_of(info, cluster)]
-        return [broker.master_addr for broker in brokers if broker is not None and broker.master_addr is not None]
+        return [
+            broker.master_addr
+            for broker in brokers
+            if broker is not None and broker.master_addr is not None
+        ]
 
     async def _route(self, topic: str) -> TopicRoute:
         """As it is now: an administrator looks at what has just changed."""
@@ -91,11 +127,14 @@ class AdminCore(Startable):
 
     async def _brokers_of_topic(self, topic: str) -> list[BrokerData]:
         """Those that are alive, by name. Raises ``NoRouteError``."""
-        brokers = [broker for broker in (await self._route(topic)).data.broker_datas if broker.broker_addrs]
+        brokers = [
+            broker for broker in (await self._route(topic)).data.broker_datas if broker.broker_addrs
+        ]
         return sorted(brokers, key=lambda broker: broker.broker_name)
 
     async def _addresses_of_topic(self, topic: str) -> list[str]:
-        """An address of every broker: its master or, without one, a slave. Raises ``NoRouteError``."""
+        """An address of every broker: its master or, without one, a slave. Raises
+        ``NoRouteError``."""
         return [address_of(broker) for broker in await self._brokers_of_topic(topic)]
 
     async def _any_broker_of(self, topic: str) -> str:

@@ -6,7 +6,12 @@ from typing import Final, NamedTuple
 
 from ...remoting.errors import QueryNotFound
 from ...remoting.protocol.codes import RequestCode
-from ...remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag, QueryMessageRequest, ViewMessageRequest
+from ...remoting.protocol.commands.pull import (
+    PullMessageRequest,
+    PullSysFlag,
+    QueryMessageRequest,
+    ViewMessageRequest,
+)
 from ...remoting.protocol.commands.transaction import ResumeCheckHalfMessageRequest
 from ...remoting.protocol.message.message_id import format_host, parse_offset_message_id
 from ...remoting.protocol.message.message_queue import MessageQueue
@@ -36,27 +41,37 @@ class Traced(NamedTuple):
 
 class MessageOperations(AdminCore):
     async def view_message(self, offset_msg_id: str) -> MessageExt:
-        """The message with this id of the broker (not of the producer). Raises ``ConfigError`` for what is no such id."""
+        """The message with this id of the broker (not of the producer). Raises ``ConfigError`` for
+        what is no such id."""
         address, phy_offset = _place_of(offset_msg_id)
-        answer = await self._invoke(address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=phy_offset))
+        answer = await self._invoke(
+            address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=phy_offset)
+        )
         try:
             return decode_record(answer.body, check_crc=True)
         except RecordError as error:
             raise ConfigError(f"{address} has no intact message at {phy_offset}: {error}") from None
 
     async def query_messages(
-        self, topic: str, key: str, *, max_messages: int = 64, begin_ms: int = 0, end_ms: int = _FOREVER
+        self,
+        topic: str,
+        key: str,
+        *,
+        max_messages: int = 64,
+        begin_ms: int = 0,
+        end_ms: int = _FOREVER,
     ) -> list[MessageExt]:
-        """The newest messages with this key, from all brokers of the topic, in the order they were stored.
+        """The newest messages with this key, from all brokers of the topic, in the order they were
+        stored.
 
-        A broker gives out 64 at most (``maxMsgsNumBatch``). Delayed messages are found once they are delivered. Raises
-        ``NoRouteError``.
+        A broker gives out 64 at most (``maxMsgsNumBatch``). Delayed messages are found once they
+        are delivered. Raises ``NoRouteError``.
         """
         return await self._query(topic, key, max_messages, begin_ms, end_ms, unique=False)
 
     async def query_by_unique_key(self, topic: str, unique_key: str) -> list[MessageExt]:
-        """The messages with this id of their producer, ``message.msg_id``: usually one, more when a send was repeated.
-        Raises ``NoRouteError``.
+        """The messages with this id of their producer, ``message.msg_id``: usually one, more when a
+        send was repeated. Raises ``NoRouteError``.
         """
         return await self._query(topic, unique_key, 32, 0, _FOREVER, unique=True)
 
@@ -79,13 +94,22 @@ class MessageOperations(AdminCore):
                 continue
             found += read_salvaged(answer.body, "")[0]
         # The index of the original knows hashes only.
-        found = [m for m in found if m.topic == topic and (m.msg_id == key if unique else key in m.keys)]
+        found = [
+            m for m in found if m.topic == topic and (m.msg_id == key if unique else key in m.keys)
+        ]
         return sorted(found, key=lambda message: message.store_timestamp)[-max_messages:]
 
     async def pull(
-        self, queue: MessageQueue, offset: int, max_messages: int = 32, *, expression: str = "*", group: str = TOOLS_GROUP
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_messages: int = 32,
+        *,
+        expression: str = "*",
+        group: str = TOOLS_GROUP,
     ) -> Pulled:
-        """Messages of a queue from ``offset`` on, without waiting for new ones; nothing is committed."""
+        """Messages of a queue from ``offset`` on, without waiting for new ones; nothing is
+        committed."""
         address = await self.instance.master_address(queue.broker_name, queue.topic)
         header = PullMessageRequest(
             consumer_group=group,
@@ -109,18 +133,30 @@ class MessageOperations(AdminCore):
         return pulled
 
     async def message_trace(self, msg_id: str, trace_topic: str = TopicName.TRACE) -> list[Traced]:
-        """What producers and consumers told of a message (its ``msg_id``), in the order it was stored; the newest 64.
+        """What producers and consumers told of a message (its ``msg_id``), in the order it was
+        stored; the newest 64.
 
         Raises ``NoRouteError`` when nothing was ever traced.
         """
         told = await self.query_messages(trace_topic, msg_id)
-        found = [(each, record) for each in told for record in decode_trace(each.body.decode("utf-8", "replace"))]
-        return [Traced(record, each.born_host.rpartition(":")[0]) for each, record in found if record.msg_id == msg_id]
+        found = [
+            (each, record)
+            for each in told
+            for record in decode_trace(each.body.decode("utf-8", "replace"))
+        ]
+        return [
+            Traced(record, each.born_host.rpartition(":")[0])
+            for each, record in found
+            if record.msg_id == msg_id
+        ]
 
     async def send_again(self, message: MessageExt) -> SendResult:
-        """Store a copy of a message, with its id, keys, tags and own properties. Raises ``NoRouteError``, ``SendFailed``."""
+        """Store a copy of a message, with its id, keys, tags and own properties. Raises
+        ``NoRouteError``, ``SendFailed``."""
         system = (PropertyName.KEYS, PropertyName.TAGS, PropertyName.UNIQ_KEY)
-        kept = {name: value for name in system if (value := message.properties.get(name)) is not None}
+        kept = {
+            name: value for name in system if (value := message.properties.get(name)) is not None
+        }
         outgoing = Outgoing(
             message.topic,
             RequestCode.SEND_MESSAGE_V2,
@@ -129,10 +165,13 @@ class MessageOperations(AdminCore):
             message.msg_id,
             flag=message.flag,
         )
-        return await Delivery(self.instance, RESEND_GROUP).deliver(outgoing, None, self.instance.request_timeout)
+        return await Delivery(self.instance, RESEND_GROUP).deliver(
+            outgoing, None, self.instance.request_timeout
+        )
 
     async def resume_check_half_message(self, offset_msg_id: str) -> None:
-        """Have the producer of a half message asked again that was given up. Raises ``ConfigError`` for what is no id."""
+        """Have the producer of a half message asked again that was given up. Raises ``ConfigError``
+        for what is no id."""
         address, _ = _place_of(offset_msg_id)
         header = ResumeCheckHalfMessageRequest(msg_id=offset_msg_id)
         await self._invoke(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)

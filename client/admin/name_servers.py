@@ -7,7 +7,11 @@ from typing import Final
 from ...remoting.errors import QueryNotFound
 from ...remoting.protocol.bodies.kv import KVTable
 from ...remoting.protocol.codes import RequestCode
-from ...remoting.protocol.commands.kv import GetKVListByNamespaceRequest, KVConfigRequest, PutKVConfigRequest
+from ...remoting.protocol.commands.kv import (
+    GetKVListByNamespaceRequest,
+    KVConfigRequest,
+    PutKVConfigRequest,
+)
 from ...remoting.protocol.commands.route import BrokerNameRequest
 from ...remoting.protocol.java_properties import format_properties, parse_properties
 from ..cluster.server_addresses import parse_addresses
@@ -23,13 +27,16 @@ class NameServerOperations(AdminCore):
         """Sorted."""
         return sorted(self.instance.name_servers.addresses)
 
-    # --- KV config --------------------------------------------------------------------------------------------------
+    # --- KV config
+    # ----------------------------------------------------------------------------------------------
 
     async def get_kv_config(self, namespace: str, key: str) -> str | None:
         """One value, ``None`` when there is none."""
         header = KVConfigRequest(namespace=namespace, key=key)
         name_servers = self.instance.name_servers
-        answer = await name_servers.ask(RequestCode.GET_KV_CONFIG, header, timeout=self.instance.request_timeout)
+        answer = await name_servers.ask(
+            RequestCode.GET_KV_CONFIG, header, timeout=self.instance.request_timeout
+        )
         try:
             value: str | None = answer.check(name_servers.current).header.value
         except QueryNotFound:
@@ -39,7 +46,9 @@ class NameServerOperations(AdminCore):
     async def kv_list(self, namespace: str) -> dict[str, str]:
         """All values of a namespace. Raises ``QueryNotFound`` for one that does not exist."""
         header = GetKVListByNamespaceRequest(namespace=namespace)
-        return (await self._ask_name_server(RequestCode.GET_KVLIST_BY_NAMESPACE, header, KVTable)).table
+        return (
+            await self._ask_name_server(RequestCode.GET_KVLIST_BY_NAMESPACE, header, KVTable)
+        ).table
 
     async def put_kv_config(self, namespace: str, key: str, value: str) -> None:
         """Set one value on every name server; the error of the last one that failed is raised."""
@@ -48,26 +57,36 @@ class NameServerOperations(AdminCore):
 
     async def delete_kv_config(self, namespace: str, key: str) -> None:
         """Remove one value from every name server."""
-        await self._tell_name_servers(RequestCode.DELETE_KV_CONFIG, KVConfigRequest(namespace=namespace, key=key))
+        await self._tell_name_servers(
+            RequestCode.DELETE_KV_CONFIG, KVConfigRequest(namespace=namespace, key=key)
+        )
 
-    # --- their own configuration ------------------------------------------------------------------------------------
+    # --- their own configuration
+    # ------------------------------------------------------------------------------------
 
     async def name_server_config(self, address: str) -> dict[str, str]:
         """Every property of one name server. Raises ``ConfigError`` for what is no address."""
         answer = await self._invoke(_checked(address), RequestCode.GET_NAMESRV_CONFIG)
-        return {found.name: found.value for found in parse_properties(answer.body.decode("utf-8", "replace"))}
+        return {
+            found.name: found.value
+            for found in parse_properties(answer.body.decode("utf-8", "replace"))
+        }
 
     async def update_name_server_config(self, address: str, properties: dict[str, str]) -> None:
         """Change properties of one name server; it keeps them in its configuration file."""
         body = format_properties(properties).encode()
         await self._invoke(_checked(address), RequestCode.UPDATE_NAMESRV_CONFIG, body=body)
 
-    # --- who may be written to --------------------------------------------------------------------------------------
+    # --- who may be written to
+    # --------------------------------------------------------------------------------------
 
     async def wipe_write_perm(self, address: str, broker_name: str) -> int:
-        """Make one name server keep producers away from a broker; returns the number of topics. 0: it has no such broker."""
+        """Make one name server keep producers away from a broker; returns the number of topics. 0:
+        it has no such broker."""
         header = BrokerNameRequest(broker_name=broker_name)
-        answer = await self._invoke(_checked(address), RequestCode.WIPE_WRITE_PERM_OF_BROKER, header)
+        answer = await self._invoke(
+            _checked(address), RequestCode.WIPE_WRITE_PERM_OF_BROKER, header
+        )
         return int(answer.header.wipe_topic_count)
 
     async def add_write_perm(self, address: str, broker_name: str) -> int:

@@ -37,41 +37,65 @@ class ResetOperations(OffsetOperations, TopicOperations):
     async def reset_offsets(
         self, group: str, topic: str, timestamp_ms: int, *, force: bool = True, cpp: bool = False
     ) -> dict[MessageQueue, int]:
-        """Have the clients of a group that are online go on at a time (``TO_THE_END``: at the end); the new offsets.
+        """Have the clients of a group that are online go on at a time (``TO_THE_END``: at the end);
+        the new offsets.
 
-        ``force``: also forwards; without it only back. ``cpp``: the clients are written in C++ and are told in their form.
-        They commit it themselves, within about ten seconds. Raises ``NoRouteError``, ``ConsumerNotOnline`` (use
-        ``move_offsets`` then), ``BrokerError`` (code 1) when the group has no offset in some queue.
+        ``force``: also forwards; without it only back. ``cpp``: the clients are written in C++ and
+        are told in their form. They commit it themselves, within about ten seconds. Raises
+        ``NoRouteError``, ``ConsumerNotOnline`` (use ``move_offsets`` then), ``BrokerError`` (code
+        1) when the group has no offset in some queue.
         """
-        header = ResetOffsetRequest(topic=topic, group=group, timestamp=timestamp_ms, is_force=force)
+        header = ResetOffsetRequest(
+            topic=topic, group=group, timestamp=timestamp_ms, is_force=force
+        )
         code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
         moved: dict[MessageQueue, int] = {}
         for address in await self._addresses_of_topic(topic):
             if cpp:
                 timeout = self.instance.request_timeout * SLOW
-                answer = await self.instance.remoting.invoke_as(LanguageCode.CPP, address, code, header, timeout=timeout)
+                answer = await self.instance.remoting.invoke_as(
+                    LanguageCode.CPP, address, code, header, timeout=timeout
+                )
                 moved |= answer_body(answer, ResetOffsetBody, address).offset_table
             else:
-                moved |= (await self._ask(address, code, header, ResetOffsetBody, times=SLOW)).offset_table
+                moved |= (
+                    await self._ask(address, code, header, ResetOffsetBody, times=SLOW)
+                ).offset_table
         return moved
 
     async def move_offsets(
-        self, group: str, topic: str, timestamp_ms: int, *, force: bool = True, dry_run: bool = False
+        self,
+        group: str,
+        topic: str,
+        timestamp_ms: int,
+        *,
+        force: bool = True,
+        dry_run: bool = False,
     ) -> list[OffsetMove]:
-        """Move a group that is not online to a time (``TO_THE_END``: the end) in all queues; ``dry_run``: only tell where.
+        """Move a group that is not online to a time (``TO_THE_END``: the end) in all queues;
+        ``dry_run``: only tell where.
 
-        ``force`` as in ``reset_offsets``. Clients that are online would write over it. Raises ``NoRouteError``.
+        ``force`` as in ``reset_offsets``. Clients that are online would write over it. Raises
+        ``NoRouteError``.
         """
         brokers = await self._brokers_of_topic(topic)
         if not brokers:
             raise NoRouteError(f"no broker of {topic} is alive, as far as the name server knows")
         moves = []
         for broker in brokers:
-            for queue, offsets in sorted((await self._offsets_on(address_of(broker), group, topic)).items()):
-                moves.append(await self._move(group, queue, offsets, timestamp_ms, force=force, dry_run=dry_run))
+            for queue, offsets in sorted(
+                (await self._offsets_on(address_of(broker), group, topic)).items()
+            ):
+                moves.append(
+                    await self._move(
+                        group, queue, offsets, timestamp_ms, force=force, dry_run=dry_run
+                    )
+                )
         return moves
 
-    async def _offsets_on(self, address: str, group: str, topic: str) -> dict[MessageQueue, OffsetWrapper]:
+    async def _offsets_on(
+        self, address: str, group: str, topic: str
+    ) -> dict[MessageQueue, OffsetWrapper]:
         """A group that never consumed there stands at the beginning of every queue."""
         consumed = (await self._consume_stats_of(address, group, topic)).offset_table
         if consumed:
@@ -83,10 +107,19 @@ class ResetOperations(OffsetOperations, TopicOperations):
         }
 
     async def _move(
-        self, group: str, queue: MessageQueue, offsets: OffsetWrapper, timestamp_ms: int, *, force: bool, dry_run: bool
+        self,
+        group: str,
+        queue: MessageQueue,
+        offsets: OffsetWrapper,
+        timestamp_ms: int,
+        *,
+        force: bool,
+        dry_run: bool,
     ) -> OffsetMove:
         to_end = timestamp_ms == TO_THE_END
-        target = await (self.max_offset(queue) if to_end else self.search_offset(queue, timestamp_ms))
+        target = await (
+            self.max_offset(queue) if to_end else self.search_offset(queue, timestamp_ms)
+        )
         new = target if force or target <= offsets.consumer_offset else offsets.consumer_offset
         if new == target and not dry_run:
             await self.update_consumer_offset(group, queue, new)

@@ -21,7 +21,8 @@ from .groups import GroupOperations
 
 
 class OffsetOperations(GroupOperations):
-    # --- of queues --------------------------------------------------------------------------------------------------
+    # --- of queues
+    # ----------------------------------------------------------------------------------------------
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """Offset of the oldest message that is kept."""
@@ -32,27 +33,32 @@ class OffsetOperations(GroupOperations):
         return await max_offset(self.instance, queue)
 
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """Offset of the first message stored at or after that time, of the last one when all are older."""
+        """Offset of the first message stored at or after that time, of the last one when all are
+        older."""
         return await offset_at(self.instance, queue, timestamp_ms)
 
     async def earliest_store_time(self, queue: MessageQueue) -> int:
         """When the oldest message was stored (ms), -1 for an empty queue."""
         return await earliest_store_time(self.instance, queue)
 
-    # --- of groups --------------------------------------------------------------------------------------------------
+    # --- of groups
+    # ----------------------------------------------------------------------------------------------
 
     async def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
         """Where a group stands in a queue; ``None`` when it never consumed it."""
         return await BrokerOffsets(self.instance, group).fetch(queue)
 
     async def update_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Move a group in a queue, also backwards. Clients that are online do not notice and may write over it."""
+        """Move a group in a queue, also backwards. Clients that are online do not notice and may
+        write over it."""
         await BrokerOffsets(self.instance, group).commit({queue: offset})
 
     async def clone_group_offsets(self, source: str, destination: str, topic: str) -> int:
-        """Give a group the offsets of another one: all of its queues, those of other topics too (its retry topic's as well).
+        """Give a group the offsets of another one: all of its queues, those of other topics too
+        (its retry topic's as well).
 
-        Returns the number of queues. Raises ``NoRouteError`` for a group or topic that nobody knows.
+        Returns the number of queues. Raises ``NoRouteError`` for a group or topic that nobody
+        knows.
         """
         stats = await self.consume_stats(source)
         await self._route(topic)
@@ -62,10 +68,19 @@ class OffsetOperations(GroupOperations):
         return len(offsets)
 
     async def clone_group_offset_in_broker(
-        self, address: str, source: str, destination: str, topic: str | None = None, *, offline: bool = False
+        self,
+        address: str,
+        source: str,
+        destination: str,
+        topic: str | None = None,
+        *,
+        offline: bool = False,
     ) -> None:
-        """The same inside one broker, for one topic or all; ``offline``: also what an online group does not subscribe."""
-        header = CloneGroupOffsetRequest(src_group=source, dest_group=destination, topic=topic, offline=offline)
+        """The same inside one broker, for one topic or all; ``offline``: also what an online group
+        does not subscribe."""
+        header = CloneGroupOffsetRequest(
+            src_group=source, dest_group=destination, topic=topic, offline=offline
+        )
         await self._invoke(address, RequestCode.CLONE_GROUP_OFFSET, header)
 
     async def consumer_status(
@@ -85,23 +100,29 @@ class OffsetOperations(GroupOperations):
         return found
 
     async def consume_time_span(self, group: str, topic: str) -> list[QueueTimeSpan]:
-        """When first, last and last consumed message of every queue were stored (ms). Raises ``NoRouteError``."""
+        """When first, last and last consumed message of every queue were stored (ms). Raises
+        ``NoRouteError``."""
         header = QueryConsumeTimeSpanRequest(topic=topic, group=group)
         spans: list[QueueTimeSpan] = []
         for address in await self._addresses_of_topic(retry_topic(group)):
-            found = await self._ask(address, RequestCode.QUERY_CONSUME_TIME_SPAN, header, QueryConsumeTimeSpanBody)
+            found = await self._ask(
+                address, RequestCode.QUERY_CONSUME_TIME_SPAN, header, QueryConsumeTimeSpanBody
+            )
             spans += found.consume_time_span_set
         return spans
 
     async def correction_offsets(
         self, address: str, topic: str, group: str, filter_groups: tuple[str, ...] = ()
     ) -> dict[int, int]:
-        """Of a broker's queues the offset of the group furthest back, ``2**63 - 1`` where all are ahead of ``group``.
+        """Of a broker's queues the offset of the group furthest back, ``2**63 - 1`` where all are
+        ahead of ``group``.
 
         ``filter_groups`` do not count.
         """
         header = QueryCorrectionOffsetRequest(
             topic=topic, compare_group=group, filter_groups=",".join(filter_groups) or None
         )
-        found = await self._ask(address, RequestCode.QUERY_CORRECTION_OFFSET, header, QueryCorrectionOffsetBody)
+        found = await self._ask(
+            address, RequestCode.QUERY_CORRECTION_OFFSET, header, QueryCorrectionOffsetBody
+        )
         return dict(found.correction_offsets)

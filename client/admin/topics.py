@@ -8,7 +8,10 @@ from ...remoting.protocol.bodies.stats import TopicOffset, TopicStatsTable
 from ...remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigTable
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.base import TopicRequest
-from ...remoting.protocol.commands.route import DeleteTopicFromNamesrvRequest, GetTopicsByClusterRequest
+from ...remoting.protocol.commands.route import (
+    DeleteTopicFromNamesrvRequest,
+    GetTopicsByClusterRequest,
+)
 from ...remoting.protocol.commands.topic import CreateTopicRequest
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import TopicName
@@ -18,21 +21,28 @@ from .name_servers import ORDER_NAMESPACE, NameServerOperations
 
 
 class TopicOperations(NameServerOperations):
-    # --- looking ----------------------------------------------------------------------------------------------------
+    # --- looking
+    # ----------------------------------------------------------------------------------------------
 
     async def topic_list(self) -> tuple[str, ...]:
         """All topics, those of the system too."""
-        found = await self._ask_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, TopicList)
+        found = await self._ask_name_server(
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, TopicList
+        )
         return found.topic_list
 
     async def topics_of_cluster(self, cluster: str) -> tuple[str, ...]:
         """Topics that some broker of the cluster has; none for an unknown cluster."""
         header = GetTopicsByClusterRequest(cluster=cluster)
-        return (await self._ask_name_server(RequestCode.GET_TOPICS_BY_CLUSTER, header, TopicList)).topic_list
+        return (
+            await self._ask_name_server(RequestCode.GET_TOPICS_BY_CLUSTER, header, TopicList)
+        ).topic_list
 
     async def system_topics_of_broker(self, address: str) -> tuple[str, ...]:
         """Topics that a broker keeps for itself."""
-        return (await self._ask(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, TopicList)).topic_list
+        return (
+            await self._ask(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, TopicList)
+        ).topic_list
 
     async def topic_configs(self, address: str) -> TopicConfigTable:
         """All topics of one broker with their configuration, and the version of that table."""
@@ -53,27 +63,36 @@ class TopicOperations(NameServerOperations):
         return (await self._route(topic)).subscribe_queues
 
     async def topic_stats(self, topic: str) -> TopicStatsTable:
-        """First and next offset of every queue, from all brokers of the topic. Raises ``NoRouteError``."""
+        """First and next offset of every queue, from all brokers of the topic. Raises
+        ``NoRouteError``."""
         table: dict[MessageQueue, TopicOffset] = {}
         for address in await self._addresses_of_topic(topic):
             table |= (await self._topic_stats_of(address, topic)).offset_table
         return TopicStatsTable(offset_table=table)
 
     async def _topic_stats_of(self, address: str, topic: str) -> TopicStatsTable:
-        return await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic=topic), TopicStatsTable)
+        return await self._ask(
+            address, RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic=topic), TopicStatsTable
+        )
 
     async def query_topic_consume_by_who(self, topic: str) -> tuple[str, ...]:
-        """Consumer groups of a topic: those that are online and those that have offsets. Raises ``NoRouteError``."""
+        """Consumer groups of a topic: those that are online and those that have offsets. Raises
+        ``NoRouteError``."""
         header = TopicRequest(topic=topic)
         groups: dict[str, None] = {}
         for address in await self._addresses_of_topic(topic):
-            found = await self._ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, GroupList)
+            found = await self._ask(
+                address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, GroupList
+            )
             groups |= dict.fromkeys(found.group_list)
         return tuple(groups)
 
-    # --- changing ---------------------------------------------------------------------------------------------------
+    # --- changing
+    # ----------------------------------------------------------------------------------------------
 
-    async def create_topic(self, address: str, config: TopicConfig, *, template_topic: str = TopicName.AUTO_CREATE) -> None:
+    async def create_topic(
+        self, address: str, config: TopicConfig, *, template_topic: str = TopicName.AUTO_CREATE
+    ) -> None:
         """Make a topic on a master, or change it."""
         header = CreateTopicRequest(
             topic=config.topic_name,
@@ -87,10 +106,14 @@ class TopicOperations(NameServerOperations):
         )
         await self._invoke(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
-    async def topic_config_on(self, topic: str, address: str | None = None) -> dict[str, TopicConfig]:
-        """How the topic looks on the master at ``address`` (default: on every master), by address, as its route says it.
+    async def topic_config_on(
+        self, topic: str, address: str | None = None
+    ) -> dict[str, TopicConfig]:
+        """How the topic looks on the master at ``address`` (default: on every master), by address,
+        as its route says it.
 
-        Raises ``NoRouteError``, and ``ConfigError`` when the broker at ``address`` is no master of the topic.
+        Raises ``NoRouteError``, and ``ConfigError`` when the broker at ``address`` is no master of
+        the topic.
         """
         route = (await self._route(topic)).data
         queues = {data.broker_name: data for data in route.queue_datas}
@@ -103,17 +126,21 @@ class TopicOperations(NameServerOperations):
                 topic_sys_flag=data.topic_sys_flag,
             )
             for broker in sorted(route.broker_datas, key=lambda broker: broker.broker_name)
-            if broker.master_addr is not None and (data := queues.get(broker.broker_name)) is not None
+            if broker.master_addr is not None
+            and (data := queues.get(broker.broker_name)) is not None
         }
         if address is None:
             return found
         if address not in found:
             known = ", ".join(found) or "none"
-            raise ConfigError(f"{address} is no master of the topic {topic}; its masters are: {known}")
+            raise ConfigError(
+                f"{address} is no master of the topic {topic}; its masters are: {known}"
+            )
         return {address: found[address]}
 
     async def delete_topic(self, topic: str, cluster: str) -> None:
-        """Delete a topic on every master of a cluster, then in the name servers. A topic that nobody has is no error."""
+        """Delete a topic on every master of a cluster, then in the name servers. A topic that
+        nobody has is no error."""
         for address in await self.masters_of(cluster):
             await self.delete_topic_in_broker(address, topic)
         await self.delete_topic_in_name_servers(topic, cluster)
@@ -127,18 +154,22 @@ class TopicOperations(NameServerOperations):
         header = DeleteTopicFromNamesrvRequest(topic=topic, cluster_name=cluster)
         await self._tell_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
 
-    # --- order ------------------------------------------------------------------------------------------------------
+    # --- order
+    # ----------------------------------------------------------------------------------------------
 
     async def order_config(self, topic: str) -> str | None:
         """``broker:queues;broker:queues`` of an ordered topic, ``None`` for others."""
         return await self.get_kv_config(ORDER_NAMESPACE, topic)
 
     async def set_order_config(self, topic: str, config: str) -> None:
-        """Say that a topic is ordered: ``broker:queues;broker:queues``. Raises ``ConfigError`` for anything else."""
+        """Say that a topic is ordered: ``broker:queues;broker:queues``. Raises ``ConfigError`` for
+        anything else."""
         for entry in config.split(";"):
             name, _, count = entry.rpartition(":")
             if not name or not count.isdecimal():
-                raise ConfigError(f"an order configuration is broker:queues;broker:queues, {entry!r} is not")
+                raise ConfigError(
+                    f"an order configuration is broker:queues;broker:queues, {entry!r} is not"
+                )
         await self.put_kv_config(ORDER_NAMESPACE, topic, config)
 
     async def delete_order_config(self, topic: str) -> None:
@@ -146,12 +177,17 @@ class TopicOperations(NameServerOperations):
         await self.delete_kv_config(ORDER_NAMESPACE, topic)
 
     async def set_order_on_broker(self, topic: str, address: str, queue_nums: int) -> str:
-        """Say that a topic is ordered and has so many queues on the broker at ``address``; others keep their entry.
+        """Say that a topic is ordered and has so many queues on the broker at ``address``; others
+        keep their entry.
 
-        Returns the order configuration, ``broker:queues;broker:queues``. Raises ``ConfigError`` for an unknown address.
+        Returns the order configuration, ``broker:queues;broker:queues``. Raises ``ConfigError`` for
+        an unknown address.
         """
         brokers = (await self.cluster_info()).broker_addr_table
-        name = next((name for name, b in sorted(brokers.items()) if address in b.broker_addrs.values()), None)
+        name = next(
+            (name for name, b in sorted(brokers.items()) if address in b.broker_addrs.values()),
+            None,
+        )
         if name is None:
             raise ConfigError(f"the name server knows no broker at {address}")
         stored = await self.order_config(topic) or ""
@@ -160,7 +196,8 @@ class TopicOperations(NameServerOperations):
         return await self._put_order(topic, entries)
 
     async def set_order_on_cluster(self, topic: str, cluster: str, queue_nums: int) -> str:
-        """Say that a topic is ordered and has so many queues on every broker of a cluster; replaces what was said before.
+        """Say that a topic is ordered and has so many queues on every broker of a cluster; replaces
+        what was said before.
 
         Returns the order configuration. Raises ``ConfigError`` for an unknown cluster.
         """

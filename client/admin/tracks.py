@@ -1,4 +1,5 @@
-"""Who has consumed a message (class DefaultMQAdminExtImpl, messageTrackDetail; ``admin-cli.md`` §3.19)."""
+"""Who has consumed a message (class DefaultMQAdminExtImpl, messageTrackDetail; ``admin-cli.md``
+§3.19)."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class MessageTrack(NamedTuple):
 
 class TrackOperations(MessageOperations, GroupOperations):
     async def message_tracks(self, message: MessageExt) -> list[MessageTrack]:
-        """How far every group of the message's topic is with it, as the first broker of the topic knows groups.
+        """How far every group of the message's topic is with it, as the first broker of the topic
+        knows groups.
 
         Raises ``NoRouteError`` when the topic is gone.
         """
@@ -49,7 +51,9 @@ class TrackOperations(MessageOperations, GroupOperations):
         if not addresses:
             return []
         header = TopicRequest(topic=message.topic)
-        groups = await self._ask(addresses[0], RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, GroupList)
+        groups = await self._ask(
+            addresses[0], RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, GroupList
+        )
         return [await self._track(message, group) for group in groups.group_list]
 
     async def _track(self, message: MessageExt, group: str) -> MessageTrack:
@@ -63,20 +67,25 @@ class TrackOperations(MessageOperations, GroupOperations):
             track = TrackType.NOT_ONLINE if offline else TrackType.UNKNOWN
             return MessageTrack(group, track, f"CODE:{error.code} DESC:{error.remark}")
         except NoRouteError as error:
-            return MessageTrack(group, TrackType.UNKNOWN, f"CODE:{int(ResponseCode.TOPIC_NOT_EXIST)} DESC:{error}")
+            return MessageTrack(
+                group, TrackType.UNKNOWN, f"CODE:{int(ResponseCode.TOPIC_NOT_EXIST)} DESC:{error}"
+            )
         except RocketMQError as error:
             return MessageTrack(group, TrackType.UNKNOWN, str(error))
         if not consumed:
             return MessageTrack(group, TrackType.NOT_CONSUME_YET)
         filtered = not _takes(connection, message)
-        return MessageTrack(group, TrackType.CONSUMED_BUT_FILTERED if filtered else TrackType.CONSUMED)
+        return MessageTrack(
+            group, TrackType.CONSUMED_BUT_FILTERED if filtered else TrackType.CONSUMED
+        )
 
     async def _is_consumed(self, message: MessageExt, group: str) -> bool:
         """A group without offsets on the broker (one that broadcasts) counts as not online."""
         stats = await self.consume_stats(group)
         if not stats.offset_table:
             raise BrokerError(
-                ResponseCode.CONSUMER_NOT_ONLINE, "the group has no offsets on the brokers: does it broadcast?"
+                ResponseCode.CONSUMER_NOT_ONLINE,
+                "the group has no offsets on the brokers: does it broadcast?",
             )
         brokers = (await self.cluster_info()).broker_addr_table
         return any(

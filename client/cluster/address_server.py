@@ -1,7 +1,8 @@
 """Name servers whose addresses an HTTP server tells (client.md §2.5; class TopAddressing).
 
-A GET of ``http://<host>:8080/rocketmq/nsaddr`` is answered with a line ``host:port;host:port``. The original asks
-``jmenv.tbsite.net`` when nothing is configured; here nobody is asked who was not named.
+A GET of ``http://<host>:8080/rocketmq/nsaddr`` is answered with a line ``host:port;host:port``. The
+original asks ``jmenv.tbsite.net`` when nothing is configured; here nobody is asked who was not
+named.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ class AddressServer:
     """Keeps the name servers of a client fresh. A service."""
 
     def __init__(
-        self, url: str, name_servers: NameServers, clock: Clock, *, fetch: Callable[[str], str] | None = None
+        self,
+        url: str,
+        name_servers: NameServers,
+        clock: Clock,
+        *,
+        fetch: Callable[[str], str] | None = None,
     ) -> None:
         """``fetch`` is an HTTP GET, called in a thread."""
         self.url = url
@@ -46,21 +52,26 @@ class AddressServer:
         try:
             addresses = parse_addresses(first_line(await asyncio.to_thread(self._fetch, self.url)))
         except (OSError, ValueError) as error:
-            log.warning("address server does not tell the name servers url=%s error=%s", self.url, error)
+            log.warning(
+                "address server does not tell the name servers url=%s error=%s", self.url, error
+            )
         else:
             self._name_servers.replace(addresses)
 
     async def run(self) -> None:
         """Ask every two minutes, every ten seconds while no name server is known."""
         while True:
-            await self._clock.sleep(LOOK_UP_PERIOD_S if self._name_servers.addresses else LOOK_UP_AGAIN_S)
+            await self._clock.sleep(
+                LOOK_UP_PERIOD_S if self._name_servers.addresses else LOOK_UP_AGAIN_S
+            )
             await self.look_up()
 
 
 def address_server_url(
     given: str | None, unit_name: str | None = None, environment: Mapping[str, str] = os.environ
 ) -> str | None:
-    """The URL for ``host``, ``host:port`` or a whole URL; without it that of ROCKETMQ_NAMESRV_DOMAIN, or ``None``.
+    """The URL for ``host``, ``host:port`` or a whole URL; without it that of
+    ROCKETMQ_NAMESRV_DOMAIN, or ``None``.
 
     >>> address_server_url("here", "unit", {})
     'http://here:8080/rocketmq/nsaddr-unit?nofix=1'
@@ -70,10 +81,14 @@ def address_server_url(
         return None
     if "://" in domain:
         if not domain.startswith(("http://", "https://")):
-            raise ConfigError(f"the address server {domain!r} must be a host, host:port, or an http:// URL")
+            raise ConfigError(
+                f"the address server {domain!r} must be a host, host:port, or an http:// URL"
+            )
         return domain
     if "/" in domain or any(character.isspace() for character in domain):
-        raise ConfigError(f"the address server {domain!r} must be a host, host:port, or an http:// URL")
+        raise ConfigError(
+            f"the address server {domain!r} must be a host, host:port, or an http:// URL"
+        )
     host = domain if ":" in domain else f"{domain}:8080"
     path = environment.get(SUBGROUP_VARIABLE) or "nsaddr"
     return f"http://{host}/rocketmq/{path}" + (f"-{unit_name}?nofix=1" if unit_name else "")
@@ -86,7 +101,9 @@ def first_line(text: str) -> str:
 
 def http_get(url: str) -> str:
     """The beginning of a document; blocks for up to 3 s. Raises ``OSError``, ``ValueError``."""
-    import http.client  # here: few ask one, and these bring the package email along (20 ms for everybody who imports them)
+    # here: few ask one, and these bring the package email along (20 ms for everybody who imports
+    # them)
+    import http.client
     import urllib.request
 
     try:

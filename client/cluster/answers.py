@@ -14,10 +14,13 @@ B = TypeVar("B")
 def answer_body(answer: Response, body_type: type[B], address: str) -> B:
     """The typed body of a successful answer.
 
-    Raises the ``BrokerError`` of any other code, ``ProtocolError`` for a body that is none of that type.
+    Raises the ``BrokerError`` of any other code, ``ProtocolError`` for a body that is none of that
+    type.
     """
     body = answer.check(address).body
     try:
         return decode_body(body_type, body)
     except BodyError as error:
-        raise ProtocolError(f"{address} sent a body that is no {body_type.__name__}: {error}") from error
+        raise ProtocolError(
+            f"{address} sent a body that is no {body_type.__name__}: {error}"
+        ) from error

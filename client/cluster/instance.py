@@ -1,4 +1,5 @@
-"""What the clients of one cluster in one process share: connections, routes, heartbeats (client.md §1; MQClientInstance).
+"""What the clients of one cluster in one process share: connections, routes, heartbeats (client.md
+§1; MQClientInstance).
 
 A producer or consumer makes an instance of its own unless it is given one::
 
@@ -6,7 +7,8 @@ A producer or consumer makes an instance of its own unless it is given one::
         producer = Producer("orders", instance=instance)
         consumer = PushConsumer("billing", instance=instance)
 
-Brokers know a client by its id and by the connection that its heartbeat came over; they push requests back over it.
+Brokers know a client by its id and by the connection that its heartbeat came over; they push
+requests back over it.
 """
 
 from __future__ import annotations
@@ -24,9 +26,16 @@ from ...remoting.dispatch import Body, Context, Dispatcher, Reply
 from ...remoting.errors import BrokerError, ConnectError, RemotingError
 from ...remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from ...remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
-from ...remoting.protocol.bodies.reset import GetConsumerStatusBody, ResetOffsetBody, ResetOffsetBodyForC
+from ...remoting.protocol.bodies.reset import (
+    GetConsumerStatusBody,
+    ResetOffsetBody,
+    ResetOffsetBodyForC,
+)
 from ...remoting.protocol.bodies.route import MASTER_ID
-from ...remoting.protocol.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from ...remoting.protocol.bodies.running_info import (
+    ConsumeMessageDirectlyResult,
+    ConsumerRunningInfo,
+)
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import ConsumerGroupRequest
 from ...remoting.protocol.commands.client import (
@@ -90,7 +99,8 @@ class ConsumerMember(Protocol):
         ...
 
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult | None:
-        """Handle a message outside of its turn, because an administrator wants it; None: it cannot."""
+        """Handle a message outside of its turn, because an administrator wants it; None: it
+        cannot."""
         ...
 
     def running_info(self) -> ConsumerRunningInfo:
@@ -120,8 +130,8 @@ class ClientInstance(Startable):
         route_interval: float = 30.0,
         clock: Clock | None = None,
     ) -> None:
-        """``stream``: as pull consumers do, tell so in the client id and in every request (``ReqT``). See ``ClientOptions``
-        for the others."""
+        """``stream``: as pull consumers do, tell so in the client id and in every request
+        (``ReqT``). See ``ClientOptions`` for the others."""
         self.clock: Clock = clock or SystemClock()
         self.client_id: str = client_id(client_ip, instance_name, unit_name, stream=stream)
         self.chosen_name: str | None = instance_name
@@ -130,7 +140,10 @@ class ClientInstance(Startable):
         """Of all topics and groups, see ``namespaces``."""
         self.vip_channel = vip_channel
         if access_channel not in get_args(AccessChannel):
-            raise ConfigError(f"access_channel is one of {', '.join(get_args(AccessChannel))}, not {access_channel!r}")
+            raise ConfigError(
+                f"access_channel is one of {', '.join(get_args(AccessChannel))}, not "
+                f"{access_channel!r}"
+            )
         self.access_channel: AccessChannel = access_channel
         self.request_timeout: float = positive("request_timeout", request_timeout)
         self._heartbeat_interval = positive("heartbeat_interval", heartbeat_interval)
@@ -157,7 +170,9 @@ class ClientInstance(Startable):
         url = None
         if namesrv is None and not os.environ.get(ENVIRONMENT_VARIABLE):
             url = address_server_url(address_server, unit_name)
-        self.name_servers: NameServers = NameServers(() if url else parse_addresses(namesrv), self.remoting)
+        self.name_servers: NameServers = NameServers(
+            () if url else parse_addresses(namesrv), self.remoting
+        )
         self._address_server = AddressServer(url, self.name_servers, self.clock) if url else None
         self.routes: RouteCache = RouteCache(
             self.name_servers,
@@ -175,12 +190,16 @@ class ClientInstance(Startable):
         self._loop: asyncio.AbstractEventLoop | None = None
         _instances.add(self)
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- life
+    # ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begin heartbeats and route refreshing. Raises ``ClientStateError`` when it was started before."""
+        """Begin heartbeats and route refreshing. Raises ``ClientStateError`` when it was started
+        before."""
         if self._state != "new":
-            raise ClientStateError(f"this client is {self._state}: make a new one, it cannot be started again")
+            raise ClientStateError(
+                f"this client is {self._state}: make a new one, it cannot be started again"
+            )
         self._state = "running"
         self._loop = asyncio.get_running_loop()
         try:
@@ -195,7 +214,8 @@ class ClientInstance(Startable):
         self._tasks.spawn(self._heartbeats(), name="heartbeats")
 
     async def stop(self) -> None:
-        """Take leave of the brokers and close every connection; cancelled: close them without taking leave."""
+        """Take leave of the brokers and close every connection; cancelled: close them without
+        taking leave."""
         if self._state != "running":
             return
         self.check_loop()
@@ -216,55 +236,72 @@ class ClientInstance(Startable):
         return self._state == "running"
 
     def check_loop(self) -> None:
-        """Raises ``ClientStateError`` on another event loop than that of ``start``: asyncio itself only says that some
-        future is attached to another loop, or that one is closed."""
+        """Raises ``ClientStateError`` on another event loop than that of ``start``: asyncio itself
+        only says that some future is attached to another loop, or that one is closed."""
         if self._loop is not None and self._loop is not asyncio.get_running_loop():
             raise ClientStateError(
-                "this client was started on another event loop: start and use a client within one asyncio.run(), from other "
-                "threads by asyncio.run_coroutine_threadsafe(); aiorocketmq.sync works in any thread"
+                "this client was started on another event loop: start and use a client within one "
+                "asyncio.run(), from other "
+                "threads by asyncio.run_coroutine_threadsafe(); aiorocketmq.sync works in any "
+                "thread"
             )
 
-    # --- members ----------------------------------------------------------------------------------------------------
+    # --- members
+    # ----------------------------------------------------------------------------------------------
 
     def register_producer(self, group: str) -> None:
-        """Tell brokers of this producer group from now on. Raises ``ClientStateError`` for a second one of the same name."""
+        """Tell brokers of this producer group from now on. Raises ``ClientStateError`` for a second
+        one of the same name."""
         self._check_running()
         if group in self._producers:
             raise ClientStateError(f"this client has a producer of the group {group} already")
         self._producers.add(group)
 
     def register_consumer(self, member: ConsumerMember) -> None:
-        """Tell brokers of this consumer from now on. Raises ``ClientStateError`` for a second one of the same group."""
+        """Tell brokers of this consumer from now on. Raises ``ClientStateError`` for a second one
+        of the same group."""
         self._check_running()
         if member.group in self._consumers:
-            raise ClientStateError(f"this client has a consumer of the group {member.group} already")
+            raise ClientStateError(
+                f"this client has a consumer of the group {member.group} already"
+            )
         self._consumers[member.group] = member
 
     async def unregister_producer(self, group: str) -> None:
-        """Tell the connected brokers that this producer leaves; one that does not answer will notice by itself."""
+        """Tell the connected brokers that this producer leaves; one that does not answer will
+        notice by itself."""
         self._producers.discard(group)
-        await self._take_leave(UnregisterClientRequest(client_id=self.client_id, producer_group=group))
+        await self._take_leave(
+            UnregisterClientRequest(client_id=self.client_id, producer_group=group)
+        )
 
     async def unregister_consumer(self, group: str) -> None:
-        """Tell the connected brokers that this consumer leaves, so that the others divide its queues at once."""
+        """Tell the connected brokers that this consumer leaves, so that the others divide its
+        queues at once."""
         if self._consumers.pop(group, None) is not None:
-            await self._take_leave(UnregisterClientRequest(client_id=self.client_id, consumer_group=group))
+            await self._take_leave(
+                UnregisterClientRequest(client_id=self.client_id, consumer_group=group)
+            )
 
     def forked(self) -> None:
-        """This is a copy in a child process: its connections are the parent's. Whatever uses them from now on raises
-        ``ClientStateError``."""
+        """This is a copy in a child process: its connections are the parent's. Whatever uses them
+        from now on raises ``ClientStateError``."""
         self._state = "a copy of one that was made before the process forked"
         self.remoting = self.name_servers._remoting = _Forked()  # type: ignore[assignment]
         self.routes.changes += 1  # whoever keeps a connection looks for it again
 
     def _check_running(self) -> None:
         if self._state != "running":
-            raise ClientStateError(f"this client is {self._state}: use it inside of 'async with', or start it")
+            raise ClientStateError(
+                f"this client is {self._state}: use it inside of 'async with', or start it"
+            )
 
-    # --- heartbeats -------------------------------------------------------------------------------------------------
+    # --- heartbeats
+    # ----------------------------------------------------------------------------------------------
 
     async def heartbeat(self, *, only_new: bool = False) -> None:
-        """Tell every known broker who works here; slaves only when somebody consumes. Failures are logged.
+        """Tell every known broker who works here; slaves only when somebody consumes. Failures are
+        logged.
 
         ``only_new``: only those that have not heard it over their present connection.
         """
@@ -278,7 +315,9 @@ class ClientInstance(Startable):
         body = encode_body(
             HeartbeatData(
                 client_id=self.client_id,
-                producer_data_set=tuple(ProducerData(group_name=g) for g in sorted(self._producers)),
+                producer_data_set=tuple(
+                    ProducerData(group_name=g) for g in sorted(self._producers)
+                ),
                 consumer_data_set=tuple(c.consumer_data() for c in self._consumers.values()),
             )
         )
@@ -318,38 +357,54 @@ class ClientInstance(Startable):
             )
         )
 
-    async def _try_broker(self, address: str, code: RequestCode, header: Record | None = None, body: bytes = b"") -> bool:
+    async def _try_broker(
+        self, address: str, code: RequestCode, header: Record | None = None, body: bytes = b""
+    ) -> bool:
         try:
-            answer = await self.remoting.invoke(address, code, header, body, timeout=self.request_timeout)
+            answer = await self.remoting.invoke(
+                address, code, header, body, timeout=self.request_timeout
+            )
             answer.check(address)
         except (RemotingError, BrokerError) as error:
             log.warning("request failed code=%s broker=%s error=%s", code.name, address, error)
             return False
         return True
 
-    # --- calling brokers --------------------------------------------------------------------------------------------
+    # --- calling brokers
+    # --------------------------------------------------------------------------------------------
 
     async def master_address(self, broker_name: str, topic: str) -> str:
-        """The master's address; the route of ``topic`` is asked for once when it is not known. Raises ``ConnectError``."""
+        """The master's address; the route of ``topic`` is asked for once when it is not known.
+        Raises ``ConnectError``."""
         address = self.routes.master(broker_name)
         if address is None:
             await self.routes.refresh(topic)
             address = self.routes.master(broker_name)
         if address is None:
-            raise ConnectError(f"the broker {broker_name} has no master at present, as far as the name server knows")
+            raise ConnectError(
+                f"the broker {broker_name} has no master at present, as far as the name server "
+                "knows"
+            )
         return address
 
     def vip(self, address: str) -> str:
-        """Where a broker takes small requests: the address itself, or its VIP channel when that is wanted."""
+        """Where a broker takes small requests: the address itself, or its VIP channel when that is
+        wanted."""
         return vip_address(address) if self.vip_channel else address
 
-    async def ask_master(self, queue: MessageQueue, code: RequestCode, header: Record, *, timeout: float) -> Response:
-        """The answer of the master that has the queue, with code success. Raises ``RemotingError``, ``BrokerError``."""
+    async def ask_master(
+        self, queue: MessageQueue, code: RequestCode, header: Record, *, timeout: float
+    ) -> Response:
+        """The answer of the master that has the queue, with code success. Raises ``RemotingError``,
+        ``BrokerError``."""
         address = self.vip(await self.master_address(queue.broker_name, queue.topic))
         return (await self.remoting.invoke(address, code, header, timeout=timeout)).check(address)
 
-    async def ask_owner(self, queue: MessageQueue, code: RequestCode, header: Record, *, timeout: float) -> Response:
-        """``ask_master``, or a slave while the name servers know no master: the offsets of groups are there too."""
+    async def ask_owner(
+        self, queue: MessageQueue, code: RequestCode, header: Record, *, timeout: float
+    ) -> Response:
+        """``ask_master``, or a slave while the name servers know no master: the offsets of groups
+        are there too."""
         try:
             return await self.ask_master(queue, code, header, timeout=timeout)
         except ConnectError:
@@ -357,9 +412,12 @@ class ClientInstance(Startable):
             replica = self.routes.replica(queue.broker_name, MASTER_ID)
             if replica is None or not replica[1]:
                 raise
-        return (await self.remoting.invoke(replica[0], code, header, timeout=timeout)).check(replica[0])
+        return (await self.remoting.invoke(replica[0], code, header, timeout=timeout)).check(
+            replica[0]
+        )
 
-    # --- what brokers push ------------------------------------------------------------------------------------------
+    # --- what brokers push
+    # ------------------------------------------------------------------------------------------
 
     def _route_changed(self, topic: str) -> None:
         if self._producers and self._state == "running":
@@ -368,7 +426,9 @@ class ClientInstance(Startable):
             if any(s.topic == topic for s in member.consumer_data().subscription_data_set):
                 member.wake_rebalance()
 
-    def _consumer_ids_changed(self, request: ConsumerGroupRequest, _body: Body, ctx: Context) -> Reply | None:
+    def _consumer_ids_changed(
+        self, request: ConsumerGroupRequest, _body: Body, ctx: Context
+    ) -> Reply | None:
         member = self._consumers.get(request.consumer_group)
         if member is not None:
             log.info("group members changed group=%s broker=%s", request.consumer_group, ctx.peer)
@@ -379,28 +439,43 @@ class ClientInstance(Startable):
         member = self._consumers.get(request.group)
         if member is not None and len(body):
             table = _reset_targets(bytes(body))
-            offsets = {queue: offset for queue, offset in table.items() if queue.topic == request.topic}
-            log.info("offsets reset group=%s topic=%s broker=%s", request.group, request.topic, ctx.peer)
+            offsets = {
+                queue: offset for queue, offset in table.items() if queue.topic == request.topic
+            }
+            log.info(
+                "offsets reset group=%s topic=%s broker=%s", request.group, request.topic, ctx.peer
+            )
             member.reset_offsets(offsets)
         return None
 
-    def _consumer_status(self, request: GetConsumerStatusRequest, _body: Body, _ctx: Context) -> Reply:
+    def _consumer_status(
+        self, request: GetConsumerStatusRequest, _body: Body, _ctx: Context
+    ) -> Reply:
         """A group that is not here stands nowhere, as in the original."""
         member = self._consumers.get(request.group)
         table = member.offsets_of(request.topic) if member is not None else {}
         return Reply(body=encode_body(GetConsumerStatusBody(message_queue_table=table)))
 
-    async def _consume_directly(self, request: ConsumeMessageDirectlyRequest, body: Body, ctx: Context) -> Reply:
+    async def _consume_directly(
+        self, request: ConsumeMessageDirectlyRequest, body: Body, ctx: Context
+    ) -> Reply:
         member = self._consumers.get(request.consumer_group)
         message = decode_record(bytes(body), broker_name=request.broker_name or "", check_crc=True)
-        log.info("message to be consumed now group=%s broker=%s message=%r", request.consumer_group, ctx.peer, message)
+        log.info(
+            "message to be consumed now group=%s broker=%s message=%r",
+            request.consumer_group,
+            ctx.peer,
+            message,
+        )
         result = await member.consume_directly(message) if member is not None else None
         if result is None:
             remark = f"The Consumer Group <{request.consumer_group}> not exist in this consumer"
             return Reply(ResponseCode.SYSTEM_ERROR, remark=remark)
         return Reply(body=encode_body(result))
 
-    async def _check_transaction(self, request: CheckTransactionStateRequest, body: Body, ctx: Context) -> None:
+    async def _check_transaction(
+        self, request: CheckTransactionStateRequest, body: Body, ctx: Context
+    ) -> None:
         """A broker asks how a transaction ended; the answer is a request of its own."""
         try:
             message = decode_record(bytes(body), check_crc=True)
@@ -411,11 +486,15 @@ class ClientInstance(Startable):
         group = message.properties.get(PropertyName.PGROUP, "")
         checker = self.checkers.get(group)
         if checker is None:
-            log.warning("check of a transaction that is nobody's group=%s broker=%s", group, ctx.peer)
+            log.warning(
+                "check of a transaction that is nobody's group=%s broker=%s", group, ctx.peer
+            )
             return
         await checker(request, message, ctx.peer)
 
-    def _running_info(self, request: GetConsumerRunningInfoRequest, _body: Body, _ctx: Context) -> Reply:
+    def _running_info(
+        self, request: GetConsumerRunningInfoRequest, _body: Body, _ctx: Context
+    ) -> Reply:
         member = self._consumers.get(request.consumer_group)
         if member is None:
             remark = f"The Consumer Group <{request.consumer_group}> not exist in this consumer"
@@ -427,7 +506,9 @@ class _Forked:
     """Stands where the connections were."""
 
     def __getattr__(self, _name: str) -> NoReturn:
-        raise ClientStateError("this client was made before the process forked; make a new one in the child process")
+        raise ClientStateError(
+            "this client was made before the process forked; make a new one in the child process"
+        )
 
 
 _instances: weakref.WeakSet[ClientInstance] = weakref.WeakSet()
@@ -444,7 +525,10 @@ if hasattr(os, "register_at_fork"):
 
 def _told_namespace(namesrv: str | Sequence[str] | None) -> str | None:
     addresses = namesrv if namesrv is not None else os.environ.get(ENVIRONMENT_VARIABLE, "")
-    return next((found for text in split_addresses(addresses) if (found := namespace_of_address(text))), None)
+    return next(
+        (found for text in split_addresses(addresses) if (found := namespace_of_address(text))),
+        None,
+    )
 
 
 def _reset_targets(body: bytes) -> dict[MessageQueue, int]:

@@ -1,7 +1,8 @@
 """Which name server to ask (client.md §2.5; class NettyRemotingClient).
 
-One server is kept as long as it answers; when it does not, the others are asked in turn, each at most once per call. The
-original does not repeat the call that failed; here every request that only reads is safe to repeat, so it is.
+One server is kept as long as it answers; when it does not, the others are asked in turn, each at
+most once per call. The original does not repeat the call that failed; here every request that only
+reads is safe to repeat, so it is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ log: Final = logging.getLogger(__name__)
 class NameServers:
     """The name servers of one cluster and which of them is asked at present."""
 
-    def __init__(self, addresses: Sequence[str], remoting: RemotingClient, shuffle: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        remoting: RemotingClient,
+        shuffle: random.Random | None = None,
+    ) -> None:
         self.addresses: list[str] = list(addresses)
         self._shuffle = shuffle or random.Random()
         self._shuffle.shuffle(self.addresses)
@@ -36,7 +42,8 @@ class NameServers:
         return self.addresses[self._current] if self.addresses else ""
 
     def replace(self, addresses: Sequence[str]) -> None:
-        """An address server told other addresses. The server that is asked at present is kept if it is among them."""
+        """An address server told other addresses. The server that is asked at present is kept if it
+        is among them."""
         if set(addresses) == set(self.addresses):
             return
         log.info("name servers %s", ";".join(addresses))
@@ -54,10 +61,12 @@ class NameServers:
         timeout: float,
         ext_fields: dict[str, str] | None = None,
     ) -> Response:
-        """The answer of the current server or, where it fails, of the first one that answers; any code.
+        """The answer of the current server or, where it fails, of the first one that answers; any
+        code.
 
-        ``timeout`` (seconds) is for all of them together, the last one left gets what remains. Raises the ``RemotingError``
-        of the last server, ``ConnectError`` when none could be reached.
+        ``timeout`` (seconds) is for all of them together, the last one left gets what remains.
+        Raises the ``RemotingError`` of the last server, ``ConnectError`` when none could be
+        reached.
         """
         clock = self._remoting.clock
         deadline = clock.monotonic() + timeout
@@ -70,7 +79,9 @@ class NameServers:
             index = (first + position) % count
             address = addresses[index]
             left = deadline - clock.monotonic()
-            share = left / (count - position)  # a server that hangs must not eat the time of the others
+            share = left / (
+                count - position
+            )  # a server that hangs must not eat the time of the others
             try:
                 return await self._remoting.invoke(
                     address, code, header, body, timeout=max(share, 0.001), ext_fields=ext_fields
@@ -82,10 +93,13 @@ class NameServers:
                     raise
         raise ConnectError("no name server answers; " + "; ".join(failures))
 
-    async def tell_all(self, code: RequestCode, header: Record | None = None, body: bytes = b"", *, timeout: float) -> None:
+    async def tell_all(
+        self, code: RequestCode, header: Record | None = None, body: bytes = b"", *, timeout: float
+    ) -> None:
         """Send a request that changes something to every server, each with its own ``timeout``.
 
-        All are told before the error of the last one that failed is raised (``RemotingError``, ``BrokerError``).
+        All are told before the error of the last one that failed is raised (``RemotingError``,
+        ``BrokerError``).
         """
         failed: Exception | None = None
         for address in self.addresses:

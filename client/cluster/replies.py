@@ -1,4 +1,5 @@
-"""Requests of a client that wait for replies, which brokers push (client.md §3.11; class RequestFutureHolder)."""
+"""Requests of a client that wait for replies, which brokers push (client.md §3.11; class
+RequestFutureHolder)."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class Requests:
             future.cancel()
 
     def replied(self, request: ReplyMessageRequest, body: Body, ctx: Context) -> Reply:
-        """PUSH_REPLY_MESSAGE_TO_CLIENT (326). One that nobody waits for (any more) is only logged."""
+        """PUSH_REPLY_MESSAGE_TO_CLIENT (326). One that nobody waits for (any more) is only
+        logged."""
         message = pushed_message(request, bytes(body), ctx.received_at_ms)
         future = self._waiting.get(message.properties.get(PropertyName.CORRELATION_ID, ""))
         if future is None or future.done():
@@ -69,11 +71,14 @@ def pushed_message(request: ReplyMessageRequest, body: bytes, arrived_ms: int) -
         prepared_transaction_offset=0,
         body_size=len(body),
     )
-    properties = f"{request.properties or ''}\x02{PropertyName.ARRIVE_TIME}\x01{arrived_ms}".encode()
+    properties = (
+        f"{request.properties or ''}\x02{PropertyName.ARRIVE_TIME}\x01{arrived_ms}".encode()
+    )
     return MessageExt(head, body, request.topic, properties, "", head.queue_offset, head.sys_flag)
 
 
 def _packed(host: str) -> bytes:
-    """``1.2.3.4:5``, with a slash in front as Java has it, an IPv6 address with brackets or without."""
+    """``1.2.3.4:5``, with a slash in front as Java has it, an IPv6 address with brackets or
+    without."""
     address, _, port = host.lstrip("/").rpartition(":")
     return pack_host(address.strip("[]"), int(port))

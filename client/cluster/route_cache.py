@@ -1,7 +1,9 @@
-"""Where the queues of a topic are (client.md §2; classes MQClientInstance, TopicPublishInfo). The first half is pure.
+"""Where the queues of a topic are (client.md §2; classes MQClientInstance, TopicPublishInfo). The
+first half is pure.
 
-Routes come from the name server (105), are kept, and are asked for again every 30 seconds. A topic that nobody has created
-yet is sent to where the template topic TBW102 lies: the broker there makes it.
+Routes come from the name server (105), are kept, and are asked for again every 30 seconds. A topic
+that nobody has created yet is sent to where the template topic TBW102 lies: the broker there makes
+it.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ from .name_servers import NameServers
 log: Final = logging.getLogger(__name__)
 
 MAX_QUEUES = 65_536
-"""Per topic and broker; a number of queues comes from whoever registered them, and they are listed one by one."""
+"""Per topic and broker; a number of queues comes from whoever registered them, and they are listed
+one by one."""
 
 
 _NOWHERE: Final = (
-    "no broker that the name server knows has it, or would make it; create it (mqadmin updateTopic), or start its broker "
+    "no broker that the name server knows has it, or would make it; create it (mqadmin "
+    "updateTopic), or start its broker "
     "and try again once that has registered"
 )
 
@@ -54,7 +58,8 @@ def topic_route(topic: str, data: TopicRouteData) -> TopicRoute:
 
 
 def template_route(topic: str, template: TopicRouteData, queue_nums: int) -> TopicRoute:
-    """The queues that ``topic`` will have once it is made from the template topic, at most ``queue_nums`` per broker."""
+    """The queues that ``topic`` will have once it is made from the template topic, at most
+    ``queue_nums`` per broker."""
     queues = tuple(
         MessageQueue(topic, queue.broker_name, index)
         for queue in publishable(template)
@@ -64,7 +69,8 @@ def template_route(topic: str, template: TopicRouteData, queue_nums: int) -> Top
 
 
 def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
-    """Where to send. An order configuration (``broker:count;...``) says it alone, in its own order."""
+    """Where to send. An order configuration (``broker:count;...``) says it alone, in its own
+    order."""
     if data.order_topic_conf:
         return tuple(
             MessageQueue(topic, broker_name, index)
@@ -91,7 +97,9 @@ def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ..
 def publishable(data: TopicRouteData) -> list[QueueData]:
     """The entries with write permission whose broker has a master, sorted by broker name."""
     with_master = {b.broker_name for b in data.broker_datas if MASTER_ID in b.broker_addrs}
-    found = [q for q in data.queue_datas if q.perm & PermName.WRITE and q.broker_name in with_master]
+    found = [
+        q for q in data.queue_datas if q.perm & PermName.WRITE and q.broker_name in with_master
+    ]
     return sorted(found, key=lambda q: q.broker_name)
 
 
@@ -105,9 +113,18 @@ def _order_entries(text: str) -> list[tuple[str, int]]:
 
 
 class RouteCache:
-    """Routes of all topics that somebody here sends to or reads, and the addresses of their brokers."""
+    """Routes of all topics that somebody here sends to or reads, and the addresses of their
+    brokers."""
 
-    def __init__(self, name_servers: NameServers, clock: Clock, tasks: TaskSet, *, timeout: float, interval: float) -> None:
+    def __init__(
+        self,
+        name_servers: NameServers,
+        clock: Clock,
+        tasks: TaskSet,
+        *,
+        timeout: float,
+        interval: float,
+    ) -> None:
         self._name_servers = name_servers
         self._clock = clock
         self._tasks = tasks
@@ -121,22 +138,27 @@ class RouteCache:
         self.on_change: list[Callable[[str], None]] = []
         """Called with the topic whose queues or brokers changed."""
 
-    # --- topics -----------------------------------------------------------------------------------------------------
+    # --- topics
+    # ----------------------------------------------------------------------------------------------
 
     def cached(self, topic: str) -> TopicRoute | None:
         return self._routes.get(topic)
 
     async def get(self, topic: str) -> TopicRoute:
-        """The route, asked for when it is not known. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError``."""
+        """The route, asked for when it is not known. Raises ``NoRouteError``, ``RemotingError``,
+        ``BrokerError``."""
         route = self._routes.get(topic)
         if route is None or route.from_template:
             route = await self.refresh(topic)
         if route is None or route.from_template:
-            raise NoRouteError(f"the name server knows no broker for the topic {topic}; has it been created?")
+            raise NoRouteError(
+                f"the name server knows no broker for the topic {topic}; has it been created?"
+            )
         return route
 
     async def get_for_sending(self, topic: str, template_topic: str, queue_nums: int) -> TopicRoute:
-        """As ``get``, but an unknown topic is sent to where the template topic lies; always has a queue."""
+        """As ``get``, but an unknown topic is sent to where the template topic lies; always has a
+        queue."""
         route = self._routes.get(topic)
         if route is None or not route.publish_queues:
             route = await self.refresh(topic)
@@ -148,25 +170,31 @@ class RouteCache:
         return route
 
     async def refresh(self, topic: str) -> TopicRoute | None:
-        """Ask the name server now; a topic it does not know any more stays. Raises ``RemotingError``, ``BrokerError``.
+        """Ask the name server now; a topic it does not know any more stays. Raises
+        ``RemotingError``, ``BrokerError``.
 
         Callers that come while the question is under way share its answer.
         """
         asking = self._asking.get(topic)
         if asking is None:
-            asking = self._asking[topic] = self._tasks.spawn(self._ask_and_store(topic), name=f"route of {topic}")
+            asking = self._asking[topic] = self._tasks.spawn(
+                self._ask_and_store(topic), name=f"route of {topic}"
+            )
         try:
             outcome = await asyncio.shield(asking)
         except asyncio.CancelledError:
             if asking.cancelled() and not _is_cancelled():
-                raise ConnectError(f"the route of {topic} is not known: this client is being stopped") from None
+                raise ConnectError(
+                    f"the route of {topic} is not known: this client is being stopped"
+                ) from None
             raise
         if isinstance(outcome, RocketMQError):
             raise outcome
         return outcome
 
     async def look_up(self, topic: str) -> TopicRoute | None:
-        """As the name server sees it now; ``None`` for a topic that it does not know. Raises as ``refresh``."""
+        """As the name server sees it now; ``None`` for a topic that it does not know. Raises as
+        ``refresh``."""
         data = await self._ask(topic)
         if data is None:
             return None
@@ -184,7 +212,9 @@ class RouteCache:
             del self._asking[topic]
         return self._routes.get(topic)
 
-    async def _from_template(self, topic: str, template_topic: str, queue_nums: int) -> TopicRoute | None:
+    async def _from_template(
+        self, topic: str, template_topic: str, queue_nums: int
+    ) -> TopicRoute | None:
         template = await self._ask(template_topic)
         if template is not None:
             self._store(template_route(topic, template, queue_nums))
@@ -192,7 +222,9 @@ class RouteCache:
 
     async def _ask(self, topic: str) -> TopicRouteData | None:
         header = GetRouteInfoRequest(topic=topic, accept_standard_json_only=True)
-        answer = await self._name_servers.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout=self._timeout)
+        answer = await self._name_servers.ask(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout=self._timeout
+        )
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         return answer_body(answer, TopicRouteData, self._name_servers.current)
@@ -209,12 +241,16 @@ class RouteCache:
             self.changes += 1
         if before is None or before[2:] != route[2:]:
             log.info(
-                "route topic=%s brokers=%s queues=%d", route.topic, sorted(_brokers_of(route)), len(route.publish_queues)
+                "route topic=%s brokers=%s queues=%d",
+                route.topic,
+                sorted(_brokers_of(route)),
+                len(route.publish_queues),
             )
             for callback in self.on_change:
                 callback(route.topic)
 
-    # --- brokers ----------------------------------------------------------------------------------------------------
+    # --- brokers
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def brokers(self) -> Mapping[str, Mapping[int, str]]:
@@ -226,7 +262,8 @@ class RouteCache:
         return self._brokers.get(broker_name, {}).get(MASTER_ID)
 
     def replica(self, broker_name: str, broker_id: int) -> tuple[str, bool] | None:
-        """The address to pull from and whether it is a slave's: the wanted id, else the next one, else any (§2.4)."""
+        """The address to pull from and whether it is a slave's: the wanted id, else the next one,
+        else any (§2.4)."""
         addresses = self._brokers.get(broker_name)
         if not addresses:
             return None
@@ -236,7 +273,8 @@ class RouteCache:
         any_id = min(addresses)
         return addresses[any_id], any_id != MASTER_ID
 
-    # --- service ----------------------------------------------------------------------------------------------------
+    # --- service
+    # ----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Ask for every known topic again, every 30 seconds."""

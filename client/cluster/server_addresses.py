@@ -1,4 +1,5 @@
-"""Addresses of name servers as programs, options and variables give them. No network: see ``name_servers``."""
+"""Addresses of name servers as programs, options and variables give them. No network: see
+``name_servers``."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ ENVIRONMENT_VARIABLE: Final = "NAMESRV_ADDR"
 
 
 def parse_addresses(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """``"host:port;host:port"`` or a sequence of ``host:port``; without either the variable NAMESRV_ADDR is read.
+    """``"host:port;host:port"`` or a sequence of ``host:port``; without either the variable
+    NAMESRV_ADDR is read.
 
     Raises ``ConfigError`` when there is no address or one does not look like ``host:port``.
     """
@@ -20,16 +22,20 @@ def parse_addresses(given: str | Sequence[str] | None) -> tuple[str, ...]:
         given = os.environ.get(ENVIRONMENT_VARIABLE, "")
         if not given:
             raise ConfigError(
-                f"no name server is known: pass namesrv='host:9876' or set the environment variable {ENVIRONMENT_VARIABLE}"
+                "no name server is known: pass namesrv='host:9876' or set the environment "
+                f"variable {ENVIRONMENT_VARIABLE}"
             )
-    addresses = tuple(dict.fromkeys(_checked(text) for text in split_addresses(given) if text.strip()))
+    addresses = tuple(
+        dict.fromkeys(_checked(text) for text in split_addresses(given) if text.strip())
+    )
     if not addresses:
         raise ConfigError("the list of name servers is empty")
     return addresses
 
 
 def split_addresses(given: str | Sequence[str]) -> Sequence[str]:
-    """The entries as they stand there. Raises ``ConfigError`` for what is no text and no sequence of texts."""
+    """The entries as they stand there. Raises ``ConfigError`` for what is no text and no sequence
+    of texts."""
     texts = given.split(";") if isinstance(given, str) else given
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
         raise ConfigError(f"namesrv is 'host:9876' or a list of such texts, not {given!r}")
@@ -38,7 +44,9 @@ def split_addresses(given: str | Sequence[str]) -> Sequence[str]:
 
 def _checked(text: str) -> str:
     address = text.strip()
-    if address.startswith(("http://", "https://")):  # so are addresses of a cloud written; the protocol is ours all the same
+    if address.startswith(
+        ("http://", "https://")
+    ):  # so are addresses of a cloud written; the protocol is ours all the same
         address = address.rpartition("/")[2]
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536 or "/" in host:

@@ -1,7 +1,8 @@
-"""Work that waits for a worker, in order. An ``asyncio.Queue`` without what is not needed, and with an end.
+"""Work that waits for a worker, in order. An ``asyncio.Queue`` without what is not needed, and with
+an end.
 
-Idle workers are woken one after the other: whoever has been woken wakes the next one when it finds more than it takes. So
-work that is done in one go is done by one worker, and the others sleep on.
+Idle workers are woken one after the other: whoever has been woken wakes the next one when it finds
+more than it takes. So work that is done in one go is done by one worker, and the others sleep on.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Backlog(Generic[T]):
         self._wake_one()
 
     def take_now(self) -> T | None:
-        """The next piece of work if there is one, without waiting. For a worker that has been busy."""
+        """The next piece of work if there is one, without waiting. For a worker that has been
+        busy."""
         return self._items.popleft() if self._items else None
 
     async def take(self) -> T | None:

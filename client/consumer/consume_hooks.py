@@ -1,5 +1,5 @@
-"""Looking at every call of a consumer's handler, and at what is pulled (client.md §7.4; classes ConsumeMessageHook,
-FilterMessageHook).
+"""Looking at every call of a consumer's handler, and at what is pulled (client.md §7.4; classes
+ConsumeMessageHook, FilterMessageHook).
 
 ::
 
@@ -63,8 +63,8 @@ class ConsumeHook(Protocol):
 
 
 FilterHook = Callable[[list[MessageExt]], list[MessageExt]]
-"""Gets what was pulled of one queue, returns what is to be consumed of it; the rest counts as consumed. One that raises
-keeps everything."""
+"""Gets what was pulled of one queue, returns what is to be consumed of it; the rest counts as
+consumed. One that raises keeps everything."""
 
 
 def filtered(messages: list[MessageExt], filters: Sequence[FilterHook]) -> list[MessageExt]:
@@ -81,7 +81,12 @@ class ConsumeHooks:
     """The hooks and the tracer of one consumer."""
 
     def __init__(
-        self, group: str, hooks: Sequence[ConsumeHook], tracer: ConsumeTracer | None, clock: Clock, consume_timeout: float
+        self,
+        group: str,
+        hooks: Sequence[ConsumeHook],
+        tracer: ConsumeTracer | None,
+        clock: Clock,
+        consume_timeout: float,
     ) -> None:
         self._group = group
         self._hooks = tuple(hooks)
@@ -120,7 +125,9 @@ class ConsumeHooks:
         return looked_at
 
 
-def outcome_of(error: BaseException | None, seconds: float, consume_timeout: float) -> ConsumeOutcome:
+def outcome_of(
+    error: BaseException | None, seconds: float, consume_timeout: float
+) -> ConsumeOutcome:
     """As the original tells it in traces."""
     if isinstance(error, (RetryLater, SuspendQueue)):
         return ConsumeOutcome.FAILED

@@ -1,7 +1,8 @@
 """How fast a consumer is, by topic (client.md §4.12; class ConsumerStatsManager).
 
-Counters only grow; every ten seconds their state is noted. A rate is the difference between the newest note and that of a
-minute ago; where nothing happened in that minute the hour counts for how long handlers take, as in the original.
+Counters only grow; every ten seconds their state is noted. A rate is the difference between the
+newest note and that of a minute ago; where nothing happened in that minute the hour counts for how
+long handlers take, as in the original.
 """
 
 from __future__ import annotations
@@ -78,7 +79,11 @@ class ConsumeStats:
         """``now``: monotonic seconds."""
         for topic, t in self._topics.items():
             notes = self._notes.setdefault(topic, deque((_Note(now),), maxlen=_HOUR + 1))
-            notes.append(_Note(now, t.pulls, t.pulled, t.pull_seconds, t.calls, t.seconds, t.consumed, t.failed))
+            notes.append(
+                _Note(
+                    now, t.pulls, t.pulled, t.pull_seconds, t.calls, t.seconds, t.consumed, t.failed
+                )
+            )
 
     def status(self) -> dict[str, ConsumeStatus]:
         """Rates by topic."""

@@ -1,5 +1,5 @@
-"""Consuming side by side: every message as soon as a worker is free, whatever its queue (client.md §4.7, §4.8; class
-ConsumeMessageConcurrentlyService)."""
+"""Consuming side by side: every message as soon as a worker is free, whatever its queue (client.md
+§4.7, §4.8; class ConsumeMessageConcurrentlyService)."""
 
 from __future__ import annotations
 
@@ -63,10 +63,18 @@ _NONE: Final[list[MessageExt]] = []
 
 
 class ConcurrentConsumption:
-    """``send_back`` is None where nobody takes messages back (broadcasting): those that fail count as consumed."""
+    """``send_back`` is None where nobody takes messages back (broadcasting): those that fail count
+    as consumed."""
 
     def __init__(
-        self, group: str, call: Call, send_back: SendBack | None, clock: Clock, tasks: TaskSet, *, batch_size: int
+        self,
+        group: str,
+        call: Call,
+        send_back: SendBack | None,
+        clock: Clock,
+        tasks: TaskSet,
+        *,
+        batch_size: int,
     ) -> None:
         self._group = group
         self._call = call
@@ -83,7 +91,9 @@ class ConcurrentConsumption:
             self._backlog.extend([(owned, process_queue, [message]) for message in messages])
         else:
             portions = range(0, len(messages), size)
-            self._backlog.extend([(owned, process_queue, messages[at : at + size]) for at in portions])
+            self._backlog.extend(
+                [(owned, process_queue, messages[at : at + size]) for at in portions]
+            )
 
     async def leave(self, owned: OwnedQueue) -> bool:
         return True  # what handlers that still run make of its messages counts no more
@@ -120,14 +130,25 @@ class ConcurrentConsumption:
                 await asyncio.sleep(0)
 
     async def _give_back(
-        self, owned: OwnedQueue, process_queue: ProcessQueue, messages: list[MessageExt], delay_level: int
+        self,
+        owned: OwnedQueue,
+        process_queue: ProcessQueue,
+        messages: list[MessageExt],
+        delay_level: int,
     ) -> None:
-        """Let the broker bring them again; those it does not take are tried again here, and hold the offset meanwhile."""
+        """Let the broker bring them again; those it does not take are tried again here, and hold
+        the offset meanwhile."""
         kept: list[MessageExt] = []
         for message in messages:
             if self._send_back is None:
-                log.warning("message passed over, broadcasting repeats nothing group=%s message=%r", self._group, message)
-            elif message.queue_offset in process_queue and not await self._taken_back(self._send_back, message, delay_level):
+                log.warning(
+                    "message passed over, broadcasting repeats nothing group=%s message=%r",
+                    self._group,
+                    message,
+                )
+            elif message.queue_offset in process_queue and not await self._taken_back(
+                self._send_back, message, delay_level
+            ):
                 message.reconsume_times += 1
                 kept.append(message)
         owned.finish(process_queue, [message for message in messages if message not in kept])
@@ -138,7 +159,12 @@ class ConcurrentConsumption:
         try:
             await send_back(message, delay_level)
         except RocketMQError as error:
-            log.warning("message not given back, tried again here group=%s message=%r error=%s", self._group, message, error)
+            log.warning(
+                "message not given back, tried again here group=%s message=%r error=%s",
+                self._group,
+                message,
+                error,
+            )
             return False
         return True
 
@@ -146,21 +172,31 @@ class ConcurrentConsumption:
         await self._clock.sleep(LOCAL_RETRY_DELAY)
         self._backlog.extend([work])
 
-    # --- handlers that take too long -----------------------------------------------------------------------------------
+    # --- handlers that take too long
+    # -----------------------------------------------------------------------------------
 
-    async def watch_timeouts(self, owned_queues: Callable[[], Iterable[OwnedQueue]], timeout: float) -> None:
-        """Service: the first message of a queue holds the offset of all behind it. One that a handler has had for longer
-        than ``timeout`` (seconds) is given back; its handler runs on, whatever it returns counts no more."""
+    async def watch_timeouts(
+        self, owned_queues: Callable[[], Iterable[OwnedQueue]], timeout: float
+    ) -> None:
+        """Service: the first message of a queue holds the offset of all behind it. One that a
+        handler has had for longer than ``timeout`` (seconds) is given back; its handler runs on,
+        whatever it returns counts no more."""
         while self._send_back is not None:
             await self._clock.sleep(timeout)
             for owned in list(owned_queues()):
                 await self._give_back_timed_out(self._send_back, owned, timeout)
 
-    async def _give_back_timed_out(self, send_back: SendBack, owned: OwnedQueue, timeout: float) -> None:
+    async def _give_back_timed_out(
+        self, send_back: SendBack, owned: OwnedQueue, timeout: float
+    ) -> None:
         process_queue = owned.process_queue
         for _ in range(_MAX_TIMED_OUT):
             head = process_queue.first
-            if head is None or process_queue.dropped or not self._is_handled_since(head, self._clock.monotonic() - timeout):
+            if (
+                head is None
+                or process_queue.dropped
+                or not self._is_handled_since(head, self._clock.monotonic() - timeout)
+            ):
                 return
             log.warning("handler takes over %.0f s group=%s message=%r", timeout, self._group, head)
             if not await self._taken_back(send_back, head, _TIMED_OUT_DELAY_LEVEL):
@@ -169,4 +205,6 @@ class ConcurrentConsumption:
 
     def _is_handled_since(self, message: MessageExt, then: float) -> bool:
         """A handler that still runs has had it since before ``then``."""
-        return any(running.began < then and message in running.messages for running in self._running)
+        return any(
+            running.began < then and message in running.messages for running in self._running
+        )

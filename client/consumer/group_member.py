@@ -1,8 +1,10 @@
-"""A consumer's place in its group: what it subscribes, which queues are its own, how far it has got (client.md §4.3).
+"""A consumer's place in its group: what it subscribes, which queues are its own, how far it has got
+(client.md §4.3).
 
-Every 20 seconds, and whenever something changed, each subscribed topic is divided: all members compute the same division
-from the queues of the topic and the ids of the members, which a broker knows from their heartbeats. What was lost is handed
-to ``owner.give_up``, what was gained to ``owner.take``.
+Every 20 seconds, and whenever something changed, each subscribed topic is divided: all members
+compute the same division from the queues of the topic and the ids of the members, which a broker
+knows from their heartbeats. What was lost is handed to ``owner.give_up``, what was gained to
+``owner.take``.
 """
 
 from __future__ import annotations
@@ -55,8 +57,8 @@ class QueueOwner(Protocol):
         ...
 
     async def give_up(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """These queues are somebody else's from now on: stop, and say how far we got. Returns those that could be given up;
-        the others stay ours until the next rebalance."""
+        """These queues are somebody else's from now on: stop, and say how far we got. Returns those
+        that could be given up; the others stay ours until the next rebalance."""
         ...
 
     def stalled(self) -> Collection[MessageQueue]:
@@ -79,8 +81,8 @@ class GroupMember:
         broadcast_offsets: OffsetStore | None = None,
         locks: QueueLocks | None = None,
     ) -> None:
-        """``broadcast_offsets``: every member has all queues, and keeps its own account there. ``locks``: no queue is taken
-        that is not ours alone."""
+        """``broadcast_offsets``: every member has all queues, and keeps its own account there.
+        ``locks``: no queue is taken that is not ours alone."""
         self.instance = instance
         self.group = group
         self.offsets: OffsetStore = broadcast_offsets or BrokerOffsets(instance, group)
@@ -94,7 +96,8 @@ class GroupMember:
         self._consume_type = consume_type
         if not callable(allocate):
             raise ConfigError(
-                f"allocate is a function, such as aiorocketmq.client.consumer.rebalance.averagely, not {allocate!r}"
+                "allocate is a function, such as "
+                f"aiorocketmq.client.consumer.rebalance.averagely, not {allocate!r}"
             )
         self._allocate = allocate
         self._start = start
@@ -116,7 +119,9 @@ class GroupMember:
         return ConsumerData(
             group_name=self.group,
             consume_type=self._consume_type,
-            message_model=MessageModel.BROADCASTING if self.broadcasting else MessageModel.CLUSTERING,
+            message_model=MessageModel.BROADCASTING
+            if self.broadcasting
+            else MessageModel.CLUSTERING,
             consume_from_where=self._start.start_from.value,
             subscription_data_set=tuple(self.subscriptions.values()),
         )
@@ -145,8 +150,9 @@ class GroupMember:
     async def introduce(self, *, check_expressions: bool = False) -> None:
         """Tell the brokers of every subscribed topic who we are, if they do not know it yet.
 
-        A topic that does not exist is looked for again at every rebalance. Raises ``RemotingError``, ``BrokerError``; with
-        ``check_expressions`` also for an SQL expression that a broker cannot use (``ExpressionRefused``).
+        A topic that does not exist is looked for again at every rebalance. Raises
+        ``RemotingError``, ``BrokerError``; with ``check_expressions`` also for an SQL expression
+        that a broker cannot use (``ExpressionRefused``).
         """
         routes = self.instance.routes
         for topic in self.subscriptions:
@@ -160,13 +166,18 @@ class GroupMember:
         await self.instance.heartbeat(only_new=not changed)
 
     async def _check_expression(self, subscription: SubscriptionData) -> None:
-        """Ask a broker of the topic whether it can filter by this expression; all of them are told it in the heartbeat."""
+        """Ask a broker of the topic whether it can filter by this expression; all of them are told
+        it in the heartbeat."""
         route = self.instance.routes.cached(subscription.topic)
-        names = [broker.broker_name for broker in route.data.broker_datas] if route is not None else []
+        names = (
+            [broker.broker_name for broker in route.data.broker_datas] if route is not None else []
+        )
         replica = self.instance.routes.replica(random.choice(names), 0) if names else None
         if subscription.expression_type == TAG or replica is None:
             return
-        body = CheckClientRequestBody(client_id=self.instance.client_id, group=self.group, subscription_data=subscription)
+        body = CheckClientRequestBody(
+            client_id=self.instance.client_id, group=self.group, subscription_data=subscription
+        )
         answer = await self.instance.remoting.invoke(
             replica[0],
             RequestCode.CHECK_CLIENT_CONFIG,
@@ -178,7 +189,8 @@ class GroupMember:
             raise ExpressionRefused(answer.code, answer.remark, replica[0], subscription)
 
     async def run(self) -> None:
-        """Divide whenever woken. ``tick`` wakes regularly; what could not be settled is tried again, ever less often."""
+        """Divide whenever woken. ``tick`` wakes regularly; what could not be settled is tried
+        again, ever less often."""
         pause = FIRST_RETRY_INTERVAL
         while True:
             self._wake.clear()
@@ -197,7 +209,8 @@ class GroupMember:
             self._wake.set()
 
     async def rebalance(self) -> bool:
-        """Divide every subscribed topic once. False: something failed that should be tried again soon."""
+        """Divide every subscribed topic once. False: something failed that should be tried again
+        soon."""
         try:
             await self.introduce()
         except (RemotingError, BrokerError) as error:
@@ -222,10 +235,13 @@ class GroupMember:
             try:
                 members = await self._member_ids(route)
             except (RemotingError, BrokerError) as error:
-                log.warning("rebalance postponed group=%s topic=%s error=%s", self.group, topic, error)
+                log.warning(
+                    "rebalance postponed group=%s topic=%s error=%s", self.group, topic, error
+                )
                 return False
             if self.instance.client_id not in members:
-                # The broker has lost sight of us. Giving up everything would only move the queues to and fro.
+                # The broker has lost sight of us. Giving up everything would only move the queues
+                # to and fro.
                 await self.instance.heartbeat()
                 return False
             try:
@@ -242,7 +258,9 @@ class GroupMember:
         released = await self._release(lost)
         if not released and self.owned & anew:
             self._stale.add(topic)  # they are still pulled by the old expression
-        taken = await asyncio.gather(*(self._take(queue) for queue in gained if queue not in self.owned))
+        taken = await asyncio.gather(
+            *(self._take(queue) for queue in gained if queue not in self.owned)
+        )
         if lost or gained:
             log.info(
                 "rebalanced group=%s topic=%s members=%d queues=%d of %d lost=%d gained=%d",
@@ -251,26 +269,42 @@ class GroupMember:
         return released and all(taken)
 
     def _tell_missing(self, topic: str, route: TopicRoute | None) -> None:
-        """Once, after a while: it may be a typing error. A retry topic comes with the first message that is given back."""
+        """Once, after a while: it may be a typing error. A retry topic comes with the first message
+        that is given back."""
         now = self.instance.clock.monotonic()
-        if now - self._missing.setdefault(topic, now) >= MISSING_TOLD_AFTER and not is_retry_topic(topic):
+        if now - self._missing.setdefault(topic, now) >= MISSING_TOLD_AFTER and not is_retry_topic(
+            topic
+        ):
             self._missing[topic] = math.inf
-            why = "no broker has it, as far as the name server knows" if route is None else "no broker lets it be read"
+            why = (
+                "no broker has it, as far as the name server knows"
+                if route is None
+                else "no broker lets it be read"
+            )
             log.warning("nothing to consume yet group=%s topic=%s: %s", self.group, topic, why)
 
     def _to_be_taken_anew(self, topic: str, owned: set[MessageQueue]) -> set[MessageQueue]:
-        """Queues that are ours and have to begin from what the broker knows: another expression, a lock that was somebody
-        else's meanwhile, a pull that does not come back (``rocketmq.client.pull.pullMaxIdleTime`` of the original)."""
+        """Queues that are ours and have to begin from what the broker knows: another expression, a
+        lock that was somebody else's meanwhile, a pull that does not come back
+        (``rocketmq.client.pull.pullMaxIdleTime`` of the original)."""
         if topic in self._stale:
             return owned
         stalled = owned.intersection(self._owner.stalled())
         for queue in stalled:
-            log.warning("queue was not pulled for long, taken anew group=%s queue=%s/%s/%d", self.group, *queue)
+            log.warning(
+                "queue was not pulled for long, taken anew group=%s queue=%s/%s/%d",
+                self.group,
+                *queue,
+            )
         return stalled | (owned & self.lost)
 
     def _lock_refused(self, queue: MessageQueue) -> None:
         if queue in self.owned and queue not in self.lost:
-            log.warning("queue is locked by another member, given up group=%s queue=%s/%s/%d", self.group, *queue)
+            log.warning(
+                "queue is locked by another member, given up group=%s queue=%s/%s/%d",
+                self.group,
+                *queue,
+            )
             self.lost.add(queue)
             self.wake()
 

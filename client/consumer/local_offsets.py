@@ -1,8 +1,9 @@
-"""How far a broadcasting consumer has got: a file of its own, in the original's format (client.md §4.10; class
-LocalFileOffsetStore).
+"""How far a broadcasting consumer has got: a file of its own, in the original's format (client.md
+§4.10; class LocalFileOffsetStore).
 
-``<folder>/<ip>@<instance>/<group>/offsets.json``, with the content before as ``.bak``. The keys of its table are JSON
-objects, as fastjson writes them; so a Java consumer goes on where this one stopped, and the other way round.
+``<folder>/<ip>@<instance>/<group>/offsets.json``, with the content before as ``.bak``. The keys of
+its table are JSON objects, as fastjson writes them; so a Java consumer goes on where this one
+stopped, and the other way round.
 """
 
 from __future__ import annotations
@@ -36,12 +37,15 @@ class OffsetFile(Record, frozen=True, kw_only=True):
 
 
 class LocalOffsets(KnownOffsets):
-    """Offsets of one group on one machine. Two consumers must not share a file: give one of them an ``instance_name``."""
+    """Offsets of one group on one machine. Two consumers must not share a file: give one of them an
+    ``instance_name``."""
 
     def __init__(self, folder: Path | None, ip: str, instance_name: str | None, group: str) -> None:
         super().__init__()
         home = (folder or DEFAULT_FOLDER).expanduser()
-        self.path: Path = home / f"{ip}@{instance_name or _DEFAULT_INSTANCE}" / group / "offsets.json"
+        self.path: Path = (
+            home / f"{ip}@{instance_name or _DEFAULT_INSTANCE}" / group / "offsets.json"
+        )
         self._file = BackedFile(self.path, lost="what was consumed since comes again")
         self._lock = asyncio.Lock()
 
@@ -61,7 +65,9 @@ class LocalOffsets(KnownOffsets):
 
     async def persist(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """Write what is known (of these queues). A failure is logged: the next time will do."""
-        known = self.known if queues is None else {q: self.known[q] for q in queues if q in self.known}
+        known = (
+            self.known if queues is None else {q: self.known[q] for q in queues if q in self.known}
+        )
         if not known:
             return
         try:
@@ -69,13 +75,18 @@ class LocalOffsets(KnownOffsets):
         except (OSError, ConfigError) as error:
             log.warning("offsets not written file=%s error=%s", self.path, error)
 
-    # --- in a thread ---------------------------------------------------------------------------------------------------
+    # --- in a thread
+    # ----------------------------------------------------------------------------------------------
 
     def _read(self) -> dict[MessageQueue, int]:
         try:
-            table = self._file.load(lambda text: decode_body(OffsetFile, text.encode()).offset_table)
+            table = self._file.load(
+                lambda text: decode_body(OffsetFile, text.encode()).offset_table
+            )
         except (OSError, UnusableFileError) as error:
-            raise ConfigError(f"the offsets cannot be read; repair or remove {self.path}: {error}") from error
+            raise ConfigError(
+                f"the offsets cannot be read; repair or remove {self.path}: {error}"
+            ) from error
         return dict(table or {})
 
     def _write(self, offsets: dict[MessageQueue, int]) -> None:

@@ -1,7 +1,8 @@
 """How far a group has got in its queues (client.md §4.10; class RemoteBrokerOffsetStore).
 
-The truth lies with the broker; here is what was consumed since. ``persist`` sends everything that is known of the queues
-that are ours, changed or not: a broker that was killed gets back what it lost.
+The truth lies with the broker; here is what was consumed since. ``persist`` sends everything that
+is known of the queues that are ours, changed or not: a broker that was killed gets back what it
+lost.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from typing import Final, Protocol
 
 from ...remoting.errors import BrokerError, QueryNotFound, RemotingError
 from ...remoting.protocol.codes import RequestCode
-from ...remoting.protocol.commands.offset import QueryConsumerOffsetRequest, UpdateConsumerOffsetRequest
+from ...remoting.protocol.commands.offset import (
+    QueryConsumerOffsetRequest,
+    UpdateConsumerOffsetRequest,
+)
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ..cluster.instance import ClientInstance
 
@@ -69,14 +73,19 @@ class BrokerOffsets(KnownOffsets):
     async def fetch(self, queue: MessageQueue) -> int | None:
         """What the broker has; ``None`` when the group never consumed this queue.
 
-        Only "not found" counts as none: the original takes any error of the broker for it and may jump to the end.
-        Raises ``RemotingError``, ``BrokerError``.
+        Only "not found" counts as none: the original takes any error of the broker for it and may
+        jump to the end. Raises ``RemotingError``, ``BrokerError``.
         """
         header = QueryConsumerOffsetRequest(
-            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            bname=queue.broker_name,
         )
         try:
-            answer = await self._instance.ask_owner(queue, RequestCode.QUERY_CONSUMER_OFFSET, header, timeout=OFFSET_TIMEOUT)
+            answer = await self._instance.ask_owner(
+                queue, RequestCode.QUERY_CONSUMER_OFFSET, header, timeout=OFFSET_TIMEOUT
+            )
         except QueryNotFound:
             return None
         return int(answer.header.offset)
@@ -86,14 +95,24 @@ class BrokerOffsets(KnownOffsets):
         await asyncio.gather(*(self._send(queue, offset) for queue, offset in offsets.items()))
 
     async def persist(self, queues: Iterable[MessageQueue] | None = None) -> None:
-        """Give what is known (of these queues) to the brokers. Failures are logged: the next time will do."""
+        """Give what is known (of these queues) to the brokers. Failures are logged: the next time
+        will do."""
         wanted = list(self.known) if queues is None else [q for q in queues if q in self.known]
-        outcomes = await asyncio.gather(*(self._try_send(queue, self.known[queue]) for queue in wanted))
+        outcomes = await asyncio.gather(
+            *(self._try_send(queue, self.known[queue]) for queue in wanted)
+        )
         failures = [error for error in outcomes if error is not None]
         if failures:
-            log.warning("offsets not persisted group=%s queues=%d error=%s", self._group, len(failures), failures[0])
+            log.warning(
+                "offsets not persisted group=%s queues=%d error=%s",
+                self._group,
+                len(failures),
+                failures[0],
+            )
 
-    async def _try_send(self, queue: MessageQueue, offset: int) -> RemotingError | BrokerError | None:
+    async def _try_send(
+        self, queue: MessageQueue, offset: int
+    ) -> RemotingError | BrokerError | None:
         try:
             await self._send(queue, offset)
         except (RemotingError, BrokerError) as error:
@@ -108,4 +127,6 @@ class BrokerOffsets(KnownOffsets):
             commit_offset=offset,
             bname=queue.broker_name,
         )
-        await self._instance.ask_owner(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=OFFSET_TIMEOUT)
+        await self._instance.ask_owner(
+            queue, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=OFFSET_TIMEOUT
+        )

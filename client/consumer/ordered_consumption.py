@@ -1,5 +1,5 @@
-"""Consuming in order: of one queue one message (or batch) after the other, and the next only when the one before is
-consumed (client.md §4.9; class ConsumeMessageOrderlyService)."""
+"""Consuming in order: of one queue one message (or batch) after the other, and the next only when
+the one before is consumed (client.md §4.9; class ConsumeMessageOrderlyService)."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ _MAX_SUSPEND = 30.0
 HoldsLock = Callable[[MessageQueue], Awaitable[bool]]
 """Whether the queue is ours alone at present; may ask the broker for it."""
 ToRetryTopic = Callable[[MessageExt], Awaitable[None]]
-"""Passes on a message that was tried often enough; the broker makes it a dead letter. Raises ``RocketMQError``."""
+"""Passes on a message that was tried often enough; the broker makes it a dead letter. Raises
+``RocketMQError``."""
 
 
 class _Line:
     """The messages of one queue that wait for their turn.
 
-    ``scheduled`` from the moment that it waits for a worker until it has none to do; ``idle`` is set while no handler runs.
-    ``before`` is the line of the same queue until its offset was reset.
+    ``scheduled`` from the moment that it waits for a worker until it has none to do; ``idle`` is
+    set while no handler runs. ``before`` is the line of the same queue until its offset was reset.
     """
 
     __slots__ = ("before", "idle", "leaving", "owned", "process_queue", "scheduled", "waiting")
@@ -54,8 +55,9 @@ class _Line:
 
 
 class OrderedConsumption:
-    """``holds_lock`` is None where queues are not shared (broadcasting). A failed message stops its queue for ``suspend``
-    seconds and is tried again, ``max_attempts`` times in all; then it goes ``to_retry_topic``."""
+    """``holds_lock`` is None where queues are not shared (broadcasting). A failed message stops its
+    queue for ``suspend`` seconds and is tried again, ``max_attempts`` times in all; then it goes
+    ``to_retry_topic``."""
 
     def __init__(
         self,
@@ -95,7 +97,8 @@ class OrderedConsumption:
             self._backlog.extend([line])
 
     async def leave(self, owned: OwnedQueue) -> bool:
-        """The next owner may begin only when our handler has ended. After a second without that it stays ours."""
+        """The next owner may begin only when our handler has ended. After a second without that it
+        stays ours."""
         line = self._lines.get(owned)
         if line is not None:
             line.leaving = True
@@ -127,12 +130,18 @@ class OrderedConsumption:
         self._schedule(line)
 
     async def _consume(self, line: _Line) -> float | None:
-        """A share of the line's messages. Returns for how many seconds the queue has to wait then, if it has to."""
+        """A share of the line's messages. Returns for how many seconds the queue has to wait then,
+        if it has to."""
         if line.before is not None:
             await line.before.idle.wait()
             line.before = None
         for _ in range(FAIR_SHARE):
-            if line.process_queue.dropped or line.leaving or not line.waiting or self._backlog.closed:
+            if (
+                line.process_queue.dropped
+                or line.leaving
+                or not line.waiting
+                or self._backlog.closed
+            ):
                 return None
             line.idle.clear()
             try:
@@ -164,10 +173,13 @@ class OrderedConsumption:
         return None
 
     async def _come_again(self, messages: list[MessageExt]) -> bool:
-        """Count the attempt. False when every one of them was tried often enough and has been passed on."""
+        """Count the attempt. False when every one of them was tried often enough and has been
+        passed on."""
         again = False
         for message in messages:
-            if message.reconsume_times < self._max_reconsume_times or not await self._passed_on(message):
+            if message.reconsume_times < self._max_reconsume_times or not await self._passed_on(
+                message
+            ):
                 message.reconsume_times += 1
                 again = True
         return again
@@ -176,6 +188,11 @@ class OrderedConsumption:
         try:
             await self._to_retry_topic(message)
         except RocketMQError as error:
-            log.warning("message not passed on, tried again group=%s message=%r error=%s", self._group, message, error)
+            log.warning(
+                "message not passed on, tried again group=%s message=%r error=%s",
+                self._group,
+                message,
+                error,
+            )
             return False
         return True

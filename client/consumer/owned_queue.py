@@ -1,4 +1,5 @@
-"""A queue that is ours at present: pulled here, consumed by whoever takes the work (client.md §4.5 to §4.7)."""
+"""A queue that is ours at present: pulled here, consumed by whoever takes the work (client.md §4.5
+to §4.7)."""
 
 from __future__ import annotations
 
@@ -23,13 +24,14 @@ from .queue_locks import QueueLocks
 
 
 class CacheLimits(NamedTuple):
-    """What may be held of one queue before pulling pauses; a pull that is under way may go over it."""
+    """What may be held of one queue before pulling pauses; a pull that is under way may go over
+    it."""
 
     messages: int = 1000
     size_bytes: int = 100 << 20
     span: int = 2000
-    """Distance between the first and the last offset: one message that takes long must not leave thousands behind it. Of
-    no matter to ordered consumers."""
+    """Distance between the first and the last offset: one message that takes long must not leave
+    thousands behind it. Of no matter to ordered consumers."""
     total_messages: int | None = None
     """Of all queues of the consumer together: each gets its share, in place of ``messages``."""
     total_size_bytes: int | None = None
@@ -46,7 +48,9 @@ class CacheLimits(NamedTuple):
 def checked_limits(limits: CacheLimits) -> CacheLimits:
     """The limits if they can work. Raises ``ConfigError``."""
     if not isinstance(limits, CacheLimits):
-        raise ConfigError(f"cache is a CacheLimits, such as CacheLimits(messages=100), not {limits!r}")
+        raise ConfigError(
+            f"cache is a CacheLimits, such as CacheLimits(messages=100), not {limits!r}"
+        )
     for name, value in limits._asdict().items():
         if value is not None:
             positive(f"cache.{name}", value)
@@ -92,13 +96,17 @@ class OwnedQueue:
         self.prepares: bool = self._is_retry or self._namespace is not None
         """There is something to do before a handler sees a message."""
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- life
+    # ----------------------------------------------------------------------------------------------
 
     def start(self, tasks: TaskSet) -> None:
-        self._task = tasks.spawn(self._puller.run(), name=f"pull {self.queue.topic}/{self.queue.queue_id}")
+        self._task = tasks.spawn(
+            self._puller.run(), name=f"pull {self.queue.topic}/{self.queue.queue_id}"
+        )
 
     def drop(self) -> None:
-        """It is somebody else's now: pull no more, results of handlers that still run count no more."""
+        """It is somebody else's now: pull no more, results of handlers that still run count no
+        more."""
         self.process_queue.dropped = True
         self.process_queue.clear()
         if self._task is not None:
@@ -112,7 +120,8 @@ class OwnedQueue:
         self._puller.next_offset = offset
         self.start(tasks)
 
-    # --- being pulled (PullTarget) ----------------------------------------------------------------------------------
+    # --- being pulled (PullTarget)
+    # ----------------------------------------------------------------------------------
 
     async def room(self) -> None:
         await self._room.wait()
@@ -139,12 +148,18 @@ class OwnedQueue:
 
     def _is_full(self) -> bool:
         held, limits = self.process_queue, self.limits
-        return len(held) > limits.messages or held.size_bytes > limits.size_bytes or held.span > limits.span
+        return (
+            len(held) > limits.messages
+            or held.size_bytes > limits.size_bytes
+            or held.span > limits.span
+        )
 
-    # --- being consumed ---------------------------------------------------------------------------------------------
+    # --- being consumed
+    # ---------------------------------------------------------------------------------------------
 
     def prepare(self, messages: list[MessageExt]) -> None:
-        """The handler sees the topic that a retried message was sent to, not the retry topic, and no namespace."""
+        """The handler sees the topic that a retried message was sent to, not the retry topic, and
+        no namespace."""
         if self._is_retry:
             for message in messages:
                 message.topic = message.properties.get("RETRY_TOPIC", message.topic)
@@ -153,7 +168,8 @@ class OwnedQueue:
                 message.topic = without_namespace(message.topic, self._namespace)
 
     def finish(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
-        """These are consumed or given back: the offset may move on. Nothing happens when they are not ours any more."""
+        """These are consumed or given back: the offset may move on. Nothing happens when they are
+        not ours any more."""
         if process_queue.dropped:
             return
         offset = process_queue.remove(messages)
@@ -171,7 +187,8 @@ class OwnedQueue:
         return self._puller
 
     def info(self, locks: QueueLocks | None = None) -> ProcessQueueInfo:
-        """For ``mqadmin consumerStatus``. A queue that is not ordered counts as locked, as in the original."""
+        """For ``mqadmin consumerStatus``. A queue that is not ordered counts as locked, as in the
+        original."""
         held = self.process_queue
         return ProcessQueueInfo(
             commit_offset=self._offsets.get(self.queue) or 0,

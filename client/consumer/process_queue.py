@@ -1,13 +1,14 @@
-"""What a consumer holds of one queue: pulled, not yet consumed (client.md §4.6; class ProcessQueue). Pure.
+"""What a consumer holds of one queue: pulled, not yet consumed (client.md §4.6; class
+ProcessQueue). Pure.
 
 Invariants:
 
-* ``commit_offset`` never passes the smallest offset that is still held, so a message that was not consumed is
-  delivered again after a crash;
+* ``commit_offset`` never passes the smallest offset that is still held, so a message that was not
+  consumed is delivered again after a crash;
 * ``size_bytes`` is the sum of the stored bodies of the held messages, 0 when nothing is held.
 
-Memory for a message goes as soon as it is removed; the line of offsets behind it is cleared from its front, which costs
-a constant per message however they are finished.
+Memory for a message goes as soon as it is removed; the line of offsets behind it is cleared from
+its front, which costs a constant per message however they are finished.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class ProcessQueue:
     def __init__(self) -> None:
         self._held: dict[int, MessageExt] = {}
         self._line: deque[int] = deque()
-        """Offsets in rising order; those that were removed out of turn stay until they come to the front."""
+        """Offsets in rising order; those that were removed out of turn stay until they come to the
+        front."""
         self._end = NOTHING_CONSUMED
         self.size_bytes: int = 0
         """Stored body bytes of what is held."""
@@ -37,7 +39,8 @@ class ProcessQueue:
         self.last_begun: float = 0.0
         """When a handler was last given something (monotonic seconds)."""
         self.dropped: bool = False
-        """The queue belongs to somebody else now; results of handlers still running count no more."""
+        """The queue belongs to somebody else now; results of handlers still running count no
+        more."""
 
     def __len__(self) -> int:
         return len(self._held)
@@ -71,7 +74,8 @@ class ProcessQueue:
         return self._line[0] if self._line else self._end
 
     def put(self, messages: list[MessageExt]) -> list[MessageExt]:
-        """Take what was pulled. Returns the new ones: a message that is already held is not taken twice."""
+        """Take what was pulled. Returns the new ones: a message that is already held is not taken
+        twice."""
         if not messages:
             return messages
         held, line = self._held, self._line

@@ -6,10 +6,11 @@
         async for message in consumer:
             await handle(message)
 
-Two positions per queue: *delivered* (what was handed out) and *done* (what was handed out before the last ``poll`` or the
-last item of ``async for``). Automatic commits take *done*, so a message counts once the next one is asked for; ``commit()``
-takes *delivered* and returns when the brokers have it. Messages of a queue come in order; those of a queue that moves to
-another member of the group are not handed out any more.
+Two positions per queue: *delivered* (what was handed out) and *done* (what was handed out before
+the last ``poll`` or the last item of ``async for``). Automatic commits take *done*, so a message
+counts once the next one is asked for; ``commit()`` takes *delivered* and returns when the brokers
+have it. Messages of a queue come in order; those of a queue that moves to another member of the
+group are not handed out any more.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from types import TracebackType
 from typing import Final, Unpack
 
 from ...remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
-from ...remoting.protocol.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from ...remoting.protocol.bodies.running_info import (
+    ConsumeMessageDirectlyResult,
+    ConsumerRunningInfo,
+)
 from ...remoting.protocol.commands.pull import PullSysFlag
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.record.decode import MessageExt
@@ -55,13 +59,15 @@ _TURN = 32
 
 
 class PullConsumer(Startable):
-    """Hands out messages of the subscribed (or assigned) queues. Times are seconds; see also ``options.ClientOptions``.
+    """Hands out messages of the subscribed (or assigned) queues. Times are seconds; see also
+    ``options.ClientOptions``.
 
-    ``start_from`` (and ``start_time``): where a group begins that is new. ``pull_batch``: messages per request. Pulling runs
-    ahead by ``max_cached`` messages or ``max_cached_bytes`` per queue, and by about ``max_cached_total`` messages in all
-    (paused queues do not count). With ``auto_commit`` the brokers are told every ``commit_interval`` and at the end how far
-    the group got. With ``model=MessageModel.BROADCASTING`` every member has all queues, and a file in ``offset_folder`` has
-    the offsets. ``trace``: tell in a topic what was handed out when.
+    ``start_from`` (and ``start_time``): where a group begins that is new. ``pull_batch``: messages
+    per request. Pulling runs ahead by ``max_cached`` messages or ``max_cached_bytes`` per queue,
+    and by about ``max_cached_total`` messages in all (paused queues do not count). With
+    ``auto_commit`` the brokers are told every ``commit_interval`` and at the end how far the group
+    got. With ``model=MessageModel.BROADCASTING`` every member has all queues, and a file in
+    ``offset_folder`` has the offsets. ``trace``: tell in a topic what was handed out when.
     """
 
     def __init__(
@@ -86,10 +92,14 @@ class PullConsumer(Startable):
         **options: Unpack[ClientOptions],
     ) -> None:
         if instance is not None and options:
-            raise ConfigError(f"these options belong to the instance that was given: {', '.join(options)}")
+            raise ConfigError(
+                f"these options belong to the instance that was given: {', '.join(options)}"
+            )
         self._owns_instance = instance is None
         known = known_options(self, options)
-        self.instance: ClientInstance = instance if instance is not None else ClientInstance(stream=True, **known)
+        self.instance: ClientInstance = (
+            instance if instance is not None else ClientInstance(stream=True, **known)
+        )
         self._namespace = self.instance.namespace
         self.group: str = with_namespace(checked_group(group), self._namespace)
         """As the cluster knows it, with the namespace."""
@@ -107,9 +117,15 @@ class PullConsumer(Startable):
         )
         broadcasting = chosen("model", model, MessageModel) is MessageModel.BROADCASTING
         ip = self.instance.client_id.partition("@")[0]
-        self._file = LocalOffsets(offset_folder, ip, self.instance.chosen_name, self.group) if broadcasting else None
+        self._file = (
+            LocalOffsets(offset_folder, ip, self.instance.chosen_name, self.group)
+            if broadcasting
+            else None
+        )
         trace_to = trace_topic(trace)
-        self._tracer = ConsumeTracer(self.instance, self.group, trace_to) if trace_to is not None else None
+        self._tracer = (
+            ConsumeTracer(self.instance, self.group, trace_to) if trace_to is not None else None
+        )
         self._started_ms = self.instance.clock.time_ms()
         self._start = StartPolicy(start_from, start_time, self._started_ms)
         self._member = GroupMember(
@@ -125,17 +141,21 @@ class PullConsumer(Startable):
         self._assigned = False
         self._joined = False
         self._registered = False
-        self._watched: dict[str, tuple[tuple[MessageQueue, ...], Callable[[tuple[MessageQueue, ...]], None]]] = {}
+        self._watched: dict[
+            str, tuple[tuple[MessageQueue, ...], Callable[[tuple[MessageQueue, ...]], None]]
+        ] = {}
         self._program: Program | None = None
         self._state = "new"
         for topic in topics:
             self.subscribe(topic)
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- life
+    # ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Join the group. Raises ``ClientStateError`` when started before, ``RemotingError`` without a name server,
-        ``ExpressionRefused``, ``ConfigError`` when a broadcasting consumer cannot read its offsets."""
+        """Join the group. Raises ``ClientStateError`` when started before, ``RemotingError``
+        without a name server, ``ExpressionRefused``, ``ConfigError`` when a broadcasting consumer
+        cannot read its offsets."""
         if self._state != "new":
             raise ClientStateError(f"the consumer {self.group} is {self._state}: make a new one")
         self._state = "running"
@@ -164,7 +184,8 @@ class PullConsumer(Startable):
             self._program.add(self)
 
     async def stop(self, *, commit: bool = True) -> None:
-        """Leave the group. With ``auto_commit`` all that was handed out counts as consumed, unless ``commit=False``."""
+        """Leave the group. With ``auto_commit`` all that was handed out counts as consumed, unless
+        ``commit=False``."""
         if self._state != "running":
             return
         self._state = "stopped"
@@ -173,7 +194,9 @@ class PullConsumer(Startable):
             self._program.discard(self)
         if commit:
             self.mark_done()
-        async with AsyncExitStack() as last:  # backwards; a step that is cancelled does not take the others along
+        async with (
+            AsyncExitStack() as last
+        ):  # backwards; a step that is cancelled does not take the others along
             if self._owns_instance:
                 last.push_async_callback(self.instance.stop)
             elif self._registered:
@@ -191,20 +214,26 @@ class PullConsumer(Startable):
         await self.give_up(list(self._streams))
 
     async def __aexit__(
-        self, _type: type[BaseException] | None, error: BaseException | None, _tb: TracebackType | None
+        self,
+        _type: type[BaseException] | None,
+        error: BaseException | None,
+        _tb: TracebackType | None,
     ) -> None:
         await self.stop(commit=error is None)  # what was being handled when it failed comes again
 
-    # --- which queues -----------------------------------------------------------------------------------------------
+    # --- which queues
+    # ----------------------------------------------------------------------------------------------
 
     def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
-        """Share the queues of this topic with the group: all messages, those with a tag of ``"TagA || TagB"``, or those for
-        which an ``Sql`` expression is true.
+        """Share the queues of this topic with the group: all messages, those with a tag of ``"TagA
+        || TagB"``, or those for which an ``Sql`` expression is true.
 
         Raises ``ConfigError``, and ``ClientStateError`` after ``assign``.
         """
         if self._assigned:
-            raise ClientStateError("this consumer has assigned queues; subscribe and assign exclude each other")
+            raise ClientStateError(
+                "this consumer has assigned queues; subscribe and assign exclude each other"
+            )
         topic = with_namespace(topic, self._namespace)
         self._member.subscribe(subscription_of(topic, expression, self.instance.clock.time_ms()))
         if self._state == "running":
@@ -217,30 +246,42 @@ class PullConsumer(Startable):
             self._tasks.spawn(self._member.tick(), name="rebalance tick")
 
     async def assign(self, queues: Iterable[MessageQueue], expression: str | Sql = "*") -> None:
-        """Read exactly these queues, whatever other members of the group do; replaces an earlier assignment.
+        """Read exactly these queues, whatever other members of the group do; replaces an earlier
+        assignment.
 
-        Raises ``ClientStateError`` after ``subscribe``; ``RemotingError``, ``BrokerError`` when offsets cannot be asked for.
+        Raises ``ClientStateError`` after ``subscribe``; ``RemotingError``, ``BrokerError`` when
+        offsets cannot be asked for.
         """
         self._check_running()
         if self._member.subscriptions and not self._assigned:
-            raise ClientStateError("this consumer subscribes topics; subscribe and assign exclude each other")
+            raise ClientStateError(
+                "this consumer subscribes topics; subscribe and assign exclude each other"
+            )
         self._assigned = True
         wanted, before = {self._known(queue) for queue in queues}, dict(self._member.subscriptions)
         now_ms = self.instance.clock.time_ms()
-        after = {topic: subscription_of(topic, expression, now_ms) for topic in {queue.topic for queue in wanted}}
+        after = {
+            topic: subscription_of(topic, expression, now_ms)
+            for topic in {queue.topic for queue in wanted}
+        }
         for topic in before.keys() - after.keys():
             self._member.unsubscribe(topic)
         for subscription in after.values():
             self._member.subscribe(subscription)
         await self._member.introduce(check_expressions=True)
-        kept = {q for q in wanted if q.topic in before and same_expression(before[q.topic], after[q.topic])}
+        kept = {
+            q
+            for q in wanted
+            if q.topic in before and same_expression(before[q.topic], after[q.topic])
+        }
         await self.give_up([queue for queue in self._streams if queue not in kept])
         for queue in sorted(wanted - set(self._streams)):
             self.take(queue, await self._start.offset(self.instance, self._member.offsets, queue))
 
     @property
     def damaged_messages(self) -> int:
-        """Messages that were passed over (and named in the log) because no replica has them intact."""
+        """Messages that were passed over (and named in the log) because no replica has them
+        intact."""
         return self._member.damaged
 
     def assignment(self) -> frozenset[MessageQueue]:
@@ -248,21 +289,29 @@ class PullConsumer(Startable):
         return frozenset(unwrap_queue(queue, self._namespace) for queue in self._streams)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """All readable queues of a topic. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError``."""
+        """All readable queues of a topic. Raises ``NoRouteError``, ``RemotingError``,
+        ``BrokerError``."""
         self._check_running()
         route = await self.instance.routes.get(with_namespace(topic, self._namespace))
         return self._bare(route.subscribe_queues)
 
-    async def on_queues_changed(self, topic: str, callback: Callable[[tuple[MessageQueue, ...]], None]) -> None:
-        """Have ``callback`` called with all readable queues of a topic whenever they are others than before, as far as name
-        servers tell (``route_interval``). One callback per topic. Raises as ``queues``."""
+    async def on_queues_changed(
+        self, topic: str, callback: Callable[[tuple[MessageQueue, ...]], None]
+    ) -> None:
+        """Have ``callback`` called with all readable queues of a topic whenever they are others
+        than before, as far as name servers tell (``route_interval``). One callback per topic.
+        Raises as ``queues``."""
         queues = await self.queues(topic)
         self._watched[with_namespace(topic, self._namespace)] = (queues, callback)
 
     def _route_changed(self, topic: str) -> None:
         before, callback = self._watched.get(topic, (None, None))
         route = self.instance.routes.cached(topic)
-        if callback is None or route is None or (queues := self._bare(route.subscribe_queues)) == before:
+        if (
+            callback is None
+            or route is None
+            or (queues := self._bare(route.subscribe_queues)) == before
+        ):
             return
         self._watched[topic] = (queues, callback)
         try:
@@ -272,16 +321,26 @@ class PullConsumer(Startable):
 
     def _bare(self, queues: tuple[MessageQueue, ...]) -> tuple[MessageQueue, ...]:
         """As the program knows them."""
-        return queues if self._namespace is None else tuple(unwrap_queue(queue, self._namespace) for queue in queues)
+        return (
+            queues
+            if self._namespace is None
+            else tuple(unwrap_queue(queue, self._namespace) for queue in queues)
+        )
 
     def _known(self, queue: MessageQueue) -> MessageQueue:
         """As the cluster knows it."""
-        return queue._replace(topic=with_namespace(queue.topic, self._namespace)) if self._namespace else queue
+        return (
+            queue._replace(topic=with_namespace(queue.topic, self._namespace))
+            if self._namespace
+            else queue
+        )
 
-    # --- messages ---------------------------------------------------------------------------------------------------
+    # --- messages
+    # ----------------------------------------------------------------------------------------------
 
     async def poll(self, timeout: float = 5.0, max_messages: int = 32) -> list[MessageExt]:
-        """Up to ``max_messages`` that are there, else those that come first, else none after ``timeout`` seconds.
+        """Up to ``max_messages`` that are there, else those that come first, else none after
+        ``timeout`` seconds.
 
         What an earlier ``poll`` returned counts as done now.
         """
@@ -336,15 +395,20 @@ class PullConsumer(Startable):
 
     def _check_running(self) -> None:
         if self._state != "running":
-            raise ClientStateError(f"the consumer {self.group} is {self._state}: use it inside of 'async with', or start it")
+            raise ClientStateError(
+                f"the consumer {self.group} is {self._state}: use it inside of 'async with', or "
+                "start it"
+            )
 
-    # --- offsets ----------------------------------------------------------------------------------------------------
+    # --- offsets
+    # ----------------------------------------------------------------------------------------------
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Tell the brokers how far the group got, and wait for their answers.
 
-        Default: everything that was handed out. An offset is that of the next message to read. A broadcasting consumer's
-        are in its file then. Raises ``RemotingError``, ``BrokerError``, ``OSError``.
+        Default: everything that was handed out. An offset is that of the next message to read. A
+        broadcasting consumer's are in its file then. Raises ``RemotingError``, ``BrokerError``,
+        ``OSError``.
         """
         self._check_running()
         if offsets is None:
@@ -357,22 +421,27 @@ class PullConsumer(Startable):
         await self._member.offsets.commit(wanted)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """What the broker has of the group for this queue. Raises ``RemotingError``, ``BrokerError``."""
+        """What the broker has of the group for this queue. Raises ``RemotingError``,
+        ``BrokerError``."""
         self._check_running()
         return await self._member.offsets.fetch(self._known(queue))
 
     def position(self, queue: MessageQueue) -> int:
-        """Offset of the next message that will be handed out. Raises ``ClientStateError`` when the queue is not ours."""
+        """Offset of the next message that will be handed out. Raises ``ClientStateError`` when the
+        queue is not ours."""
         return self._stream(queue).delivered
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on at ``offset``.
 
-        Raises ``ClientStateError`` when the queue is not ours, ``ConfigError`` for an offset that it does not have,
-        ``RemotingError``, ``BrokerError``.
+        Raises ``ClientStateError`` when the queue is not ours, ``ConfigError`` for an offset that
+        it does not have, ``RemotingError``, ``BrokerError``.
         """
         stream = self._stream(queue)
-        low, high = await min_offset(self.instance, stream.queue), await max_offset(self.instance, stream.queue)
+        low, high = (
+            await min_offset(self.instance, stream.queue),
+            await max_offset(self.instance, stream.queue),
+        )
         if not low <= offset <= high:
             raise ConfigError(f"offset {offset} is not in {queue}: it has {low} to {high}")
         self._move(stream, offset)
@@ -388,7 +457,8 @@ class PullConsumer(Startable):
             self._move(self._stream(queue), await max_offset(self.instance, queue))
 
     async def offset_for_time(self, queue: MessageQueue, when: datetime) -> int:
-        """Offset of the first message stored at or after that time. Raises ``RemotingError``, ``BrokerError``."""
+        """Offset of the first message stored at or after that time. Raises ``RemotingError``,
+        ``BrokerError``."""
         self._check_running()
         return await offset_at(self.instance, self._known(queue), milliseconds(when))
 
@@ -424,7 +494,8 @@ class PullConsumer(Startable):
             self._member.offsets.update(queue, self._streams[queue].done, only_forwards=False)
         await self._member.offsets.persist(queues)
 
-    # --- queues come and go (QueueOwner) ----------------------------------------------------------------------------
+    # --- queues come and go (QueueOwner)
+    # ----------------------------------------------------------------------------
 
     def take(self, queue: MessageQueue, offset: int) -> None:
         stream = PullStream(
@@ -457,7 +528,8 @@ class PullConsumer(Startable):
     def stalled(self) -> list[MessageQueue]:
         return [queue for queue, stream in self._streams.items() if stream.pulling.stalled()]
 
-    # --- what the instance asks (ConsumerMember) --------------------------------------------------------------------
+    # --- what the instance asks (ConsumerMember)
+    # --------------------------------------------------------------------
 
     def consumer_data(self) -> ConsumerData:
         return self._member.consumer_data
@@ -471,7 +543,9 @@ class PullConsumer(Startable):
                 self._move(self._streams[queue], offset)
 
     def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
-        return {queue: stream.done for queue, stream in self._streams.items() if queue.topic == topic}
+        return {
+            queue: stream.done for queue, stream in self._streams.items() if queue.topic == topic
+        }
 
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult | None:
         return None  # there is no handler that could

@@ -21,7 +21,8 @@ from .pulling import Pulled, PullSettings, QueuePuller
 class PullStream:
     """Messages of one queue in order.
 
-    Invariant: ``done <= delivered``, and nothing that waits in the buffer has an offset below ``delivered``.
+    Invariant: ``done <= delivered``, and nothing that waits in the buffer has an offset below
+    ``delivered``.
     """
 
     def __init__(
@@ -44,7 +45,8 @@ class PullStream:
         self.done: int = offset
         """Offset behind the last message that counts as consumed."""
         self.epoch: int = 0
-        """Grows whenever the stream is moved or taken away: what was handed out before is history."""
+        """Grows whenever the stream is moved or taken away: what was handed out before is
+        history."""
         self.paused = False
         self._buffer: deque[MessageExt] = deque()
         self._size_bytes = 0
@@ -62,10 +64,13 @@ class PullStream:
     def __len__(self) -> int:
         return len(self._buffer)
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- life
+    # ----------------------------------------------------------------------------------------------
 
     def start(self, tasks: TaskSet) -> None:
-        self._task = tasks.spawn(self._puller.run(), name=f"pull {self.queue.topic}/{self.queue.queue_id}")
+        self._task = tasks.spawn(
+            self._puller.run(), name=f"pull {self.queue.topic}/{self.queue.queue_id}"
+        )
 
     def drop(self) -> None:
         """It is somebody else's now."""
@@ -86,7 +91,8 @@ class PullStream:
     def pulling(self) -> QueuePuller:
         return self._puller
 
-    # --- being pulled (PullTarget) ----------------------------------------------------------------------------------
+    # --- being pulled (PullTarget)
+    # ----------------------------------------------------------------------------------
 
     async def room(self) -> None:
         await self._room.wait()
@@ -118,7 +124,8 @@ class PullStream:
         self.delivered = self.done = offset
         self._room.set()
 
-    # --- being consumed ---------------------------------------------------------------------------------------------
+    # --- being consumed
+    # ---------------------------------------------------------------------------------------------
 
     def pop(self) -> MessageExt | None:
         """Hand out the next message."""

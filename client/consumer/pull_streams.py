@@ -72,7 +72,9 @@ class PullStreams(dict[MessageQueue, PullStream]):
 
     async def room(self) -> None:
         """Return when what waits to be handed out is not too much."""
-        while sum(len(stream) for stream in self.values() if not stream.paused) > self._max_messages:
+        while (
+            sum(len(stream) for stream in self.values() if not stream.paused) > self._max_messages
+        ):
             self._fewer.clear()
             await self._fewer.wait()
 

@@ -1,4 +1,5 @@
-"""Pulling messages out of one queue, for as long as it is ours (client.md §4.5; class PullAPIWrapper)."""
+"""Pulling messages out of one queue, for as long as it is ours (client.md §4.5; class
+PullAPIWrapper)."""
 
 from __future__ import annotations
 
@@ -94,31 +95,38 @@ def read_pulled(answer: Response, address: str, broker_name: str) -> Pulled:
 
 
 def together(pulled: Pulled, other: Pulled, asked_offset: int) -> Pulled:
-    """What two replicas have of the same messages, the first of them at ``asked_offset``; one lies at the same place of both
-    logs.
+    """What two replicas have of the same messages, the first of them at ``asked_offset``; one lies
+    at the same place of both logs.
     """
     if other.status is not PullStatus.FOUND or other.next_offset <= asked_offset:
         return pulled
     if not other.damaged or other.next_offset != pulled.next_offset:
         return other
     found = {each.commit_log_offset: each for each in (*pulled.messages, *other.messages)}
-    named = {each.message.commit_log_offset: each for each in pulled.damaged if each.message is not None}
+    named = {
+        each.message.commit_log_offset: each for each in pulled.damaged if each.message is not None
+    }
     unnamed = [each for each in pulled.damaged if each.message is None]
     known = {each.commit_log_offset for each in pulled.messages} | named.keys()
     filled = [each.store_size for at, each in found.items() if at not in known]
-    if sum(filled) == sum(each.size for each in unnamed) or (_LEFT_OUT in unnamed and len(filled) >= len(unnamed)):
+    if sum(filled) == sum(each.size for each in unnamed) or (
+        _LEFT_OUT in unnamed and len(filled) >= len(unnamed)
+    ):
         unnamed = []
     damaged = (*(each for at, each in named.items() if at not in found), *unnamed)
     return other._replace(messages=[found[at] for at in sorted(found)], damaged=damaged)
 
 
-def tell_damaged(damaged: Iterable[DamagedRecord], group: str, queue: MessageQueue, address: str) -> None:
+def tell_damaged(
+    damaged: Iterable[DamagedRecord], group: str, queue: MessageQueue, address: str
+) -> None:
     """A line for each, with the message's offset and id as far as they can be told."""
     for each in damaged:
         message = each.message
         name = ("?", "?") if message is None else (message.queue_offset, message.msg_id)
         log.error(
-            "a damaged message is passed over group=%s queue=%s/%s/%d offset=%s msg_id=%s bytes=%d broker=%s problem=%s",
+            "a damaged message is passed over group=%s queue=%s/%s/%d offset=%s msg_id=%s "
+            "bytes=%d broker=%s problem=%s",
             group, *queue, *name, each.size, address, each.problem,
         )  # fmt: skip
 
@@ -211,16 +219,20 @@ class QueuePuller:
                 await self._instance.clock.sleep(self._settings.interval)
 
     def stalled(self) -> bool:
-        """It should pull, but nothing has come back for two minutes: neither messages nor an error."""
+        """It should pull, but nothing has come back for two minutes: neither messages nor an
+        error."""
         return not self._waits and self._instance.clock.time_ms() - self.last_pull_ms > MAX_IDLE_MS
 
     async def _pull(self) -> Pulled:
-        """One request, unless damage has other replicas asked too. Raises ``RemotingError``, ``BrokerError``."""
+        """One request, unless damage has other replicas asked too. Raises ``RemotingError``,
+        ``BrokerError``."""
         instance, queue, settings = self._instance, self.queue, self._settings
         replica = instance.routes.replica(queue.broker_name, self._broker_id)
         if replica is None:
             await instance.routes.refresh(queue.topic)
-            raise ConnectError(f"the broker {queue.broker_name} is not known to the name server at present")
+            raise ConnectError(
+                f"the broker {queue.broker_name} is not known to the name server at present"
+            )
         address, is_slave = replica
         if (back_off := instance.remoting.back_off(address)) > 0:
             await instance.clock.sleep(back_off)
@@ -264,7 +276,9 @@ class QueuePuller:
                 commit_offset=commit_offset,
                 suspend_timeout_millis=int(settings.suspend * 1000),
                 subscription=self._subscription.sub_string if by_text else None,
-                sub_version=0 if sys_flag & PullSysFlag.LITE_PULL else self._subscription.sub_version,
+                sub_version=0
+                if sys_flag & PullSysFlag.LITE_PULL
+                else self._subscription.sub_version,
                 expression_type=self._subscription.expression_type,
                 bname=queue.broker_name,
             ),
@@ -273,8 +287,8 @@ class QueuePuller:
         return read_pulled(answer, address, queue.broker_name)
 
     async def _undamaged(self, pulled: Pulled, asked: str) -> Pulled:
-        """The same from other replicas. What is intact nowhere is told, counted and passed over: it must not hold up its
-        queue.
+        """The same from other replicas. What is intact nowhere is told, counted and passed over: it
+        must not hold up its queue.
         """
         sys_flag = self._settings.sys_flag & ~PullSysFlag.SUSPEND
         for address in self._instance.routes.brokers.get(self.queue.broker_name, {}).values():
@@ -283,12 +297,17 @@ class QueuePuller:
             try:
                 other = await self._ask(address, sys_flag, 0, self._instance.request_timeout)
             except (RemotingError, BrokerError) as error:
-                log.warning("another replica is of no help against damage broker=%s error=%s", address, error)
+                log.warning(
+                    "another replica is of no help against damage broker=%s error=%s",
+                    address,
+                    error,
+                )
                 continue
             better = together(pulled, other, self.next_offset)
             if len(better.damaged) < len(pulled.damaged):
                 log.warning(
-                    "damaged here, read there group=%s queue=%s/%s/%d from_offset=%d here=%s there=%s",
+                    "damaged here, read there group=%s queue=%s/%s/%d from_offset=%d here=%s "
+                    "there=%s",
                     self._member.group, *self.queue, self.next_offset, asked, address,
                 )  # fmt: skip
                 pulled = better
@@ -302,10 +321,19 @@ class QueuePuller:
             return
         if not self._failing:
             self._failing = True
-            log.warning("pull failed group=%s queue=%s/%s/%d error=%s", self._member.group, *self.queue, error)
+            log.warning(
+                "pull failed group=%s queue=%s/%s/%d error=%s",
+                self._member.group,
+                *self.queue,
+                error,
+            )
         if isinstance(error, BrokerError) and error.code in _UNKNOWN_SUBSCRIPTION:
-            await self._instance.heartbeat()  # the broker was restarted, or has not heard of a change yet
+            await (
+                self._instance.heartbeat()
+            )  # the broker was restarted, or has not heard of a change yet
         elif isinstance(error, ConnectError):
             with contextlib.suppress(RemotingError, BrokerError):
-                await self._instance.routes.refresh(self.queue.topic)  # to a slave, without waiting for the regular look
+                await self._instance.routes.refresh(
+                    self.queue.topic
+                )  # to a slave, without waiting for the regular look
         await self._instance.clock.sleep(ERROR_DELAY)

@@ -10,13 +10,15 @@
 
     await consumer.run()
 
-The members of a group share the queues of the topics. A handler that returns has consumed its message; one that raises gets
-it again after 10 s, 30 s, 1 min, ... (the broker keeps it in the group's retry topic), and after ``max_reconsume_times`` it
-goes to the dead letter queue. Messages may come twice: after a crash, and when queues move to another member.
+The members of a group share the queues of the topics. A handler that returns has consumed its
+message; one that raises gets it again after 10 s, 30 s, 1 min, ... (the broker keeps it in the
+group's retry topic), and after ``max_reconsume_times`` it goes to the dead letter queue. Messages
+may come twice: after a crash, and when queues move to another member.
 
-Handlers run side by side, ``concurrency`` of them, so the order of a queue is not kept. With ``ordered=True`` it is: of one
-queue one message after the other, at one member of the group only; one that fails stops its queue and is tried again after
-``suspend_queue`` seconds. With ``model=MessageModel.BROADCASTING`` every member gets every message, and none a second time.
+Handlers run side by side, ``concurrency`` of them, so the order of a queue is not kept. With
+``ordered=True`` it is: of one queue one message after the other, at one member of the group only;
+one that fails stops its queue and is tried again after ``suspend_queue`` seconds. With
+``model=MessageModel.BROADCASTING`` every member gets every message, and none a second time.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ from typing import Final, TypeVar, Unpack
 
 from ...daemon.stop_signals import StopSignals
 from ...remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
-from ...remoting.protocol.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from ...remoting.protocol.bodies.running_info import (
+    ConsumeMessageDirectlyResult,
+    ConsumerRunningInfo,
+)
 from ...remoting.protocol.commands.pull import PullSysFlag
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.properties import PropertyName
@@ -75,16 +80,18 @@ _WITHOUT_END: Final = 2**31 - 1
 
 
 class PushConsumer(Startable):
-    """Calls a handler for every message of the subscribed topics. Times are seconds. ``namesrv=`` and what else all clients
-    take: see ``options.ClientOptions``.
+    """Calls a handler for every message of the subscribed topics. Times are seconds. ``namesrv=``
+    and what else all clients take: see ``options.ClientOptions``.
 
-    ``start_from`` (and ``start_time``): where a group begins that is new. ``concurrency``: handlers running at a time.
-    ``batch_size``: messages that an ``on_batch`` handler gets at most. ``max_reconsume_times``: -1 is 16. Of one queue at
-    most about ``cache`` is held; pulls that bring something are ``pull_interval`` apart. ``post_subscription``: every pull
-    tells what is subscribed, not only the heartbeat. ``consume_timeout``: a message that a handler has for longer is given
-    back, so that those behind it count (not with ``ordered``). ``stop_timeout``: how long ``stop`` waits for handlers that
-    still run. ``offset_folder``: where a broadcasting consumer keeps how far it got (``client/consumer/local_offsets.py``).
-    ``trace``: tell in a topic what was consumed when, as the producer's ``trace``. ``hooks`` and ``filters``: see
+    ``start_from`` (and ``start_time``): where a group begins that is new. ``concurrency``: handlers
+    running at a time. ``batch_size``: messages that an ``on_batch`` handler gets at most.
+    ``max_reconsume_times``: -1 is 16. Of one queue at most about ``cache`` is held; pulls that
+    bring something are ``pull_interval`` apart. ``post_subscription``: every pull tells what is
+    subscribed, not only the heartbeat. ``consume_timeout``: a message that a handler has for longer
+    is given back, so that those behind it count (not with ``ordered``). ``stop_timeout``: how long
+    ``stop`` waits for handlers that still run. ``offset_folder``: where a broadcasting consumer
+    keeps how far it got (``client/consumer/local_offsets.py``). ``trace``: tell in a topic what was
+    consumed when, as the producer's ``trace``. ``hooks`` and ``filters``: see
     ``client/consumer/consume_hooks.py``.
     """
 
@@ -117,15 +124,23 @@ class PushConsumer(Startable):
         **options: Unpack[ClientOptions],
     ) -> None:
         if instance is not None and options:
-            raise ConfigError(f"these options belong to the instance that was given: {', '.join(options)}")
+            raise ConfigError(
+                f"these options belong to the instance that was given: {', '.join(options)}"
+            )
         self._owns_instance = instance is None
-        self.instance: ClientInstance = instance if instance is not None else ClientInstance(**known_options(self, options))
+        self.instance: ClientInstance = (
+            instance if instance is not None else ClientInstance(**known_options(self, options))
+        )
         self._namespace = self.instance.namespace
         self.group: str = with_namespace(checked_group(group), self._namespace)
         """As the cluster knows it, with the namespace."""
         self._concurrency = int(positive("concurrency", concurrency))
         self._batch_size = int(positive("batch_size", batch_size))
-        self._cache = checked_limits(cache) if not ordered else checked_limits(cache)._replace(span=_WITHOUT_END)
+        self._cache = (
+            checked_limits(cache)
+            if not ordered
+            else checked_limits(cache)._replace(span=_WITHOUT_END)
+        )
         self._commit_interval = positive("commit_interval", commit_interval)
         self._stop_timeout = stop_timeout
         self.ordered = ordered
@@ -134,7 +149,11 @@ class PushConsumer(Startable):
         self._max_reconsume_times = max_reconsume_times
         broadcasting = chosen("model", model, MessageModel) is MessageModel.BROADCASTING
         ip = self.instance.client_id.partition("@")[0]
-        self._file = LocalOffsets(offset_folder, ip, self.instance.chosen_name, self.group) if broadcasting else None
+        self._file = (
+            LocalOffsets(offset_folder, ip, self.instance.chosen_name, self.group)
+            if broadcasting
+            else None
+        )
         self._settings = PullSettings(
             int(positive("pull_batch", pull_batch)),
             suspend,
@@ -144,13 +163,19 @@ class PushConsumer(Startable):
             filters=tuple(filters),
         )
         topic = trace_topic(trace)
-        self._tracer = ConsumeTracer(self.instance, self.group, topic) if topic is not None else None
+        self._tracer = (
+            ConsumeTracer(self.instance, self.group, topic) if topic is not None else None
+        )
         bare_group = without_namespace(self.group, self._namespace)
-        self._hooks = ConsumeHooks(bare_group, hooks, self._tracer, self.instance.clock, consume_timeout)
+        self._hooks = ConsumeHooks(
+            bare_group, hooks, self._tracer, self.instance.clock, consume_timeout
+        )
         self._stats = ConsumeStats()
         now_ms = self.instance.clock.time_ms()
         self._started_ms = now_ms
-        self._locks = QueueLocks(self.instance, self.group) if ordered and not broadcasting else None
+        self._locks = (
+            QueueLocks(self.instance, self.group) if ordered and not broadcasting else None
+        )
         self._member = GroupMember(
             self.instance,
             self.group,
@@ -176,11 +201,12 @@ class PushConsumer(Startable):
         self._registered = False
         self._state = "new"
 
-    # --- what to do -------------------------------------------------------------------------------------------------
+    # --- what to do
+    # ----------------------------------------------------------------------------------------------
 
     def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
-        """Consume this topic: all of it, messages with one of the tags of ``"TagA || TagB"``, or those for which an ``Sql``
-        expression is true. Also while running.
+        """Consume this topic: all of it, messages with one of the tags of ``"TagA || TagB"``, or
+        those for which an ``Sql`` expression is true. Also while running.
 
         Raises ``ConfigError``.
         """
@@ -192,12 +218,14 @@ class PushConsumer(Startable):
         self._member.unsubscribe(with_namespace(topic, self._namespace))
 
     def on_message(self, handler: M) -> M:
-        """The handler for single messages; can be used as a decorator. Raises ``ConfigError`` for what cannot be one."""
+        """The handler for single messages; can be used as a decorator. Raises ``ConfigError`` for
+        what cannot be one."""
         self._set_handler(handler, takes_batch=False)
         return handler
 
     def on_batch(self, handler: B) -> B:
-        """The handler for lists of up to ``batch_size`` messages of one queue; they succeed or come again together."""
+        """The handler for lists of up to ``batch_size`` messages of one queue; they succeed or come
+        again together."""
         self._set_handler(handler, takes_batch=True)
         return handler
 
@@ -207,24 +235,31 @@ class PushConsumer(Startable):
             raise ClientStateError(f"the consumer {self.group} has a handler already")
         self._function, self._takes_batch = handler, takes_batch
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- life
+    # ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Join the group and begin.
 
-        Raises ``ClientStateError`` without handler or subscription, or when started before, ``RemotingError`` when no name
-        server answers, ``ExpressionRefused``, ``ConfigError`` when a broadcasting consumer cannot read its offsets.
+        Raises ``ClientStateError`` without handler or subscription, or when started before,
+        ``RemotingError`` when no name server answers, ``ExpressionRefused``, ``ConfigError`` when a
+        broadcasting consumer cannot read its offsets.
         """
         if self._state != "new":
             raise ClientStateError(f"the consumer {self.group} is {self._state}: make a new one")
         if self._function is None:
-            raise ClientStateError(f"the consumer {self.group} has no handler: use on_message or on_batch")
+            raise ClientStateError(
+                f"the consumer {self.group} has no handler: use on_message or on_batch"
+            )
         if not self._member.subscriptions:
             raise ClientStateError(f"the consumer {self.group} subscribes nothing: use subscribe")
         self._state = "running"
         self._started_ms = self.instance.clock.time_ms()
         self._handler = Handler(
-            self._function, takes_batch=self._takes_batch, concurrency=self._concurrency, name=self.group
+            self._function,
+            takes_batch=self._takes_batch,
+            concurrency=self._concurrency,
+            name=self.group,
         )
         self._call = self._hooks.around(self._handler.call) if self._hooks else self._handler.call
         self._consumption = self._new_consumption(self._call)
@@ -242,7 +277,8 @@ class PushConsumer(Startable):
             await self.stop()
             raise
         self._worker_tasks = [
-            self._workers.spawn(self._consumption.work(), name=f"worker {number}") for number in range(self._concurrency)
+            self._workers.spawn(self._consumption.work(), name=f"worker {number}")
+            for number in range(self._concurrency)
         ]
         self._tasks.spawn(self._member.run(), name="rebalance")
         self._tasks.spawn(self._member.tick(), name="rebalance tick")
@@ -260,8 +296,14 @@ class PushConsumer(Startable):
         """How this consumer's messages get to its handler."""
         clock, batch_size = self.instance.clock, self._batch_size if self._takes_batch else 1
         if not self.ordered:
-            send_back = None if self._member.broadcasting else SendBack(self.instance, self.group, self._max_reconsume_times)
-            return ConcurrentConsumption(self.group, call, send_back, clock, self._tasks, batch_size=batch_size)
+            send_back = (
+                None
+                if self._member.broadcasting
+                else SendBack(self.instance, self.group, self._max_reconsume_times)
+            )
+            return ConcurrentConsumption(
+                self.group, call, send_back, clock, self._tasks, batch_size=batch_size
+            )
         limit = self._max_reconsume_times if self._max_reconsume_times >= 0 else _WITHOUT_END
         return OrderedConsumption(
             self.group,
@@ -276,7 +318,8 @@ class PushConsumer(Startable):
         )
 
     def suspend(self) -> None:
-        """Pull nothing more until ``resume``; what was pulled is still consumed, the queues stay ours."""
+        """Pull nothing more until ``resume``; what was pulled is still consumed, the queues stay
+        ours."""
         self._gate.clear()
 
     def resume(self) -> None:
@@ -284,14 +327,17 @@ class PushConsumer(Startable):
         self._gate.set()
 
     async def stop(self) -> None:
-        """Pull no more, wait for running handlers (``stop_timeout``), tell the brokers how far we got, leave the group.
+        """Pull no more, wait for running handlers (``stop_timeout``), tell the brokers how far we
+        got, leave the group.
 
         What was pulled and not yet given to a handler comes again, here or at another member.
         """
         if self._state != "running":
             return
         self._state = "stopped"
-        async with AsyncExitStack() as last:  # backwards; a step that is cancelled does not take the others along
+        async with (
+            AsyncExitStack() as last
+        ):  # backwards; a step that is cancelled does not take the others along
             if self._owns_instance:
                 last.push_async_callback(self.instance.stop)
             elif self._registered:
@@ -314,10 +360,15 @@ class PushConsumer(Startable):
             self._consumption.close()
         running = [task for task in self._worker_tasks if task is not asyncio.current_task()]
         if running and (await asyncio.wait(running, timeout=self._stop_timeout))[1]:
-            log.warning("handlers still run after %g s and are cancelled group=%s", self._stop_timeout, self.group)
+            log.warning(
+                "handlers still run after %g s and are cancelled group=%s",
+                self._stop_timeout,
+                self.group,
+            )
 
     async def run(self) -> None:
-        """Start, consume until cancelled, or until SIGTERM or Ctrl-C comes (``daemon/stop_signals.py``), stop."""
+        """Start, consume until cancelled, or until SIGTERM or Ctrl-C comes
+        (``daemon/stop_signals.py``), stop."""
         with StopSignals() as signals:
             async with AsyncExitStack() as stack:
                 with signals.cancelling():
@@ -332,24 +383,29 @@ class PushConsumer(Startable):
         properties: Mapping[str, str] | None = None,
         timeout: float = 3.0,
     ) -> SendResult:
-        """Answer a request (``Producer.request``) that came as a message: returns when the requester has the reply.
+        """Answer a request (``Producer.request``) that came as a message: returns when the
+        requester has the reply.
 
-        Raises ``MessageError`` when ``to`` is no request, ``SendFailed`` when the requester is not there any more,
-        ``NoRouteError``, ``RemotingError``, ``BrokerError``.
+        Raises ``MessageError`` when ``to`` is no request, ``SendFailed`` when the requester is not
+        there any more, ``NoRouteError``, ``RemotingError``, ``BrokerError``.
         """
-        outgoing = reply_to(to, body, properties, next_message_id(self.instance.clock.time_ms()), MAX_REPLY_SIZE)
+        outgoing = reply_to(
+            to, body, properties, next_message_id(self.instance.clock.time_ms()), MAX_REPLY_SIZE
+        )
         return await self._replies.deliver(outgoing, None, timeout)
 
     @property
     def damaged_messages(self) -> int:
-        """Messages that were passed over (and named in the log) because no replica has them intact."""
+        """Messages that were passed over (and named in the log) because no replica has them
+        intact."""
         return self._member.damaged
 
     def assignment(self) -> frozenset[MessageQueue]:
         """The queues that are ours at present, those of the retry topic included."""
         return frozenset(unwrap_queue(queue, self._namespace) for queue in self._queues)
 
-    # --- queues come and go (QueueOwner) ----------------------------------------------------------------------------
+    # --- queues come and go (QueueOwner)
+    # ----------------------------------------------------------------------------
 
     def take(self, queue: MessageQueue, offset: int) -> None:
         assert self._consumption is not None
@@ -384,14 +440,17 @@ class PushConsumer(Startable):
         self._share_cache()
         if self._locks is None:
             await self._member.offsets.persist(given)
-        else:  # an offset of ours must not overwrite that of somebody who has, or had, the lock meanwhile
+        # an offset of ours must not overwrite that of somebody who has, or had, the lock meanwhile
+        else:
             held = await self._locks.those_held(given)
-            await self._member.offsets.persist([queue for queue in held if queue not in self._member.lost])
+            await self._member.offsets.persist(
+                [queue for queue in held if queue not in self._member.lost]
+            )
         return given
 
     async def _leave(self, queue: MessageQueue, owned: OwnedQueue) -> bool:
-        """Whether it could be left. Nothing is pulled from then on: others may have to wait for a handler, and what came
-        meanwhile would be handled in front of what was thrown away.
+        """Whether it could be left. Nothing is pulled from then on: others may have to wait for a
+        handler, and what came meanwhile would be handled in front of what was thrown away.
         """
         assert self._consumption is not None
         if not await self._consumption.leave(owned):
@@ -407,7 +466,8 @@ class PushConsumer(Startable):
             await self.instance.clock.sleep(self._commit_interval)
             await self._member.offsets.persist()
 
-    # --- what the instance asks (ConsumerMember) --------------------------------------------------------------------
+    # --- what the instance asks (ConsumerMember)
+    # --------------------------------------------------------------------
 
     def consumer_data(self) -> ConsumerData:
         return self._member.consumer_data
@@ -416,7 +476,11 @@ class PushConsumer(Startable):
         self._member.wake()
 
     def reset_offsets(self, offsets: dict[MessageQueue, int]) -> None:
-        moved = [queue for queue in offsets if queue in self._queues] if self._state == "running" else []
+        moved = (
+            [queue for queue in offsets if queue in self._queues]
+            if self._state == "running"
+            else []
+        )
         for queue in moved:
             self._queues[queue].restart_at(offsets[queue], self._tasks)
         if moved:
@@ -434,7 +498,9 @@ class PushConsumer(Startable):
         clock = self.instance.clock
         began = clock.monotonic()
         failure = await failure_of(self._call, [message], self.group)
-        return direct_result(failure, round((clock.monotonic() - began) * 1000), ordered=self.ordered)
+        return direct_result(
+            failure, round((clock.monotonic() - began) * 1000), ordered=self.ordered
+        )
 
     def running_info(self) -> ConsumerRunningInfo:
         return running_info(

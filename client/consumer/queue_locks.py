@@ -1,7 +1,9 @@
-"""Queues that a consumer has for itself, so that their order is kept (client.md §4.9; LOCK_BATCH_MQ 41, UNLOCK_BATCH_MQ 42).
+"""Queues that a consumer has for itself, so that their order is kept (client.md §4.9; LOCK_BATCH_MQ
+41, UNLOCK_BATCH_MQ 42).
 
-A broker holds a lock for 60 seconds, a client believes in it for 30 and asks for it again every 20. Brokers keep locks in
-memory only: one that was restarted has forgotten them, so a lock counts no longer than the connection that it came over.
+A broker holds a lock for 60 seconds, a client believes in it for 30 and asks for it again every 20.
+Brokers keep locks in memory only: one that was restarted has forgotten them, so a lock counts no
+longer than the connection that it came over.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ from typing import Final, NamedTuple
 
 from ...remoting.errors import BrokerError, RemotingError
 from ...remoting.protocol.bodies.codec import encode_body
-from ...remoting.protocol.bodies.lock import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
+from ...remoting.protocol.bodies.lock import (
+    LockBatchRequestBody,
+    LockBatchResponseBody,
+    UnlockBatchRequestBody,
+)
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.transport.connection import Connection
@@ -36,7 +42,8 @@ class _Lock(NamedTuple):
 
 
 class QueueLocks:
-    """The locks of one consumer. ``on_refused`` is told of queues that a broker keeps for somebody else."""
+    """The locks of one consumer. ``on_refused`` is told of queues that a broker keeps for somebody
+    else."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
@@ -68,21 +75,29 @@ class QueueLocks:
 
     async def acquire(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
         """Lock queues; those that we have now. A broker that does not answer changes nothing."""
-        granted = await asyncio.gather(*(self._lock_at(name, ours) for name, ours in _by_broker(queues).items()))
+        granted = await asyncio.gather(
+            *(self._lock_at(name, ours) for name, ours in _by_broker(queues).items())
+        )
         return set().union(*granted)
 
     async def _lock_at(self, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue]:
-        body = LockBatchRequestBody(consumer_group=self._group, client_id=self._instance.client_id, mq_set=tuple(queues))
+        body = LockBatchRequestBody(
+            consumer_group=self._group, client_id=self._instance.client_id, mq_set=tuple(queues)
+        )
         clock = self._instance.clock
         asked_at, asked_at_ms = clock.monotonic(), clock.time_ms()
         try:
-            address = self._instance.vip(await self._instance.master_address(broker_name, queues[0].topic))
+            address = self._instance.vip(
+                await self._instance.master_address(broker_name, queues[0].topic)
+            )
             answer = await self._instance.remoting.invoke(
                 address, RequestCode.LOCK_BATCH_MQ, None, encode_body(body), timeout=_TIMEOUT
             )
             granted = set(answer_body(answer, LockBatchResponseBody, address).lock_ok_mq_set)
         except (RemotingError, BrokerError) as error:
-            log.warning("queues not locked group=%s broker=%s error=%s", self._group, broker_name, error)
+            log.warning(
+                "queues not locked group=%s broker=%s error=%s", self._group, broker_name, error
+            )
             return set()
         lock = _Lock(asked_at, asked_at_ms, self._instance.remoting.connected_to(address))
         for queue in queues:
@@ -98,17 +113,22 @@ class QueueLocks:
         await self.release(list(self._held))
 
     async def release(self, queues: Iterable[MessageQueue]) -> None:
-        """Let the next member have them. A broker that cannot be told lets them go after 60 seconds."""
+        """Let the next member have them. A broker that cannot be told lets them go after 60
+        seconds."""
         given = [queue for queue in queues if self._held.pop(queue, None) is not None]
         for name, ours in _by_broker(given).items():
-            body = UnlockBatchRequestBody(consumer_group=self._group, client_id=self._instance.client_id, mq_set=tuple(ours))
+            body = UnlockBatchRequestBody(
+                consumer_group=self._group, client_id=self._instance.client_id, mq_set=tuple(ours)
+            )
             try:
                 address = await self._instance.master_address(name, ours[0].topic)
                 await self._instance.remoting.invoke_oneway(
                     address, RequestCode.UNLOCK_BATCH_MQ, None, encode_body(body), timeout=_TIMEOUT
                 )
             except (RemotingError, BrokerError) as error:
-                log.warning("queues not unlocked group=%s broker=%s error=%s", self._group, name, error)
+                log.warning(
+                    "queues not unlocked group=%s broker=%s error=%s", self._group, name, error
+                )
 
     async def renew(self, owned: Callable[[], Iterable[MessageQueue]]) -> None:
         """Service: keep the locks of the queues that are ours."""

@@ -1,10 +1,12 @@
-"""Who reads which queue: every member of a group computes the same division from the same two sorted lists.
+"""Who reads which queue: every member of a group computes the same division from the same two
+sorted lists.
 
-A strategy is a pure function ``(client_id, queues, client_ids) -> queues of that client``. Both lists must be sorted
-with ``sorted_queues`` and ``sorted_client_ids`` (client.md §4.3; classes RebalanceImpl, AllocateMessageQueue...).
+A strategy is a pure function ``(client_id, queues, client_ids) -> queues of that client``. Both
+lists must be sorted with ``sorted_queues`` and ``sorted_client_ids`` (client.md §4.3; classes
+RebalanceImpl, AllocateMessageQueue...).
 
-Every strategy here but ``configured`` gives each queue (``by_machine_room``: of its rooms) to exactly one client. A client
-that is not in the list owns nothing: its broker does not know it yet.
+Every strategy here but ``configured`` gives each queue (``by_machine_room``: of its rooms) to
+exactly one client. A client that is not in the list owns nothing: its broker does not know it yet.
 """
 
 from __future__ import annotations
@@ -20,8 +22,11 @@ from ..errors import ConfigError
 AllocateStrategy = Callable[[str, Sequence[MessageQueue], Sequence[str]], list[MessageQueue]]
 
 
-def averagely(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
-    """Neighbouring queues to each client, the first ones one more when it does not come out even (AVG, the default).
+def averagely(
+    client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+) -> list[MessageQueue]:
+    """Neighbouring queues to each client, the first ones one more when it does not come out even
+    (AVG, the default).
 
     >>> queues = [MessageQueue("T", "b", n) for n in range(8)]
     >>> [[q.queue_id for q in averagely(c, queues, ["1", "2", "3"])] for c in "123"]
@@ -35,7 +40,9 @@ def averagely(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequen
     return list(queues[start : start + share + (index < rest)])
 
 
-def by_circle(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
+def by_circle(
+    client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+) -> list[MessageQueue]:
     """The queues are dealt out like cards (AVG_BY_CIRCLE).
 
     >>> queues = [MessageQueue("T", "b", n) for n in range(8)]
@@ -47,13 +54,17 @@ def by_circle(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequen
 
 
 def configured(*queues: MessageQueue) -> AllocateStrategy:
-    """These queues and no others, whoever else is in the group (CONFIG): the user sees to it that each has one reader.
+    """These queues and no others, whoever else is in the group (CONFIG): the user sees to it that
+    each has one reader.
 
-    The group's retry topic is divided ``averagely`` unless queues of it are among them, so that retried messages come.
+    The group's retry topic is divided ``averagely`` unless queues of it are among them, so that
+    retried messages come.
     """
     topics = {queue.topic for queue in queues}
 
-    def allocate(client_id: str, there: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
+    def allocate(
+        client_id: str, there: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
         topic = there[0].topic if there else ""
         if is_retry_topic(topic) and topic not in topics:
             return averagely(client_id, there, client_ids)
@@ -63,8 +74,8 @@ def configured(*queues: MessageQueue) -> AllocateStrategy:
 
 
 def by_machine_room(*rooms: str) -> AllocateStrategy:
-    """Only brokers named ``room@name`` whose room is one of these (MACHINE_ROOM); what is left over goes to the first
-    clients.
+    """Only brokers named ``room@name`` whose room is one of these (MACHINE_ROOM); what is left over
+    goes to the first clients.
 
     >>> queues = [MessageQueue("T", "r1@b", n) for n in range(8)]
     >>> [[q.queue_id for q in by_machine_room("r1")(c, queues, ["1", "2", "3"])] for c in "123"]
@@ -72,7 +83,9 @@ def by_machine_room(*rooms: str) -> AllocateStrategy:
     """
     wanted = frozenset(rooms)
 
-    def allocate(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
+    def allocate(
+        client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
         index = _index_of(client_id, client_ids)
         if index is None:
             return []
@@ -90,12 +103,16 @@ def by_nearby_room(
     room_of_client: Callable[[str], str],
     inner: AllocateStrategy = averagely,
 ) -> AllocateStrategy:
-    """Each room's queues among the clients of that room; those of rooms without a client among all (MACHINE_ROOM_NEARBY).
+    """Each room's queues among the clients of that room; those of rooms without a client among all
+    (MACHINE_ROOM_NEARBY).
 
-    Inside of a room ``inner`` decides. Raises ``ConfigError`` for an empty room name, when it is asked.
+    Inside of a room ``inner`` decides. Raises ``ConfigError`` for an empty room name, when it is
+    asked.
     """
 
-    def allocate(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
+    def allocate(
+        client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
         if client_id not in client_ids:
             return []
         queues_in: dict[str, list[MessageQueue]] = {}
@@ -116,27 +133,38 @@ def by_nearby_room(
 
 def _room(name: str, whose: str) -> str:
     if not name:
-        raise ConfigError(f"the machine room of {whose} is empty: the function that tells rooms has to know all of them")
+        raise ConfigError(
+            f"the machine room of {whose} is empty: the function that tells rooms has to know all "
+            "of them"
+        )
     return name
 
 
 _VIRTUAL_NODES = 10
 
 
-def consistent_hash(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
-    """A ring of 10 points per client; a queue goes to the next point (CONSISTENT_HASH). Few queues move when members change.
+def consistent_hash(
+    client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+) -> list[MessageQueue]:
+    """A ring of 10 points per client; a queue goes to the next point (CONSISTENT_HASH). Few queues
+    move when members change.
 
-    >>> queues = [MessageQueue("TopicTest", "broker-a", n) for n in range(8)]
-    >>> [[q.queue_id for q in consistent_hash(c, queues, ["c1", "c2", "c3"])] for c in ("c1", "c2", "c3")]
-    [[0, 4, 5, 7], [1, 6], [2, 3]]
+    >>> queues = [MessageQueue("TopicTest", "broker-a", n) for n in range(8)] >>> [[q.queue_id for q
+    in consistent_hash(c, queues, ["c1", "c2", "c3"])] for c in ("c1", "c2", "c3")] [[0, 4, 5, 7],
+    [1, 6], [2, 3]]
     """
     if client_id not in client_ids:
         return []
-    ring = sorted((_point(f"{client}-{n}"), client) for client in client_ids for n in range(_VIRTUAL_NODES))
+    ring = sorted(
+        (_point(f"{client}-{n}"), client) for client in client_ids for n in range(_VIRTUAL_NODES)
+    )
     points = [point for point, _ in ring]
 
     def owner(queue: MessageQueue) -> str:
-        text = f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"
+        text = (
+            f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, "
+            f"queueId={queue.queue_id}]"
+        )
         return ring[bisect_left(points, _point(text)) % len(ring)][1]
 
     return [queue for queue in queues if owner(queue) == client_id]
@@ -152,7 +180,9 @@ def _index_of(client_id: str, client_ids: Sequence[str]) -> int | None:
 
 def sorted_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
     """By topic, broker name (as Java sorts text) and queue id."""
-    return sorted(queues, key=lambda q: (_java_order(q.topic), _java_order(q.broker_name), q.queue_id))
+    return sorted(
+        queues, key=lambda q: (_java_order(q.topic), _java_order(q.broker_name), q.queue_id)
+    )
 
 
 def sorted_client_ids(client_ids: Iterable[str]) -> list[str]:

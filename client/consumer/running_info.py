@@ -1,5 +1,5 @@
-"""What a consumer tells an administrator about itself (client.md §4.12; classes ConsumerRunningInfo,
-ConsumeMessageDirectlyResult)."""
+"""What a consumer tells an administrator about itself (client.md §4.12; classes
+ConsumerRunningInfo, ConsumeMessageDirectlyResult)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def running_info(
     )
 
 
-def direct_result(failure: BaseException | None, spent_ms: int, *, ordered: bool = False) -> ConsumeMessageDirectlyResult:
+def direct_result(
+    failure: BaseException | None, spent_ms: int, *, ordered: bool = False
+) -> ConsumeMessageDirectlyResult:
     """The answer to code 309: what a handler made of a message outside of its turn."""
     if failure is None:
         result, remark = CMResult.CR_SUCCESS, None
@@ -58,4 +60,6 @@ def direct_result(failure: BaseException | None, spent_ms: int, *, ordered: bool
         result, remark = CMResult.CR_LATER, None
     else:
         result, remark = CMResult.CR_THROW_EXCEPTION, f"{type(failure).__name__}: {failure}"
-    return ConsumeMessageDirectlyResult(order=ordered, consume_result=result, remark=remark, spent_time_mills=spent_ms)
+    return ConsumeMessageDirectlyResult(
+        order=ordered, consume_result=result, remark=remark, spent_time_mills=spent_ms
+    )

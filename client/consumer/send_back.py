@@ -1,4 +1,5 @@
-"""Giving a message back that could not be consumed (client.md §4.8; DefaultMQPushConsumerImpl.sendMessageBack)."""
+"""Giving a message back that could not be consumed (client.md §4.8;
+DefaultMQPushConsumerImpl.sendMessageBack)."""
 
 from __future__ import annotations
 
@@ -37,18 +38,25 @@ class SendBack:
         self._delivery = Delivery(instance, INNER_PRODUCER_GROUP)
 
     async def __call__(self, message: MessageExt, delay_level: int) -> None:
-        """Back to the broker that it came from or, where that fails, as a new message to any broker's retry topic.
+        """Back to the broker that it came from or, where that fails, as a new message to any
+        broker's retry topic.
 
         ``delay_level`` as in ``RetryLater``. Raises ``RocketMQError`` when nobody takes it.
         """
         try:
             await self._to_its_broker(message, delay_level)
         except RocketMQError as error:
-            log.info("message not taken back, sent anew group=%s message=%r error=%s", self._group, message, error)
+            log.info(
+                "message not taken back, sent anew group=%s message=%r error=%s",
+                self._group,
+                message,
+                error,
+            )
             await self._delivery.deliver(self._as_new_message(message, delay_level), None, _TIMEOUT)
 
     async def to_dead_letters(self, message: MessageExt) -> None:
-        """As a new message to the retry topic, tried as often as it may be: the broker keeps it as a dead letter.
+        """As a new message to the retry topic, tried as often as it may be: the broker keeps it as
+        a dead letter.
 
         Raises ``RocketMQError``.
         """
@@ -65,7 +73,9 @@ class SendBack:
             bname=message.broker_name,
         )
         queue = message.queue._replace(topic=self._topic(message))
-        await self._instance.ask_master(queue, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=_TIMEOUT)
+        await self._instance.ask_master(
+            queue, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=_TIMEOUT
+        )
 
     def _topic(self, message: MessageExt) -> str:
         """As the cluster knows it."""
@@ -82,7 +92,9 @@ class SendBack:
             PropertyName.MAX_RECONSUME_TIMES: str(self._max),
         }
         if delay_level >= 0:
-            properties[PropertyName.DELAY] = str(delay_level or _FIRST_DELAY_LEVEL + message.reconsume_times)
+            properties[PropertyName.DELAY] = str(
+                delay_level or _FIRST_DELAY_LEVEL + message.reconsume_times
+            )
         else:
             properties.pop(PropertyName.DELAY, None)  # a dead letter is one at once
         return Outgoing(

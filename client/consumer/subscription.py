@@ -1,7 +1,8 @@
 """What a consumer wants of a topic (client.md §7.1; classes FilterAPI, MessageSelector). Pure.
 
-Tags are written ``TagA || TagB``, ``*`` is everything. Brokers compare only hash codes of tags, so what they send is
-compared again here by text. SQL92 expressions are evaluated by brokers alone, those with ``enablePropertyFilter=true``.
+Tags are written ``TagA || TagB``, ``*`` is everything. Brokers compare only hash codes of tags, so
+what they send is compared again here by text. SQL92 expressions are evaluated by brokers alone,
+those with ``enablePropertyFilter=true``.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ class Sql(msgspec.Struct, frozen=True):
 
         consumer.subscribe("Order", Sql("amount BETWEEN 0 AND 3 AND region IN ('north', 'south')"))
 
-    Only messages for which it is true are sent by the broker. What may stand in it: ``docs/client.md``.
+    Only messages for which it is true are sent by the broker. What may stand in it:
+    ``docs/client.md``.
     """
 
     expression: str
 
 
 def subscription_of(topic: str, expression: str | Sql | None, now_ms: int) -> SubscriptionData:
-    """The subscription of a topic, by tags or by SQL92. Raises ``ConfigError`` for a bad topic or nothing to filter by.
+    """The subscription of a topic, by tags or by SQL92. Raises ``ConfigError`` for a bad topic or
+    nothing to filter by.
 
     Whether SQL is SQL is for the broker to say, when the consumer starts.
     """
@@ -40,7 +43,9 @@ def subscription_of(topic: str, expression: str | Sql | None, now_ms: int) -> Su
     checked_topic(topic)
     if not expression.expression.strip():
         raise ConfigError("the SQL expression is empty; leave it out to get all messages")
-    return SubscriptionData(topic=topic, sub_string=expression.expression, sub_version=now_ms, expression_type=SQL92)
+    return SubscriptionData(
+        topic=topic, sub_string=expression.expression, sub_version=now_ms, expression_type=SQL92
+    )
 
 
 def same_expression(one: SubscriptionData, other: SubscriptionData) -> bool:
@@ -49,15 +54,22 @@ def same_expression(one: SubscriptionData, other: SubscriptionData) -> bool:
 
 
 def tag_subscription(topic: str, expression: str | None, now_ms: int) -> SubscriptionData:
-    """The subscription of a topic by tags. Raises ``ConfigError`` for a bad topic and for an expression without a tag."""
+    """The subscription of a topic by tags. Raises ``ConfigError`` for a bad topic and for an
+    expression without a tag."""
     checked_topic(topic)
     if expression is not None and not isinstance(expression, str):
-        raise ConfigError(f"an expression is a text such as 'TagA || TagB', or Sql(...), not {expression!r}")
+        raise ConfigError(
+            f"an expression is a text such as 'TagA || TagB', or Sql(...), not {expression!r}"
+        )
     if expression is None or expression.strip() in ("", EVERYTHING):
-        return SubscriptionData(topic=topic, sub_string=EVERYTHING, sub_version=now_ms, expression_type=TAG)
+        return SubscriptionData(
+            topic=topic, sub_string=EVERYTHING, sub_version=now_ms, expression_type=TAG
+        )
     tags = tuple(dict.fromkeys(tag.strip() for tag in expression.split("||") if tag.strip()))
     if not tags:
-        raise ConfigError(f"the expression {expression!r} names no tag; write 'TagA || TagB' or '*'")
+        raise ConfigError(
+            f"the expression {expression!r} names no tag; write 'TagA || TagB' or '*'"
+        )
     return SubscriptionData(
         topic=topic,
         sub_string=expression,

@@ -1,4 +1,5 @@
-"""OpenMessaging 0.1.0-alpha, the driver ``rocketmq`` (client.md §8.1; class MessagingAccessPointImpl), in asyncio.
+"""OpenMessaging 0.1.0-alpha, the driver ``rocketmq`` (client.md §8.1; class
+MessagingAccessPointImpl), in asyncio.
 
 ::
 
@@ -6,8 +7,9 @@
         producer = await point.started(point.create_producer())
         await producer.send(producer.create_bytes_message_to_topic("Order", b"..."))
 
-A thin layer over ``Producer``, ``PullConsumer`` and ``PushConsumer``: headers and properties of a message travel as its
-properties. The namespace of the URL is kept and, as in the original's driver, not used. A promise is an ``asyncio.Task``.
+A thin layer over ``Producer``, ``PullConsumer`` and ``PushConsumer``: headers and properties of a
+message travel as its properties. The namespace of the URL is kept and, as in the original's driver,
+not used. A promise is an ``asyncio.Task``.
 """
 
 from __future__ import annotations
@@ -94,16 +96,21 @@ C = TypeVar("C", bound=Startable)
 class MessagingAccessPoint:
     """Makes clients of one cluster; ``openmessaging:<driver>://<host:port>[,...]/<namespace>``.
 
-    Use as ``async with``: at the end the clients that it ``started`` are stopped. Raises ``OMSError`` for a URL that is
-    none, and for another driver's.
+    Use as ``async with``: at the end the clients that it ``started`` are stopped. Raises
+    ``OMSError`` for a URL that is none, and for another driver's.
     """
 
     def __init__(self, url: str, properties: Properties = None) -> None:
         found = _URL.fullmatch(url)
         if found is None:
-            raise OMSError(f"{url!r} is no access point; write openmessaging:rocketmq://host:port[,host:port]/namespace")
+            raise OMSError(
+                f"{url!r} is no access point; write "
+                "openmessaging:rocketmq://host:port[,host:port]/namespace"
+            )
         if found["driver"] != "rocketmq":
-            raise NotSupportedError(f"the driver {found['driver']!r} of {url!r} is not here; this is 'rocketmq'")
+            raise NotSupportedError(
+                f"the driver {found['driver']!r} of {url!r} is not here; this is 'rocketmq'"
+            )
         self.properties: KeyValue = KeyValue(properties or {})
         self.properties.put(PropertyKeys.NAMESPACE, found["namespace"])
         self.properties.put(PropertyKeys.ACCESS_POINTS, found["hosts"])
@@ -123,7 +130,10 @@ class MessagingAccessPoint:
         return self
 
     async def __aexit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _tb: TracebackType | None,
     ) -> None:
         await self.shutdown()
 
@@ -153,7 +163,9 @@ class MessagingAccessPoint:
 
     def resource_manager(self) -> NoReturn:
         """Raises ``NotSupportedError``; ``aiorocketmq.Admin`` makes topics."""
-        raise NotSupportedError("ResourceManager is not supported by this driver; aiorocketmq.Admin makes topics")
+        raise NotSupportedError(
+            "ResourceManager is not supported by this driver; aiorocketmq.Admin makes topics"
+        )
 
     def create_service_end_point(self, *_: object) -> NoReturn:
         """Raises ``NotSupportedError``, as in the original's driver."""
@@ -190,15 +202,25 @@ class Producer(Startable):
         return BytesMessage(body).put_header(Headers.QUEUE, queue)
 
     async def send(self, message: BytesMessage, properties: Properties = None) -> SendResult:
-        """Send and wait; ``oms.operation.timeout`` for this one. Gives the message its id. Raises ``OMSError``."""
-        timeout = KeyValue(properties or {}).get_int(PropertyKeys.OPERATION_TIMEOUT, round(self._timeout * 1000)) / 1000
+        """Send and wait; ``oms.operation.timeout`` for this one. Gives the message its id. Raises
+        ``OMSError``."""
+        timeout = (
+            KeyValue(properties or {}).get_int(
+                PropertyKeys.OPERATION_TIMEOUT, round(self._timeout * 1000)
+            )
+            / 1000
+        )
         sent = await _told(self._producer.send(to_rocketmq(message), timeout=timeout))
         if sent.status is not SendStatus.SEND_OK:
-            raise OMSError(f"a broker has the message {sent.msg_id}, but not safely: {sent.status.name}")
+            raise OMSError(
+                f"a broker has the message {sent.msg_id}, but not safely: {sent.status.name}"
+            )
         message.put_header(Headers.MESSAGE_ID, sent.msg_id)
         return SendResult(sent.msg_id, KeyValue())
 
-    def send_async(self, message: BytesMessage, properties: Properties = None) -> asyncio.Task[SendResult]:
+    def send_async(
+        self, message: BytesMessage, properties: Properties = None
+    ) -> asyncio.Task[SendResult]:
         """``send`` as a task. Await it before ``stop``."""
         return asyncio.get_running_loop().create_task(self.send(message, properties))
 
@@ -215,7 +237,8 @@ class SequenceProducer(Producer):
         self._gathered: list[tuple[BytesMessage, RocketMQMessage]] = []
 
     def gather(self, message: BytesMessage) -> None:
-        """Keep a message for ``commit`` (``send`` of the original). Raises ``MessageFormatError``."""
+        """Keep a message for ``commit`` (``send`` of the original). Raises
+        ``MessageFormatError``."""
         try:
             rocketmq = to_rocketmq(message)
             item_of(rocketmq, "0" * 32, 4 << 20)
@@ -224,7 +247,8 @@ class SequenceProducer(Producer):
         self._gathered.append((message, rocketmq))
 
     async def commit(self) -> None:
-        """Send what was gathered, in one frame as far as it fits; gives the messages their ids. Raises ``OMSError``."""
+        """Send what was gathered, in one frame as far as it fits; gives the messages their ids.
+        Raises ``OMSError``."""
         if not self._gathered:
             return
         gathered = self._gathered
@@ -241,7 +265,8 @@ class SequenceProducer(Producer):
 
 
 class PullConsumer(Startable):
-    """Hands out the messages of a queue one by one; each is to be acknowledged. Use as ``async with``."""
+    """Hands out the messages of a queue one by one; each is to be acknowledged. Use as ``async
+    with``."""
 
     def __init__(self, queue: str, properties: KeyValue) -> None:
         self.properties = properties
@@ -251,11 +276,16 @@ class PullConsumer(Startable):
         properties.put(PropertyKeys.CONSUMER_ID, name)
         self._consumer = RocketMQPullConsumer(
             group, queue, retry_topic(group),
-            namesrv=_namesrv(properties), instance_name=name, auto_commit=False, start_from=StartFrom.FIRST,
+            namesrv=_namesrv(properties), instance_name=name, auto_commit=False,
+            start_from=StartFrom.FIRST,
             pull_batch=properties.get_int(PropertyKeys.PULL_BATCH, 32),
             max_cached=properties.get_int(PropertyKeys.PULL_CACHE, 1000),
         )  # fmt: skip
-        self._send_back = SendBack(self._consumer.instance, group, properties.get_int(PropertyKeys.MAX_REDELIVERY_TIMES, 16))
+        self._send_back = SendBack(
+            self._consumer.instance,
+            group,
+            properties.get_int(PropertyKeys.MAX_REDELIVERY_TIMES, 16),
+        )
         self._unacked: dict[str, tuple[MessageExt, MessageQueue, float]] = {}
         self._open: dict[MessageQueue, dict[int, None]] = {}
         """Offsets that were handed out and not acknowledged, in order."""
@@ -272,7 +302,12 @@ class PullConsumer(Startable):
 
     async def poll(self, properties: Properties = None) -> BytesMessage | None:
         """The next message, or ``None`` after ``oms.operation.timeout``."""
-        timeout = KeyValue(properties or {}).get_int(PropertyKeys.OPERATION_TIMEOUT, round(self._timeout * 1000)) / 1000
+        timeout = (
+            KeyValue(properties or {}).get_int(
+                PropertyKeys.OPERATION_TIMEOUT, round(self._timeout * 1000)
+            )
+            / 1000
+        )
         messages = await _told(self._consumer.poll(timeout, _POLL_MESSAGES))
         if not messages:
             return None
@@ -318,7 +353,8 @@ class MessageContext:
         self.status: str = "RECONSUME_LATER"
 
     def ack(self, properties: Properties = None) -> None:
-        """The message is consumed; or what ``rmq.message.consume.status`` says: CONSUME_SUCCESS, RECONSUME_LATER."""
+        """The message is consumed; or what ``rmq.message.consume.status`` says: CONSUME_SUCCESS,
+        RECONSUME_LATER."""
         self.status = (properties or {}).get(PropertyKeys.CONSUME_STATUS, "CONSUME_SUCCESS")
         self.acked.set()
 

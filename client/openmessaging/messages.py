@@ -14,7 +14,8 @@ _DESTINATION: Final = "rmq.message.destination"
 
 
 class OMSError(RocketMQError):
-    """Any failure (OMSRuntimeException); the cause is chained. ``code`` as in the original: text, mostly ``"-1"``."""
+    """Any failure (OMSRuntimeException); the cause is chained. ``code`` as in the original: text,
+    mostly ``"-1"``."""
 
     def __init__(self, text: str, code: str = "-1") -> None:
         super().__init__(text)
@@ -54,7 +55,9 @@ class Headers:
     TRACE_ID: Final = "TraceId"
 
 
-_HEADERS: Final[frozenset[str]] = frozenset(value for name, value in vars(Headers).items() if name.isupper())
+_HEADERS: Final[frozenset[str]] = frozenset(
+    value for name, value in vars(Headers).items() if name.isupper()
+)
 
 
 class PropertyKeys:
@@ -115,13 +118,16 @@ class BytesMessage:
 
 
 def to_rocketmq(message: BytesMessage) -> RocketMQMessage:
-    """Headers win over properties of the same name. Raises ``MessageFormatError`` without Topic and Queue."""
+    """Headers win over properties of the same name. Raises ``MessageFormatError`` without Topic and
+    Queue."""
     kind = "TOPIC" if Headers.TOPIC in message.headers else "QUEUE"
     topic = message.headers.get(Headers.TOPIC) or message.headers.get(Headers.QUEUE)
     if not topic:
         raise MessageFormatError("the message has neither the header Topic nor the header Queue")
     together = {**message.properties, **message.headers, _DESTINATION: kind}
-    properties = {name: value for name, value in together.items() if value and name not in RESERVED_PROPERTIES}
+    properties = {
+        name: value for name, value in together.items() if value and name not in RESERVED_PROPERTIES
+    }
     delay = message.properties.get("DELAY", "0")
     return RocketMQMessage(
         topic,
@@ -146,7 +152,9 @@ def from_rocketmq(message: MessageExt) -> BytesMessage:
     result.put_header(Headers.MESSAGE_ID, message.msg_id)
     if message.keys:
         result.put_header(Headers.SEARCH_KEY, " ".join(message.keys))
-    result.put_header(Headers.BORN_HOST, message.born_host).put_header(Headers.BORN_TIMESTAMP, message.born_timestamp)
+    result.put_header(Headers.BORN_HOST, message.born_host).put_header(
+        Headers.BORN_TIMESTAMP, message.born_timestamp
+    )
     return result.put_header(Headers.STORE_HOST, message.store_host).put_header(
         Headers.STORE_TIMESTAMP, message.store_timestamp
     )

@@ -1,7 +1,8 @@
 """Lists of messages as one frame: cutting long lists, gathering single messages.
 
-A batch is one frame, one append to the commit log and one answer, and its messages lie next to each other in one queue. It
-has a limit: ``max_message_size`` of the producer and ``maxMessageSize`` of the broker, 4 MiB unless changed.
+A batch is one frame, one append to the commit log and one answer, and its messages lie next to each
+other in one queue. It has a limit: ``max_message_size`` of the producer and ``maxMessageSize`` of
+the broker, 4 MiB unless changed.
 """
 
 from __future__ import annotations
@@ -27,13 +28,16 @@ DEFAULT_MAX_BYTES = 4 << 20
 _LONGEST_ID = "0" * 56
 
 
-def split(messages: Iterable[Message], max_bytes: int = DEFAULT_MAX_BYTES) -> Iterator[list[Message]]:
+def split(
+    messages: Iterable[Message], max_bytes: int = DEFAULT_MAX_BYTES
+) -> Iterator[list[Message]]:
     """Cut a list of messages into lists, in order, that fit one batch frame each::
 
         for part in split(messages):
             await producer.send(part)
 
-    ``max_bytes`` is the producer's ``max_message_size``. Raises ``MessageError`` for a message that does not fit alone.
+    ``max_bytes`` is the producer's ``max_message_size``. Raises ``MessageError`` for a message that
+    does not fit alone.
     """
     part: list[Message] = []
     taken = 0
@@ -41,7 +45,9 @@ def split(messages: Iterable[Message], max_bytes: int = DEFAULT_MAX_BYTES) -> It
         item = item_of(message, _LONGEST_ID, max_bytes)
         size = BATCH_ITEM_OVERHEAD + len(item.body) + len(item.properties)
         if size > max_bytes:
-            raise MessageError(f"a message takes {size} bytes in a batch, the limit is {max_bytes}: send it alone")
+            raise MessageError(
+                f"a message takes {size} bytes in a batch, the limit is {max_bytes}: send it alone"
+            )
         if part and taken + size > max_bytes:
             yield part
             part, taken = [], 0
@@ -52,10 +58,11 @@ def split(messages: Iterable[Message], max_bytes: int = DEFAULT_MAX_BYTES) -> It
 
 
 class Accumulate(msgspec.Struct, frozen=True):
-    """Gather what is sent one by one into batches: a batch leaves when it has ``max_bytes``, or after ``linger`` seconds.
+    """Gather what is sent one by one into batches: a batch leaves when it has ``max_bytes``, or
+    after ``linger`` seconds.
 
-    Only plain messages are gathered: for any queue, without a delay, too short to be compressed. With ``linger=0`` what is
-    sent in one turn of the event loop.
+    Only plain messages are gathered: for any queue, without a delay, too short to be compressed.
+    With ``linger=0`` what is sent in one turn of the event loop.
     """
 
     max_bytes: int = 32 << 10
@@ -63,7 +70,9 @@ class Accumulate(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not 0 < self.max_bytes <= DEFAULT_MAX_BYTES or not 0 <= self.linger <= 60:
-            raise ConfigError(f"max_bytes is 1 to {DEFAULT_MAX_BYTES}, linger 0 to 60 s, not {self}")
+            raise ConfigError(
+                f"max_bytes is 1 to {DEFAULT_MAX_BYTES}, linger 0 to 60 s, not {self}"
+            )
 
 
 class _Batch:
@@ -102,10 +111,17 @@ class Accumulator:
 
     def takes(self, message: Message) -> bool:
         """Whether a message may share a frame with others."""
-        return message.delay_level <= 0 and not is_retry_topic(message.topic) and 4 * len(message.body) <= self._max_bytes
+        return (
+            message.delay_level <= 0
+            and not is_retry_topic(message.topic)
+            and 4 * len(message.body) <= self._max_bytes
+        )
 
-    def add(self, message: Message, msg_id: str, *, given: Message | None = None) -> asyncio.Future[SendResult]:
-        """The future gets the message's own result. ``given`` is what hooks are told of. Raises ``MessageError``."""
+    def add(
+        self, message: Message, msg_id: str, *, given: Message | None = None
+    ) -> asyncio.Future[SendResult]:
+        """The future gets the message's own result. ``given`` is what hooks are told of. Raises
+        ``MessageError``."""
         item = item_of(message, msg_id, self._max_bytes)
         size = BATCH_ITEM_OVERHEAD + len(item.body) + len(item.properties)
         key = (message.topic, message.wait_store_ok)
@@ -136,7 +152,9 @@ class Accumulator:
                 task.cancel()
 
     async def _linger(self, key: tuple[str, bool], batch: _Batch) -> None:
-        await (self._clock.sleep(self._settings.linger) if self._settings.linger else asyncio.sleep(0))
+        await (
+            self._clock.sleep(self._settings.linger) if self._settings.linger else asyncio.sleep(0)
+        )
         if self._open.get(key) is batch:
             self._flush(key)
 
@@ -161,7 +179,9 @@ class Accumulator:
             for future in waiting:
                 future.set_exception(error)
         else:
-            for future, result in zip(batch.futures, each_of(task.result(), batch.ids), strict=True):
+            for future, result in zip(
+                batch.futures, each_of(task.result(), batch.ids), strict=True
+            ):
                 if not future.done():
                     future.set_result(result)
 
@@ -172,4 +192,6 @@ def each_of(result: SendResult, msg_ids: list[str]) -> Iterator[SendResult]:
     if len(offset_ids) != len(msg_ids):  # a broker that tells only one
         offset_ids = [""] * len(msg_ids)
     for index, (msg_id, offset_id) in enumerate(zip(msg_ids, offset_ids, strict=True)):
-        yield result._replace(msg_id=msg_id, offset_msg_id=offset_id, queue_offset=result.queue_offset + index)
+        yield result._replace(
+            msg_id=msg_id, offset_msg_id=offset_id, queue_offset=result.queue_offset + index
+        )

@@ -1,4 +1,5 @@
-"""Getting one message to one of the brokers that can take it (client.md §3.3; DefaultMQProducerImpl.sendDefaultImpl)."""
+"""Getting one message to one of the brokers that can take it (client.md §3.3;
+DefaultMQProducerImpl.sendDefaultImpl)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ DEFAULT_TOPIC_QUEUE_NUMS = 4
 
 
 class Delivery:
-    """Chooses queues, tries again elsewhere, keeps to the time. Used by producers and for what consumers give back."""
+    """Chooses queues, tries again elsewhere, keeps to the time. Used by producers and for what
+    consumers give back."""
 
     def __init__(
         self,
@@ -55,32 +57,50 @@ class Delivery:
         self._turns = RoundRobin(random.randrange(1 << 16))
 
     def plain_sends(self, too_long: int) -> PlainSends | None:
-        """The short way for plain messages of less than ``too_long`` bytes; None where no message of this producer is."""
+        """The short way for plain messages of less than ``too_long`` bytes; None where no message
+        of this producer is."""
         instance = self._instance
-        if self._looked_at or self._retry_not_ok or instance.vip_channel or instance.namespace is not None:
+        if (
+            self._looked_at
+            or self._retry_not_ok
+            or instance.vip_channel
+            or instance.namespace is not None
+        ):
             return None
         if not instance.remoting.sends_plain_json:
             return None
-        header = self._header(Outgoing("", RequestCode.SEND_MESSAGE_V2, b"", "", ""), MessageQueue("", "", 0))
+        header = self._header(
+            Outgoing("", RequestCode.SEND_MESSAGE_V2, b"", "", ""), MessageQueue("", "", 0)
+        )
         return PlainSends(instance, header, self._turns, too_long, instance.remoting.credentials)
 
     async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Where messages of this topic can go; never empty. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError``."""
+        """Where messages of this topic can go; never empty. Raises ``NoRouteError``,
+        ``RemotingError``, ``BrokerError``."""
         routes = self._instance.routes
         route = routes.cached(topic)
         if route is None or not route.publish_queues:
-            route = await routes.get_for_sending(topic, self._template_topic, self._topic_queue_nums)
+            route = await routes.get_for_sending(
+                topic, self._template_topic, self._topic_queue_nums
+            )
         return route.publish_queues
 
     async def deliver(
-        self, outgoing: Outgoing, bound: MessageQueue | None, timeout: float, *, failed: Attempt | None = None
+        self,
+        outgoing: Outgoing,
+        bound: MessageQueue | None,
+        timeout: float,
+        *,
+        failed: Attempt | None = None,
     ) -> SendResult:
-        """Attempt after attempt until one broker has it, the attempts are used up, or ``timeout`` (seconds) is.
+        """Attempt after attempt until one broker has it, the attempts are used up, or ``timeout``
+        (seconds) is.
 
-        A message ``bound`` to a queue has one attempt. Where no connection can be made nothing was sent, which uses up time
-        only: a broker that is restarted is waited for. ``failed``: an attempt was made before, in the same time. Raises
-        ``SendFailed``, ``SendTimedOut``, ``NoRouteError``, ``BrokerError``, and ``RemotingError`` when the route is not
-        known and no name server answers.
+        A message ``bound`` to a queue has one attempt. Where no connection can be made nothing was
+        sent, which uses up time only: a broker that is restarted is waited for. ``failed``: an
+        attempt was made before, in the same time. Raises ``SendFailed``, ``SendTimedOut``,
+        ``NoRouteError``, ``BrokerError``, and ``RemotingError`` when the route is not known and no
+        name server answers.
         """
         clock = self._instance.clock
         started = clock.monotonic()
@@ -108,7 +128,9 @@ class Delivery:
                     if not_ok is not None:
                         return not_ok
                     raise
-                if not_ok is None and self._waits(queue, error):  # one attempt, however often it has to knock
+                if not_ok is None and self._waits(
+                    queue, error
+                ):  # one attempt, however often it has to knock
                     began = knocking.setdefault(queue.broker_name, began)
                     failures = [each for each in failures if not each.knocked_at(queue.broker_name)]
                 else:
@@ -126,14 +148,23 @@ class Delivery:
         in_time = clock.monotonic() - started < timeout and not isinstance(last, TimeoutError)
         raise (SendFailed if in_time else SendTimedOut)(outgoing.topic, tuple(failures)) from last
 
-    async def deliver_oneway(self, outgoing: Outgoing, bound: MessageQueue | None, timeout: float) -> None:
-        """Write it to one broker. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError`` (of the name server)."""
+    async def deliver_oneway(
+        self, outgoing: Outgoing, bound: MessageQueue | None, timeout: float
+    ) -> None:
+        """Write it to one broker. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError`` (of
+        the name server)."""
         queue = bound or self._choose(await self.publish_queues(outgoing.topic), None)
-        address = self._instance.vip(await self._instance.master_address(queue.broker_name, outgoing.topic))
+        address = self._instance.vip(
+            await self._instance.master_address(queue.broker_name, outgoing.topic)
+        )
         context = self._before(outgoing, queue, address)
         try:
             await self._instance.remoting.invoke_oneway(
-                address, outgoing.code, self._header(outgoing, queue), outgoing.body, timeout=timeout
+                address,
+                outgoing.code,
+                self._header(outgoing, queue),
+                outgoing.body,
+                timeout=timeout,
             )
         except RemotingError as error:
             self._after(context, None, error)
@@ -142,12 +173,17 @@ class Delivery:
             context.oneway = True
             self._after(context, None, None)
 
-    def _failed(self, queue: MessageQueue, error: RemotingError | BrokerError, began: float, ended: float) -> Attempt:
+    def _failed(
+        self, queue: MessageQueue, error: RemotingError | BrokerError, began: float, ended: float
+    ) -> Attempt:
         address = self._instance.routes.master(queue.broker_name) or ""
         return Attempt(queue.broker_name, address, error, ended - began)
 
-    async def _reachable(self, topic: str, bound: MessageQueue | None, avoid: str | None, deadline: float) -> MessageQueue:
-        """A queue whose broker may be asked at once; it is waited for, at most until ``deadline``, where there is none."""
+    async def _reachable(
+        self, topic: str, bound: MessageQueue | None, avoid: str | None, deadline: float
+    ) -> MessageQueue:
+        """A queue whose broker may be asked at once; it is waited for, at most until ``deadline``,
+        where there is none."""
         while True:
             queues = (bound,) if bound is not None else await self.publish_queues(topic)
             queue = bound or self._choose(queues, avoid)
@@ -173,7 +209,9 @@ class Delivery:
             return self._turns.choose(queues, avoid)
         return self._faults.choose(queues, self._instance.clock.monotonic() * 1000)
 
-    async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout: float, *, first: bool) -> SendResult:
+    async def _attempt(
+        self, outgoing: Outgoing, queue: MessageQueue, timeout: float, *, first: bool
+    ) -> SendResult:
         address = self._instance.routes.master(queue.broker_name)
         if address is None:
             address = await self._instance.master_address(queue.broker_name, outgoing.topic)
@@ -186,9 +224,12 @@ class Delivery:
         )
         return send_result(answer, outgoing.msg_id, queue, address)
 
-    # --- attempts that somebody looks at ----------------------------------------------------------------------------
+    # --- attempts that somebody looks at
+    # ----------------------------------------------------------------------------
 
-    async def _watched_attempt(self, outgoing: Outgoing, queue: MessageQueue, address: str, timeout: float) -> SendResult:
+    async def _watched_attempt(
+        self, outgoing: Outgoing, queue: MessageQueue, address: str, timeout: float
+    ) -> SendResult:
         clock = self._instance.clock
         context = self._before(outgoing, queue, address)
         began = clock.monotonic()
@@ -196,7 +237,11 @@ class Delivery:
         failure: BaseException | None = None
         try:
             answer = await self._instance.remoting.invoke(
-                address, outgoing.code, self._header(outgoing, queue), outgoing.body, timeout=timeout
+                address,
+                outgoing.code,
+                self._header(outgoing, queue),
+                outgoing.body,
+                timeout=timeout,
             )
             result = send_result(answer, outgoing.msg_id, queue, address)
             return result
@@ -205,8 +250,12 @@ class Delivery:
             raise
         finally:
             now = clock.monotonic()
-            if self._faults is not None and (result is not None or isinstance(failure, (RemotingError, BrokerError))):
-                self._faults.update(queue.broker_name, (now - began) * 1000, now * 1000, failed=failure is not None)
+            if self._faults is not None and (
+                result is not None or isinstance(failure, (RemotingError, BrokerError))
+            ):
+                self._faults.update(
+                    queue.broker_name, (now - began) * 1000, now * 1000, failed=failure is not None
+                )
             if context is not None:
                 context.seconds = now - began
                 self._after(context, result, failure)
@@ -218,7 +267,10 @@ class Delivery:
         context = SendContext(
             group=without_namespace(self._group, namespace),
             messages=outgoing.messages,
-            kind=kind_of(outgoing.messages, half=bool(outgoing.sys_flag & MessageSysFlag.TRANSACTION_PREPARED)),
+            kind=kind_of(
+                outgoing.messages,
+                half=bool(outgoing.sys_flag & MessageSysFlag.TRANSACTION_PREPARED),
+            ),
             is_batch=outgoing.is_batch,
             queue=unwrap_queue(queue, namespace),
             broker_address=address,
@@ -228,7 +280,9 @@ class Delivery:
         self._hooks.before(context)
         return context
 
-    def _after(self, context: SendContext | None, result: SendResult | None, error: BaseException | None) -> None:
+    def _after(
+        self, context: SendContext | None, result: SendResult | None, error: BaseException | None
+    ) -> None:
         if context is not None and self._hooks is not None:
             context.result, context.error = result, error
             self._hooks.after(context)

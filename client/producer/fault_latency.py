@@ -1,7 +1,8 @@
-"""Which brokers to keep away from for a while (client.md §3.5; classes MQFaultStrategy, LatencyFaultToleranceImpl). Pure.
+"""Which brokers to keep away from for a while (client.md §3.5; classes MQFaultStrategy,
+LatencyFaultToleranceImpl). Pure.
 
-A broker that was slow is left out for a time that grows with its latency, one that failed for ten minutes. When all are
-left out, the better half of them takes turns.
+A broker that was slow is left out for a time that grows with its latency, one that failed for ten
+minutes. When all are left out, the better half of them takes turns.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class FaultLatency:
         self._next_of_better = start
         self._random = shuffle or random.Random()
 
-    def update(self, broker_name: str, latency_ms: float, now_ms: float, *, failed: bool = False) -> None:
+    def update(
+        self, broker_name: str, latency_ms: float, now_ms: float, *, failed: bool = False
+    ) -> None:
         """An attempt has ended."""
         out_for = not_available_ms(FAILED_MS if failed else latency_ms)
         self._faults[broker_name] = Fault(broker_name, latency_ms, now_ms + out_for)
@@ -48,7 +51,8 @@ class FaultLatency:
         return fault is None or now_ms >= fault.available_at_ms
 
     def choose(self, queues: Sequence[MessageQueue], now_ms: float) -> MessageQueue:
-        """The next queue of an available broker; without one, a queue of the better ones. ``queues`` must not be empty."""
+        """The next queue of an available broker; without one, a queue of the better ones.
+        ``queues`` must not be empty."""
         start, count = self._next, len(queues)
         self._next = start + 1
         for step in range(count):
@@ -65,7 +69,13 @@ class FaultLatency:
     def _one_of_the_better(self, now_ms: float) -> str:
         faults = list(self._faults.values())
         self._random.shuffle(faults)
-        faults.sort(key=lambda fault: (now_ms < fault.available_at_ms, fault.latency_ms, fault.available_at_ms))
+        faults.sort(
+            key=lambda fault: (
+                now_ms < fault.available_at_ms,
+                fault.latency_ms,
+                fault.available_at_ms,
+            )
+        )
         better = faults[: max(1, len(faults) // 2)]
         self._next_of_better += 1
         return better[self._next_of_better % len(better)].broker_name

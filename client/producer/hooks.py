@@ -1,4 +1,5 @@
-"""Looking at every attempt to send, and forbidding it (client.md §7.4; classes SendMessageHook, CheckForbiddenHook).
+"""Looking at every attempt to send, and forbidding it (client.md §7.4; classes SendMessageHook,
+CheckForbiddenHook).
 
 ::
 
@@ -38,7 +39,8 @@ class MessageKind(Enum):
 
 
 class SendContext(msgspec.Struct):
-    """One attempt to send a message or a list of messages. Names are those of the program, without a namespace."""
+    """One attempt to send a message or a list of messages. Names are those of the program, without
+    a namespace."""
 
     group: str
     messages: Sequence[Message]
@@ -62,7 +64,8 @@ class SendContext(msgspec.Struct):
 
 
 class SendHook(Protocol):
-    """Called around every attempt, retries included. What a hook raises is logged and changes nothing."""
+    """Called around every attempt, retries included. What a hook raises is logged and changes
+    nothing."""
 
     def before_send(self, context: SendContext) -> None:
         """The attempt begins."""

@@ -1,9 +1,11 @@
-"""The usual send, prepared as far as can be: a message as it is, for one of the queues of its topic, with nobody looking on.
+"""The usual send, prepared as far as can be: a message as it is, for one of the queues of its
+topic, with nobody looking on.
 
-What is known before the message is kept per queue, in lanes: the broker's address, the request's header with holes in it.
-The general way (``delivery.py``) does everything else: it takes over where this one does not know how (``prepare`` returns
-``None``), and goes on where an attempt has failed. Nothing here touches the event loop: the blocking client prepares its
-sends in the threads of its callers.
+What is known before the message is kept per queue, in lanes: the broker's address, the request's
+header with holes in it. The general way (``delivery.py``) does everything else: it takes over where
+this one does not know how (``prepare`` returns ``None``), and goes on where an attempt has failed.
+Nothing here touches the event loop: the blocking client prepares its sends in the threads of its
+callers.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ from .sending import check_topic, plain_properties
 
 SEND: Final = Send(RequestCode.SEND_MESSAGE_V2)
 MAX_BODY: Final = 8 << 20
-"""Longer bodies, where they are allowed, are looked at more closely: whether a frame can carry them."""
+"""Longer bodies, where they are allowed, are looked at more closely: whether a frame can carry
+them."""
 
 _HOLES: Final = {"born_timestamp": b'"%d"', "flag": b'"%d"', "properties": b"%s"}
 """What differs from message to message of one queue."""
@@ -45,12 +48,14 @@ _json: Final = msgspec.json.Encoder().encode
 
 
 class Lane:
-    """One queue, with everything that is known before the message is. ``connection`` is that of the event loop; ``signed``
-    says what is signed, and is None where nothing is."""
+    """One queue, with everything that is known before the message is. ``connection`` is that of the
+    event loop; ``signed`` says what is signed, and is None where nothing is."""
 
     __slots__ = ("address", "connection", "header", "queue", "signed")
 
-    def __init__(self, queue: MessageQueue, address: str, template: bytes, signed: bytes | None) -> None:
+    def __init__(
+        self, queue: MessageQueue, address: str, template: bytes, signed: bytes | None
+    ) -> None:
         self.queue: MessageQueue = queue
         self.address: str = address
         self.header: Callable[[tuple[Value, ...]], bytes] = FrameTemplate(
@@ -66,8 +71,8 @@ class Lane:
 class PlainSends:
     """The lanes of one producer.
 
-    ``header`` is that of all its messages, but for topic, queue and what stands in a message; bodies of ``too_long`` bytes
-    and more are not for here. May be used from several threads.
+    ``header`` is that of all its messages, but for topic, queue and what stands in a message;
+    bodies of ``too_long`` bytes and more are not for here. May be used from several threads.
     """
 
     def __init__(
@@ -90,9 +95,13 @@ class PlainSends:
         self._made_at = -1
 
     def prepare(
-        self, message: Message, sharding_key: str | int | None = None, queue: MessageQueue | None = None
+        self,
+        message: Message,
+        sharding_key: str | int | None = None,
+        queue: MessageQueue | None = None,
     ) -> tuple[Lane, int, bytes, str] | None:
-        """The lane, and the request but for its body: opaque, header, message id. ``None``: the general way has to do it.
+        """The lane, and the request but for its body: opaque, header, message id. ``None``: the
+        general way has to do it.
 
         Raises ``MessageError``, and ``ConfigError`` for a key that is none.
         """
@@ -105,7 +114,9 @@ class PlainSends:
         if lanes is None and (lanes := self._make_lanes(message.topic)) is None:
             return None
         if queue is None:
-            index = (self._turn() if sharding_key is None else abs(java_hash(sharding_key))) % len(lanes)
+            index = (self._turn() if sharding_key is None else abs(java_hash(sharding_key))) % len(
+                lanes
+            )
             lane = lanes[index] or self._make_lane_of(message.topic, lanes, index)
         elif sharding_key is None and queue.topic == message.topic:
             lane = self._bound.get(queue) or self._make_bound(queue)
@@ -120,11 +131,15 @@ class PlainSends:
             return lane, opaque, self._sign(lane, now_ms, message, properties, opaque), msg_id
         return lane, opaque, lane.header((now_ms, message.flag, properties, opaque)), msg_id
 
-    def _sign(self, lane: Lane, now_ms: int, message: Message, properties: str, opaque: int) -> bytes:
+    def _sign(
+        self, lane: Lane, now_ms: int, message: Message, properties: str, opaque: int
+    ) -> bytes:
         """The header, with its signature."""
         assert lane.signed is not None
         assert self._signer is not None
-        signature = self._signer.sign(lane.signed % (now_ms, message.flag, properties.encode()), message.body)
+        signature = self._signer.sign(
+            lane.signed % (now_ms, message.flag, properties.encode()), message.body
+        )
         return lane.header((signature, now_ms, message.flag, properties, opaque))
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
@@ -133,14 +148,16 @@ class PlainSends:
         return route.publish_queues or None if route is not None else None
 
     def _forget_lanes(self) -> None:
-        """Some route or address is another one now. (A thread that makes a lane from old ones puts it into old lists.)"""
+        """Some route or address is another one now. (A thread that makes a lane from old ones puts
+        it into old lists.)"""
         changes = self._routes.changes
         self._lanes = {}
         self._bound = {}
         self._made_at = changes
 
     def _make_lanes(self, topic: str) -> list[Lane | None] | None:
-        """None while it is not known where its messages go: the general way finds out, and tells what is wrong."""
+        """None while it is not known where its messages go: the general way finds out, and tells
+        what is wrong."""
         by_topic, route = self._lanes, self._routes.cached(topic)
         if route is None or not route.publish_queues:
             return None
@@ -170,15 +187,20 @@ class PlainSends:
         address = self._routes.master(queue.broker_name)
         if address is None:
             return None
-        header = msgspec.structs.replace(self._header, topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+        header = msgspec.structs.replace(
+            self._header, topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
+        )
         template = request_template(SEND, header, _HOLES)
         if self._credentials is None:
             return Lane(queue, address, template, None)
         return Lane(queue, address, *_with_signature(template, header, self._credentials))
 
 
-def _with_signature(template: bytes, header: SendMessageRequestV2, credentials: Credentials) -> tuple[bytes, bytes]:
-    """The template with one more hole, the first, for the signature; and what is signed, with holes for the same values."""
+def _with_signature(
+    template: bytes, header: SendMessageRequestV2, credentials: Credentials
+) -> tuple[bytes, bytes]:
+    """The template with one more hole, the first, for the signature; and what is signed, with holes
+    for the same values."""
     fields = {**to_fields(header), "AccessKey": credentials.access_key}
     more = b'"AccessKey":' + _json(credentials.access_key)
     if credentials.security_token is not None:
@@ -186,5 +208,11 @@ def _with_signature(template: bytes, header: SendMessageRequestV2, credentials: 
         more += b',"SecurityToken":' + _json(credentials.security_token)
     start, fields_start, rest = template.partition(b'"extFields":{')
     template = start + fields_start + more.replace(b"%", b"%%") + b',"Signature":"%b",' + rest
-    holes = {field.wire_name: _HOLES[field.name].strip(b'"') for field in fields_of(type(header)) if field.name in _HOLES}
-    return template, b"".join(holes.get(name) or fields[name].encode().replace(b"%", b"%%") for name in sorted(fields))
+    holes = {
+        field.wire_name: _HOLES[field.name].strip(b'"')
+        for field in fields_of(type(header))
+        if field.name in _HOLES
+    }
+    return template, b"".join(
+        holes.get(name) or fields[name].encode().replace(b"%", b"%%") for name in sorted(fields)
+    )

@@ -5,9 +5,10 @@
     async with Producer("orders", namesrv="ns1:9876") as producer:
         result = await producer.send(Message("Order", b"...", tags="new", keys=["42"]), sharding_key=42)
 
-Many sends may be under way at once: ``await asyncio.gather(...)`` over ``send``, or ``send_soon``. Everything that is
-sent in one turn of the event loop leaves in one write per broker. A send that is cancelled, that timed out or whose
-connection was lost may still have been stored: consumers must be able to see a message twice.
+Many sends may be under way at once: ``await asyncio.gather(...)`` over ``send``, or ``send_soon``.
+Everything that is sent in one turn of the event loop leaves in one write per broker. A send that is
+cancelled, that timed out or whose connection was lost may still have been stored: consumers must be
+able to see a message twice.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ _KINDS = {
     "zstd": MessageSysFlag.COMPRESSION_ZSTD,
 }
 _COMPRESS_INLINE = 32 << 10
-"""Longer bodies are compressed in a thread: the loop must not stand still for more than a millisecond."""
+"""Longer bodies are compressed in a thread: the loop must not stand still for more than a
+millisecond."""
 
 
 class ProducerOptions(ClientOptions, total=False):
@@ -81,18 +83,21 @@ class ProducerOptions(ClientOptions, total=False):
 
 
 class Producer(Startable):
-    """Sends messages for one producer group. ``namesrv=`` and what else all clients take: see ``options.ClientOptions``.
+    """Sends messages for one producer group. ``namesrv=`` and what else all clients take: see
+    ``options.ClientOptions``.
 
-    ``send_timeout`` (seconds) is the time for a send in all, retries included. ``retries`` counts further attempts on other
-    brokers after a failure; a message that is bound to a queue has one attempt. ``retry_other_broker_on_not_ok`` also tries
-    again when a message was stored but less safely than asked; ``retry_codes`` are further answers to try again after.
-    Bodies of ``compress_over`` bytes and more are compressed (``compression``, ``compress_level``), longer ones than
-    ``max_message_size`` refused. A topic that does not exist gets up to ``topic_queue_nums`` queues on each broker that
-    offers ``template_topic``.
+    ``send_timeout`` (seconds) is the time for a send in all, retries included. ``retries`` counts
+    further attempts on other brokers after a failure; a message that is bound to a queue has one
+    attempt. ``retry_other_broker_on_not_ok`` also tries again when a message was stored but less
+    safely than asked; ``retry_codes`` are further answers to try again after. Bodies of
+    ``compress_over`` bytes and more are compressed (``compression``, ``compress_level``), longer
+    ones than ``max_message_size`` refused. A topic that does not exist gets up to
+    ``topic_queue_nums`` queues on each broker that offers ``template_topic``.
 
-    ``latency_fault``: keep away from slow brokers for a while, see ``fault_latency``. ``trace``: tell what was sent in the
-    topic RMQ_SYS_TRACE_TOPIC, or in the one given. ``hooks`` look at every attempt, ``checks`` may forbid it, see ``hooks``.
-    ``accumulate``: gather single messages into batches.
+    ``latency_fault``: keep away from slow brokers for a while, see ``fault_latency``. ``trace``:
+    tell what was sent in the topic RMQ_SYS_TRACE_TOPIC, or in the one given. ``hooks`` look at
+    every attempt, ``checks`` may forbid it, see ``hooks``. ``accumulate``: gather single messages
+    into batches.
     """
 
     def __init__(
@@ -118,11 +123,15 @@ class Producer(Startable):
         **options: Unpack[ClientOptions],
     ) -> None:
         if instance is not None and options:
-            raise ConfigError(f"these options belong to the instance that was given: {', '.join(options)}")
+            raise ConfigError(
+                f"these options belong to the instance that was given: {', '.join(options)}"
+            )
         if compression not in _KINDS:
             raise ConfigError(f"compression is one of {', '.join(_KINDS)}, not {compression!r}")
         self._owns_instance = instance is None
-        self.instance: ClientInstance = instance if instance is not None else ClientInstance(**known_options(self, options))
+        self.instance: ClientInstance = (
+            instance if instance is not None else ClientInstance(**known_options(self, options))
+        )
         self._namespace = self.instance.namespace
         self._monotonic = self.instance.clock.monotonic
         self.group: str = with_namespace(checked_group(group), self._namespace)
@@ -133,8 +142,12 @@ class Producer(Startable):
         self._compression = _KINDS[compression]
         self._max_size = int(positive("max_message_size", max_message_size))
         topic = trace_topic(trace)
-        self._tracer = Tracer(self.instance, self.group, "PRODUCE", topic) if topic is not None else None
-        self._hooks = SendHooks((*hooks, self._tracer) if self._tracer is not None else hooks, checks)
+        self._tracer = (
+            Tracer(self.instance, self.group, "PRODUCE", topic) if topic is not None else None
+        )
+        self._hooks = SendHooks(
+            (*hooks, self._tracer) if self._tracer is not None else hooks, checks
+        )
         self._delivery = Delivery(
             self.instance,
             self.group,
@@ -154,10 +167,12 @@ class Producer(Startable):
         )
         self._soon: set[asyncio.Task[SendResult]] = set()
         self.plain: PlainSends | None = None
-        """The short way, while running; it takes messages that are neither gathered nor compressed."""
+        """The short way, while running; it takes messages that are neither gathered nor
+        compressed."""
         self._running = False
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- life
+    # ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Connect to nothing yet, but be ready. Raises ``ClientStateError`` when started twice."""
@@ -194,7 +209,8 @@ class Producer(Startable):
         for task in self._soon:
             task.cancel()
 
-    # --- sending ----------------------------------------------------------------------------------------------------
+    # --- sending
+    # ----------------------------------------------------------------------------------------------
 
     async def send(
         self,
@@ -205,13 +221,16 @@ class Producer(Startable):
         sharding_key: str | int | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Send one message, or a list of messages of one topic as one frame, and wait until a broker has it.
+        """Send one message, or a list of messages of one topic as one frame, and wait until a
+        broker has it.
 
-        At most one of: ``queue`` sends there; ``selector`` chooses a queue; ``sharding_key`` sends equal keys to the same
-        queue (Java's rule). Without them the queues take turns. ``timeout`` in seconds, for everything.
+        At most one of: ``queue`` sends there; ``selector`` chooses a queue; ``sharding_key`` sends
+        equal keys to the same queue (Java's rule). Without them the queues take turns. ``timeout``
+        in seconds, for everything.
 
-        Raises ``MessageError`` (cannot be sent as it is), ``NoRouteError`` (no such topic), ``SendFailed`` (no broker took
-        it), ``SendTimedOut`` (also a ``TimeoutError``), ``BrokerError`` (refused for a reason that others would have too).
+        Raises ``MessageError`` (cannot be sent as it is), ``NoRouteError`` (no such topic),
+        ``SendFailed`` (no broker took it), ``SendTimedOut`` (also a ``TimeoutError``),
+        ``BrokerError`` (refused for a reason that others would have too).
         """
         try:
             written = self._written(message, queue, selector, sharding_key, timeout)
@@ -227,7 +246,9 @@ class Producer(Startable):
                 gathered = self._gathered(message)
                 if gathered is not None:
                     return await gathered
-            return await self._send(self._outgoing(message), message, queue, selector, sharding_key, timeout)
+            return await self._send(
+                self._outgoing(message), message, queue, selector, sharding_key, timeout
+            )
         except RuntimeError:
             self.instance.check_loop()
             raise
@@ -240,8 +261,8 @@ class Producer(Startable):
         sharding_key: str | int | None,
         timeout: float | None,
     ) -> tuple[Lane, str, float, asyncio.Future[Response | SendMessageResponse]] | None:
-        """The short way: the message has been sent; over which lane, with which id, when, and the answer to come. None: it
-        has to go the general way. Raises ``MessageError``."""
+        """The short way: the message has been sent; over which lane, with which id, when, and the
+        answer to come. None: it has to go the general way. Raises ``MessageError``."""
         plain = self.plain
         if plain is None or selector is not None or not isinstance(message, Message):
             return None
@@ -264,7 +285,12 @@ class Producer(Startable):
             return None
         began = self._monotonic()
         try:
-            return lane, msg_id, began, connection.invoke_encoded(SEND, opaque, header, message.body, seconds)
+            return (
+                lane,
+                msg_id,
+                began,
+                connection.invoke_encoded(SEND, opaque, header, message.body, seconds),
+            )
         except TooManyRequestsError:
             return None
 
@@ -287,8 +313,8 @@ class Producer(Startable):
     async def send_again(
         self, message: Message, msg_id: str, bound: bool, timeout: float | None, failed: Attempt
     ) -> SendResult:
-        """For the blocking client, too: what is left to do after the first attempt of a plain message has failed. A message
-        that is ``bound`` to a queue had one only."""
+        """For the blocking client, too: what is left to do after the first attempt of a plain
+        message has failed. A message that is ``bound`` to a queue had one only."""
         outgoing = single(message, msg_id, self._max_size)
         queue = MessageQueue(message.topic, failed.broker_name, 0) if bound else None
         return await self._delivery.deliver(
@@ -323,7 +349,9 @@ class Producer(Startable):
             await self._compress(outgoing)
         if queue is not None or selector is not None or sharding_key is not None:
             queue = await self._bound_queue(message, queue, selector, sharding_key)
-        result = await self._delivery.deliver(outgoing, queue, self.send_timeout if timeout is None else timeout)
+        result = await self._delivery.deliver(
+            outgoing, queue, self.send_timeout if timeout is None else timeout
+        )
         return result if self._namespace is None else self._result(result)
 
     def send_soon(
@@ -335,7 +363,8 @@ class Producer(Startable):
         sharding_key: str | int | None = None,
         timeout: float | None = None,
     ) -> asyncio.Task[SendResult]:
-        """``send`` as a task: await it later, or let ``stop`` wait for it. The message must not be changed meanwhile.
+        """``send`` as a task: await it later, or let ``stop`` wait for it. The message must not be
+        changed meanwhile.
 
         Raises ``MessageError`` at once; everything else comes with the task.
         """
@@ -345,12 +374,18 @@ class Producer(Startable):
             gathered = self._gathered(message)
         if gathered is not None:
             task = loop.create_task(_wait_for(gathered))
-        elif (written := self._written(message, queue, selector, sharding_key, timeout)) is not None:
+        elif (
+            written := self._written(message, queue, selector, sharding_key, timeout)
+        ) is not None:
             bound = sharding_key is not None or queue is not None
             task = loop.create_task(self._answered(message, bound, timeout, *written))  # type: ignore[arg-type]
         else:
-            outgoing = self._outgoing(message)  # before the task: stop() may come before its first step
-            task = loop.create_task(self._send(outgoing, message, queue, selector, sharding_key, timeout))
+            outgoing = self._outgoing(
+                message
+            )  # before the task: stop() may come before its first step
+            task = loop.create_task(
+                self._send(outgoing, message, queue, selector, sharding_key, timeout)
+            )
         self._soon.add(task)
         task.add_done_callback(self._soon.discard)
         return task
@@ -366,16 +401,20 @@ class Producer(Startable):
     ) -> None:
         """Send without waiting for an answer: nobody tells whether a broker has it.
 
-        Arguments as for ``send``. Raises ``MessageError``, ``NoRouteError``, ``RemotingError`` when it could not be written.
+        Arguments as for ``send``. Raises ``MessageError``, ``NoRouteError``, ``RemotingError`` when
+        it could not be written.
         """
         outgoing = self._outgoing(message)
         if len(outgoing.body) >= self._compress_over:
             await self._compress(outgoing)
         if queue is not None or selector is not None or sharding_key is not None:
             queue = await self._bound_queue(message, queue, selector, sharding_key)
-        await self._delivery.deliver_oneway(outgoing, queue, self.send_timeout if timeout is None else timeout)
+        await self._delivery.deliver_oneway(
+            outgoing, queue, self.send_timeout if timeout is None else timeout
+        )
 
-    # --- asking -----------------------------------------------------------------------------------------------------
+    # --- asking
+    # ----------------------------------------------------------------------------------------------
 
     async def request(
         self,
@@ -386,7 +425,8 @@ class Producer(Startable):
         selector: QueueSelector | None = None,
         sharding_key: str | int | None = None,
     ) -> MessageExt:
-        """Send a message and wait until a consumer has replied to it (``reply``); ``timeout`` in seconds, for everything.
+        """Send a message and wait until a consumer has replied to it (``reply``); ``timeout`` in
+        seconds, for everything.
 
         Raises ``ReplyTimeout`` when it was sent and nobody replied, and whatever ``send`` raises.
         """
@@ -398,12 +438,16 @@ class Producer(Startable):
         await learn_reply_routes(self.instance.routes, outgoing.topic)
         await self.instance.heartbeat(only_new=True)  # brokers have to know where the reply goes
         with self.instance.requests.expect(correlation_id) as reply:
-            await self._send(outgoing, message, queue, selector, sharding_key, deadline - clock.monotonic())
+            await self._send(
+                outgoing, message, queue, selector, sharding_key, deadline - clock.monotonic()
+            )
             try:
                 async with asyncio.timeout(deadline - clock.monotonic()):
                     return await reply
             except TimeoutError:
-                raise ReplyTimeout(f"nobody replied within {timeout:g} s to {outgoing.msg_id} in {message.topic}") from None
+                raise ReplyTimeout(
+                    f"nobody replied within {timeout:g} s to {outgoing.msg_id} in {message.topic}"
+                ) from None
 
     async def reply(
         self,
@@ -415,36 +459,49 @@ class Producer(Startable):
     ) -> SendResult:
         """Answer a request that was consumed: returns when the requester has the reply.
 
-        Raises ``MessageError`` when ``to`` is no request, ``SendFailed`` when the requester is not there any more, and
-        whatever ``send`` raises.
+        Raises ``MessageError`` when ``to`` is no request, ``SendFailed`` when the requester is not
+        there any more, and whatever ``send`` raises.
         """
         self._check_running()
-        outgoing = reply_to(to, body, properties, next_message_id(self.instance.clock.time_ms()), self._max_size)
+        outgoing = reply_to(
+            to, body, properties, next_message_id(self.instance.clock.time_ms()), self._max_size
+        )
         return await self._send(outgoing, (), None, None, None, timeout)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The queues that messages of this topic can be sent to, sorted by broker name and queue id.
+        """The queues that messages of this topic can be sent to, sorted by broker name and queue
+        id.
 
         Raises ``NoRouteError``, ``RemotingError``, ``BrokerError``.
         """
         self._check_running()
         queues = await self._delivery.publish_queues(with_namespace(topic, self._namespace))
-        return queues if self._namespace is None else tuple(unwrap_queue(queue, self._namespace) for queue in queues)
+        return (
+            queues
+            if self._namespace is None
+            else tuple(unwrap_queue(queue, self._namespace) for queue in queues)
+        )
 
-    # --- one message ------------------------------------------------------------------------------------------------
+    # --- one message
+    # ----------------------------------------------------------------------------------------------
 
     def _check_running(self) -> None:
         if not self._running:
             how = "use it inside of 'async with' ('with' in aiorocketmq.sync), or start it"
             raise ClientStateError(f"this producer is not running: {how}")
 
-    def _outgoing(self, message: Message | Sequence[Message], extra: Mapping[str, str] | None = None) -> Outgoing:
+    def _outgoing(
+        self, message: Message | Sequence[Message], extra: Mapping[str, str] | None = None
+    ) -> Outgoing:
         if not self._running:
             self._check_running()
         now_ms, given = self.instance.clock.time_ms(), message
         if isinstance(message, Message):
             if self._namespace is not None:
-                message, extra = self._in_cluster(message), {**(extra or {}), PropertyName.INSTANCE_ID: self._namespace}
+                message, extra = (
+                    self._in_cluster(message),
+                    {**(extra or {}), PropertyName.INSTANCE_ID: self._namespace},
+                )
             outgoing = single(message, next_message_id(now_ms), self._max_size, extra)
         else:
             if isinstance(message, str | bytes) or not isinstance(message, Sequence):
@@ -460,7 +517,9 @@ class Producer(Startable):
         """With the topic as the cluster knows it."""
         if self._namespace is None:
             return message
-        return msgspec.structs.replace(message, topic=with_namespace(message.topic, self._namespace))
+        return msgspec.structs.replace(
+            message, topic=with_namespace(message.topic, self._namespace)
+        )
 
     def _result(self, result: SendResult) -> SendResult:
         """With the topic as the program knows it."""
@@ -490,9 +549,13 @@ class Producer(Startable):
             raise ConfigError(why)
         if queue is None:
             queues = await self.queues(first.topic)
-            queue = choose_by_key(queues, sharding_key) if selector is None else selector(queues, first)  # type: ignore[arg-type]
+            queue = (
+                choose_by_key(queues, sharding_key) if selector is None else selector(queues, first)
+            )  # type: ignore[arg-type]
         if queue.topic != first.topic:
-            raise MessageError(f"the message's topic is {first.topic}, the queue's is {queue.topic}")
+            raise MessageError(
+                f"the message's topic is {first.topic}, the queue's is {queue.topic}"
+            )
         if self._namespace is not None:
             queue = queue._replace(topic=with_namespace(queue.topic, self._namespace))
         return queue

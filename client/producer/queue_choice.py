@@ -1,4 +1,5 @@
-"""Which queue a message goes to. Pure (client.md §3.5, §3.7; classes TopicPublishInfo, SelectMessageQueueByHash)."""
+"""Which queue a message goes to. Pure (client.md §3.5, §3.7; classes TopicPublishInfo,
+SelectMessageQueueByHash)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 
 
 class RoundRobin:
-    """Takes the queues in turn; after a failure those of the broker that failed come last. Threads may share one."""
+    """Takes the queues in turn; after a failure those of the broker that failed come last. Threads
+    may share one."""
 
     __slots__ = ("next",)
 
@@ -26,8 +28,11 @@ class RoundRobin:
         self.next: Callable[[], int] = itertools.count(start).__next__
         """Whose turn it is, a number that only grows."""
 
-    def choose(self, queues: Sequence[MessageQueue], avoid_broker: str | None = None) -> MessageQueue:
-        """The next queue. Only ``avoid_broker`` being all there is can make it the answer. ``queues`` must not be empty."""
+    def choose(
+        self, queues: Sequence[MessageQueue], avoid_broker: str | None = None
+    ) -> MessageQueue:
+        """The next queue. Only ``avoid_broker`` being all there is can make it the answer.
+        ``queues`` must not be empty."""
         count = len(queues)
         queue = queues[self.next() % count]
         for _ in range(count):
@@ -38,14 +43,16 @@ class RoundRobin:
 
 
 def choose_by_key(queues: Sequence[Q], sharding_key: str | int) -> Q:
-    """The queue for a key, the same one that Java's hash selector takes: messages of one key stay in order."""
+    """The queue for a key, the same one that Java's hash selector takes: messages of one key stay
+    in order."""
     return queues[abs(java_hash(sharding_key)) % len(queues)]
 
 
 def java_hash(key: str | int) -> int:
     """``hashCode()`` of a String, of an Integer (32 bits) or of a Long (64 bits).
 
-    A negative number that fits 32 bits is taken for an Integer; a Java program that uses a Long for it gets another value.
+    A negative number that fits 32 bits is taken for an Integer; a Java program that uses a Long for
+    it gets another value.
 
     >>> java_hash("polygenelubricants"), java_hash(-7), java_hash(1 << 33)
     (-2147483648, -7, 2)

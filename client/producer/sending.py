@@ -1,4 +1,5 @@
-"""A message on its way out: what is sent, what comes back, and whether to try again. Pure (client.md §3.2 to §3.8)."""
+"""A message on its way out: what is sent, what comes back, and whether to try again. Pure
+(client.md §3.2 to §3.8)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from ...remoting.errors import BrokerError, ClientClosedError, ProtocolError, RemotingError, RocketMQError
+from ...remoting.errors import (
+    BrokerError,
+    ClientClosedError,
+    ProtocolError,
+    RemotingError,
+    RocketMQError,
+)
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import SendMessageResponse
 from ...remoting.protocol.frames.serialization import RESPONSE_FLAG
@@ -17,7 +24,11 @@ from ...remoting.protocol.message.message import Message, message_properties
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.properties import MessageError as ProtocolMessageError
 from ...remoting.protocol.message.properties import encode_properties
-from ...remoting.protocol.message.topic_names import SEND_FORBIDDEN_TOPICS, is_retry_topic, topic_error
+from ...remoting.protocol.message.topic_names import (
+    SEND_FORBIDDEN_TOPICS,
+    is_retry_topic,
+    topic_error,
+)
 from ...remoting.protocol.record.batch import BatchItem, encode_batch
 from ...remoting.transport.invocations import UNREADABLE, Response, read_answer
 from ..errors import MessageError
@@ -37,7 +48,8 @@ RETRY_CODES = frozenset(
 
 
 class SendStatus(Enum):
-    """How safe a message is. Everything but ``SEND_OK`` means: stored, but not as safely as the broker was told to."""
+    """How safe a message is. Everything but ``SEND_OK`` means: stored, but not as safely as the
+    broker was told to."""
 
     SEND_OK = ResponseCode.SUCCESS
     FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
@@ -49,7 +61,8 @@ _STATUS_BY_CODE = {int(status.value): status for status in SendStatus}
 
 
 class SendResult(NamedTuple):
-    """Where a message lies now. For a batch the ids are separated by commas and the offset is that of its first message."""
+    """Where a message lies now. For a batch the ids are separated by commas and the offset is that
+    of its first message."""
 
     status: SendStatus
     msg_id: str
@@ -83,21 +96,27 @@ class Outgoing(msgspec.Struct):
         return self.code is RequestCode.SEND_BATCH_MESSAGE
 
 
-def single(message: Message, msg_id: str, max_size_bytes: int, extra: Mapping[str, str] | None = None) -> Outgoing:
-    """Check and encode one message; ``extra`` are properties that no user may set. Raises ``MessageError``."""
+def single(
+    message: Message, msg_id: str, max_size_bytes: int, extra: Mapping[str, str] | None = None
+) -> Outgoing:
+    """Check and encode one message; ``extra`` are properties that no user may set. Raises
+    ``MessageError``."""
     check(message, max_size_bytes)
     return Outgoing(
         message.topic,
         RequestCode.SEND_MESSAGE_V2,
         message.body,
-        plain_properties(message, msg_id) if extra is None else _properties(message, msg_id, extra).decode(),
+        plain_properties(message, msg_id)
+        if extra is None
+        else _properties(message, msg_id, extra).decode(),
         msg_id,
         message.flag,
     )
 
 
 def batch(messages: Sequence[Message], msg_ids: Sequence[str], max_size_bytes: int) -> Outgoing:
-    """Check and encode a list of messages into one body. Raises ``MessageError`` when they do not go together."""
+    """Check and encode a list of messages into one body. Raises ``MessageError`` when they do not
+    go together."""
     if not messages:
         raise MessageError("the list of messages is empty")
     first = messages[0]
@@ -116,7 +135,8 @@ def batch(messages: Sequence[Message], msg_ids: Sequence[str], max_size_bytes: i
     outgoing = batch_of(first.topic, first.wait_store_ok, items, msg_ids)
     if len(outgoing.body) > max_size_bytes:
         raise MessageError(
-            f"the batch of {len(messages)} messages takes {len(outgoing.body)} bytes, the limit is {max_size_bytes}: "
+            f"the batch of {len(messages)} messages takes {len(outgoing.body)} bytes, the limit "
+            f"is {max_size_bytes}: "
             "send smaller lists (aiorocketmq.split makes them)"
         )
     return outgoing
@@ -132,10 +152,18 @@ def item_of(message: Message, msg_id: str, max_size_bytes: int) -> BatchItem:
     return BatchItem(message.flag, message.body, _properties(message, msg_id))
 
 
-def batch_of(topic: str, wait_store_ok: bool, items: Sequence[BatchItem], msg_ids: Sequence[str]) -> Outgoing:
+def batch_of(
+    topic: str, wait_store_ok: bool, items: Sequence[BatchItem], msg_ids: Sequence[str]
+) -> Outgoing:
     """The frame for some items."""
     wait = "true" if wait_store_ok else "false"
-    return Outgoing(topic, RequestCode.SEND_BATCH_MESSAGE, encode_batch(items), f"WAIT\x01{wait}", ",".join(msg_ids))
+    return Outgoing(
+        topic,
+        RequestCode.SEND_BATCH_MESSAGE,
+        encode_batch(items),
+        f"WAIT\x01{wait}",
+        ",".join(msg_ids),
+    )
 
 
 def check(message: Message, max_size_bytes: int) -> None:
@@ -143,7 +171,9 @@ def check(message: Message, max_size_bytes: int) -> None:
     check_topic(message.topic)
     body = message.body
     if type(body) is not bytes and not isinstance(body, (bytearray, memoryview)):
-        raise MessageError(f"the body must be bytes, not {type(body).__name__}; encode text with .encode()")
+        raise MessageError(
+            f"the body must be bytes, not {type(body).__name__}; encode text with .encode()"
+        )
     if not len(body):
         raise MessageError("the body is empty")
     if len(body) > max_size_bytes:
@@ -166,8 +196,8 @@ def _why_not_sendable(topic: str) -> str | None:
 
 
 def plain_properties(message: Message, msg_id: str) -> str:
-    """The property string. Most messages have few properties, which need not be looked at one by one. Raises
-    ``MessageError``."""
+    """The property string. Most messages have few properties, which need not be looked at one by
+    one. Raises ``MessageError``."""
     tags, keys = message.tags, message.keys
     if message.properties or message.delay_level > 0 or not message.wait_store_ok or keys:
         return _properties(message, msg_id).decode()
@@ -232,9 +262,13 @@ def read_send_answer(serialize_type: int, header: bytes) -> SendAnswer | Respons
 
 
 def send_result(
-    answer: Response | SendAnswer | SendMessageResponse, msg_id: str, queue: MessageQueue, address: str
+    answer: Response | SendAnswer | SendMessageResponse,
+    msg_id: str,
+    queue: MessageQueue,
+    address: str,
 ) -> SendResult:
-    """What the broker says of a message. Raises ``BrokerError`` when it did not store it, ``ProtocolError``."""
+    """What the broker says of a message. Raises ``BrokerError`` when it did not store it,
+    ``ProtocolError``."""
     stored: _Stored | SendMessageResponse
     if isinstance(answer, SendMessageResponse):
         stored, status, region_id, trace_on = answer, _SEND_OK, answer.msg_region, answer.trace_on
@@ -246,7 +280,17 @@ def send_result(
         queue = queue._replace(queue_id=queue_id)
     region_id = region_id or "DefaultRegion"
     return _new_tuple(
-        SendResult, (status, msg_id, stored.msg_id, queue, stored.queue_offset, stored.transaction_id, region_id, trace_on)
+        SendResult,
+        (
+            status,
+            msg_id,
+            stored.msg_id,
+            queue,
+            stored.queue_offset,
+            stored.transaction_id,
+            region_id,
+            trace_on,
+        ),
     )
 
 
@@ -272,11 +316,14 @@ def _read_stored(answer: Response, address: str) -> _Stored:
     try:
         return msgspec.convert(answer.ext_fields, _Stored, strict=False)
     except msgspec.ValidationError as error:
-        raise ProtocolError(f"{address} answered a send, but does not say where the message lies: {error}") from None
+        raise ProtocolError(
+            f"{address} answered a send, but does not say where the message lies: {error}"
+        ) from None
 
 
 def may_retry(error: RocketMQError, codes: Collection[int] = RETRY_CODES) -> bool:
-    """Whether another attempt makes sense: after a failure of the transport, and after answers with one of ``codes``."""
+    """Whether another attempt makes sense: after a failure of the transport, and after answers with
+    one of ``codes``."""
     if isinstance(error, BrokerError):
         return error.code in codes
     return isinstance(error, RemotingError) and not isinstance(error, ClientClosedError)

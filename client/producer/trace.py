@@ -1,9 +1,10 @@
-"""Message trace: who sent and who consumed a message, when, and with what outcome (client.md §7.2; class
-AsyncTraceDispatcher).
+"""Message trace: who sent and who consumed a message, when, and with what outcome (client.md §7.2;
+class AsyncTraceDispatcher).
 
-Records are gathered and sent as messages to a topic of their own, RMQ_SYS_TRACE_TOPIC or another, with the ids and keys of
-the traced messages as keys, so that they can be found (``mqadmin queryMsgTraceById``). Tracing never holds anything up: what
-does not fit into the queue, or cannot be sent, is dropped with a line in the log.
+Records are gathered and sent as messages to a topic of their own, RMQ_SYS_TRACE_TOPIC or another,
+with the ids and keys of the traced messages as keys, so that they can be found (``mqadmin
+queryMsgTraceById``). Tracing never holds anything up: what does not fit into the queue, or cannot
+be sent, is dropped with a line in the log.
 """
 
 from __future__ import annotations
@@ -67,35 +68,46 @@ class _Waiting(NamedTuple):
 
 
 class Tracer:
-    """Gathers records and sends them. A service: ``run``; ``close`` sends what is left. Also the ``SendHook`` that traces
-    sends."""
+    """Gathers records and sends them. A service: ``run``; ``close`` sends what is left. Also the
+    ``SendHook`` that traces sends."""
 
-    def __init__(self, instance: ClientInstance, group: str, role: str, topic: str = TopicName.TRACE) -> None:
+    def __init__(
+        self, instance: ClientInstance, group: str, role: str, topic: str = TopicName.TRACE
+    ) -> None:
         """``role`` is PRODUCE or CONSUME."""
         self.topic = topic
         self._instance = instance
         self._group = without_namespace(group, instance.namespace)
         self._cloud = instance.access_channel == "CLOUD"
-        self._delivery = Delivery(instance, f"_INNER_TRACE_PRODUCER-{group}-{role}-{next(_numbers)}")
+        self._delivery = Delivery(
+            instance, f"_INNER_TRACE_PRODUCER-{group}-{role}-{next(_numbers)}"
+        )
         self._waiting: deque[_Waiting] = deque()
         self._some = asyncio.Event()
         self._many = asyncio.Event()
         self._dropped = 0
         self._sending = asyncio.Lock()
 
-    def add(self, record: TraceRecord, keys: tuple[str, ...], region: str = _DEFAULT_REGION) -> None:
+    def add(
+        self, record: TraceRecord, keys: tuple[str, ...], region: str = _DEFAULT_REGION
+    ) -> None:
         """``region``: of the broker that has the message. Dropped when too many wait."""
         if len(self._waiting) >= MAX_WAITING:
             self._dropped += 1
             return
-        topic, text = (CLOUD_TOPIC + region, text_for_cloud(record)) if self._cloud else (self.topic, record.encode())
+        topic, text = (
+            (CLOUD_TOPIC + region, text_for_cloud(record))
+            if self._cloud
+            else (self.topic, record.encode())
+        )
         self._waiting.append(_Waiting(topic, text, keys))
         self._some.set()
         if len(self._waiting) >= FLUSH_RECORDS:
             self._many.set()
 
     async def run(self) -> None:
-        """Send what has been gathered, half a second after the first record, or when there are many."""
+        """Send what has been gathered, half a second after the first record, or when there are
+        many."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._flush_regularly())
             tasks.create_task(self._flush_when_many())
@@ -127,7 +139,11 @@ class Tracer:
             self._some.clear()
             self._many.clear()
             if self._dropped:
-                log.warning("traces dropped, there were too many group=%s dropped=%d", self._group, self._dropped)
+                log.warning(
+                    "traces dropped, there were too many group=%s dropped=%d",
+                    self._group,
+                    self._dropped,
+                )
                 self._dropped = 0
 
     def _next_message(self) -> tuple[str, str, dict[str, None]]:
@@ -152,12 +168,15 @@ class Tracer:
     async def _send(self, topic: str, text: str, keys: dict[str, None]) -> None:
         message_id = next_message_id(self._instance.clock.time_ms())
         try:
-            outgoing = single(Message(topic, text.encode(), keys=tuple(keys)), message_id, _MAX_MESSAGE_BYTES)
+            outgoing = single(
+                Message(topic, text.encode(), keys=tuple(keys)), message_id, _MAX_MESSAGE_BYTES
+            )
             await self._delivery.deliver(outgoing, None, _SEND_TIMEOUT_S)
         except (RocketMQError, MessageError) as error:
             log.warning("trace not sent group=%s topic=%s error=%s", self._group, topic, error)
 
-    # --- of producers (SendHook) ------------------------------------------------------------------------------------
+    # --- of producers (SendHook)
+    # ------------------------------------------------------------------------------------
 
     def before_send(self, context: SendContext) -> None:
         """Nothing to say yet."""
@@ -251,7 +270,8 @@ class ConsumeTracer:
         traced = tuple(
             message
             for message in messages
-            if message.properties.get(PropertyName.TRACE_ON) != "false" and not message.topic.startswith(self._tracer.topic)
+            if message.properties.get(PropertyName.TRACE_ON) != "false"
+            and not message.topic.startswith(self._tracer.topic)
         )
         if not traced:
             return None
@@ -276,7 +296,10 @@ class ConsumeTracer:
         if call is None:
             return
         clock = self._instance.clock
-        now_ms, cost_ms = clock.time_ms(), round((clock.monotonic() - call.began) * 1000 / len(call.messages))
+        now_ms, cost_ms = (
+            clock.time_ms(),
+            round((clock.monotonic() - call.began) * 1000 / len(call.messages)),
+        )
         for message in call.messages:
             record = Consumed(
                 request_id=call.request_id,
@@ -293,7 +316,8 @@ class ConsumeTracer:
 
 
 def trace_topic(trace: bool | str) -> str | None:
-    """The topic for the option ``trace``: the usual one, one of its own, or ``None``. Raises ``ConfigError``."""
+    """The topic for the option ``trace``: the usual one, one of its own, or ``None``. Raises
+    ``ConfigError``."""
     if isinstance(trace, str):
         return checked_topic(trace)
     return TopicName.TRACE if trace else None

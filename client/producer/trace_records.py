@@ -1,6 +1,7 @@
 """What a message trace says, and how (client.md §7.2; classes TraceDataEncoder, TraceBean). Pure.
 
-A trace message holds records, one after the other; fields are separated by 0x01, each record ends with 0x02::
+A trace message holds records, one after the other; fields are separated by 0x01, each record ends
+with 0x02::
 
     Pub             type time region group topic msgId tags keys storeHost bodyLength cost msgType offsetMsgId success
     SubBefore       type time region group requestId msgId retryTimes keys
@@ -129,14 +130,16 @@ def encode_trace(records: Iterable[TraceRecord]) -> str:
 
 
 def text_for_cloud(record: TraceRecord) -> str:
-    """As with ``accessChannel=CLOUD``: the end of consumption has no time and no group, and a 0x01 ends it, nothing else."""
+    """As with ``accessChannel=CLOUD``: the end of consumption has no time and no group, and a 0x01
+    ends it, nothing else."""
     if isinstance(record, Consumed):
         return _record("SubAfter", *record[:6]).removesuffix(END) + FIELD
     return record.encode()
 
 
 def decode_trace(text: str) -> list[TraceRecord]:
-    """The records of a trace message, those of older and newer clients too. One that cannot be read is left out."""
+    """The records of a trace message, those of older and newer clients too. One that cannot be read
+    is left out."""
     found = []
     for line in text.split(END):
         try:
@@ -155,16 +158,22 @@ def _read(fields: list[str]) -> TraceRecord | None:
         case "Pub":  # 13 fields without offsetMsgId, 14, 15 with the host of the client
             older = len(fields) == 13
             return Published(
-                int(text[0]), text[1], text[2], text[3], text[4], values[5], values[6], text[7], int(text[8]), int(text[9]),
-                MessageKind(int(text[10])), "" if older else text[11], text[11 if older else 12] == "true",
+                int(text[0]), text[1], text[2], text[3], text[4], values[5], values[6], text[7],
+                int(text[8]), int(text[9]),
+                MessageKind(int(text[10])), "" if older else text[11],
+                text[11 if older else 12] == "true",
                 text[13] if len(fields) > 14 else None,
             )  # fmt: skip
         case "SubBefore":
-            return Consuming(int(text[0]), text[1], text[2], text[3], text[4], int(text[5]), values[6])
+            return Consuming(
+                int(text[0]), text[1], text[2], text[3], text[4], int(text[5]), values[6]
+            )
         case "SubAfter":  # 6 fields without contextCode, 7, 9 with time and group
             outcome = ConsumeOutcome(int(text[5])) if len(fields) >= 7 else ConsumeOutcome.SUCCESS
             late = (int(text[6]), values[7]) if len(fields) >= 9 else (0, None)
-            return Consumed(text[0], text[1], int(text[2]), text[3] == "true", values[4], outcome, *late)
+            return Consumed(
+                text[0], text[1], int(text[2]), text[3] == "true", values[4], outcome, *late
+            )
         case "EndTransaction":
             return TransactionEnded(
                 int(text[0]), text[1], text[2], text[3], text[4], values[5], values[6], text[7],

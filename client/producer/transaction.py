@@ -1,5 +1,5 @@
-"""Transactions: a message that is delivered if and only if something local happened (client.md §3.10; class
-TransactionMQProducer).
+"""Transactions: a message that is delivered if and only if something local happened (client.md
+§3.10; class TransactionMQProducer).
 
 ::
 
@@ -10,8 +10,9 @@ TransactionMQProducer).
         async with producer.transaction(Message("Order", b"...", keys=["42"])):
             await db.insert(42)                              # raises: the message is rolled back
 
-The broker stores the message, invisible, before the block begins. What is said at its end travels without an answer: when it
-is lost, or the process dies, the broker asks a producer of the group, this one or another: ``checker`` has the last word.
+The broker stores the message, invisible, before the block begins. What is said at its end travels
+without an answer: when it is lost, or the process dies, the broker asks a producer of the group,
+this one or another: ``checker`` has the last word.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from typing import Final, NamedTuple, Self, Unpack
 
 from ...remoting.errors import RemotingError
 from ...remoting.protocol.codes import RequestCode
-from ...remoting.protocol.commands.transaction import CheckTransactionStateRequest, EndTransactionRequest
+from ...remoting.protocol.commands.transaction import (
+    CheckTransactionStateRequest,
+    EndTransactionRequest,
+)
 from ...remoting.protocol.message.message import Message
 from ...remoting.protocol.message.message_id import parse_offset_message_id
 from ...remoting.protocol.message.message_queue import MessageQueue
@@ -69,7 +73,8 @@ _TRACED_AS: Final = {
 """The original's names of the states."""
 
 Checker = Callable[[MessageExt], Awaitable[TransactionState] | TransactionState]
-"""Tells how the transaction of a message ended. A plain function runs in a thread. Raises: unknown."""
+"""Tells how the transaction of a message ended. A plain function runs in a thread. Raises:
+unknown."""
 Execute = Callable[[Message], Awaitable[TransactionState]]
 """The local part of a transaction."""
 
@@ -82,11 +87,12 @@ class TransactionSendResult(NamedTuple):
 
 
 class TransactionProducer(Producer):
-    """A producer whose messages may depend on something local. ``send`` and the others are as in ``Producer``.
+    """A producer whose messages may depend on something local. ``send`` and the others are as in
+    ``Producer``.
 
-    ``checker`` is asked about transactions of the whole group, also those of other processes; at most ``check_concurrency``
-    calls at a time. ``allow_delay``: take messages with a delay level. Brokers of this package deliver them that long after
-    the commit; those of Java lose them.
+    ``checker`` is asked about transactions of the whole group, also those of other processes; at
+    most ``check_concurrency`` calls at a time. ``allow_delay``: take messages with a delay level.
+    Brokers of this package deliver them that long after the commit; those of Java lose them.
     """
 
     def __init__(
@@ -119,7 +125,8 @@ class TransactionProducer(Producer):
         if self._threads is not None:
             self._threads.close()
 
-    # --- transactions -----------------------------------------------------------------------------------------------
+    # --- transactions
+    # ----------------------------------------------------------------------------------------------
 
     def transaction(
         self,
@@ -130,10 +137,11 @@ class TransactionProducer(Producer):
         sharding_key: str | int | None = None,
         timeout: float | None = None,
     ) -> Transaction:
-        """``async with``: the message is stored, invisible, before the block. Commits after it; rolls back when it raises.
+        """``async with``: the message is stored, invisible, before the block. Commits after it;
+        rolls back when it raises.
 
-        A block that is cancelled leaves the transaction unknown. Arguments and errors of entering as those of ``send``, and
-        ``HalfMessageUnsafe``.
+        A block that is cancelled leaves the transaction unknown. Arguments and errors of entering
+        as those of ``send``, and ``HalfMessageUnsafe``.
         """
         return Transaction(self, message, queue, selector, sharding_key, timeout)
 
@@ -147,11 +155,15 @@ class TransactionProducer(Producer):
         sharding_key: str | int | None = None,
         timeout: float | None = None,
     ) -> TransactionSendResult:
-        """Store the message, invisible; ``await execute(message)``; end as it says. When it raises the state is unknown.
+        """Store the message, invisible; ``await execute(message)``; end as it says. When it raises
+        the state is unknown.
 
-        A half message that is not stored as safely as asked is rolled back without a call of ``execute``.
+        A half message that is not stored as safely as asked is rolled back without a call of
+        ``execute``.
         """
-        transaction = self.transaction(message, queue=queue, selector=selector, sharding_key=sharding_key, timeout=timeout)
+        transaction = self.transaction(
+            message, queue=queue, selector=selector, sharding_key=sharding_key, timeout=timeout
+        )
         try:
             sent = await transaction.begin()
         except HalfMessageUnsafe:
@@ -184,7 +196,13 @@ class TransactionProducer(Producer):
         outgoing.sys_flag |= MessageSysFlag.TRANSACTION_PREPARED
         return await self._send(outgoing, message, queue, selector, sharding_key, timeout)
 
-    async def _end(self, message: Message, sent: SendResult, state: TransactionState, reason: BaseException | None) -> None:
+    async def _end(
+        self,
+        message: Message,
+        sent: SendResult,
+        state: TransactionState,
+        reason: BaseException | None,
+    ) -> None:
         """Tell the broker, oneway. What goes wrong is logged: the broker will ask."""
         header = EndTransactionRequest(
             producer_group=self.group,
@@ -198,19 +216,35 @@ class TransactionProducer(Producer):
         try:
             topic = with_namespace(sent.queue.topic, self.instance.namespace)
             address = await self.instance.master_address(sent.queue.broker_name, topic)
-            await self._say(address, header, _remark("executeLocalTransactionBranch exception", reason))
+            await self._say(
+                address, header, _remark("executeLocalTransactionBranch exception", reason)
+            )
             if self._tracer is not None:
                 told = _TRACED_AS[state]
-                self._tracer.transaction_ended(message, sent.msg_id, sent.transaction_id, told, address, from_check=False)
+                self._tracer.transaction_ended(
+                    message, sent.msg_id, sent.transaction_id, told, address, from_check=False
+                )
         except RemotingError as error:
-            log.warning("the broker was not told %s, it will ask msg_id=%s error=%s", state.name, sent.msg_id, error)
+            log.warning(
+                "the broker was not told %s, it will ask msg_id=%s error=%s",
+                state.name,
+                sent.msg_id,
+                error,
+            )
 
-    # --- checks -----------------------------------------------------------------------------------------------------
+    # --- checks
+    # ----------------------------------------------------------------------------------------------
 
-    async def _check(self, request: CheckTransactionStateRequest, message: MessageExt, broker: str) -> None:
+    async def _check(
+        self, request: CheckTransactionStateRequest, message: MessageExt, broker: str
+    ) -> None:
         """A broker asks. The answer goes back to it, with the numbers that it named."""
         if self._waiting >= MAX_CHECKS_WAITING:
-            log.warning("too many checks, one is not answered group=%s msg_id=%s", self.group, message.msg_id)
+            log.warning(
+                "too many checks, one is not answered group=%s msg_id=%s",
+                self.group,
+                message.msg_id,
+            )
             return
         self._waiting += 1
         try:
@@ -228,17 +262,27 @@ class TransactionProducer(Producer):
             transaction_id=request.transaction_id,
         )
         try:
-            await self._say(broker, header, _remark("checkLocalTransactionState exception", failure))
+            await self._say(
+                broker, header, _remark("checkLocalTransactionState exception", failure)
+            )
             if self._tracer is not None:
                 told, its_id = _TRACED_AS[state], request.transaction_id
-                self._tracer.transaction_ended(message, message.msg_id, its_id, told, broker, from_check=True)
+                self._tracer.transaction_ended(
+                    message, message.msg_id, its_id, told, broker, from_check=True
+                )
         except RemotingError as error:
-            log.warning("check not answered, the broker will ask again msg_id=%s error=%s", message.msg_id, error)
+            log.warning(
+                "check not answered, the broker will ask again msg_id=%s error=%s",
+                message.msg_id,
+                error,
+            )
 
     async def _say(self, broker: str, header: EndTransactionRequest, remark: str | None) -> None:
         """Raises ``RemotingError``."""
         code, timeout = RequestCode.END_TRANSACTION, _END_TIMEOUT_S
-        await self.instance.remoting.invoke_oneway(broker, code, header, timeout=timeout, remark=remark)
+        await self.instance.remoting.invoke_oneway(
+            broker, code, header, timeout=timeout, remark=remark
+        )
 
     async def _ask_checker(self, message: MessageExt) -> tuple[TransactionState, Exception | None]:
         """The state, unknown when the checker fails; and how it failed."""
@@ -247,7 +291,11 @@ class TransactionProducer(Producer):
                 return TransactionState(await self._checker(message)), None  # type: ignore[misc]
             return TransactionState(await self._threads.call(self._checker, message)), None
         except Exception as error:
-            log.exception("the checker failed, the transaction stays unknown group=%s msg_id=%s", self.group, message.msg_id)
+            log.exception(
+                "the checker failed, the transaction stays unknown group=%s msg_id=%s",
+                self.group,
+                message.msg_id,
+            )
             return TransactionState.UNKNOWN, error
 
 
@@ -257,7 +305,8 @@ def _remark(what: str, error: BaseException | None) -> str | None:
 
 
 class Transaction:
-    """One transaction, see ``TransactionProducer.transaction``. ``sent`` tells where the half message lies."""
+    """One transaction, see ``TransactionProducer.transaction``. ``sent`` tells where the half
+    message lies."""
 
     def __init__(
         self,
@@ -297,7 +346,8 @@ class Transaction:
         self._wanted = TransactionState.UNKNOWN
 
     async def begin(self) -> SendResult:
-        """Store the message, invisible; ``async with`` does it. Raises as ``TransactionProducer.transaction`` says."""
+        """Store the message, invisible; ``async with`` does it. Raises as
+        ``TransactionProducer.transaction`` says."""
         if self._sent is not None:
             raise ClientStateError("a transaction is used once: make a new one")
         self._sent = sent = await self._producer._send_half(self.message, *self._where)
@@ -316,10 +366,17 @@ class Transaction:
         return self
 
     async def __aexit__(
-        self, _type: type[BaseException] | None, error: BaseException | None, _tb: TracebackType | None
+        self,
+        _type: type[BaseException] | None,
+        error: BaseException | None,
+        _tb: TracebackType | None,
     ) -> None:
         if error is None:
             await self.end(self._wanted)
         else:
-            state = TransactionState.ROLLBACK if isinstance(error, Exception) else TransactionState.UNKNOWN
+            state = (
+                TransactionState.ROLLBACK
+                if isinstance(error, Exception)
+                else TransactionState.UNKNOWN
+            )
             await self.end(state, error)

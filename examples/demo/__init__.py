@@ -1,1 +1,2 @@
-"""The demo: a real cluster in processes of its own takes a real data set through a topic (``make demo``)."""
+"""The demo: a real cluster in processes of its own takes a real data set through a topic (``make
+demo``)."""

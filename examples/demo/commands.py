@@ -11,7 +11,8 @@ from .errors import DemoError
 
 
 async def mqadmin(console: Console, *arguments: str) -> str:
-    """Run a command of mqadmin in a process of its own; returns what it printed. Raises ``DemoError`` when it fails."""
+    """Run a command of mqadmin in a process of its own; returns what it printed. Raises
+    ``DemoError`` when it fails."""
     _print(console, f"\n$ mqadmin {' '.join(arguments)}")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "aiorocketmq.tools.mqadmin", *arguments),
@@ -21,7 +22,9 @@ async def mqadmin(console: Console, *arguments: str) -> str:
         start_new_session=True,  # Ctrl-C in the terminal is for us alone
     )
     try:
-        output, problems = (stream.decode(errors="replace").rstrip() for stream in await process.communicate())
+        output, problems = (
+            stream.decode(errors="replace").rstrip() for stream in await process.communicate()
+        )
     finally:
         if process.returncode is None:
             process.kill()
@@ -29,7 +32,9 @@ async def mqadmin(console: Console, *arguments: str) -> str:
     if output:
         _print(console, output)
     if process.returncode:
-        raise DemoError(problems or f"mqadmin {arguments[0]} failed with exit code {process.returncode}")
+        raise DemoError(
+            problems or f"mqadmin {arguments[0]} failed with exit code {process.returncode}"
+        )
     return output
 
 

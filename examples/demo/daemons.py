@@ -5,8 +5,8 @@
     async with Daemons.started(DataFolder.make()) as daemons:
         await daemons.watch(work(daemons.namesrv_address))
 
-They run in sessions of their own, so that Ctrl-C in the terminal reaches whoever started them, and not them; leaving the
-``async with`` sends them SIGTERM and waits.
+They run in sessions of their own, so that Ctrl-C in the terminal reaches whoever started them, and
+not them; leaving the ``async with`` sends them SIGTERM and waits.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ _LOOK_EVERY_S = 0.02
 
 @contextmanager
 def data_folder(parent: Path | None, *, keep: bool = False) -> Iterator[Path]:
-    """A new folder, below ``parent`` or where temporary files go; removed at the end unless it is to be kept.
+    """A new folder, below ``parent`` or where temporary files go; removed at the end unless it is
+    to be kept.
 
     Raises ``DemoError`` when none can be made.
     """
@@ -58,7 +59,9 @@ def data_folder(parent: Path | None, *, keep: bool = False) -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(prefix="aiorocketmq-", dir=parent)).absolute()
     except OSError as error:
         where = parent or Path(os.environ.get("TMPDIR", "/tmp"))
-        raise DemoError(f"cannot write to {where}: {error.strerror or error}; name another folder") from None
+        raise DemoError(
+            f"cannot write to {where}: {error.strerror or error}; name another folder"
+        ) from None
     try:
         yield folder
     finally:
@@ -67,7 +70,8 @@ def data_folder(parent: Path | None, *, keep: bool = False) -> Iterator[Path]:
 
 
 def free_port(*neighbours: int) -> int:
-    """A port of the loopback address that nobody listens on, and neither on those at these distances from it."""
+    """A port of the loopback address that nobody listens on, and neither on those at these
+    distances from it."""
     for _ in range(100):
         port = random.choice(FREE_PORTS)
         if all(_can_listen(port + distance) for distance in (0, *neighbours)):
@@ -78,7 +82,10 @@ def free_port(*neighbours: int) -> int:
 def check_port(option: str, port: int) -> None:
     """Raises ``DemoError`` when the port cannot be listened on."""
     if not _can_listen(port):
-        raise DemoError(f"port {port} is in use; name another one with {option}, or leave that out to have a free one")
+        raise DemoError(
+            f"port {port} is in use; name another one with {option}, or leave that out to have a "
+            "free one"
+        )
 
 
 def _can_listen(port: int) -> bool:
@@ -139,7 +146,11 @@ class DaemonProcess:
         """Raises ``DaemonDied`` when the process ends; never returns."""
         assert self._process is not None
         code = await self._process.wait()
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        how = (
+            f"was ended by {signal.Signals(-code).name}"
+            if code < 0
+            else f"ended with exit code {code}"
+        )
         raise DaemonDied(f"the {self.title} {how}; the end of its log:", self.last_lines())
 
     def last_lines(self) -> str:
@@ -151,7 +162,9 @@ class DaemonProcess:
 class Daemons:
     """One name server and one broker."""
 
-    def __init__(self, folder: Path, namesrv_port: int | None = None, broker_port: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, namesrv_port: int | None = None, broker_port: int | None = None
+    ) -> None:
         """Raises ``DemoError`` when a port that was asked for is in use."""
         if namesrv_port is not None:
             check_port("--namesrv-port", namesrv_port)
@@ -172,16 +185,24 @@ class Daemons:
         daemons = cls(folder, namesrv_port, broker_port)
         environment = {**os.environ, "ROCKETMQ_HOME": str(folder), "PYTHONUNBUFFERED": "1"}
         async with AsyncExitStack() as running:
-            for daemon, is_ready in ((daemons.namesrv, daemons._name_server_answers), (daemons.broker, daemons._registered)):
+            for daemon, is_ready in (
+                (daemons.namesrv, daemons._name_server_answers),
+                (daemons.broker, daemons._registered),
+            ):
                 running.push_async_callback(daemon.stop)
                 await daemon.start(environment)
                 await daemons.watch(is_ready())
             yield daemons
 
     async def watch(self, work: Coroutine[None, None, T]) -> T:
-        """The result of some work that needs what was started. Raises ``DaemonDied`` as soon as a daemon is gone."""
+        """The result of some work that needs what was started. Raises ``DaemonDied`` as soon as a
+        daemon is gone."""
         task = asyncio.ensure_future(work)
-        deaths = [asyncio.ensure_future(daemon.died()) for daemon in (self.namesrv, self.broker) if daemon.was_started]
+        deaths = [
+            asyncio.ensure_future(daemon.died())
+            for daemon in (self.namesrv, self.broker)
+            if daemon.was_started
+        ]
         try:
             await asyncio.wait([task, *deaths], return_when=asyncio.FIRST_COMPLETED)
             for death in deaths:
@@ -200,16 +221,23 @@ class Daemons:
     async def _registered(self) -> None:
         """Return when the name server knows the broker."""
         await self._until_cluster(
-            lambda info: info is not None and bool(info.broker_addr_table), self.broker, "register with the name server"
+            lambda info: info is not None and bool(info.broker_addr_table),
+            self.broker,
+            "register with the name server",
         )
 
-    async def _until_cluster(self, is_ready: Callable[[ClusterInfo | None], bool], daemon: DaemonProcess, what: str) -> None:
+    async def _until_cluster(
+        self, is_ready: Callable[[ClusterInfo | None], bool], daemon: DaemonProcess, what: str
+    ) -> None:
         try:
             async with RemotingClient(name="demo") as remoting, asyncio.timeout(READY_WITHIN):
                 while not is_ready(await _cluster(remoting, self.namesrv_address)):  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK_EVERY_S)
         except TimeoutError:
-            problem = f"the {daemon.title} did not {what} within {READY_WITHIN:.0f} s; the end of its log:"
+            problem = (
+                f"the {daemon.title} did not {what} within {READY_WITHIN:.0f} s; the end of its "
+                "log:"
+            )
             raise DemoError(problem, daemon.last_lines()) from None
 
     def _daemon(self, title: str, name: str, config: Sequence[str]) -> DaemonProcess:
@@ -235,14 +263,17 @@ class Daemons:
             f"storePathRootDir={self.folder / 'store'}",
             f"storePathCommitLog={self.folder / 'store' / 'commitlog'}",
             f"mappedFileSizeCommitLog={64 * 1024 * 1024}",
-            "waitTimeMillsInSendQueue=10000",  # that the machine is busy is no reason to refuse a message
+            # that the machine is busy is no reason to refuse a message
+            "waitTimeMillsInSendQueue=10000",
         ]
 
 
 async def _cluster(remoting: RemotingClient, namesrv_address: str) -> ClusterInfo | None:
     """What the name server knows; None when it does not answer."""
     try:
-        answer = await remoting.invoke(namesrv_address, RequestCode.GET_BROKER_CLUSTER_INFO, timeout=1.0)
+        answer = await remoting.invoke(
+            namesrv_address, RequestCode.GET_BROKER_CLUSTER_INFO, timeout=1.0
+        )
         return decode_body(ClusterInfo, answer.check(namesrv_address).body)
     except (RemotingError, BrokerError):
         return None

@@ -1,7 +1,8 @@
-"""The main job: every row of a file goes into a topic and comes out of it again, to three consumers in two groups.
+"""The main job: every row of a file goes into a topic and comes out of it again, to three consumers
+in two groups.
 
-Two consumers share the queues of the topic as members of one group; the third is alone in a group that subscribes to one
-tag.
+Two consumers share the queues of the topic as members of one group; the third is alone in a group
+that subscribes to one tag.
 """
 
 from __future__ import annotations
@@ -74,40 +75,66 @@ class Job:
         self._failure = ""
 
     async def run(self, console: Console) -> Outcome:
-        """Send everything, receive everything. Raises ``DemoError`` when there is no sense in going on."""
+        """Send everything, receive everything. Raises ``DemoError`` when there is no sense in going
+        on."""
         async with AsyncExitStack() as running:
             consumers = {}
             for group in (self._everyone, self._filtered):
                 for name in group.consumers:
                     consumers[name] = await running.enter_async_context(self._consumer(group, name))
-            producer = await running.enter_async_context(Producer(f"{self._topic}-producer", namesrv=self._namesrv))
+            producer = await running.enter_async_context(
+                Producer(f"{self._topic}-producer", namesrv=self._namesrv)
+            )
             queues = await self._shared_queues(consumers, await self._queue_count(producer))
             self._say_who_has_what(console, queues)
             send_s, total_s = await self._send_and_receive(console, producer)
-        return Outcome(self._sent, self._failed, self._failure, self._everyone, self._filtered, queues, send_s, total_s)
+        return Outcome(
+            self._sent,
+            self._failed,
+            self._failure,
+            self._everyone,
+            self._filtered,
+            queues,
+            send_s,
+            total_s,
+        )
 
-    # --- the consumers ----------------------------------------------------------------------------------------------
+    # --- the consumers
+    # ----------------------------------------------------------------------------------------------
 
     def _consumer(self, group: Group, name: str) -> PushConsumer:
         # One handler at a time, so that the order of each queue is kept and can be verified.
-        consumer = PushConsumer(group.name, namesrv=self._namesrv, start_from=StartFrom.FIRST, concurrency=1)
+        consumer = PushConsumer(
+            group.name, namesrv=self._namesrv, start_from=StartFrom.FIRST, concurrency=1
+        )
         consumer.subscribe(self._topic, group.expression)
 
         @consumer.on_message
         async def take(message: MessageExt) -> None:
             row = int(message.properties[ROW])
-            group.received.add(name, row, message.tags, (message.broker_name, message.queue_id), message.queue_offset)
+            group.received.add(
+                name,
+                row,
+                message.tags,
+                (message.broker_name, message.queue_id),
+                message.queue_offset,
+            )
 
         return consumer
 
     async def _queue_count(self, producer: Producer) -> int:
         return len(await producer.queues(self._topic))
 
-    async def _shared_queues(self, consumers: dict[str, PushConsumer], count: int) -> dict[str, list[int]]:
-        """Which queues each has, once A and B have divided them. Rows are sent after that, so that none comes twice."""
+    async def _shared_queues(
+        self, consumers: dict[str, PushConsumer], count: int
+    ) -> dict[str, list[int]]:
+        """Which queues each has, once A and B have divided them. Rows are sent after that, so that
+        none comes twice."""
 
         def owned(name: str) -> list[int]:
-            return sorted(q.queue_id for q in consumers[name].assignment() if q.topic == self._topic)
+            return sorted(
+                q.queue_id for q in consumers[name].assignment() if q.topic == self._topic
+            )
 
         def settled() -> bool:
             a, b, c = map(owned, "ABC")
@@ -119,17 +146,27 @@ class Job:
     def _say_who_has_what(self, console: Console, queues: dict[str, list[int]]) -> None:
         everyone, filtered = self._everyone, self._filtered
         a, b, c = (queue_text(queues[name]) for name in "ABC")
-        shared = f"Consumers A and B share the group {everyone.name}: A has the queues {a}, B has {b}."
-        alone = f"Consumer C is the group {filtered.name} with the tag filter {filtered.expression}: it has {c}."
+        shared = (
+            f"Consumers A and B share the group {everyone.name}: A has the queues {a}, B has {b}."
+        )
+        alone = (
+            f"Consumer C is the group {filtered.name} with the tag filter {filtered.expression}: "
+            f"it has {c}."
+        )
         console.print(f"{shared}\n{alone}", soft_wrap=True)
 
-    # --- the rows ---------------------------------------------------------------------------------------------------
+    # --- the rows
+    # ----------------------------------------------------------------------------------------------
 
     async def _send_and_receive(self, console: Console, producer: Producer) -> tuple[float, float]:
         """Seconds until all was sent, and until all was received."""
         rows = self._source.rows
         tag = self._filtered.expression
-        totals = {"sent": rows, "received by A and B": rows, f"received by C ({tag})": self._source.tag_counts.get(tag, 0)}
+        totals = {
+            "sent": rows,
+            "received by A and B": rows,
+            f"received by C ({tag})": self._source.tag_counts.get(tag, 0),
+        }
         started = time.monotonic()
         with progress_display(console, totals) as display:
             ticking = asyncio.create_task(self._show(display, list(totals)))
@@ -158,7 +195,13 @@ class Job:
         failures_in_a_row = 0
         for number, row in numbered:
             tag, key = columns.tag_of(row, number), columns.key_of(row)
-            message = Message(self._topic, row.body, tags=tag, keys=[key] if key else [], properties={ROW: str(number)})
+            message = Message(
+                self._topic,
+                row.body,
+                tags=tag,
+                keys=[key] if key else [],
+                properties={ROW: str(number)},
+            )
             try:
                 await producer.send(message)
             except RocketMQError as error:
@@ -175,7 +218,10 @@ class Job:
         """Wait until everything has come, or nothing more comes. Returns when the last arrived."""
         sent, everyone, filtered = self._sent, self._everyone.received, self._filtered.received
         last_count, last_arrival = -1, time.monotonic()
-        while everyone.distinct < sent.total or filtered.distinct < sent.confirmed[self._filtered.expression]:
+        while (
+            everyone.distinct < sent.total
+            or filtered.distinct < sent.confirmed[self._filtered.expression]
+        ):
             count = everyone.per_consumer.total() + filtered.per_consumer.total()
             if count != last_count:
                 last_count, last_arrival = count, time.monotonic()
@@ -190,7 +236,11 @@ class Job:
             await asyncio.sleep(_SHOW_EVERY_S)
 
     def _counts(self, names: list[str]) -> dict[str, int]:
-        counts = (self._sent.total, self._everyone.received.distinct, self._filtered.received.distinct)
+        counts = (
+            self._sent.total,
+            self._everyone.received.distinct,
+            self._filtered.received.distinct,
+        )
         return dict(zip(names, counts, strict=True))
 
 

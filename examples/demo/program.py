@@ -14,9 +14,11 @@ from .errors import DemoError
 
 
 def run_program(name: str, work: Coroutine[None, None, int]) -> int:
-    """The exit code of the work; 1 after one line about what failed, 128 + signal when it was interrupted.
+    """The exit code of the work; 1 after one line about what failed, 128 + signal when it was
+    interrupted.
 
-    A signal cancels the work, so that whatever it has started is stopped on the way out. A second one changes nothing.
+    A signal cancels the work, so that whatever it has started is stopped on the way out. A second
+    one changes nothing.
     """
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         try:

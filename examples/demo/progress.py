@@ -30,7 +30,9 @@ def progress_display(console: Console, totals: Mapping[str, int]) -> Iterator[Di
         lines.flush()
         return
     text = TextColumn("{task.description}", markup=False)
-    with Progress(text, BarColumn(bar_width=40), TaskProgressColumn(), MofNCompleteColumn(), console=console) as bars:
+    with Progress(
+        text, BarColumn(bar_width=40), TaskProgressColumn(), MofNCompleteColumn(), console=console
+    ) as bars:
         yield Bars(bars, totals)
 
 
@@ -66,5 +68,8 @@ class Lines:
         self._shown_at = time.monotonic()
         if self._latest != self._shown:
             self._shown = self._latest
-            counts = (f"{name} {count:,} of {self._totals[name]:,}" for name, count in self._latest.items())
+            counts = (
+                f"{name} {count:,} of {self._totals[name]:,}"
+                for name, count in self._latest.items()
+            )
             self._console.print("  " + ", ".join(counts), soft_wrap=True)

@@ -13,7 +13,8 @@ _MOST_TAGS = 16
 
 
 def print_report(console: Console, source: Source, outcome: Outcome) -> bool:
-    """Show how it went. Returns whether it went well: nothing lost, the filter exact, every queue in order."""
+    """Show how it went. Returns whether it went well: nothing lost, the filter exact, every queue
+    in order."""
     everyone = judge(outcome.sent, outcome.everyone.received)
     filtered = judge(outcome.sent, outcome.filtered.received, outcome.filtered.expression)
     console.print()
@@ -37,28 +38,49 @@ def _consumers(outcome: Outcome, everyone: Verdict, filtered: Verdict) -> Table:
     for group, verdict in ((outcome.everyone, everyone), (outcome.filtered, filtered)):
         many = len(group.consumers) > 1
         for name in group.consumers:
-            mine = (name, group.expression, queue_text(outcome.queues[name]), _n(group.received.per_consumer[name]))
+            mine = (
+                name,
+                group.expression,
+                queue_text(outcome.queues[name]),
+                _n(group.received.per_consumer[name]),
+            )
             table.add_row(*mine, *(() if many else _numbers(verdict)))
         if many:
             names = " + ".join(group.consumers)
-            table.add_row(names, "", "", _n(group.received.per_consumer.total()), *_numbers(verdict))
+            table.add_row(
+                names, "", "", _n(group.received.per_consumer.total()), *_numbers(verdict)
+            )
         table.add_section()
     return table
 
 
 def _numbers(verdict: Verdict) -> tuple[str, ...]:
-    return tuple(map(_n, (verdict.expected, verdict.lost, verdict.duplicated, verdict.out_of_order)))
+    return tuple(
+        map(_n, (verdict.expected, verdict.lost, verdict.duplicated, verdict.out_of_order))
+    )
 
 
 def _tags(outcome: Outcome) -> Table:
     table = Table(title="Tags", title_justify="left")
     table.add_column("tag")
-    for name in ("sent", *(" + ".join(group.consumers) for group in (outcome.everyone, outcome.filtered))):
+    for name in (
+        "sent",
+        *(" + ".join(group.consumers) for group in (outcome.everyone, outcome.filtered)),
+    ):
         table.add_column(name, justify="right")
     tags = sorted(outcome.sent.tags, key=lambda tag: -outcome.sent.confirmed[tag])
-    shown, rest = (tags, []) if len(tags) <= _MOST_TAGS else (tags[: _MOST_TAGS - 1], tags[_MOST_TAGS - 1 :])
-    for title, group in [*((tag or "(none)", [tag]) for tag in shown), *([(f"{len(rest)} others", rest)] if rest else [])]:
-        counts = (outcome.sent.confirmed, outcome.everyone.received.per_tag, outcome.filtered.received.per_tag)
+    shown, rest = (
+        (tags, []) if len(tags) <= _MOST_TAGS else (tags[: _MOST_TAGS - 1], tags[_MOST_TAGS - 1 :])
+    )
+    for title, group in [
+        *((tag or "(none)", [tag]) for tag in shown),
+        *([(f"{len(rest)} others", rest)] if rest else []),
+    ]:
+        counts = (
+            outcome.sent.confirmed,
+            outcome.everyone.received.per_tag,
+            outcome.filtered.received.per_tag,
+        )
         table.add_row(title, *(_n(sum(count[tag] for tag in group)) for count in counts))
     return table
 
@@ -79,9 +101,15 @@ def _summary(source: Source, outcome: Outcome, everyone: Verdict, filtered: Verd
 def _what_is_wrong(outcome: Outcome, everyone: Verdict, filtered: Verdict) -> str:
     found = []
     if outcome.failed:
-        found.append(f"{_n(outcome.failed)} rows could not be sent (the first at {outcome.failure})")
+        found.append(
+            f"{_n(outcome.failed)} rows could not be sent (the first at {outcome.failure})"
+        )
     for group, verdict in ((outcome.everyone, everyone), (outcome.filtered, filtered)):
-        found += [f"{_n(count)} {what} in the group {group.name}" for what, count in _wrongs(group, verdict) if count]
+        found += [
+            f"{_n(count)} {what} in the group {group.name}"
+            for what, count in _wrongs(group, verdict)
+            if count
+        ]
     return "; ".join(found)
 
 

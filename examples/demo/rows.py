@@ -1,7 +1,8 @@
-"""Rows of a CSV or JSON lines file, and which of its columns make good tags and keys. Pure: lines go in, rows come out.
+"""Rows of a CSV or JSON lines file, and which of its columns make good tags and keys. Pure: lines
+go in, rows come out.
 
-A tag is what consumers filter by, so a column of few different words is wanted; a key is what one message is found by, so
-its values must differ.
+A tag is what consumers filter by, so a column of few different words is wanted; a key is what one
+message is found by, so its values must differ.
 """
 
 from __future__ import annotations
@@ -53,20 +54,23 @@ class Columns(NamedTuple):
     keys: str | None
 
     def tag_of(self, row: Row, number: int) -> str | None:
-        """The tag of a row, ``None`` when its field is empty. Without a column: odd or even, by the row's number."""
+        """The tag of a row, ``None`` when its field is empty. Without a column: odd or even, by the
+        row's number."""
         if self.tags is None:
             return "odd" if number % 2 else "even"
         return word(row.values.get(self.tags)) or None
 
     def key_of(self, row: Row) -> str | None:
-        """The key of a row, ``None`` when its field is empty. Without a column: the line in the file."""
+        """The key of a row, ``None`` when its field is empty. Without a column: the line in the
+        file."""
         if self.keys is None:
             return f"line-{row.line}"
         return word(row.values.get(self.keys)) or None
 
 
 def read_csv(lines: Iterable[str]) -> Iterator[Row | BadRow]:
-    """Rows of a CSV file whose first line names the columns; the delimiter is the one that line has most of.
+    """Rows of a CSV file whose first line names the columns; the delimiter is the one that line has
+    most of.
 
     Raises ``DataError`` when there is no such line.
     """
@@ -91,12 +95,15 @@ def read_csv(lines: Iterable[str]) -> Iterator[Row | BadRow]:
 
 
 def read_json_lines(lines: Iterable[str]) -> Iterator[Row | BadRow]:
-    """Rows of a file with a JSON object on each line. Raises ``DataError`` when it is one JSON array instead."""
+    """Rows of a file with a JSON object on each line. Raises ``DataError`` when it is one JSON
+    array instead."""
     for number, text in enumerate(lines, 1):
         if not text.strip():
             continue
         if number == 1 and text.lstrip().startswith("["):
-            raise DataError("it is a JSON array; one object per line is needed (jq -c '.[]' makes them)")
+            raise DataError(
+                "it is a JSON array; one object per line is needed (jq -c '.[]' makes them)"
+            )
         try:
             values = json.loads(text)
         except json.JSONDecodeError as error:
@@ -117,19 +124,27 @@ def delimiter_of(header: str) -> str:
     return max(_DELIMITERS, key=outside_quotes.count)
 
 
-def choose_columns(sample: Sequence[Row], *, tags: str | None = None, keys: str | None = None) -> Columns:
-    """The columns asked for, else the first that suits. Raises ``DataError`` when there is no such column."""
+def choose_columns(
+    sample: Sequence[Row], *, tags: str | None = None, keys: str | None = None
+) -> Columns:
+    """The columns asked for, else the first that suits. Raises ``DataError`` when there is no such
+    column."""
     names = list(dict.fromkeys(name for row in sample for name in row.values))
     for asked in (tags, keys):
         if asked is not None and asked not in names:
             raise DataError(f"it has no column {asked!r}; there are {', '.join(names)}")
-    chosen_tags = tags or next((name for name in names if _suits_tags(_values(sample, name), len(sample))), None)
-    chosen_keys = keys or next((name for name in names if _suits_keys(_values(sample, name), len(sample))), None)
+    chosen_tags = tags or next(
+        (name for name in names if _suits_tags(_values(sample, name), len(sample))), None
+    )
+    chosen_keys = keys or next(
+        (name for name in names if _suits_keys(_values(sample, name), len(sample))), None
+    )
     return Columns(chosen_tags, chosen_keys)
 
 
 def word(value: object) -> str:
-    """A value as a tag or key: one word, no longer than needed to tell it apart, without what separates tags and keys."""
+    """A value as a tag or key: one word, no longer than needed to tell it apart, without what
+    separates tags and keys."""
     if value is None:
         return ""
     text = str(value).strip().encode(errors="replace").decode()
@@ -153,7 +168,9 @@ def _column_names(reader: Iterator[list[str]]) -> list[str]:
     if not all(map(_is_utf8, found)):
         raise DataError("it is not UTF-8 text")
     if all(_NUMBER_OR_DATE.fullmatch(name) for name in found if name):
-        raise DataError(f"its first line must name the columns, not be data: {', '.join(found)[:60]}")
+        raise DataError(
+            f"its first line must name the columns, not be data: {', '.join(found)[:60]}"
+        )
     names = [name or f"column_{number}" for number, name in enumerate(found, 1)]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -167,7 +184,10 @@ def _checked(line: int, values: Mapping[str, Any], text: str | None = None) -> R
         return BadRow(line, "not UTF-8 text")
     body = text.encode()
     if len(body) > MAX_BODY_BYTES:
-        return BadRow(line, f"{len(body) / 1024**2:.1f} MiB, a message has at most {MAX_BODY_BYTES // 1024**2} MiB")
+        return BadRow(
+            line,
+            f"{len(body) / 1024**2:.1f} MiB, a message has at most {MAX_BODY_BYTES // 1024**2} MiB",
+        )
     return Row(line, values, body)
 
 
@@ -190,7 +210,9 @@ def _suits_tags(values: Sequence[Any], rows: int) -> bool:
         return False
     different = set(values)
     few = 2 <= len(different) <= min(MAX_TAGS, (rows + 1) // 2)
-    return few and all(len(v) <= MAX_WORD_CHARS and not _NUMBER_OR_DATE.fullmatch(v) for v in different)
+    return few and all(
+        len(v) <= MAX_WORD_CHARS and not _NUMBER_OR_DATE.fullmatch(v) for v in different
+    )
 
 
 def _suits_keys(values: Sequence[Any], rows: int) -> bool:

@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .errors import DemoError
-from .rows import SAMPLE_ROWS, BadRow, Columns, DataError, Row, choose_columns, read_csv, read_json_lines
+from .rows import (
+    SAMPLE_ROWS,
+    BadRow,
+    Columns,
+    DataError,
+    Row,
+    choose_columns,
+    read_csv,
+    read_json_lines,
+)
 
 FLIGHTS = Path(__file__).resolve().parent.parent / "data" / "flights-2013-01.csv"
 _JSON_SUFFIXES = {".jsonl", ".ndjson", ".json"}
@@ -48,7 +57,11 @@ def look_through(path: Path, *, tags: str | None = None, keys: str | None = None
     good = _good_rows(read_rows(path, is_json=is_json), bad)
     sample = list(islice(good, SAMPLE_ROWS))
     if not sample:
-        what = f"none of its {len(bad)} rows can be sent, line {bad[0].line}: {bad[0].why}" if bad else "it has no rows"
+        what = (
+            f"none of its {len(bad)} rows can be sent, line {bad[0].line}: {bad[0].why}"
+            if bad
+            else "it has no rows"
+        )
         raise DemoError(f"{path}: {what}")
     try:
         columns = choose_columns(sample, tags=tags, keys=keys)
@@ -68,9 +81,12 @@ def _good_rows(rows: Iterator[Row | BadRow], bad: list[BadRow]) -> Iterator[Row]
 
 
 def read_rows(path: Path, *, is_json: bool) -> Iterator[Row | BadRow]:
-    """Every row of a file. Raises ``DemoError`` when it cannot be read or is neither CSV nor JSON lines."""
+    """Every row of a file. Raises ``DemoError`` when it cannot be read or is neither CSV nor JSON
+    lines."""
     try:
-        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="\n" if is_json else "") as lines:
+        with path.open(
+            encoding="utf-8-sig", errors="surrogateescape", newline="\n" if is_json else ""
+        ) as lines:
             yield from read_json_lines(lines) if is_json else read_csv(lines)
     except OSError as error:
         raise DemoError(f"cannot read {path}: {error.strerror or error}") from None
@@ -79,7 +95,8 @@ def read_rows(path: Path, *, is_json: bool) -> Iterator[Row | BadRow]:
 
 
 def _is_json(path: Path) -> bool:
-    """By the name, else by the first character. Raises ``DemoError`` for what is no readable text file."""
+    """By the name, else by the first character. Raises ``DemoError`` for what is no readable text
+    file."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise DemoError(f"{path} is no file: a CSV file or one with JSON lines is needed")
@@ -92,7 +109,10 @@ def _is_json(path: Path) -> bool:
     if not start.strip():
         raise DemoError(f"{path}: it is empty")
     if b"\0" in start:
-        raise DemoError(f"{path}: it is not text; a CSV file or one with JSON lines is needed, UTF-8 and not compressed")
+        raise DemoError(
+            f"{path}: it is not text; a CSV file or one with JSON lines is needed, UTF-8 and not "
+            "compressed"
+        )
     if path.suffix.lower() in _JSON_SUFFIXES | _CSV_SUFFIXES:
         return path.suffix.lower() in _JSON_SUFFIXES
     return start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")

@@ -1,6 +1,8 @@
-"""``python -m examples.demo.spark_job NAMESRV TOPIC RESULTS FOLDER``: counts the rows of a topic, by tag, into another one.
+"""``python -m examples.demo.spark_job NAMESRV TOPIC RESULTS FOLDER``: counts the rows of a topic,
+by tag, into another one.
 
-A structured streaming query like any other: it takes all that is in the topic, keeps how far it is in FOLDER and ends.
+A structured streaming query like any other: it takes all that is in the topic, keeps how far it is
+in FOLDER and ends.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ def count_rows(namesrv: str, topic: str, results: str, folder: str) -> None:
             F.count("*").alias("rows"), F.sum(F.length("body")).alias("bytes")
         )
         query = totals.writeStream.outputMode("complete").foreachBatch(write)
-        query.option("checkpointLocation", folder).trigger(availableNow=True).start().awaitTermination()
+        query.option("checkpointLocation", folder).trigger(
+            availableNow=True
+        ).start().awaitTermination()
 
 
 if __name__ == "__main__":

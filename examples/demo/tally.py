@@ -1,6 +1,7 @@
 """What was sent, what arrived where, and whether the two agree. Pure.
 
-Rows are numbered from 0 in the order of the file; a few bytes are kept per row, so that a file of millions fits.
+Rows are numbered from 0 in the order of the file; a few bytes are kept per row, so that a file of
+millions fits.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ class Received:
         """How many messages brought a row that was there already."""
         return self.per_consumer.total() - self.distinct
 
-    def add(self, consumer: str, row: int, tag: str | None, queue: tuple[str, int], queue_offset: int) -> None:
+    def add(
+        self, consumer: str, row: int, tag: str | None, queue: tuple[str, int], queue_offset: int
+    ) -> None:
         """A consumer was given a row; ``queue`` is (broker name, queue id)."""
         self.per_consumer[consumer] += 1
         if row >= len(self._times):
@@ -96,7 +99,8 @@ class Verdict(NamedTuple):
     unexpected: int
     """Rows that came although they have another tag."""
     unconfirmed: int
-    """Rows that came although the producer was told that sending them failed (a lost answer, say)."""
+    """Rows that came although the producer was told that sending them failed (a lost answer,
+    say)."""
     duplicated: int
     out_of_order: int
 

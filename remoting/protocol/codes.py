@@ -1,5 +1,5 @@
-"""Numbers that both ends agree on: request codes, response codes, languages, versions (``request-codes.md``,
-``remoting.md`` §1.3)."""
+"""Numbers that both ends agree on: request codes, response codes, languages, versions
+(``request-codes.md``, ``remoting.md`` §1.3)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from enum import IntEnum
 
 
 class RequestCode(IntEnum):
-    """Every request code of 4.9.8 that somebody serves, and those of 5.x that we serve too (class RequestCode)."""
+    """Every request code of 4.9.8 that somebody serves, and those of 5.x that we serve too (class
+    RequestCode)."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -99,7 +100,8 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """Response codes of 4.9.8 (classes ResponseCode, RemotingSysResponseCode). A code below zero is never on the wire."""
+    """Response codes of 4.9.8 (classes ResponseCode, RemotingSysResponseCode). A code below zero is
+    never on the wire."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -141,7 +143,8 @@ class ResponseCode(IntEnum):
 
 
 class LanguageCode(IntEnum):
-    """The language of a peer: by name in JSON headers, by number in binary ones (class LanguageCode)."""
+    """The language of a peer: by name in JSON headers, by number in binary ones (class
+    LanguageCode)."""
 
     JAVA = 0
     CPP = 1
@@ -165,7 +168,8 @@ VERSION = 409
 V3_0_11 = 37
 """From here the body of REGISTER_BROKER is a RegisterBrokerBody."""
 V3_0_7_SNAPSHOT = 28
-"""From here a consumer understands RESET_CONSUMER_CLIENT_OFFSET and GET_CONSUMER_STATUS_FROM_CLIENT."""
+"""From here a consumer understands RESET_CONSUMER_CLIENT_OFFSET and
+GET_CONSUMER_STATUS_FROM_CLIENT."""
 V3_1_8_SNAPSHOT = 62
 """From here a consumer answers GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY."""
 V3_4_9 = 121
@@ -174,7 +178,8 @@ V4_9_4 = 401
 """From here a client reads routes in standard JSON."""
 _HIGHER_VERSION = 612
 _V3_0_0 = (
-    "SNAPSHOT", "ALPHA1", "BETA1", "BETA2", "BETA3", "BETA4", "BETA5", "BETA6_SNAPSHOT", "BETA6", "BETA7_SNAPSHOT", "BETA7",
+    "SNAPSHOT", "ALPHA1", "BETA1", "BETA2", "BETA3", "BETA4", "BETA5", "BETA6_SNAPSHOT", "BETA6",
+    "BETA7_SNAPSHOT", "BETA7",
     "BETA8_SNAPSHOT", "BETA8", "BETA9_SNAPSHOT", "BETA9", "FINAL",
 )  # fmt: skip
 """From ordinal 0 on."""

@@ -1,17 +1,21 @@
 """Configuration as text: Java's ``.properties`` format, and Records read from it and written to it.
 
-The same Record that declares a configuration in Python (snake_case, typed, every default in one place) names its properties
-outside (camelCase): in the file given with ``-c``, on the command line, in the bodies of the requests that read and change a
-configuration at run time (25, 26, 318, 319; ``namesrv.md`` §5.10).
+The same Record that declares a configuration in Python (snake_case, typed, every default in one
+place) names its properties outside (camelCase): in the file given with ``-c``, on the command line,
+in the bodies of the requests that read and change a configuration at run time (25, 26, 318, 319;
+``namesrv.md`` §5.10).
 
-Format (java.util.Properties): one ``name=value`` per line; ``=``, ``:`` or blanks separate; ``#`` and ``!`` start a comment
-line; a backslash at the end of a line continues it; escapes are ``\\t \\n \\r \\f \\uXXXX``, before any other character the
-backslash is dropped. Blanks at the end of a value belong to it.
+Format (java.util.Properties): one ``name=value`` per line; ``=``, ``:`` or blanks separate; ``#``
+and ``!`` start a comment line; a backslash at the end of a line continues it; escapes are ``\\t \\n
+\\r \\f \\uXXXX``, before any other character the backslash is dropped. Blanks at the end of a value
+belong to it.
 
 Kept apart from the original on purpose (the original ignores both in silence):
 
-* a value that its property cannot take raises ``PropertyError``; so ``slaveReadEnable=yes`` is an error, not ``false``;
-* a value with a backslash, a line end or a character outside of ASCII is escaped when written, so that it can be read back.
+* a value that its property cannot take raises ``PropertyError``; so ``slaveReadEnable=yes`` is an
+  error, not ``false``;
+* a value with a backslash, a line end or a character outside of ASCII is escaped when written, so
+  that it can be read back.
 """
 
 from __future__ import annotations
@@ -30,7 +34,8 @@ from .wire import Field, Record, fields_of, to_text
 R = TypeVar("R", bound=Record)
 
 MAX_TEXT_CHARACTERS = 1 << 20
-"""A hundred times the longest configuration. A whole frame of text (25, 318) would hold the event loop for 50 ms."""
+"""A hundred times the longest configuration. A whole frame of text (25, 318) would hold the event
+loop for 50 ms."""
 _BLANKS = " \t\f"
 _LINE = re.compile(r"\r\n|\r|\n")
 _NAME = re.compile(r"(?:\\.|[^\\=:\ \t\f])*", re.DOTALL)
@@ -58,7 +63,8 @@ class Property(NamedTuple):
 
 
 class PropertyError(ValueError):
-    """A property cannot be used. The text tells the place, the name, what was expected and what was found."""
+    """A property cannot be used. The text tells the place, the name, what was expected and what was
+    found."""
 
     def __init__(self, found: Property, problem: str) -> None:
         place = f"{found.place}: " if found.place else ""
@@ -79,12 +85,15 @@ class Reading(NamedTuple, Generic[R]):
 def parse_properties(text: str, source: str = "") -> list[Property]:
     """The properties of a text in order; of two with one name the later one counts.
 
-    Raises ``PropertyError`` for a ``\\u`` that four hex digits do not follow, and for a text longer than
-    ``MAX_TEXT_CHARACTERS``.
+    Raises ``PropertyError`` for a ``\\u`` that four hex digits do not follow, and for a text longer
+    than ``MAX_TEXT_CHARACTERS``.
     """
     if len(text) > MAX_TEXT_CHARACTERS:
         whole = Property("", "", source, 0)
-        raise PropertyError(whole, f"{len(text)} characters are no configuration, {MAX_TEXT_CHARACTERS} are the most")
+        raise PropertyError(
+            whole,
+            f"{len(text)} characters are no configuration, {MAX_TEXT_CHARACTERS} are the most",
+        )
     found = []
     for line_number, line in _logical_lines(text):
         name_end = _end_of(_NAME, line, 0)
@@ -96,7 +105,8 @@ def parse_properties(text: str, source: str = "") -> list[Property]:
 
 
 def format_properties(properties: Mapping[str, str]) -> str:
-    """One ``name=value`` line per property, in the order given, escaped where it could not be read back otherwise."""
+    """One ``name=value`` line per property, in the order given, escaped where it could not be read
+    back otherwise."""
     return "".join(f"{_escape_name(name)}={_escape(value)}\n" for name, value in properties.items())
 
 
@@ -108,8 +118,9 @@ def record_from_properties(
 ) -> Reading[R]:
     """A Record with the given properties and its defaults for all others.
 
-    ``aliases`` maps other spellings to property names; a property that is there in both takes the later one. Raises
-    ``PropertyError`` for a value that the property cannot take and for a required property that is absent.
+    ``aliases`` maps other spellings to property names; a property that is there in both takes the
+    later one. Raises ``PropertyError`` for a value that the property cannot take and for a required
+    property that is absent.
     """
     aliases = aliases or {}
     fields = {field.wire_name: field for field in fields_of(record_type)}
@@ -125,18 +136,25 @@ def record_from_properties(
         values[field.name] = read_value(field, found)
     for field in fields.values():
         if field.required and field.name not in values:
-            raise PropertyError(Property(field.wire_name, ""), f"the property {field.wire_name} must be given")
+            raise PropertyError(
+                Property(field.wire_name, ""), f"the property {field.wire_name} must be given"
+            )
     return Reading(record_type(**values), tuple(unknown), tuple(renamed))
 
 
 def update_record(record: Record, changes: Iterable[Property]) -> list[str]:
-    """Change a Record (not a frozen one) in place, as requests 25 and 318 do; returns the changed attributes.
+    """Change a Record (not a frozen one) in place, as requests 25 and 318 do; returns the changed
+    attributes.
 
-    Properties that the Record does not have are passed over. Every value is read before the first one is set: after
-    ``PropertyError`` nothing has changed.
+    Properties that the Record does not have are passed over. Every value is read before the first
+    one is set: after ``PropertyError`` nothing has changed.
     """
     fields = {field.wire_name: field for field in fields_of(type(record))}
-    values = {fields[found.name].name: read_value(fields[found.name], found) for found in changes if found.name in fields}
+    values = {
+        fields[found.name].name: read_value(fields[found.name], found)
+        for found in changes
+        if found.name in fields
+    }
     changed = [name for name, value in values.items() if getattr(record, name) != value]
     for name in changed:
         setattr(record, name, values[name])
@@ -149,12 +167,15 @@ def record_to_properties(record: Record) -> dict[str, str]:
     for field in fields_of(type(record)):
         value = getattr(record, field.name)
         if value is not None:
-            properties[field.wire_name] = _enum_text(value) if isinstance(value, Enum) else to_text(value)
+            properties[field.wire_name] = (
+                _enum_text(value) if isinstance(value, Enum) else to_text(value)
+            )
     return properties
 
 
 def read_value(field: Field, found: Property) -> Any:
-    """The value of one field from its text. Blanks around a number, a boolean and an enum name do not count.
+    """The value of one field from its text. Blanks around a number, a boolean and an enum name do
+    not count.
 
     Raises ``PropertyError``.
     """
@@ -165,11 +186,14 @@ def read_value(field: Field, found: Property) -> Any:
     try:
         return msgspec.convert(_scalar(kind, text), field.annotation)
     except (ValueError, msgspec.ValidationError):
-        raise PropertyError(found, f"{found.name} must be {expected(field)}, not {_shown(found.value)}") from None
+        raise PropertyError(
+            found, f"{found.name} must be {expected(field)}, not {_shown(found.value)}"
+        ) from None
 
 
 def expected(field: Field) -> str:
-    """What a property takes, for people: ``true or false``, ``a whole number from 0 to 65535``, ``A, B or C``."""
+    """What a property takes, for people: ``true or false``, ``a whole number from 0 to 65535``,
+    ``A, B or C``."""
     enum = enum_type_of(field)
     if enum is not None:
         *most, last = choices(enum)
@@ -177,7 +201,13 @@ def expected(field: Field) -> str:
     if field.kind is bool:
         return "true or false"
     low, high = _limits(field.annotation)
-    limits = f" from {low} to {high}" if high is not None else f" of at least {low}" if low is not None else ""
+    limits = (
+        f" from {low} to {high}"
+        if high is not None
+        else f" of at least {low}"
+        if low is not None
+        else ""
+    )
     if field.kind is int:
         return f"a whole number{limits}"
     return f"a number{limits}" if field.kind is float else "text"
@@ -192,7 +222,8 @@ def enum_type_of(field: Field) -> type[Enum] | None:
 
 
 def choices(enum: type[Enum]) -> dict[str, Enum]:
-    """The members of an enum by their text in properties: their value if that is text, else their name."""
+    """The members of an enum by their text in properties: their value if that is text, else their
+    name."""
     return {_enum_text(member): member for member in enum}
 
 
@@ -248,7 +279,8 @@ def _shown(text: str) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Comments and blank lines left out, continued lines joined; with the number of the first natural line."""
+    """Comments and blank lines left out, continued lines joined; with the number of the first
+    natural line."""
     lines = enumerate(_LINE.split(text), start=1)
     for number, natural in lines:
         line = natural.lstrip(_BLANKS)
@@ -276,7 +308,9 @@ def _unescape(text: str, where: Property) -> str:
     def replaced(match: re.Match[str]) -> str:
         escape = match[1] or ""
         if escape == "u":
-            raise PropertyError(where, f"the property {where.name} has a \\u that four hex digits do not follow")
+            raise PropertyError(
+                where, f"the property {where.name} has a \\u that four hex digits do not follow"
+            )
         return chr(int(escape[1:], 16)) if len(escape) == 5 else _ESCAPED.get(escape, escape)
 
     return _join_surrogates(_ESCAPE.sub(replaced, text))
@@ -287,7 +321,9 @@ def _join_surrogates(text: str) -> str:
 
 
 def _escape(value: str) -> str:
-    escaped = "".join(_WRITTEN_ESCAPED.get(c) or (c if c.isascii() else _unicode_escape(c)) for c in value)
+    escaped = "".join(
+        _WRITTEN_ESCAPED.get(c) or (c if c.isascii() else _unicode_escape(c)) for c in value
+    )
     return "\\" + escaped if escaped.startswith(" ") else escaped
 
 

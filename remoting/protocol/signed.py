@@ -1,4 +1,5 @@
-"""What of a request its ACL signature is about (``remoting.md`` §1.8; classes AclClientRPCHook, AclUtils)."""
+"""What of a request its ACL signature is about (``remoting.md`` §1.8; classes AclClientRPCHook,
+AclUtils)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from typing import Final
 ACCESS_KEY: Final = "AccessKey"
 SIGNATURE: Final = "Signature"
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
-"""The original's client signs it and its broker does not, so such a request never passes (quirk)."""
+"""The original's client signs it and its broker does not, so such a request never passes
+(quirk)."""
 UNSIGNED: Final = (SIGNATURE, UNIQUE_KEY_QUERY)
 
 Signed = tuple[str, bytes, bytes]
@@ -16,7 +18,8 @@ Signed = tuple[str, bytes, bytes]
 
 
 def signed_content(ext_fields: Mapping[str, str], unsigned: Collection[str] = UNSIGNED) -> bytes:
-    """The values of the fields in the order of their names, which are sorted as Java sorts text, by UTF-16 code units."""
+    """The values of the fields in the order of their names, which are sorted as Java sorts text, by
+    UTF-16 code units."""
     names = [name for name in ext_fields if name not in unsigned]
     if "".join(names).isascii():
         names.sort()  # the usual case, three times as fast

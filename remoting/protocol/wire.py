@@ -1,4 +1,5 @@
-"""The one codec: an annotated ``Record`` declares what goes over the wire, onto the disk and into ``.properties`` files.
+"""The one codec: an annotated ``Record`` declares what goes over the wire, onto the disk and into
+``.properties`` files.
 
 A ``Record`` is a msgspec Struct whose fields are snake_case in Python and camelCase outside::
 
@@ -7,14 +8,14 @@ A ``Record`` is a msgspec Struct whose fields are snake_case in Python and camel
         queue_id: i32                                # range-checked when decoded
         set_zero_if_not_found: bool | None = None    # None stays off the wire
 
-On the wire every value of a header is text (``remoting.md`` §1.2). ``to_fields`` and ``from_fields`` convert between a
-Record and that dict of text with the original's rules:
+On the wire every value of a header is text (``remoting.md`` §1.2). ``to_fields`` and
+``from_fields`` convert between a Record and that dict of text with the original's rules:
 
 * ``None`` is not written; a field with another default (a Java primitive) is always written;
 * a boolean is true when its text is ``true`` in any case, everything else is false;
 * a number is decimal digits with an optional sign and must fit its type;
-* a required field that is absent, or a number that is not one, raises ``FieldError`` naming the field (quirk
-  ``CHECKED_FIELDS``: the original fails later with a NullPointerException text).
+* a required field that is absent, or a number that is not one, raises ``FieldError`` naming the
+  field (quirk ``CHECKED_FIELDS``: the original fails later with a NullPointerException text).
 """
 
 from __future__ import annotations
@@ -41,18 +42,23 @@ if typing.TYPE_CHECKING:
 
     @typing.dataclass_transform(field_specifiers=(msgspec.field,))
     class RecordMeta(msgspec.StructMeta):
-        """Tells type checkers that Record itself is neither frozen nor not (PEP 681), so that both may inherit."""
+        """Tells type checkers that Record itself is neither frozen nor not (PEP 681), so that both
+        may inherit."""
 else:
     RecordMeta = msgspec.StructMeta
 
 
 class Record(msgspec.Struct, metaclass=RecordMeta, rename="camel", gc=False):
-    """Base of everything declared as data. Subclass with ``frozen=True, kw_only=True`` unless there is a reason not to."""
+    """Base of everything declared as data. Subclass with ``frozen=True, kw_only=True`` unless there
+    is a reason not to."""
 
     def __repr__(self) -> str:
         """As it stands in logs and remarks: members of an enumeration by their name."""
         values = ((name, getattr(self, name)) for name in self.__struct_fields__)
-        shown = (f"{name}={value.name if isinstance(value, Enum) else repr(value)}" for name, value in values)
+        shown = (
+            f"{name}={value.name if isinstance(value, Enum) else repr(value)}"
+            for name, value in values
+        )
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
@@ -61,11 +67,13 @@ class NoFields(Record, frozen=True):
 
 
 class EmptyFields(Record, frozen=True):
-    """A header class without fields, or whose fields were never set: the original writes ``"extFields":{}``."""
+    """A header class without fields, or whose fields were never set: the original writes
+    ``"extFields":{}``."""
 
 
 class FieldError(ValueError):
-    """A header or property is missing or malformed. ``field`` is its wire name; the text tells what was expected."""
+    """A header or property is missing or malformed. ``field`` is its wire name; the text tells what
+    was expected."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -98,7 +106,9 @@ def fields_of(record_type: type[Record]) -> tuple[Field, ...]:
             kind=_scalar_kind(info.type),
             optional=_is_optional(info.type),
             required=info.required,
-            default=info.default if info.default_factory is msgspec.NODEFAULT else info.default_factory(),
+            default=info.default
+            if info.default_factory is msgspec.NODEFAULT
+            else info.default_factory(),
             annotation=info.type,
         )
         for info in msgspec.structs.fields(record_type)
@@ -115,7 +125,8 @@ def to_text(value: object) -> str:
 
 
 def to_fields(record: Record) -> dict[str, str]:
-    """The ext fields of a header: wire name to text, ``None`` left out, in the order of declaration."""
+    """The ext fields of a header: wire name to text, ``None`` left out, in the order of
+    declaration."""
     fields: dict[str, str] = {}
     for field in fields_of(type(record)):
         value = getattr(record, field.name)
@@ -125,7 +136,8 @@ def to_fields(record: Record) -> dict[str, str]:
 
 
 def from_fields(record_type: type[R], fields: Mapping[str, Any]) -> R:
-    """A typed header from ext fields; unknown keys are ignored, values may be text, numbers, booleans or ``None``.
+    """A typed header from ext fields; unknown keys are ignored, values may be text, numbers,
+    booleans or ``None``.
 
     Raises ``FieldError`` for a required field that is absent and for a number that cannot be read.
     """
@@ -141,9 +153,11 @@ def from_fields(record_type: type[R], fields: Mapping[str, Any]) -> R:
 
 
 def from_texts(record_type: type[R], fields: Mapping[str, str]) -> R:
-    """As ``from_fields`` where all values are text, as they come in headers: by msgspec, at a twentieth of the time.
+    """As ``from_fields`` where all values are text, as they come in headers: by msgspec, at a
+    twentieth of the time.
 
-    What msgspec refuses, or takes for true (the original knows nothing but "true"), goes the long way.
+    What msgspec refuses, or takes for true (the original knows nothing but "true"), goes the long
+    way.
     """
     try:
         record = msgspec.convert(fields, record_type, strict=False)
@@ -161,7 +175,8 @@ def _flags_of(record_type: type[Record]) -> tuple[tuple[str, str], ...]:
 
 
 def scalar_from_text(field: Field, text: str) -> Any:
-    """The value of one field from its text. Raises ``FieldError`` when a number is malformed or out of range."""
+    """The value of one field from its text. Raises ``FieldError`` when a number is malformed or out
+    of range."""
     if field.kind is str:
         return text
     if field.optional and text.lower() == "null":
@@ -192,7 +207,9 @@ def _int_from_text(field: Field, text: str) -> int:
 def _integral_decimal(field: Field, text: str) -> int:
     """``2.0`` and ``1e3``: quirk ``INTEGRAL_DECIMALS``, the price of decoding numbers in C."""
     try:
-        number = msgspec.convert(text, int, strict=False) if text.isascii() and len(text) < 400 else None
+        number = (
+            msgspec.convert(text, int, strict=False) if text.isascii() and len(text) < 400 else None
+        )
     except msgspec.ValidationError:
         number = None
     if number is None:
@@ -207,7 +224,8 @@ def _expected(field: Field, expected: str, text: str) -> str:
 
 @functools.cache
 def int_bounds(annotation: Any) -> tuple[int, int]:
-    """The least and the greatest number that an annotation such as ``i32`` or ``i64 | None`` allows."""
+    """The least and the greatest number that an annotation such as ``i32`` or ``i64 | None``
+    allows."""
     for part in (annotation, *typing.get_args(annotation)):
         for meta in getattr(part, "__metadata__", ()):
             if isinstance(meta, msgspec.Meta) and meta.ge is not None and meta.le is not None:

@@ -1,8 +1,9 @@
-"""How many connections a process serves at once, over all its ports (``maxConnections``), and what happens beyond that.
+"""How many connections a process serves at once, over all its ports (``maxConnections``), and what
+happens beyond that.
 
-Accepting pauses: the next connection of each port is held unserved, the others wait in the queue of the system
-(``serverSocketBacklog``) until one of those that are served ends. It is the same when the system has no descriptor or memory
-for another one. Each pause is told once, and so is its end.
+Accepting pauses: the next connection of each port is held unserved, the others wait in the queue of
+the system (``serverSocketBacklog``) until one of those that are served ends. It is the same when
+the system has no descriptor or memory for another one. Each pause is told once, and so is its end.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ log: Final = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.5
 _SLACK: Final = 20
-"""Accepting goes on with every free seat, but that it does is only told when a twentieth of them is free: connections that
-come and go at the limit must not flood the log."""
+"""Accepting goes on with every free seat, but that it does is only told when a twentieth of them is
+free: connections that come and go at the limit must not flood the log."""
 _QUIET_S: Final = 60.0
 """A shortage is told once in so long."""
 
@@ -37,7 +38,8 @@ class Seats:
         self._told = False
 
     def take(self) -> None:
-        """For a connection that must be served whatever happens: a slave's, or one that had a seat all the time."""
+        """For a connection that must be served whatever happens: a slave's, or one that had a seat
+        all the time."""
         self.taken += 1
 
     def give_back(self) -> None:
@@ -53,7 +55,9 @@ class Seats:
             if not self._told:
                 self._told = True
                 log.warning(
-                    "accepting pauses: there are %d connections, and may not be more (maxConnections, ulimit -n)", self.taken
+                    "accepting pauses: there are %d connections, and may not be more "
+                    "(maxConnections, ulimit -n)",
+                    self.taken,
                 )
             self._freed.clear()
             await self._freed.wait()
@@ -61,7 +65,12 @@ class Seats:
 
 
 async def accept_all(
-    listening: socket.socket, admit: Callable[[socket.socket], object], clock: Clock, *, server: str, seats: Seats | None
+    listening: socket.socket,
+    admit: Callable[[socket.socket], object],
+    clock: Clock,
+    *,
+    server: str,
+    seats: Seats | None,
 ) -> None:
     """Until cancelled: give every connection to ``admit``, which owns its seat from then on."""
     loop = asyncio.get_running_loop()
@@ -90,20 +99,24 @@ async def accept_all(
 
 
 def listening_socket(host: str, port: int, backlog: int, *, port_property: str) -> socket.socket:
-    """All interfaces, IPv6 and IPv4 on one socket, unless a host is named. Raises ``AddressInUseError`` when the port is
-    taken or not allowed."""
+    """All interfaces, IPv6 and IPv4 on one socket, unless a host is named. Raises
+    ``AddressInUseError`` when the port is taken or not allowed."""
     try:
         if host:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             sock = socket.create_server((host, port), family=family, backlog=backlog)
         elif socket.has_dualstack_ipv6():
-            sock = socket.create_server(("", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
+            sock = socket.create_server(
+                ("", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True
+            )
         else:
             sock = socket.create_server(("", port), backlog=backlog)
     except OSError as error:
         where = f"port {port}" + (f" of {host}" if host else "")
         if error.errno == errno.EADDRINUSE:
-            raise AddressInUseError(f"{where} is in use; stop the other process or set {port_property}") from None
+            raise AddressInUseError(
+                f"{where} is in use; stop the other process or set {port_property}"
+            ) from None
         raise AddressInUseError(f"cannot listen on {where}: {error.strerror or error}") from None
     sock.setblocking(False)
     return sock

@@ -21,7 +21,8 @@ def format_address(host: str, port: int) -> str:
 
 
 def host_and_port(name: Any) -> tuple[str, int]:
-    """Address and port of a socket name; an IPv4 address that came in over IPv6 is an IPv4 address."""
+    """Address and port of a socket name; an IPv4 address that came in over IPv6 is an IPv4
+    address."""
     if not isinstance(name, tuple) or len(name) < 2:
         return ("0.0.0.0", 0)
     host = str(name[0]).partition("%")[0]

@@ -1,8 +1,8 @@
 """One TCP connection for whoever may wait: a request, then its answer, in the caller's thread.
 
-A second way to speak the protocol beside ``connection.py``, for programs without an event loop: handing a request to a loop
-in another thread and its answer back costs several times what the request itself does. One thread at a time may use it;
-what the peer sends unasked is passed over.
+A second way to speak the protocol beside ``connection.py``, for programs without an event loop:
+handing a request to a loop in another thread and its answer back costs several times what the
+request itself does. One thread at a time may use it; what the peer sends unasked is passed over.
 """
 
 from __future__ import annotations
@@ -35,7 +35,13 @@ class BlockingConnection:
     """Connects at once, within ``timeout`` seconds. Raises ``ConnectError``."""
 
     def __init__(
-        self, host: str, port: int, timeout: float, *, tls: ssl.SSLContext | None = None, max_frame_bytes: int
+        self,
+        host: str,
+        port: int,
+        timeout: float,
+        *,
+        tls: ssl.SSLContext | None = None,
+        max_frame_bytes: int,
     ) -> None:
         self.peer: Final = f"{host}:{port}"
         self.used_at: float = 0.0
@@ -48,21 +54,34 @@ class BlockingConnection:
             if tls is not None:
                 self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         except OSError as error:
-            raise ConnectError(f"cannot connect to {self.peer}: {error.strerror or error}") from None
+            raise ConnectError(
+                f"cannot connect to {self.peer}: {error.strerror or error}"
+            ) from None
         self._receive = self._socket.recv
-        plain = tls is None and hasattr(os, "sched_yield")  # not on Windows, whose sockets are no files
+        plain = tls is None and hasattr(
+            os, "sched_yield"
+        )  # not on Windows, whose sockets are no files
         self._descriptor = self._socket.fileno() if plain else _NONE
-        """To write without asking first whether that is possible, as a socket with a timeout does: it nearly always is."""
+        """To write without asking first whether that is possible, as a socket with a timeout does:
+        it nearly always is."""
         self._vigil = Vigil() if plain else None
 
-    def invoke(self, opaque: int, header: bytes, body: bytes, timeout: float, read: Callable[[int, bytes], A | None]) -> A:
-        """The answer to a request whose JSON header has ``opaque`` in it, whatever its code; ``timeout`` in seconds.
+    def invoke(
+        self,
+        opaque: int,
+        header: bytes,
+        body: bytes,
+        timeout: float,
+        read: Callable[[int, bytes], A | None],
+    ) -> A:
+        """The answer to a request whose JSON header has ``opaque`` in it, whatever its code;
+        ``timeout`` in seconds.
 
-        ``read`` makes an answer of a serialize type and a header, or nothing where they are none (``read_answer``). Its body
-        is passed over.
+        ``read`` makes an answer of a serialize type and a header, or nothing where they are none
+        (``read_answer``). Its body is passed over.
 
-        Raises ``RequestTimeout``, ``ConnectionLostError``, ``ProtocolError``; after any error, and when it was interrupted,
-        the connection is closed.
+        Raises ``RequestTimeout``, ``ConnectionLostError``, ``ProtocolError``; after any error, and
+        when it was interrupted, the connection is closed.
         """
         try:
             if timeout != self._timeout:
@@ -76,7 +95,9 @@ class BlockingConnection:
             if written < len(frame):
                 self._socket.sendall(memoryview(frame)[written:])
             while True:
-                data = (self._vigil and self._soon(self._vigil, began)) or self._receive(_READ_BYTES)
+                data = (self._vigil and self._soon(self._vigil, began)) or self._receive(
+                    _READ_BYTES
+                )
                 if not data:
                     raise ConnectionLostError(f"connection to {self.peer} lost: closed by peer")
                 for serialize_type, answer_header, _ in self._decoder.feed(data):
@@ -103,7 +124,8 @@ class BlockingConnection:
         return None
 
     def _soon(self, vigil: Vigil, began: float) -> bytes:
-        """What comes while it is worth waiting awake. Nothing: to be received as usual, be it the end."""
+        """What comes while it is worth waiting awake. Nothing: to be received as usual, be it the
+        end."""
         if vigil.sleeps:
             vigil.sleeps -= 1
             return b""
@@ -124,7 +146,8 @@ class BlockingConnection:
         self._socket.settimeout(timeout)
 
     def is_open(self) -> bool:
-        """Nobody has closed it, as far as can be seen. Between requests a peer has nothing to say but that it is gone."""
+        """Nobody has closed it, as far as can be seen. Between requests a peer has nothing to say
+        but that it is gone."""
         self._set_timeout(0)
         try:
             socket.socket.recv(self._socket, 1, socket.MSG_PEEK)  # under TLS, too

@@ -1,16 +1,20 @@
-"""One budget for what all connections of a process hold: what came and could not be served yet (frames that are not
-complete, frames that wait), and answers that were not read. Pure: bytes and the time go in, verdicts come out.
+"""One budget for what all connections of a process hold: what came and could not be served yet
+(frames that are not complete, frames that wait), and answers that were not read. Pure: bytes and
+the time go in, verdicts come out.
 
-Each connection has limits of its own (``flow.py``); 250 unfinished frames of 16 MiB keep all of them, and take 4 GiB. So, of
-the limit,
+Each connection has limits of its own (``flow.py``); 250 unfinished frames of 16 MiB keep all of
+them, and take 4 GiB. So, of the limit,
 
-* beyond three quarters the largest and slowest are not read any more, until those that still are hold half of it;
+* beyond three quarters the largest and slowest are not read any more, until those that still are
+  hold half of it;
 * below five eighths they are read again;
-* who was not read for ``PATIENCE_S`` and still holds something while there is more than five eighths is cut;
+* who was not read for ``PATIENCE_S`` and still holds something while there is more than five
+  eighths is cut;
 * beyond the limit the largest and slowest are cut at once until three quarters are left.
 
-Largest and slowest: bytes times the seconds since the connection began to hold something, or since it last held less. A
-frame of 16 MiB that comes in a second is never in front of one that takes a minute.
+Largest and slowest: bytes times the seconds since the connection began to hold something, or since
+it last held less. A frame of 16 MiB that comes in a second is never in front of one that takes a
+minute.
 
 Invariant: ``total`` is the sum of all accounts; connections that hold nothing have none.
 """
@@ -56,7 +60,8 @@ class _Account(msgspec.Struct):
 
 
 class MemoryBudget(Generic[K]):
-    """``hold`` whenever what a connection holds has changed, ``judge`` when ``is_due`` and once a second."""
+    """``hold`` whenever what a connection holds has changed, ``judge`` when ``is_due`` and once a
+    second."""
 
     def __init__(self, limit: int) -> None:
         self.limit: Final = limit
@@ -105,7 +110,8 @@ class MemoryBudget(Generic[K]):
         return verdicts
 
     def take_peak(self) -> int:
-        """How much less is held than at the most since this was not 0; 0 while it is not worth giving it back."""
+        """How much less is held than at the most since this was not 0; 0 while it is not worth
+        giving it back."""
         given_up = self._peak - self.total
         if given_up < max(min(_WORTH_GIVING_BACK, self.limit // 8), self._peak // 2):
             return 0
@@ -144,7 +150,8 @@ class MemoryBudget(Generic[K]):
 
     def _reason(self, account: _Account, now: float) -> str:
         return (
-            f"it holds {account.size} bytes since {now - account.since:.0f} s, all connections together {self.total}, "
+            f"it holds {account.size} bytes since {now - account.since:.0f} s, all connections "
+            f"together {self.total}, "
             f"the limit is maxBufferedBytes={self.limit}"
         )
 

@@ -1,4 +1,5 @@
-"""The memory budget of a process (``budget.py``) and its connections: they tell what they hold, and do what it says."""
+"""The memory budget of a process (``budget.py``) and its connections: they tell what they hold, and
+do what it says."""
 
 from __future__ import annotations
 
@@ -28,12 +29,14 @@ class Buffered(Protocol):
 
 
 class Buffers:
-    """Of all ports of a process. What a connection holds counts when a read event leaves something behind, when more waits
-    for its peer than ``writePauseBytes``, and once a second; an announced length only as far as bytes came. The port for
-    slaves and our own connections to others do not count: their number is fixed, and so is what each of them holds."""
+    """Of all ports of a process. What a connection holds counts when a read event leaves something
+    behind, when more waits for its peer than ``writePauseBytes``, and once a second; an announced
+    length only as far as bytes came. The port for slaves and our own connections to others do not
+    count: their number is fixed, and so is what each of them holds."""
 
     def __init__(self, limits: Limits, clock: Clock) -> None:
-        """``maxBufferedBytes`` 0: a quarter of the memory that this process may use, at least what one connection may."""
+        """``maxBufferedBytes`` 0: a quarter of the memory that this process may use, at least what
+        one connection may."""
         least = limits.max_frame_bytes + limits.write_pause_bytes
         limit = limits.max_buffered_bytes or max(usable_memory() // _SHARE, 2 * least)
         self._budget: MemoryBudget[Buffered] = MemoryBudget(limit)
@@ -53,7 +56,9 @@ class Buffers:
         self._judging = False
         for connection, action, reason in self._budget.judge(self._clock.monotonic()):
             if action is Action.PAUSE:
-                log.warning("connection not read for now peer=%s reason=%s", connection.peer, reason)
+                log.warning(
+                    "connection not read for now peer=%s reason=%s", connection.peer, reason
+                )
                 connection.hold_back()
             elif action is Action.RESUME:
                 connection.go_on()
@@ -61,7 +66,10 @@ class Buffers:
                 connection.cut(reason)
 
     async def keep_house(self) -> None:
-        """Once a second: decide, and give memory back to the system when much less is held than before."""
+        """Once a second: decide, and give memory back to the system when much less is held than
+        before."""
         self.judge()
         if (given_up := self._budget.take_peak()) and await asyncio.to_thread(give_back):
-            log.info("memory given back to the system bytes=%d held=%d", given_up, self._budget.total)
+            log.info(
+                "memory given back to the system bytes=%d held=%d", given_up, self._budget.total
+            )

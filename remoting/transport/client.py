@@ -33,10 +33,11 @@ log: Final = logging.getLogger(__name__)
 _FIRST_BACK_OFF_S = 0.05
 _LONGEST_BACK_OFF_S = 2.0
 _LONGEST_AFTER_REFUSAL_S = 0.5
-"""Where nothing listens an attempt costs 0.2 ms, and whoever waits for a server that is restarted wants it soon."""
+"""Where nothing listens an attempt costs 0.2 ms, and whoever waits for a server that is restarted
+wants it soon."""
 _LONGEST_SILENCE_S = 1.0
-"""A request that times out ends its connection when nothing at all has come for so long. (The original closes it whatever
-else comes; clientCloseSocketIfTimeout.)"""
+"""A request that times out ends its connection when nothing at all has come for so long. (The
+original closes it whatever else comes; clientCloseSocketIfTimeout.)"""
 
 
 class _Peer(msgspec.Struct, eq=False):
@@ -52,11 +53,12 @@ class _Peer(msgspec.Struct, eq=False):
 class RemotingClient:
     """Invokes requests at addresses (``host:port``).
 
-    Connections are shared by all callers of an address, closed when idle, and made again when needed. After a failed attempt
-    further ones are refused at once for a back-off of 50 ms, doubling to 2 s (0.5 s where nothing listens), and then given a
-    third of ``connect_timeout``: a dead peer costs its callers little, there may be another one to ask. Who has no other
-    waits for as long as ``back_off`` says. ``ext_fields`` go with every request.
-    ``dispatcher`` serves what is pushed over these connections. Use as ``async with``, or call ``start`` and ``close``.
+    Connections are shared by all callers of an address, closed when idle, and made again when
+    needed. After a failed attempt further ones are refused at once for a back-off of 50 ms,
+    doubling to 2 s (0.5 s where nothing listens), and then given a third of ``connect_timeout``: a
+    dead peer costs its callers little, there may be another one to ask. Who has no other waits for
+    as long as ``back_off`` says. ``ext_fields`` go with every request. ``dispatcher`` serves what
+    is pushed over these connections. Use as ``async with``, or call ``start`` and ``close``.
     """
 
     def __init__(
@@ -111,11 +113,15 @@ class RemotingClient:
         return self
 
     async def __aexit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _tb: TracebackType | None,
     ) -> None:
         await self.close()
 
-    # --- calling ----------------------------------------------------------------------------------------------------
+    # --- calling
+    # ----------------------------------------------------------------------------------------------
 
     async def invoke(
         self,
@@ -127,9 +133,11 @@ class RemotingClient:
         timeout: float = 3.0,
         ext_fields: dict[str, str] | None = None,
     ) -> Response:
-        """Send a request and await its answer, whatever its code; ``timeout`` (seconds) includes connecting.
+        """Send a request and await its answer, whatever its code; ``timeout`` (seconds) includes
+        connecting.
 
-        Raises ``ConnectError`` (not sent), ``RequestTimeout``, ``ConnectionLostError``, ``TooManyRequestsError``.
+        Raises ``ConnectError`` (not sent), ``RequestTimeout``, ``ConnectionLostError``,
+        ``TooManyRequestsError``.
         """
         connection = self.connected_to(address)
         if connection is None:
@@ -145,15 +153,28 @@ class RemotingClient:
         return await connection.invoke(code, header, body, timeout=timeout, ext_fields=ext_fields)
 
     async def invoke_as(
-        self, language: LanguageCode, address: str, code: RequestCode, header: Record, *, timeout: float = 3.0
+        self,
+        language: LanguageCode,
+        address: str,
+        code: RequestCode,
+        header: Record,
+        *,
+        timeout: float = 3.0,
     ) -> Response:
-        """As ``invoke``, in the name of another language: some answers, and what is pushed then, depend on it."""
+        """As ``invoke``, in the name of another language: some answers, and what is pushed then,
+        depend on it."""
         connection = await self.connection(address, timeout=timeout)
         if connection.closed:  # it ended while this task waited for its turn
-            raise ConnectionLostError(f"connection to {address} is closed: {connection.close_reason}")
+            raise ConnectionLostError(
+                f"connection to {address} is closed: {connection.close_reason}"
+            )
         fields = to_fields(header) if self.credentials is None else self._signed(header, b"", None)
-        command = RemotingCommand(code=code, language=language, opaque=next_opaque(), ext_fields=fields)
-        answer: Response = await connection.invoke_encoded(code, command.opaque, encode_header(command), b"", timeout)
+        command = RemotingCommand(
+            code=code, language=language, opaque=next_opaque(), ext_fields=fields
+        )
+        answer: Response = await connection.invoke_encoded(
+            code, command.opaque, encode_header(command), b"", timeout
+        )
         return answer
 
     async def invoke_oneway(
@@ -167,7 +188,8 @@ class RemotingClient:
         ext_fields: dict[str, str] | None = None,
         remark: str | None = None,
     ) -> None:
-        """Send a request that is not answered; ``timeout`` (seconds) is for connecting. Raises as ``invoke``."""
+        """Send a request that is not answered; ``timeout`` (seconds) is for connecting. Raises as
+        ``invoke``."""
         connection = self.connected_to(address) or await self.connection(address, timeout=timeout)
         if self._ext_fields is not None:
             ext_fields = {**self._ext_fields, **(ext_fields or {})}
@@ -176,18 +198,21 @@ class RemotingClient:
             header = None
         connection.invoke_oneway(code, header, body, ext_fields=ext_fields, remark=remark)
 
-    def _signed(self, header: Record | None, body: Buffer, ext_fields: dict[str, str] | None) -> dict[str, str]:
+    def _signed(
+        self, header: Record | None, body: Buffer, ext_fields: dict[str, str] | None
+    ) -> dict[str, str]:
         assert self.credentials is not None
         fields = {**(to_fields(header) if header is not None else {}), **(ext_fields or {})}
         return signed(self.credentials, fields, bytes(body))
 
     @property
     def sends_plain_json(self) -> bool:
-        """Headers are JSON, with nothing added but the signature where there are ``credentials``: whoever makes both may use
-        ``Connection.invoke_encoded``."""
+        """Headers are JSON, with nothing added but the signature where there are ``credentials``:
+        whoever makes both may use ``Connection.invoke_encoded``."""
         return self._serialize_type == SerializeType.JSON and self._ext_fields is None
 
-    # --- connections ------------------------------------------------------------------------------------------------
+    # --- connections
+    # ----------------------------------------------------------------------------------------------
 
     def connected_to(self, address: str) -> Connection | None:
         """The open connection to an address, if there is one."""
@@ -197,7 +222,8 @@ class RemotingClient:
         return peer.connection
 
     async def connection(self, address: str, *, timeout: float | None = None) -> Connection:
-        """The connection to an address, made if need be. Raises ``ConnectError``, ``ClientClosedError``."""
+        """The connection to an address, made if need be. Raises ``ConnectError``,
+        ``ClientClosedError``."""
         peer = self._peers.get(address)
         if peer is None:
             peer = self._peers[address] = _Peer()
@@ -214,7 +240,8 @@ class RemotingClient:
         return peer.connection
 
     def back_off(self, address: str) -> float:
-        """Seconds for which an attempt to connect would be refused at once, because one has just failed."""
+        """Seconds for which an attempt to connect would be refused at once, because one has just
+        failed."""
         peer = self._peers.get(address)
         return max(0.0, peer.not_before - self.clock.monotonic()) if peer is not None else 0.0
 
@@ -222,12 +249,19 @@ class RemotingClient:
         if self._closed:
             raise ClientClosedError(f"cannot connect to {address}: this client is closed")
         if (wait := self.back_off(address)) > 0:
-            raise ConnectError(f"cannot connect to {address}: {peer.failure}; the next attempt is made in {wait:.2f} s")
+            raise ConnectError(
+                f"cannot connect to {address}: {peer.failure}; the next attempt is made in "
+                f"{wait:.2f} s"
+            )
         try:
             peer.connection = await self._open(*split_address(address))
         except (OSError, ssl.SSLError) as error:
             refused = isinstance(error, ConnectionRefusedError)
-            self._failed(peer, _connect_reason(error), _LONGEST_AFTER_REFUSAL_S if refused else _LONGEST_BACK_OFF_S)
+            self._failed(
+                peer,
+                _connect_reason(error),
+                _LONGEST_AFTER_REFUSAL_S if refused else _LONGEST_BACK_OFF_S,
+            )
             raise ConnectError(f"cannot connect to {address}: {peer.failure}") from None
         peer.failures, peer.not_before = 0, 0.0
         if self._closed:
@@ -237,7 +271,12 @@ class RemotingClient:
     async def _open(self, host: str, port: int) -> Connection:
         """Raises ``OSError``, ``ssl.SSLError``."""
         transport, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(self, serialize_type=self._serialize_type, pause_reading=False, silence_s=_LONGEST_SILENCE_S),
+            lambda: Connection(
+                self,
+                serialize_type=self._serialize_type,
+                pause_reading=False,
+                silence_s=_LONGEST_SILENCE_S,
+            ),
             host,
             port,
             ssl=self._tls,
@@ -247,19 +286,22 @@ class RemotingClient:
 
     def _failed(self, peer: _Peer, why: str, longest_s: float = _LONGEST_BACK_OFF_S) -> None:
         peer.failure = why
-        peer.not_before = self.clock.monotonic() + min(longest_s, _FIRST_BACK_OFF_S * 2 ** min(peer.failures, 10))
+        peer.not_before = self.clock.monotonic() + min(
+            longest_s, _FIRST_BACK_OFF_S * 2 ** min(peer.failures, 10)
+        )
         peer.failures += 1
 
     def try_again(self, address: str) -> None:
-        """The next call connects at once, whatever came of the last attempt: for who comes seldom, with a back-off of its
-        own.
+        """The next call connects at once, whatever came of the last attempt: for who comes seldom,
+        with a back-off of its own.
         """
         if (peer := self._peers.get(address)) is not None:
             peer.not_before = 0.0
 
     def connect_blocking(self, address: str, timeout: float) -> BlockingConnection:
-        """A connection for the calling thread alone; ``timeout`` in seconds. Raises ``ConnectError``. May be called in any
-        thread: nothing here knows of it, its owner closes it."""
+        """A connection for the calling thread alone; ``timeout`` in seconds. Raises
+        ``ConnectError``. May be called in any thread: nothing here knows of it, its owner closes
+        it."""
         host, port = split_address(address)
         budget, limit = min(timeout, self._connect_timeout), self.limits.max_frame_bytes
         return BlockingConnection(host, port, budget, tls=self._tls, max_frame_bytes=limit)
@@ -276,7 +318,8 @@ class RemotingClient:
                 if peer.connection is not None:
                     peer.connection.check(now)
 
-    # --- ConnectionOwner --------------------------------------------------------------------------------------------
+    # --- ConnectionOwner
+    # --------------------------------------------------------------------------------------------
 
     def connected(self, connection: Connection) -> None:
         log.debug("connected peer=%s", connection.peer)

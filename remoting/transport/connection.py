@@ -1,11 +1,11 @@
 """One TCP connection, the same class on both ends: it serves the peer's requests and carries ours.
 
-Reading: bytes are cut into frames, every frame of a read event is dispatched, and all answers leave in one write, at once or
-at the end of the turn (``flush_turns.py``). While the peer does not read, nothing more is read from it (``flow.py``); frames
-that were already received wait in ``_backlog``.
+Reading: bytes are cut into frames, every frame of a read event is dispatched, and all answers leave
+in one write, at once or at the end of the turn (``flush_turns.py``). While the peer does not read,
+nothing more is read from it (``flow.py``); frames that were already received wait in ``_backlog``.
 
-Calling: ``invoke`` sends a request and awaits its answer, matched by ``opaque``. Frames sent outside of a read event in the
-same turn of the loop leave in one write as well.
+Calling: ``invoke`` sends a request and awaits its answer, matched by ``opaque``. Frames sent
+outside of a read event in the same turn of the loop leave in one write as well.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ from .signs_of_life import SignsOfLife
 log: Final = logging.getLogger(__name__)
 
 _SLICE_MS: Final = 2
-"""So many milliseconds have begun since a peer's requests are served one after the other: others have a turn."""
+"""So many milliseconds have begun since a peer's requests are served one after the other: others
+have a turn."""
 _MOST_PARKED: Final = 8
-"""Long requests of one peer that wait for their turn (``turns.py``): those behind them are not read. Nobody who waits for
-answers has so many, and who does not would have them pile up."""
+"""Long requests of one peer that wait for their turn (``turns.py``): those behind them are not
+read. Nobody who waits for answers has so many, and who does not would have them pile up."""
 _PARKED_COST: Final = 4096
 """Bytes of memory, about, that a request takes while it waits, besides its body."""
 _FULL_READ: Final = 128 << 10
@@ -60,13 +61,18 @@ class ConnectionOwner(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """See the module. Attributes: ``peer`` and ``local`` are ``ip:port``; ``attributes`` is free for whoever owns it."""
+    """See the module. Attributes: ``peer`` and ``local`` are ``ip:port``; ``attributes`` is free
+    for whoever owns it."""
 
     __slots__ = (
-        "__weakref__", "_backlog", "_buffers", "_clock", "_counted", "_counted_held", "_decoder", "_ended", "_flow",
-        "_flush_scheduled", "_handle", "_held_back", "_invocations", "_loop", "_owner", "_parked", "_parked_requests",
-        "_pause_reading", "_serialize_type", "_serving", "_signs", "_socket", "_stopping", "_time_ms", "_transport",
-        "_turns", "_waiting", "_write_pause_bytes", "answer_bytes", "attributes", "close_reason", "closed", "in_flight",
+        "__weakref__", "_backlog", "_buffers", "_clock", "_counted", "_counted_held", "_decoder",
+        "_ended", "_flow",
+        "_flush_scheduled", "_handle", "_held_back", "_invocations", "_loop", "_owner", "_parked",
+        "_parked_requests",
+        "_pause_reading", "_serialize_type", "_serving", "_signs", "_socket", "_stopping",
+        "_time_ms", "_transport",
+        "_turns", "_waiting", "_write_pause_bytes", "answer_bytes", "attributes", "close_reason",
+        "closed", "in_flight",
         "limits", "local", "max_in_flight", "on_close", "out", "packed_peer", "peer", "silent",
     )  # fmt: skip
 
@@ -80,15 +86,18 @@ class Connection(asyncio.Protocol):
         turns: FlushTurns | None = None,
         buffers: Buffers | None = None,
     ) -> None:
-        """``pause_reading``: while the peer does not read, read nothing more from it. Right for whoever answers; who asks
-        has to go on reading, or two that wait for each other would wait for ever. ``silence_s``: how long a peer may say
-        nothing at all before a request that it does not answer in time ends the connection."""
+        """``pause_reading``: while the peer does not read, read nothing more from it. Right for
+        whoever answers; who asks has to go on reading, or two that wait for each other would wait
+        for ever. ``silence_s``: how long a peer may say nothing at all before a request that it
+        does not answer in time ends the connection."""
         self._owner = owner
         self._pause_reading = pause_reading
         self._clock = owner.clock
         self.limits: Limits = owner.limits
         self._serialize_type = serialize_type
-        self._decoder = FrameDecoder(owner.limits.max_frame_bytes, long_header_bytes=long_header_bytes(owner.limits))
+        self._decoder = FrameDecoder(
+            owner.limits.max_frame_bytes, long_header_bytes=long_header_bytes(owner.limits)
+        )
         self._flow = FlowControl(owner.limits)
         self._handle = owner.dispatcher.handle
         self._time_ms = owner.clock.time_ms
@@ -97,7 +106,8 @@ class Connection(asyncio.Protocol):
         self._socket = -1
         self._loop = asyncio.get_running_loop()
         self.out: list[Buffer] = []
-        """Encoded frames that have not been written. Whoever puts the first one there has to see to ``flush``."""
+        """Encoded frames that have not been written. Whoever puts the first one there has to see to
+        ``flush``."""
         self._turns = turns
         self._buffers = buffers
         self._counted = 0
@@ -112,7 +122,10 @@ class Connection(asyncio.Protocol):
         self._invocations = Invocations(self._loop, self._not_answered)
         self._waiting = self._invocations.table
         self._signs = SignsOfLife(
-            self._clock.monotonic(), self._loop.time(), idle_s=owner.limits.idle_s, silence_s=silence_s
+            self._clock.monotonic(),
+            self._loop.time(),
+            idle_s=owner.limits.idle_s,
+            silence_s=silence_s,
         )
         self.answer_bytes: int = 0
         """Bytes of answer bodies since the last write."""
@@ -132,7 +145,8 @@ class Connection(asyncio.Protocol):
     def __repr__(self) -> str:
         return f"<Connection {self.peer}{' closed' if self.closed else ''}>"
 
-    # --- transport callbacks ----------------------------------------------------------------------------------------
+    # --- transport callbacks
+    # ----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -163,21 +177,24 @@ class Connection(asyncio.Protocol):
             self._let_others_in()
 
     def _let_others_in(self) -> None:
-        """Go on with this peer in the next turn of the loop. It may have sent more than is served in a moment, and libuv
-        reads, up to 32 times in a row, while the system has more: from a producer with 60,000 sends in flight that is 8 MB,
-        over 200 ms in which nobody else is served, and which ``fast_failure`` takes for overload."""
+        """Go on with this peer in the next turn of the loop. It may have sent more than is served
+        in a moment, and libuv reads, up to 32 times in a row, while the system has more: from a
+        producer with 60,000 sends in flight that is 8 MB, over 200 ms in which nobody else is
+        served, and which ``fast_failure`` takes for overload."""
         if self._read_nothing():
             self._loop.call_soon(self._go_on)
 
     def _read_nothing(self) -> bool:
-        """From now on; False when it is closed, and left to ``farewell.py``, which reads to the end."""
+        """From now on; False when it is closed, and left to ``farewell.py``, which reads to the
+        end."""
         if self._transport is None or self.closed or self._transport.is_closing():
             return False
         self._transport.pause_reading()
         return True
 
     def _go_on(self) -> None:
-        """Serve the frames that wait, then read on, unless something else stopped that meanwhile."""
+        """Serve the frames that wait, then read on, unless something else stopped that
+        meanwhile."""
         if self.closed or self._must_wait:
             return  # what was not begun when it is closed is not done: nobody could be told
         if self._backlog:
@@ -190,7 +207,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def _must_wait(self) -> bool:
-        """Nothing more is served: the peer has too much to read already, or too much of what it asked for is worked on."""
+        """Nothing more is served: the peer has too much to read already, or too much of what it
+        asked for is worked on."""
         return self._parked_requests >= _MOST_PARKED or (self._pause_reading and self._flow.stopped)
 
     def _count(self) -> None:
@@ -199,17 +217,20 @@ class Connection(asyncio.Protocol):
         if self._buffers is None or self.closed or self._transport is None:
             return
         backlog = sum(len(header) + len(body) for _, header, body in self._backlog)
-        self._counted = self._decoder.held + backlog + self._parked + self._transport.get_write_buffer_size()
+        self._counted = (
+            self._decoder.held + backlog + self._parked + self._transport.get_write_buffer_size()
+        )
         self._buffers.hold(self, self._counted)
 
     def weigh(self, size: int) -> None:
-        """A request of so many bytes is worked on in a task; negative: not any more. The peer is read meanwhile: the
-        task may wait for an answer of its."""
+        """A request of so many bytes is worked on in a task; negative: not any more. The peer is
+        read meanwhile: the task may wait for an answer of its."""
         self._parked += size
         self._count()
 
     def park(self, size: int) -> None:
-        """A request of so many bytes waits here for its turn. With a few of them nothing more is read from the peer."""
+        """A request of so many bytes waits here for its turn. With a few of them nothing more is
+        read from the peer."""
         self._parked += size + _PARKED_COST
         self._parked_requests += 1
         if self._parked_requests == _MOST_PARKED:
@@ -269,11 +290,12 @@ class Connection(asyncio.Protocol):
         self._owner.disconnected(self)
         self._ended.set_result(None)
 
-    # --- serving ----------------------------------------------------------------------------------------------------
+    # --- serving
+    # ----------------------------------------------------------------------------------------------
 
     def serve(self, frames: list[Frame]) -> None:
-        """Dispatch frames; their answers leave in one write. Stops where the peer has too much to read already, and where it
-        would keep others waiting."""
+        """Dispatch frames; their answers leave in one write. Stops where the peer has too much to
+        read already, and where it would keep others waiting."""
         if self._backlog:  # these came before
             self._backlog.extend(frames)
             return
@@ -290,7 +312,11 @@ class Connection(asyncio.Protocol):
                 handle(self, serialize_type, header, body, now_ms, out)
                 if self.answer_bytes > limit and self._give_way(frames, served):
                     return
-                if not served & 3 and (self._must_wait or time_ms() - now_ms >= _SLICE_MS) and served < len(frames):
+                if (
+                    not served & 3
+                    and (self._must_wait or time_ms() - now_ms >= _SLICE_MS)
+                    and served < len(frames)
+                ):
                     self._backlog.extend(frames[served:])
                     self._let_others_in()
                     return
@@ -306,7 +332,8 @@ class Connection(asyncio.Protocol):
                 turns.add(self, now_ms)
 
     def _give_way(self, frames: list[Frame], start: int) -> bool:
-        """Send what there is; if the peer does not read it, keep the other frames for later. True if serving has to stop."""
+        """Send what there is; if the peer does not read it, keep the other frames for later. True
+        if serving has to stop."""
         self.flush()
         if self._pause_reading and self._flow.stopped and start < len(frames):
             self._backlog.extendleft(reversed(frames[start:]))
@@ -321,7 +348,8 @@ class Connection(asyncio.Protocol):
         log.warning("connection refused peer=%s reason=%s", self.peer, text)
         self.close(text)
 
-    # --- sending ----------------------------------------------------------------------------------------------------
+    # --- sending
+    # ----------------------------------------------------------------------------------------------
 
     def send(self, pieces: list[Buffer]) -> None:
         """Queue encoded frames; they leave with everything else of this turn of the loop."""
@@ -345,12 +373,15 @@ class Connection(asyncio.Protocol):
         elif left := unwritten(self._socket, transport, out):
             transport.write(left)
         out.clear()
-        if self._flow.stopped and (why := self._flow.verdict(transport.get_write_buffer_size(), self._clock.monotonic())):
+        if self._flow.stopped and (
+            why := self._flow.verdict(transport.get_write_buffer_size(), self._clock.monotonic())
+        ):
             self.cut(why)
 
     def close(self, reason: str = "closed", *, longest_s: float | None = None) -> None:
-        """Close after what was written has been sent, unless the peer does not take it (``farewell.py``); ``longest_s``: how
-        long one that does may take, ``shutdown_grace_s`` when it is None."""
+        """Close after what was written has been sent, unless the peer does not take it
+        (``farewell.py``); ``longest_s``: how long one that does may take, ``shutdown_grace_s`` when
+        it is None."""
         if not self.closed and self._transport is not None:
             self.flush()
             self.close_reason = self.close_reason or reason
@@ -384,7 +415,8 @@ class Connection(asyncio.Protocol):
         await asyncio.wait([self._ended])
 
     def check(self, now: float) -> None:
-        """House-keeping, once a second: cut a peer that does not read, close a connection that is idle."""
+        """House-keeping, once a second: cut a peer that does not read, close a connection that is
+        idle."""
         if self.closed or self._transport is None:
             return
         if why := self._flow.verdict(self._transport.get_write_buffer_size(), now):
@@ -398,11 +430,15 @@ class Connection(asyncio.Protocol):
 
     def _not_answered(self, begun: float) -> None:
         """Requests were given up, the first of which was sent at ``begun``."""
-        if not self.closed and (silent := self._signs.silence(begun, self._loop.time())) is not None:
+        if (
+            not self.closed
+            and (silent := self._signs.silence(begun, self._loop.time())) is not None
+        ):
             self.silent = True
             self.cut(f"nothing has come for {silent:.1f} s while requests waited for their answers")
 
-    # --- calling ----------------------------------------------------------------------------------------------------
+    # --- calling
+    # ----------------------------------------------------------------------------------------------
 
     def invoke(
         self,
@@ -415,24 +451,31 @@ class Connection(asyncio.Protocol):
     ) -> asyncio.Future[Response]:
         """Send a request; its answer comes through the future, whatever its code.
 
-        ``timeout`` in seconds. ``ext_fields`` go on top of the header's. Raises ``TooManyRequestsError``, and ``FrameError``
-        for a body that no frame can carry; the future raises ``RequestTimeout``, ``ConnectionLostError``.
+        ``timeout`` in seconds. ``ext_fields`` go on top of the header's. Raises
+        ``TooManyRequestsError``, and ``FrameError`` for a body that no frame can carry; the future
+        raises ``RequestTimeout``, ``ConnectionLostError``.
         """
         if self.closed:
             future: asyncio.Future[Response] = self._loop.create_future()
-            future.set_exception(ConnectionLostError(f"connection to {self.peer} is closed: {self.close_reason}"))
+            future.set_exception(
+                ConnectionLostError(f"connection to {self.peer} is closed: {self.close_reason}")
+            )
             return future
         opaque = next_opaque()
-        frame = encode_request(self._serialize_type, code, header, body, opaque, ext_fields=ext_fields)
+        frame = encode_request(
+            self._serialize_type, code, header, body, opaque, ext_fields=ext_fields
+        )
         future = self._invocations.add(code, opaque, timeout)
         self._signs.spoke = True
         self.send([frame])
         return future
 
-    def invoke_encoded(self, code: int, opaque: int, header: bytes, body: Buffer, timeout: float) -> asyncio.Future[Any]:
-        """As ``invoke`` with a JSON header that the caller has made, with ``opaque`` in it, and a body that fits a
-        frame: for what is sent again and again. For a ``Send`` the answer may be its typed header. The connection must not
-        be closed, and its headers must be JSON."""
+    def invoke_encoded(
+        self, code: int, opaque: int, header: bytes, body: Buffer, timeout: float
+    ) -> asyncio.Future[Any]:
+        """As ``invoke`` with a JSON header that the caller has made, with ``opaque`` in it, and a
+        body that fits a frame: for what is sent again and again. For a ``Send`` the answer may be
+        its typed header. The connection must not be closed, and its headers must be JSON."""
         future = self._invocations.add(code, opaque, timeout)
         self._signs.spoke = True
         header_length = len(header)
@@ -451,11 +494,14 @@ class Connection(asyncio.Protocol):
         ext_fields: dict[str, str] | None = None,
         remark: str | None = None,
     ) -> None:
-        """Send a request that is not answered. Raises ``ConnectionLostError`` when the connection is known to be closed."""
+        """Send a request that is not answered. Raises ``ConnectionLostError`` when the connection
+        is known to be closed."""
         if self.closed:
             raise ConnectionLostError(f"connection to {self.peer} is closed: {self.close_reason}")
         form, flag = self._serialize_type, ONEWAY_FLAG
-        frame = encode_request(form, code, header, body, next_opaque(), flag, ext_fields=ext_fields, remark=remark)
+        frame = encode_request(
+            form, code, header, body, next_opaque(), flag, ext_fields=ext_fields, remark=remark
+        )
         self._signs.spoke = True
         self.send([frame])
 

@@ -1,7 +1,8 @@
 """Writing much without copying it: pieces go from where they lie to the kernel.
 
-A transport takes one piece at a time, and joining an answer of 256 KiB that lies in a mapped file copies it twice. What the
-kernel does not take at once is copied, so nothing of the pieces is needed afterwards.
+A transport takes one piece at a time, and joining an answer of 256 KiB that lies in a mapped file
+copies it twice. What the kernel does not take at once is copied, so nothing of the pieces is needed
+afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _HAS_WRITEV: Final = hasattr(os, "writev")
 
 
 def socket_of(transport: asyncio.BaseTransport) -> int:
-    """The descriptor that may be written to beside the transport; -1: none, everything has to be encrypted."""
+    """The descriptor that may be written to beside the transport; -1: none, everything has to be
+    encrypted."""
     socket = transport.get_extra_info("socket")
     if socket is None or not _HAS_WRITEV or transport.get_extra_info("sslcontext") is not None:
         return -1
@@ -32,7 +34,9 @@ def unwritten(socket: int, transport: asyncio.Transport, pieces: Sequence[Buffer
         return b"".join(pieces)
     try:
         sent = os.writev(socket, pieces)
-    except OSError:  # it takes nothing now, these are too many, or the connection has ended: the transport knows what to do
+    # it takes nothing now, these are too many, or the connection has ended: the transport knows
+    # what to do
+    except OSError:
         return b"".join(pieces)
     left: list[Buffer] = []
     for piece in pieces:

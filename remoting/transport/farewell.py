@@ -1,11 +1,12 @@
 """The end of a connection: what was written arrives, and nobody is waited for who takes nothing.
 
-A socket that is closed with bytes in it that nobody has read is reset: its system throws away what the peer has not taken,
-answers to what was done among it, and the peer's may do so with what the peer has not read. So a connection ends by halves.
-Ours is closed behind the last byte; what comes is thrown away until the peer has closed the other.
+A socket that is closed with bytes in it that nobody has read is reset: its system throws away what
+the peer has not taken, answers to what was done among it, and the peer's may do so with what the
+peer has not read. So a connection ends by halves. Ours is closed behind the last byte; what comes
+is thrown away until the peer has closed the other.
 
-TLS has no halves: asyncio says goodbye and waits 30 s for the peer's, which need not say one, and Netty's do not. There the
-connection is cut as soon as the peer's system has everything.
+TLS has no halves: asyncio says goodbye and waits 30 s for the peer's, which need not say one, and
+Netty's do not. There the connection is cut as soon as the peer's system has everything.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ LOOK_S: Final = 0.01
 STALL_S: Final = 0.2
 """A peer that takes nothing for so long, or has everything and does not end, is not waited for."""
 MOST_DISCARDED_BYTES: Final = 64 << 20
-"""Who goes on sending longer does not want to end: 65,535 requests, of which an asynchronous producer of the original has no
-more on their way, of a KiB each."""
+"""Who goes on sending longer does not want to end: 65,535 requests, of which an asynchronous
+producer of the original has no more on their way, of a KiB each."""
 
 
 class Farewell(asyncio.Protocol):
@@ -46,7 +47,8 @@ class Farewell(asyncio.Protocol):
         self._moved_at = loop.time()
         self._deadline = self._moved_at + longest_s
         self._out = False
-        """Of TLS: it was seen that nothing waits. The goodbye leaves in the same turn of the loop as what is before it."""
+        """Of TLS: it was seen that nothing waits. The goodbye leaves in the same turn of the loop
+        as what is before it."""
         self._timer: asyncio.TimerHandle | None = None
         transport.set_protocol(self)
         self._look()
@@ -98,10 +100,12 @@ def _socket_under(transport: asyncio.Transport) -> int:
 
 
 def _takes_more(descriptor: int) -> bool:
-    """The system takes bytes for this socket: so the loop, which writes whenever it does, has none waiting. (Below TLS
-    there is a second buffer, which nobody shows.)"""
+    """The system takes bytes for this socket: so the loop, which writes whenever it does, has none
+    waiting. (Below TLS there is a second buffer, which nobody shows.)"""
     if not hasattr(select, "poll"):
-        return bool(select.select([], [descriptor], [], 0)[1])  # Windows, where this has no limit on the number
+        return bool(
+            select.select([], [descriptor], [], 0)[1]
+        )  # Windows, where this has no limit on the number
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     return bool(poll.poll(0))
@@ -112,10 +116,14 @@ if sys.platform == "linux":
     import termios
 
     def _unacknowledged(descriptor: int) -> int:
-        """Bytes that were written to this socket and that the peer's system does not have (SIOCOUTQ)."""
+        """Bytes that were written to this socket and that the peer's system does not have
+        (SIOCOUTQ)."""
         try:
             (count,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))
-        except (OSError, ValueError):  # closed: below TLS a turn of the loop before anybody is told; or there is none
+        except (
+            OSError,
+            ValueError,
+        ):  # closed: below TLS a turn of the loop before anybody is told; or there is none
             return 0
         return int(count)
 

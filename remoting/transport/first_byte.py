@@ -1,4 +1,5 @@
-"""The first byte of a connection decides between plain and TLS, while no transport exists yet (``remoting.md`` §1.7)."""
+"""The first byte of a connection decides between plain and TLS, while no transport exists yet
+(``remoting.md`` §1.7)."""
 
 from __future__ import annotations
 
@@ -8,13 +9,17 @@ import socket
 from .tls import HANDSHAKE_BYTE, TlsMode
 
 
-async def wants_tls(sock: socket.socket, mode: TlsMode, *, has_certificate: bool, timeout: float) -> bool:
+async def wants_tls(
+    sock: socket.socket, mode: TlsMode, *, has_certificate: bool, timeout: float
+) -> bool:
     """Whether the peer begins with a TLS handshake; nothing is taken out of the socket.
 
-    Raises ``ConnectionError`` when the connection has to be closed instead, ``TimeoutError`` when the peer says nothing.
+    Raises ``ConnectionError`` when the connection has to be closed instead, ``TimeoutError`` when
+    the peer says nothing.
     """
     if mode is TlsMode.DISABLED:
-        return False  # a handshake is a frame of more than 369 MB to the decoder, which closes the connection
+        # a handshake is a frame of more than 369 MB to the decoder, which closes the connection
+        return False
     try:
         first = await _peek(sock, timeout)
     except TimeoutError:
@@ -23,10 +28,14 @@ async def wants_tls(sock: socket.socket, mode: TlsMode, *, has_certificate: bool
         raise ConnectionResetError("it left before it said anything")
     if first[0] == HANDSHAKE_BYTE:
         if not has_certificate:
-            raise ConnectionRefusedError("the peer wants TLS, but no certificate is configured (tls.server.certPath)")
+            raise ConnectionRefusedError(
+                "the peer wants TLS, but no certificate is configured (tls.server.certPath)"
+            )
         return True
     if mode is TlsMode.ENFORCING:
-        raise ConnectionRefusedError("the peer does not use TLS, which tls.server.mode=enforcing demands")
+        raise ConnectionRefusedError(
+            "the peer does not use TLS, which tls.server.mode=enforcing demands"
+        )
     return False
 
 

@@ -1,14 +1,16 @@
-"""When answers leave: at once, or, while many connections are read in one turn of the loop, all at the end of it.
+"""When answers leave: at once, or, while many connections are read in one turn of the loop, all at
+the end of it.
 
-A write to a peer that sleeps wakes it, which costs more than the write. Where many connections belong to a few peers, the
-first answer wakes a peer, it has dealt with it before the second one is there, and sleeps again. Answers that leave one
-behind the other find it awake. With few connections the peer and we would only take turns instead of working side by side.
+A write to a peer that sleeps wakes it, which costs more than the write. Where many connections
+belong to a few peers, the first answer wakes a peer, it has dealt with it before the second one is
+there, and sleeps again. Answers that leave one behind the other find it awake. With few connections
+the peer and we would only take turns instead of working side by side.
 
-Measured in turn with and without (two cores): 64 clients with a send each 12.5 µs of CPU and 78,000/s, without 15.2 and
-64,000.
+Measured in turn with and without (two cores): 64 clients with a send each 12.5 µs of CPU and
+78,000/s, without 15.2 and 64,000.
 
-So every few milliseconds a turn is tried: answers wait for its end, and connections are counted. While these are many it
-goes on like that.
+So every few milliseconds a turn is tried: answers wait for its end, and connections are counted.
+While these are many it goes on like that.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ import asyncio
 from typing import Final, Protocol
 
 _MANY: Final = 12
-"""Connections that were read in a turn. With 32 it saves a fifth; 8 on an idle machine paid 15.5 instead of 12.8 µs."""
+"""Connections that were read in a turn. With 32 it saves a fifth; 8 on an idle machine paid 15.5
+instead of 12.8 µs."""
 _EVERY_MS: Final = 4
-"""A turn that is tried in vain delays answers to its end. Every ms costs no more, every 32 ms finds 32 clients too late."""
+"""A turn that is tried in vain delays answers to its end. Every ms costs no more, every 32 ms finds
+32 clients too late."""
 
 
 class Flushed(Protocol):

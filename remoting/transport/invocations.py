@@ -10,7 +10,14 @@ from typing import Any, Final
 
 import msgspec
 
-from ..errors import BrokerError, ConnectionLostError, ProtocolError, RequestTimeout, TooManyRequestsError, broker_error
+from ..errors import (
+    BrokerError,
+    ConnectionLostError,
+    ProtocolError,
+    RequestTimeout,
+    TooManyRequestsError,
+    broker_error,
+)
 from ..protocol.codes import RequestCode
 from ..protocol.commands import COMMANDS
 from ..protocol.commands.send import SendMessageResponse
@@ -30,7 +37,9 @@ from ..protocol.wire import FieldError, Record, fields_of, from_fields, to_field
 MAX_INVOCATIONS = 65535
 """Requests in flight per connection (clientAsyncSemaphoreValue)."""
 
-_opaque = itertools.count()  # one sequence per process, as in the original; ids of the two directions are independent
+_opaque = (
+    itertools.count()
+)  # one sequence per process, as in the original; ids of the two directions are independent
 
 
 def next_opaque() -> int:
@@ -49,21 +58,24 @@ def encode_request(
     ext_fields: dict[str, str] | None = None,
     remark: str | None = None,
 ) -> bytes:
-    """The frame of a request; ``ext_fields`` go on top of the header's. Raises ``FrameError`` for a body that no frame can
-    carry."""
+    """The frame of a request; ``ext_fields`` go on top of the header's. Raises ``FrameError`` for a
+    body that no frame can carry."""
     if serialize_type == SerializeType.JSON:
         encoder = NO_HEADER if header is None else encoder_for(type(header))
         more = fields_piece(ext_fields) if ext_fields else b""
         encoded = encoder.full(code, header, flag, opaque, remark_piece(remark), more)
     else:
         fields = {**(to_fields(header) if header is not None else {}), **(ext_fields or {})}
-        command = RemotingCommand(code=code, opaque=opaque, flag=flag, remark=remark, ext_fields=fields or None)
+        command = RemotingCommand(
+            code=code, opaque=opaque, flag=flag, remark=remark, ext_fields=fields or None
+        )
         encoded = encode_header(command, serialize_type)
     return encode_frame(serialize_type, encoded, body)
 
 
 class Response(msgspec.Struct, gc=False):
-    """The answer to a request of ours. A JSON header is decoded into one; its ext fields when somebody asks for them.
+    """The answer to a request of ours. A JSON header is decoded into one; its ext fields when
+    somebody asks for them.
 
     (``gc=False``: there is one per request, and nothing in it can lead back to it.)
     """
@@ -84,7 +96,16 @@ class Response(msgspec.Struct, gc=False):
     def of(cls, command: RemotingCommand, body: bytes = b"", request_code: int = 0) -> Response:
         """From a header of any form."""
         fields = msgspec.Raw(_encode(command.ext_fields))
-        return cls(command.code, fields, command.flag, command.opaque, command.remark, command.version, body, request_code)
+        return cls(
+            command.code,
+            fields,
+            command.flag,
+            command.opaque,
+            command.remark,
+            command.version,
+            body,
+            request_code,
+        )
 
     @property
     def ext_fields(self) -> dict[str, str]:
@@ -94,13 +115,21 @@ class Response(msgspec.Struct, gc=False):
         except UNREADABLE:
             pass  # the general way turns into text what is none
         try:
-            return decode_header(SerializeType.JSON, b'{"code":0,"extFields":%b}' % bytes(self.raw_fields)).ext_fields or {}
+            return (
+                decode_header(
+                    SerializeType.JSON, b'{"code":0,"extFields":%b}' % bytes(self.raw_fields)
+                ).ext_fields
+                or {}
+            )
         except HeaderError as error:
-            raise ProtocolError(f"answer to {RequestCode(self.request_code).name}: {error}") from None
+            raise ProtocolError(
+                f"answer to {RequestCode(self.request_code).name}: {error}"
+            ) from None
 
     @property
     def header(self) -> Any:
-        """The typed response header of the command. Raises ``ProtocolError`` when a field is missing or malformed."""
+        """The typed response header of the command. Raises ``ProtocolError`` when a field is
+        missing or malformed."""
         response_type = COMMANDS[RequestCode(self.request_code)].response
         decode = _decoder_of(response_type)
         if decode is not None:
@@ -111,14 +140,17 @@ class Response(msgspec.Struct, gc=False):
         try:
             return from_fields(response_type, self.ext_fields)
         except FieldError as error:
-            raise ProtocolError(f"answer to {RequestCode(self.request_code).name}: {error}") from None
+            raise ProtocolError(
+                f"answer to {RequestCode(self.request_code).name}: {error}"
+            ) from None
 
     def error(self, address: str = "") -> BrokerError:
         """The error that stands for this response's code."""
         return broker_error(self.code, self.remark, address)
 
     def check(self, address: str = "") -> Response:
-        """This response if its code is success. Raises the ``BrokerError`` of its code otherwise."""
+        """This response if its code is success. Raises the ``BrokerError`` of its code
+        otherwise."""
         if self.code != 0:
             raise self.error(address)
         return self
@@ -133,15 +165,16 @@ _decode_fields: Final = msgspec.json.Decoder(dict[str, str] | None).decode
 
 @functools.cache
 def _decoder_of(response_type: type[Record]) -> Callable[[msgspec.Raw], Any] | None:
-    """The quick way to a typed header. ``None`` when it has booleans: msgspec takes other texts for true than we do."""
+    """The quick way to a typed header. ``None`` when it has booleans: msgspec takes other texts for
+    true than we do."""
     if any(field.kind is bool for field in fields_of(response_type)):
         return None
     return msgspec.json.Decoder(response_type, strict=False).decode
 
 
 def read_answer(serialize_type: int, header: bytes) -> Response | None:
-    """A header as an answer, still without its body. ``None``: it is a request, or cannot be read the short way. Raises
-    ``HeaderError``."""
+    """A header as an answer, still without its body. ``None``: it is a request, or cannot be read
+    the short way. Raises ``HeaderError``."""
     if serialize_type & LONG_HEADER:
         return None
     if serialize_type != 0:  # SerializeType.JSON
@@ -158,27 +191,40 @@ _read_stored: Final = Replies(SendMessageResponse).read
 
 
 class Send(int):
-    """A request code of somebody who gets the typed header alone where a message was stored. That is the usual answer, and
-    most answers that a client gets are to sends."""
+    """A request code of somebody who gets the typed header alone where a message was stored. That
+    is the usual answer, and most answers that a client gets are to sends."""
 
     __slots__ = ()
 
 
 _Waiting = tuple[int, "asyncio.Future[Any]", float, float]
-"""Request code, who waits for the answer, when it was sent, until when it may come (the loop's time)."""
+"""Request code, who waits for the answer, when it was sent, until when it may come (the loop's
+time)."""
 
 
 class Invocations:
     """The table of what waits for an answer, by opaque, and its deadlines.
 
-    One timer looks after all of them. It is set for the earliest deadline and, when that has come, for the earliest of those
-    that still wait: nearly all are answered long before, so the table is looked through once per timeout and not per
-    request. ``on_timeout`` is told when the first of the requests was sent that were just given up; ``peer`` is for texts.
+    One timer looks after all of them. It is set for the earliest deadline and, when that has come,
+    for the earliest of those that still wait: nearly all are answered long before, so the table is
+    looked through once per timeout and not per request. ``on_timeout`` is told when the first of
+    the requests was sent that were just given up; ``peer`` is for texts.
     """
 
-    __slots__ = ("_create_future", "_loop", "_now", "_on_timeout", "_timer", "_timer_at", "peer", "table")
+    __slots__ = (
+        "_create_future",
+        "_loop",
+        "_now",
+        "_on_timeout",
+        "_timer",
+        "_timer_at",
+        "peer",
+        "table",
+    )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_timeout: Callable[[float], None] | None = None) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, on_timeout: Callable[[float], None] | None = None
+    ) -> None:
         self.peer: str = "unknown"
         self._loop = loop
         self._now = loop.time
@@ -193,11 +239,13 @@ class Invocations:
         return len(self.table)
 
     def add(self, code: int, opaque: int, timeout: float) -> asyncio.Future[Any]:
-        """A request is about to be sent; the future gets its answer: a ``Response``, or, where the code is a ``Send``,
-        perhaps a ``SendMessageResponse``. Raises ``TooManyRequestsError``."""
+        """A request is about to be sent; the future gets its answer: a ``Response``, or, where the
+        code is a ``Send``, perhaps a ``SendMessageResponse``. Raises ``TooManyRequestsError``."""
         table = self.table
         if len(table) >= MAX_INVOCATIONS:
-            raise TooManyRequestsError(f"{MAX_INVOCATIONS} requests to {self.peer} wait for an answer")
+            raise TooManyRequestsError(
+                f"{MAX_INVOCATIONS} requests to {self.peer} wait for an answer"
+            )
         future = self._create_future()
         now = self._now()
         when = now + timeout
@@ -207,8 +255,8 @@ class Invocations:
         return future
 
     def complete_frame(self, serialize_type: int, header: bytes, body: Body) -> bool:
-        """If a frame is an answer, take it. On a client almost every frame is one. One that nobody waits for (any more) is
-        ignored."""
+        """If a frame is an answer, take it. On a client almost every frame is one. One that nobody
+        waits for (any more) is ignored."""
         answer: Response | SendMessageResponse | None
         if (stored := _read_stored(serialize_type, header)) is not None:
             opaque, answer = stored
@@ -235,7 +283,8 @@ class Invocations:
 
     def fail(self, reason: str) -> None:
         """The connection is gone, and with it everything in flight."""
-        self._on_timeout = None  # it leads back to the connection: nobody may look for that circle (``long_lived.py``)
+        # it leads back to the connection: nobody may look for that circle (``long_lived.py``)
+        self._on_timeout = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -243,7 +292,9 @@ class Invocations:
         self.table.clear()
         for _, future, _, _ in waiting:
             if not future.done():
-                future.set_exception(ConnectionLostError(f"connection to {self.peer} lost: {reason}"))
+                future.set_exception(
+                    ConnectionLostError(f"connection to {self.peer} lost: {reason}")
+                )
 
     def _set_timer(self, when: float) -> None:
         if self._timer is not None:
@@ -258,7 +309,11 @@ class Invocations:
         for opaque, (code, future, _, _) in late:
             del self.table[opaque]
             if not future.done():
-                future.set_exception(RequestTimeout(f"no answer to {RequestCode(code).name} from {self.peer} in time"))
+                future.set_exception(
+                    RequestTimeout(
+                        f"no answer to {RequestCode(code).name} from {self.peer} in time"
+                    )
+                )
         if self.table:
             first = min(when for _, _, _, when in self.table.values())
             self._set_timer(max(first, now + _LEAST_REST + len(self.table) * _REST_PER_REQUEST))
@@ -269,4 +324,5 @@ class Invocations:
 _NEVER: Final = float("inf")
 _LEAST_REST: Final = 0.002
 _REST_PER_REQUEST: Final = 2e-6
-"""Seconds. Between two looks through the table there is some time for other work, the more the longer it is."""
+"""Seconds. Between two looks through the table there is some time for other work, the more the
+longer it is."""

@@ -1,4 +1,5 @@
-"""The listening side: accepts connections, looks at their first byte, serves them, and ends gracefully."""
+"""The listening side: accepts connections, looks at their first byte, serves them, and ends
+gracefully."""
 
 from __future__ import annotations
 
@@ -27,12 +28,12 @@ log: Final = logging.getLogger(__name__)
 class RemotingServer:
     """Serves one port. ``listen`` binds, ``run`` serves until cancelled.
 
-    ``tls_mode`` says what happens to TLS connections, ``tls`` is the certificate for them (``None``: they are closed and the
-    log says that no certificate is configured). ``seats`` and ``buffers`` are shared with the other ports of the
-    process.
-    ``socket_buffers`` are those of all connections. ``on_disconnect`` sees every connection.
-    ``waiting``: how many answers will be sent later without anybody asking again, by a time limit of their own, which is
-    ``longest_wait_s``; a stop waits for them.
+    ``tls_mode`` says what happens to TLS connections, ``tls`` is the certificate for them
+    (``None``: they are closed and the log says that no certificate is configured). ``seats`` and
+    ``buffers`` are shared with the other ports of the process. ``socket_buffers`` are those of all
+    connections. ``on_disconnect`` sees every connection. ``waiting``: how many answers will be sent
+    later without anybody asking again, by a time limit of their own, which is ``longest_wait_s``; a
+    stop waits for them.
     """
 
     def __init__(
@@ -83,12 +84,15 @@ class RemotingServer:
 
     async def listen(self) -> None:
         """Bind the port. Raises ``AddressInUseError`` when it is taken or not allowed."""
-        self._socket = listening_socket(self._host, self._port, self._backlog, port_property="listenPort")
+        self._socket = listening_socket(
+            self._host, self._port, self._backlog, port_property="listenPort"
+        )
         self._socket_buffers.set_on(self._socket)  # connections that it accepts have the same
         self._bound_port = int(self._socket.getsockname()[1])
 
     async def run(self) -> None:
-        """Serve until cancelled; then stop accepting, let requests in progress end, close everything."""
+        """Serve until cancelled; then stop accepting, let requests in progress end, close
+        everything."""
         if self._socket is None:
             await self.listen()
         assert self._socket is not None
@@ -120,7 +124,8 @@ class RemotingServer:
             await self._drain()
 
     async def _admit(self, sock: socket.socket) -> None:
-        """Decide plain or TLS by the first byte, while no transport exists yet; then hand the socket to a connection."""
+        """Decide plain or TLS by the first byte, while no transport exists yet; then hand the
+        socket to a connection."""
 
         def connection() -> Connection:
             return Connection(self, turns=self.turns, buffers=self.buffers)
@@ -130,7 +135,10 @@ class RemotingServer:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             encrypted = await wants_tls(
-                sock, self._tls_mode, has_certificate=self._tls is not None, timeout=self.limits.first_byte_s
+                sock,
+                self._tls_mode,
+                has_certificate=self._tls is not None,
+                timeout=self.limits.first_byte_s,
             )
             loop = asyncio.get_running_loop()
             if encrypted and self._tls is not None:
@@ -165,17 +173,20 @@ class RemotingServer:
             await self.buffers.keep_house()
 
     async def _drain(self) -> None:
-        """Give requests in progress their grace, then close all connections. Nobody may ask for more meanwhile.
+        """Give requests in progress their grace, then close all connections. Nobody may ask for
+        more meanwhile.
 
-        Answers that wait for something else (``waiting``) have a limit of their own, beginning in the grace at the latest:
-        they are waited for, however slow the disk is. What is stored and not answered is sent once more.
+        Answers that wait for something else (``waiting``) have a limit of their own, beginning in
+        the grace at the latest: they are waited for, however slow the disk is. What is stored and
+        not answered is sent once more.
         """
         for connection in self.connections:
             connection.stop_reading()
         deadline = self.clock.monotonic() + self.limits.shutdown_grace_s
         last = deadline + self._longest_wait_s()
         while (now := self.clock.monotonic()) < last and (
-            self._waiting() or (now < deadline and (self._requests or any(each.busy for each in self.connections)))
+            self._waiting()
+            or (now < deadline and (self._requests or any(each.busy for each in self.connections)))
         ):
             await self.clock.sleep(0.01)
         leaving, left_s = list(self.connections), max(STALL_S, deadline - self.clock.monotonic())
@@ -184,7 +195,8 @@ class RemotingServer:
         for connection in leaving:
             await connection.wait_closed()
 
-    # --- ConnectionOwner --------------------------------------------------------------------------------------------
+    # --- ConnectionOwner
+    # --------------------------------------------------------------------------------------------
 
     def connected(self, connection: Connection) -> None:
         self.connections.add(connection)

@@ -22,7 +22,10 @@ class SocketBuffers(NamedTuple):
         """Does nothing without a socket (a simulated connection)."""
         if sock is None:
             return
-        for option, size in ((socket.SO_SNDBUF, self.send_bytes), (socket.SO_RCVBUF, self.receive_bytes)):
+        for option, size in (
+            (socket.SO_SNDBUF, self.send_bytes),
+            (socket.SO_RCVBUF, self.receive_bytes),
+        ):
             if size > 0:
                 sock.setsockopt(socket.SOL_SOCKET, option, size)
 

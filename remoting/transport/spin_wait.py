@@ -1,12 +1,15 @@
 """How to wait for an answer that comes soon: awake, asking again and again, or asleep. Pure.
 
-Where a core has nothing else to do the system puts it to rest as soon as its only thread sleeps. Waking it, above all in a
-virtual machine, may take longer than what it is woken for, and the peer's core rests just when we work: two that talk in
-turn both work at half their speed. Who waits awake pays with the time of a core that nobody else wants, and saves the
-peer's; he gives it away at every step (``sched_yield``), because the peer may need it. Measured in turn with and without
-(two cores): a thread sends 26,600 messages/s one after the other, without 17,600, and the broker needs 46 µs each, not 60.
+Where a core has nothing else to do the system puts it to rest as soon as its only thread sleeps.
+Waking it, above all in a virtual machine, may take longer than what it is woken for, and the peer's
+core rests just when we work: two that talk in turn both work at half their speed. Who waits awake
+pays with the time of a core that nobody else wants, and saves the peer's; he gives it away at every
+step (``sched_yield``), because the peer may need it. Measured in turn with and without (two cores):
+a thread sends 26,600 messages/s one after the other, without 17,600, and the broker needs 46 µs
+each, not 60.
 
-Where somebody does want it, or where the peer is far away, answers come late, and it is better to sleep.
+Where somebody does want it, or where the peer is far away, answers come late, and it is better to
+sleep.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from __future__ import annotations
 from typing import Final
 
 SOON_S: Final = 80e-6
-"""What comes within so long is worth being awake. A broker on the same machine needs a third of it."""
+"""What comes within so long is worth being awake. A broker on the same machine needs a third of
+it."""
 AWAKE_S: Final = 200e-6
 """For how long to wait awake: while its core was at rest the broker needs longer."""
 TRIES: Final = 16
@@ -27,7 +31,8 @@ MOST_SLEEPS: Final = 4096
 
 
 class Vigil:
-    """Of one connection. ``sleeps``: how many of the next answers to wait for asleep; its owner counts them down."""
+    """Of one connection. ``sleeps``: how many of the next answers to wait for asleep; its owner
+    counts them down."""
 
     __slots__ = ("_late", "_next", "sleeps")
 

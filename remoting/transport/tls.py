@@ -1,7 +1,9 @@
-"""TLS settings under the original's names (``remoting.md`` §1.7; classes TlsMode, TlsSystemConfig, TlsHelper).
+"""TLS settings under the original's names (``remoting.md`` §1.7; classes TlsMode, TlsSystemConfig,
+TlsHelper).
 
-A server decides per connection by its first byte: 0x16 is a TLS handshake, anything else is plain. There is no test mode
-with a certificate made up at start: without ``tls.server.certPath`` a TLS connection is closed, and the log says why.
+A server decides per connection by its first byte: 0x16 is a TLS handshake, anything else is plain.
+There is no test mode with a certificate made up at start: without ``tls.server.certPath`` a TLS
+connection is closed, and the log says why.
 """
 
 from __future__ import annotations
@@ -49,26 +51,39 @@ class TlsConfig(Record, frozen=True, kw_only=True):
     server_key_path: str | None = msgspec.field(name="tls.server.keyPath", default=None)
     server_key_password: str | None = msgspec.field(name="tls.server.keyPassword", default=None)
     server_auth_client: bool = msgspec.field(name="tls.server.authClient", default=False)
-    server_trust_cert_path: str | None = msgspec.field(name="tls.server.trustCertPath", default=None)
+    server_trust_cert_path: str | None = msgspec.field(
+        name="tls.server.trustCertPath", default=None
+    )
     client_cert_path: str | None = msgspec.field(name="tls.client.certPath", default=None)
     client_key_path: str | None = msgspec.field(name="tls.client.keyPath", default=None)
     client_key_password: str | None = msgspec.field(name="tls.client.keyPassword", default=None)
     client_auth_server: bool = msgspec.field(name="tls.client.authServer", default=False)
-    client_trust_cert_path: str | None = msgspec.field(name="tls.client.trustCertPath", default=None)
+    client_trust_cert_path: str | None = msgspec.field(
+        name="tls.client.trustCertPath", default=None
+    )
 
 
 class ServerTls:
     """The certificate of a server, loaded again when its files change (class FileWatchService).
 
-    New connections get the new certificate; those that exist keep theirs. Raises ``TlsError`` when made with files that
-    cannot be used; ``refresh`` keeps the old certificate then and says so in the log.
+    New connections get the new certificate; those that exist keep theirs. Raises ``TlsError`` when
+    made with files that cannot be used; ``refresh`` keeps the old certificate then and says so in
+    the log.
     """
 
     def __init__(self, config: TlsConfig) -> None:
         if config.server_cert_path is None:
             raise TlsError("no certificate is configured (tls.server.certPath)")
         self._config = config
-        self._paths = [p for p in (config.server_cert_path, config.server_key_path, config.server_trust_cert_path) if p]
+        self._paths = [
+            p
+            for p in (
+                config.server_cert_path,
+                config.server_key_path,
+                config.server_trust_cert_path,
+            )
+            if p
+        ]
         self._stamps = self._look()
         self.context: ssl.SSLContext = _server_context(config, config.server_cert_path)
 
@@ -90,9 +105,13 @@ class ServerTls:
 
 
 def server_tls(config: TlsConfig) -> ServerTls | None:
-    """What a server needs for TLS, or ``None`` when no certificate is configured. Raises ``TlsError``."""
+    """What a server needs for TLS, or ``None`` when no certificate is configured. Raises
+    ``TlsError``."""
     if config.server_cert_path is None and config.server_mode is TlsMode.ENFORCING:
-        raise TlsError("tls.server.mode=enforcing needs tls.server.certPath: without a certificate nobody could connect")
+        raise TlsError(
+            "tls.server.mode=enforcing needs tls.server.certPath: without a certificate nobody "
+            "could connect"
+        )
     return None if config.server_cert_path is None else ServerTls(config)
 
 
@@ -109,7 +128,9 @@ def _server_context(config: TlsConfig, cert_path: str) -> ssl.SSLContext:
     _load_chain(context, cert_path, config.server_key_path, config.server_key_password, "server")
     if config.server_auth_client or config.server_need_client_auth in ("require", "optional"):
         if config.server_trust_cert_path is None:
-            raise TlsError("clients are to be authenticated, but tls.server.trustCertPath is not set")
+            raise TlsError(
+                "clients are to be authenticated, but tls.server.trustCertPath is not set"
+            )
         _load_trust(context, config.server_trust_cert_path)
         optional = config.server_need_client_auth == "optional" and not config.server_auth_client
         context.verify_mode = ssl.CERT_OPTIONAL if optional else ssl.CERT_REQUIRED
@@ -117,7 +138,8 @@ def _server_context(config: TlsConfig, cert_path: str) -> ssl.SSLContext:
 
 
 def client_context(config: TlsConfig) -> ssl.SSLContext:
-    """The context for connections that we make. As in the original the host name is not checked. Raises ``TlsError``."""
+    """The context for connections that we make. As in the original the host name is not checked.
+    Raises ``TlsError``."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -128,17 +150,32 @@ def client_context(config: TlsConfig) -> ssl.SSLContext:
         else:
             _load_trust(context, config.client_trust_cert_path)
     if config.client_cert_path is not None:
-        _load_chain(context, config.client_cert_path, config.client_key_path, config.client_key_password, "client")
+        _load_chain(
+            context,
+            config.client_cert_path,
+            config.client_key_path,
+            config.client_key_password,
+            "client",
+        )
     return context
 
 
-def _load_chain(context: ssl.SSLContext, cert: str, key: str | None, password: str | None, side: str) -> None:
+def _load_chain(
+    context: ssl.SSLContext, cert: str, key: str | None, password: str | None, side: str
+) -> None:
     def nobody_to_ask() -> str:
-        raise TlsError(f"cannot use the key {key or cert}: it is encrypted, set tls.{side}.keyPassword")
+        raise TlsError(
+            f"cannot use the key {key or cert}: it is encrypted, set tls.{side}.keyPassword"
+        )
 
     what = f"the certificate {cert} with the key {key or cert}"
     try:
-        _in_time(lambda: context.load_cert_chain(cert, key, nobody_to_ask if password is None else password), what)
+        _in_time(
+            lambda: context.load_cert_chain(
+                cert, key, nobody_to_ask if password is None else password
+            ),
+            what,
+        )
     except (OSError, ValueError) as error:
         raise TlsError(f"cannot use {what}: {error}") from None
 
@@ -149,20 +186,29 @@ def _load_trust(context: ssl.SSLContext, path: str) -> None:
         raise TlsError(f"cannot use {what}: there is no such file")
     is_folder = Path(path).is_dir()
     try:
-        _in_time(lambda: context.load_verify_locations(None if is_folder else path, path if is_folder else None), what)
+        _in_time(
+            lambda: context.load_verify_locations(
+                None if is_folder else path, path if is_folder else None
+            ),
+            what,
+        )
     except (OSError, ValueError) as error:
         raise TlsError(f"cannot use {what}: {error}") from None
 
 
 def _in_time(load: Callable[[], None], what: str) -> None:
-    """Load files in a thread that may be left alone: nobody can interrupt who reads from a FIFO that nobody writes to.
-    Raises what ``load`` does, or ``TlsError`` after ``PATIENCE_S``."""
+    """Load files in a thread that may be left alone: nobody can interrupt who reads from a FIFO
+    that nobody writes to. Raises what ``load`` does, or ``TlsError`` after ``PATIENCE_S``."""
     result: Future[None] = Future()
 
     def run() -> None:
         try:
             load()
-        except (OSError, ValueError, TlsError) as error:  # ssl.SSLError is an OSError; a password may be too long
+        except (
+            OSError,
+            ValueError,
+            TlsError,
+        ) as error:  # ssl.SSLError is an OSError; a password may be too long
             result.set_exception(error)
         else:
             result.set_result(None)
@@ -171,5 +217,8 @@ def _in_time(load: Callable[[], None], what: str) -> None:
     try:
         result.result(PATIENCE_S)
     except TimeoutError:
-        remark = f"nothing could be read within {PATIENCE_S:g} s; is it a FIFO, or on a file system that hangs?"
+        remark = (
+            f"nothing could be read within {PATIENCE_S:g} s; is it a FIFO, or on a file system "
+            "that hangs?"
+        )
         raise TlsError(f"cannot use {what}: {remark}") from None

@@ -1,5 +1,5 @@
-"""How much memory this process may use, its control groups (how containers are limited) counted, and giving back to the
-system what it does not use any more."""
+"""How much memory this process may use, its control groups (how containers are limited) counted,
+and giving back to the system what it does not use any more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _WHERE_NOBODY_KNOWS: Final = 1 << 30
 
 
 def usable_memory(own_groups: Path = _OWN_GROUPS, mount: Path = _MOUNT) -> int:
-    """Bytes: those of the machine, or what its cgroup and those above may use. What cannot be read does not limit."""
+    """Bytes: those of the machine, or what its cgroup and those above may use. What cannot be read
+    does not limit."""
     try:
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not a POSIX system
@@ -25,14 +26,16 @@ def usable_memory(own_groups: Path = _OWN_GROUPS, mount: Path = _MOUNT) -> int:
         int(text)
         for group in _groups(_text_of(own_groups), mount)
         for name in ("memory.max", "memory.high", "memory.limit_in_bytes")
-        if (text := _text_of(group / name).strip()).isdecimal() and len(text) < 20  # "max", or nothing at all
+        if (text := _text_of(group / name).strip()).isdecimal()
+        and len(text) < 20  # "max", or nothing at all
     )
     return min([machine, *(limit for limit in limits if limit > 0)])
 
 
 def _groups(own: str, mount: Path) -> Iterator[Path]:
-    """The folders of the own cgroup and of those above it, of both versions. A container may see its own as the root, and
-    still be told the path that it has outside: what is not there is harmless."""
+    """The folders of the own cgroup and of those above it, of both versions. A container may see
+    its own as the root, and still be told the path that it has outside: what is not there is
+    harmless."""
     paths = {"": "", "memory": ""}
     for line in own.splitlines():  # "0::/path" of version 2, "5:memory:/path" of version 1
         controllers, _, path = line.partition(":")[2].partition(":")
@@ -50,8 +53,9 @@ def _text_of(file: Path) -> str:
 
 
 def give_back() -> bool:
-    """Return free pages of the C library's heap to the system; it keeps what lies between pieces in use otherwise. Takes a
-    tenth of a second per GiB, without the interpreter's lock. False without glibc."""
+    """Return free pages of the C library's heap to the system; it keeps what lies between pieces in
+    use otherwise. Takes a tenth of a second per GiB, without the interpreter's lock. False without
+    glibc."""
     try:
         malloc_trim = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):

@@ -1,7 +1,9 @@
-"""What the driver asks the cluster: routes, offsets of queues and groups, times (client.md §2, §4.4). Blocking.
+"""What the driver asks the cluster: routes, offsets of queues and groups, times (client.md §2,
+§4.4). Blocking.
 
-One client per cluster and process, on the event loop thread of ``loop_thread``. Names are the program's: the namespace
-is added and taken away here. A queue's master is asked first, then its slaves, so that a dead master stops nothing.
+One client per cluster and process, on the event loop thread of ``loop_thread``. Names are the
+program's: the namespace is added and taken away here. A queue's master is asked first, then its
+slaves, so that a dead master stops nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ from ...client.cluster.route_cache import subscribe_queues
 from ...client.errors import ConfigError
 from ...client.namespaces import unwrap_queue, with_namespace, without_namespace
 from ...loop_thread import LoopThread
-from ...remoting.errors import BrokerError, ConnectError, QueryNotFound, RemotingError, RocketMQError
+from ...remoting.errors import (
+    BrokerError,
+    ConnectError,
+    QueryNotFound,
+    RemotingError,
+    RocketMQError,
+)
 from ...remoting.protocol.bodies.route import MASTER_ID
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.offset import (
@@ -72,13 +80,19 @@ class Asked(NamedTuple):
 
 
 class BrokerAccess:
-    """One cluster. ``retries`` and ``retry_interval_ms`` are Kafka's ``fetchOffset.*``; the pause doubles up to a second."""
+    """One cluster. ``retries`` and ``retry_interval_ms`` are Kafka's ``fetchOffset.*``; the pause
+    doubles up to a second."""
 
     _shared: ClassVar[dict[ConnectionOptions, ClientInstance]] = {}
     _guard = threading.Lock()
 
     def __init__(
-        self, connection: ConnectionOptions, *, retries: int = 3, retry_interval_ms: int = 10, group: str = "spark"
+        self,
+        connection: ConnectionOptions,
+        *,
+        retries: int = 3,
+        retry_interval_ms: int = 10,
+        group: str = "spark",
     ) -> None:
         self._connection = connection
         self._namespace = connection.namespace
@@ -101,14 +115,17 @@ class BrokerAccess:
             LoopThread.shared().run(instance.stop())
 
     def instance(self) -> ClientInstance:
-        """The running client of the cluster, for the sink. Raises ``RemotingError``, ``TlsError``."""
+        """The running client of the cluster, for the sink. Raises ``RemotingError``,
+        ``TlsError``."""
         return self._instance()
 
-    # --- topics and queues ------------------------------------------------------------------------------------------
+    # --- topics and queues
+    # ------------------------------------------------------------------------------------------
 
     def topics(self, pattern: str) -> list[str]:
-        """Topics whose whole name the regular expression matches. Retry, dead letter and system topics only when the pattern
-        names their prefix. Raises ``RemotingError``, ``BrokerError``."""
+        """Topics whose whole name the regular expression matches. Retry, dead letter and system
+        topics only when the pattern names their prefix. Raises ``RemotingError``,
+        ``BrokerError``."""
 
         async def ask(instance: ClientInstance) -> tuple[str, ...]:
             from ...client.admin import Admin  # all of it is much, and few need it
@@ -117,7 +134,9 @@ class BrokerAccess:
 
         names = self._run(ask)
         ours = [without_namespace(name, self._namespace) for name in names if self._is_ours(name)]
-        return sorted(name for name in ours if re.fullmatch(pattern, name) and _is_meant(name, pattern))
+        return sorted(
+            name for name in ours if re.fullmatch(pattern, name) and _is_meant(name, pattern)
+        )
 
     def _is_ours(self, name: str) -> bool:
         return not self._namespace or without_namespace(name, self._namespace) != name
@@ -133,7 +152,10 @@ class BrokerAccess:
                 route = await instance.routes.look_up(with_namespace(topic, self._namespace))
                 if route is None:
                     return ()
-                return tuple(unwrap_queue(queue, self._namespace) for queue in subscribe_queues(route.topic, route.data))
+                return tuple(
+                    unwrap_queue(queue, self._namespace)
+                    for queue in subscribe_queues(route.topic, route.data)
+                )
 
             return await _by_key(wanted, one)
 
@@ -141,7 +163,8 @@ class BrokerAccess:
         return self._run(ask)
 
     def registered_brokers(self) -> set[str]:
-        """Names of the brokers that name servers know at present. Raises ``RemotingError``, ``BrokerError``."""
+        """Names of the brokers that name servers know at present. Raises ``RemotingError``,
+        ``BrokerError``."""
 
         async def ask(instance: ClientInstance) -> set[str]:
             from ...client.admin import Admin
@@ -164,7 +187,8 @@ class BrokerAccess:
 
         return self._run(ask)
 
-    # --- offsets ----------------------------------------------------------------------------------------------------
+    # --- offsets
+    # ----------------------------------------------------------------------------------------------
 
     def max_offsets(self, queues: Iterable[MessageQueue]) -> Asked:
         """Latest offsets. A queue whose brokers do not answer is in ``failed``."""
@@ -173,7 +197,9 @@ class BrokerAccess:
         async def ask(instance: ClientInstance) -> Asked:
             async def one(queue: MessageQueue) -> MaxOffset | RocketMQError:
                 try:
-                    answer, from_master = await self._ask(instance, queue, RequestCode.GET_MAX_OFFSET, self._header(queue))
+                    answer, from_master = await self._ask(
+                        instance, queue, RequestCode.GET_MAX_OFFSET, self._header(queue)
+                    )
                 except (RemotingError, BrokerError) as error:
                     return error
                 return MaxOffset(int(answer.header.offset), from_master)
@@ -187,32 +213,44 @@ class BrokerAccess:
         return self._run(ask)
 
     def latest(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Latest offsets of all. Raises ``RemotingError``, ``BrokerError`` when one cannot be had."""
+        """Latest offsets of all. Raises ``RemotingError``, ``BrokerError`` when one cannot be
+        had."""
 
         async def ask(instance: ClientInstance, queue: MessageQueue) -> int:
-            answer, _ = await self._ask(instance, queue, RequestCode.GET_MAX_OFFSET, self._header(queue))
+            answer, _ = await self._ask(
+                instance, queue, RequestCode.GET_MAX_OFFSET, self._header(queue)
+            )
             return int(answer.header.offset)
 
         return self._by_queue(queues, ask)
 
     def earliest(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Offsets of the oldest messages that are kept. Raises ``RemotingError``, ``BrokerError``."""
+        """Offsets of the oldest messages that are kept. Raises ``RemotingError``,
+        ``BrokerError``."""
 
         async def ask(instance: ClientInstance, queue: MessageQueue) -> int:
-            answer, _ = await self._ask(instance, queue, RequestCode.GET_MIN_OFFSET, self._header(queue))
+            answer, _ = await self._ask(
+                instance, queue, RequestCode.GET_MIN_OFFSET, self._header(queue)
+            )
             return int(answer.header.offset)
 
         return self._by_queue(queues, ask)
 
     def group_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Where the group stands, ``None`` where it never was. Raises ``RemotingError``, ``BrokerError``."""
+        """Where the group stands, ``None`` where it never was. Raises ``RemotingError``,
+        ``BrokerError``."""
 
         async def ask(instance: ClientInstance, queue: MessageQueue) -> int | None:
             header = QueryConsumerOffsetRequest(
-                consumer_group=self._group, topic=self._topic(queue), queue_id=queue.queue_id, bname=queue.broker_name
+                consumer_group=self._group,
+                topic=self._topic(queue),
+                queue_id=queue.queue_id,
+                bname=queue.broker_name,
             )
             try:
-                answer, _ = await self._ask(instance, queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
+                answer, _ = await self._ask(
+                    instance, queue, RequestCode.QUERY_CONSUMER_OFFSET, header
+                )
             except QueryNotFound:
                 return None
             return int(answer.header.offset)
@@ -234,8 +272,11 @@ class BrokerAccess:
 
         self._by_queue(list(offsets), ask)
 
-    def offsets_for_times(self, times_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """The first offset stored at or after a time, by queue; ``None`` when all that is there is older.
+    def offsets_for_times(
+        self, times_ms: Mapping[MessageQueue, int]
+    ) -> dict[MessageQueue, int | None]:
+        """The first offset stored at or after a time, by queue; ``None`` when all that is there is
+        older.
 
         Raises ``RemotingError``, ``BrokerError``.
         """
@@ -245,16 +286,35 @@ class BrokerAccess:
 
         return self._by_queue(list(times_ms), ask)
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- inside
+    # ----------------------------------------------------------------------------------------------
 
-    async def _first_at(self, instance: ClientInstance, queue: MessageQueue, time_ms: int) -> int | None:
-        """A broker answers with the message nearest to the time, or near it: what it says is where the search begins."""
-        low = int((await self._ask(instance, queue, RequestCode.GET_MIN_OFFSET, self._header(queue)))[0].header.offset)
-        high = int((await self._ask(instance, queue, RequestCode.GET_MAX_OFFSET, self._header(queue)))[0].header.offset)
-        header = SearchOffsetRequest(
-            topic=self._topic(queue), queue_id=queue.queue_id, timestamp=time_ms, bname=queue.broker_name
+    async def _first_at(
+        self, instance: ClientInstance, queue: MessageQueue, time_ms: int
+    ) -> int | None:
+        """A broker answers with the message nearest to the time, or near it: what it says is where
+        the search begins."""
+        low = int(
+            (await self._ask(instance, queue, RequestCode.GET_MIN_OFFSET, self._header(queue)))[
+                0
+            ].header.offset
         )
-        guess = int((await self._ask(instance, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header))[0].header.offset)
+        high = int(
+            (await self._ask(instance, queue, RequestCode.GET_MAX_OFFSET, self._header(queue)))[
+                0
+            ].header.offset
+        )
+        header = SearchOffsetRequest(
+            topic=self._topic(queue),
+            queue_id=queue.queue_id,
+            timestamp=time_ms,
+            bname=queue.broker_name,
+        )
+        guess = int(
+            (await self._ask(instance, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header))[
+                0
+            ].header.offset
+        )
         last, steps = high, 0
         while low < high:  # everything below low is older, what is at high or behind is not
             middle = (guess, guess + 1, guess - 1)[steps] if steps < 3 else (low + high) // 2
@@ -268,7 +328,9 @@ class BrokerAccess:
                 high = middle
         return low if low < last else None
 
-    async def _store_time(self, instance: ClientInstance, queue: MessageQueue, offset: int) -> int | None:
+    async def _store_time(
+        self, instance: ClientInstance, queue: MessageQueue, offset: int
+    ) -> int | None:
         """When the first message at or behind an offset was stored."""
         header = PullMessageRequest(
             consumer_group=self._group,
@@ -296,24 +358,37 @@ class BrokerAccess:
         try:
             messages, _read = read_messages(answer.body, queue.broker_name)
         except RecordError as error:
-            raise ConfigError(f"the message at {queue} offset {offset} cannot be read: {error}") from error
+            raise ConfigError(
+                f"the message at {queue} offset {offset} cannot be read: {error}"
+            ) from error
         return messages[0].store_timestamp if messages else None
 
     def _topic(self, queue: MessageQueue) -> str:
         return with_namespace(queue.topic, self._namespace)
 
     def _header(self, queue: MessageQueue) -> QueueRequest:
-        return QueueRequest(topic=self._topic(queue), queue_id=queue.queue_id, bname=queue.broker_name)
+        return QueueRequest(
+            topic=self._topic(queue), queue_id=queue.queue_id, bname=queue.broker_name
+        )
 
     async def _ask(
-        self, instance: ClientInstance, queue: MessageQueue, code: RequestCode, header: Record, *, check: bool = True
+        self,
+        instance: ClientInstance,
+        queue: MessageQueue,
+        code: RequestCode,
+        header: Record,
+        *,
+        check: bool = True,
     ) -> tuple[Response, bool]:
-        """The answer of the first replica that gives one, the master first, and whether it was the master."""
+        """The answer of the first replica that gives one, the master first, and whether it was the
+        master."""
         routes = instance.routes
         if queue.broker_name not in routes.brokers:
             await routes.look_up(with_namespace(queue.topic, self._namespace))
         addresses = dict(routes.brokers.get(queue.broker_name, {}))
-        failure: RemotingError = ConnectError(f"the broker {queue.broker_name} is not known to the name server at present")
+        failure: RemotingError = ConnectError(
+            f"the broker {queue.broker_name} is not known to the name server at present"
+        )
         for broker_id in sorted(addresses):
             address = addresses[broker_id]
             try:
@@ -322,11 +397,15 @@ class BrokerAccess:
                 failure = error
                 continue
             return (answer.check(address) if check else answer), broker_id == MASTER_ID
-        await routes.look_up(with_namespace(queue.topic, self._namespace))  # somebody else may have taken over
+        await routes.look_up(
+            with_namespace(queue.topic, self._namespace)
+        )  # somebody else may have taken over
         raise failure
 
     def _by_queue(
-        self, queues: Iterable[MessageQueue], ask: Callable[[ClientInstance, MessageQueue], Awaitable[V]]
+        self,
+        queues: Iterable[MessageQueue],
+        ask: Callable[[ClientInstance, MessageQueue], Awaitable[V]],
     ) -> dict[MessageQueue, V]:
         wanted = list(queues)
 
@@ -363,7 +442,9 @@ class BrokerAccess:
     async def _new_instance(self) -> ClientInstance:
         connection = self._connection
         tls = await asyncio.to_thread(connection.ssl_context)
-        instance = ClientInstance(namesrv=connection.namesrv, credentials=connection.credentials, tls=tls)
+        instance = ClientInstance(
+            namesrv=connection.namesrv, credentials=connection.credentials, tls=tls
+        )
         await instance.start()
         return instance
 

@@ -12,7 +12,8 @@ class DamagedMessageError(RocketMQError):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what}. mqstore repair mends a broker's store from another replica; if that has it damaged too, go on without "
+            f"{what}. mqstore repair mends a broker's store from another replica; if that has it "
+            "damaged too, go on without "
             "it with the option failOnDamage=false"
         )
 
@@ -22,7 +23,8 @@ class DataLossError(RocketMQError):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what}. Messages are lost to this query, perhaps deleted as too old, or the topic is another one by now. "
+            f"{what}. Messages are lost to this query, perhaps deleted as too old, or the topic "
+            "is another one by now. "
             "If that is acceptable, go on without them with the option failOnDataLoss=false"
         )
 

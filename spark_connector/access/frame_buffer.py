@@ -1,7 +1,9 @@
-"""Frames where they arrived: bytes are received into large buffers and never moved again, but for what was cut in two.
+"""Frames where they arrived: bytes are received into large buffers and never moved again, but for
+what was cut in two.
 
-``remoting/protocol/frames/frame.py`` has the layout, and a decoder for whoever gets bytes from an event loop. Here the
-records of many answers are to lie in one buffer, so that they can be decoded together without being joined before.
+``remoting/protocol/frames/frame.py`` has the layout, and a decoder for whoever gets bytes from an
+event loop. Here the records of many answers are to lie in one buffer, so that they can be decoded
+together without being joined before.
 """
 
 from __future__ import annotations
@@ -49,11 +51,13 @@ def stretch_of(data: bytes | memoryview) -> Stretch:
 class FrameBuffer:
     """Receive into ``room()``, then tell ``filled()`` how much came.
 
-    A buffer that is full is left to those who hold stretches of it, and another one is begun. Invariant: what is not cut yet
-    is less than one frame, or one read.
+    A buffer that is full is left to those who hold stretches of it, and another one is begun.
+    Invariant: what is not cut yet is less than one frame, or one read.
     """
 
-    def __init__(self, buffer_bytes: int = _BUFFER_BYTES, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(
+        self, buffer_bytes: int = _BUFFER_BYTES, max_frame_bytes: int = MAX_FRAME_BYTES
+    ) -> None:
         self._buffer_bytes = buffer_bytes
         self._least_room = min(_LEAST_ROOM, buffer_bytes // 4)
         self._max_total = max_frame_bytes - 4
@@ -66,13 +70,16 @@ class FrameBuffer:
         """Where the next bytes go; never empty."""
         if self._end + self._least_room > len(self._buffer):
             rest = self._buffer[self._at : self._end]
-            self._buffer = _new_buffer(max(self._buffer_bytes, len(rest) + self._least_room, self._needed))
+            self._buffer = _new_buffer(
+                max(self._buffer_bytes, len(rest) + self._least_room, self._needed)
+            )
             self._buffer[: len(rest)] = rest
             self._at, self._end = 0, len(rest)
         return self._buffer[self._end :]
 
     def filled(self, count: int) -> list[PlacedFrame]:
-        """So many bytes came: the frames that are whole now. Raises ``FrameError``; then the connection must be closed."""
+        """So many bytes came: the frames that are whole now. Raises ``FrameError``; then the
+        connection must be closed."""
         buffer, at = self._buffer, self._at
         self._end = end = self._end + count
         frames: list[PlacedFrame] = []
@@ -87,7 +94,13 @@ class FrameBuffer:
                 break
             body = at + PREFIX_BYTES + header_length
             frame_end = at + 4 + total
-            frames.append((form >> 24, bytes(buffer[at + PREFIX_BYTES : body]), Stretch(buffer, body, frame_end)))
+            frames.append(
+                (
+                    form >> 24,
+                    bytes(buffer[at + PREFIX_BYTES : body]),
+                    Stretch(buffer, body, frame_end),
+                )
+            )
             at = frame_end
         self._at, self._needed = at, needed
         return frames

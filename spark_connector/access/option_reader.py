@@ -1,7 +1,7 @@
 """Reading what Spark hands over as options: text by name, in any case of letters.
 
-Whoever parses options asks a reader for each name that there is; ``finish`` then refuses names that nobody asked for, with
-the nearest one that there is.
+Whoever parses options asks a reader for each name that there is; ``finish`` then refuses names that
+nobody asked for, with the nearest one that there is.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ _TRUE: Final = ("true", "1", "yes")
 _FALSE: Final = ("false", "0", "no")
 _DURATION: Final = re.compile(r"(\d+)\s*([a-z]*)")
 _MS: Final = {
-    "": 1, "ms": 1, "s": 1000, "sec": 1000, "second": 1000, "seconds": 1000, "m": 60_000, "min": 60_000, "minute": 60_000,
-    "minutes": 60_000, "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000, "d": 86_400_000, "day": 86_400_000,
+    "": 1, "ms": 1, "s": 1000, "sec": 1000, "second": 1000, "seconds": 1000, "m": 60_000,
+    "min": 60_000, "minute": 60_000,
+    "minutes": 60_000, "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000, "d": 86_400_000,
+    "day": 86_400_000,
     "days": 86_400_000,
 }  # fmt: skip
 _SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?")
@@ -31,32 +33,41 @@ _MAX_SECRET_BYTES: Final = 64 << 10
 
 
 class OptionReader:
-    """The options of one read or write. Every method raises ``ConfigError`` that names the option; a value of a secret is
-    in no text of an error."""
+    """The options of one read or write. Every method raises ``ConfigError`` that names the option;
+    a value of a secret is in no text of an error."""
 
-    def __init__(self, options: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, options: Mapping[str, str], environment: Mapping[str, str] = os.environ
+    ) -> None:
         self._given = {name.lower(): (name, value) for name, value in options.items()}
         self._environment = environment
         self._known: dict[str, str] = {}
 
-    # --- values -----------------------------------------------------------------------------------------------------
+    # --- values
+    # ----------------------------------------------------------------------------------------------
 
     def text(self, name: str, *aliases: str) -> str | None:
-        """The value, or ``None`` when there is none or it is blank. Two names for one thing at once are refused."""
+        """The value, or ``None`` when there is none or it is blank. Two names for one thing at once
+        are refused."""
         found: list[tuple[str, str]] = []
         for each in (name, *aliases):
             self._known[each.lower()] = each
             if (given := self._given.get(each.lower())) is not None and given[1].strip():
                 found.append((each, given[1].strip()))
         if len({value for _, value in found}) > 1:
-            raise ConfigError(f"the options {' and '.join(each for each, _ in found)} mean the same: give one of them")
+            raise ConfigError(
+                f"the options {' and '.join(each for each, _ in found)} mean the same: give one "
+                "of them"
+            )
         return found[0][1] if found else None
 
     def integer(self, name: str, default: int, *, lowest: int = 1, highest: int = 2**63 - 1) -> int:
         value = self.optional_integer(name, lowest=lowest, highest=highest)
         return default if value is None else value
 
-    def optional_integer(self, name: str, *, lowest: int = 1, highest: int = 2**63 - 1) -> int | None:
+    def optional_integer(
+        self, name: str, *, lowest: int = 1, highest: int = 2**63 - 1
+    ) -> int | None:
         if (text := self.text(name)) is None:
             return None
         try:
@@ -64,7 +75,9 @@ class OptionReader:
         except ValueError:
             raise ConfigError(f"option {name} must be a whole number, not {text!r}") from None
         if not lowest <= value <= highest:
-            raise ConfigError(f"option {name} must be a whole number from {lowest} to {highest}, not {value}")
+            raise ConfigError(
+                f"option {name} must be a whole number from {lowest} to {highest}, not {value}"
+            )
         return value
 
     def boolean(self, name: str, default: bool) -> bool:
@@ -87,7 +100,9 @@ class OptionReader:
         text = self.text(name) or default
         match = _DURATION.fullmatch(text.lower())
         if match is None or match[2] not in _MS:
-            raise ConfigError(f"option {name} must be a time such as 500ms, 30s or 15m, not {text!r}")
+            raise ConfigError(
+                f"option {name} must be a time such as 500ms, 30s or 15m, not {text!r}"
+            )
         return int(match[1]) * _MS[match[2]]
 
     def size_bytes(self, name: str, default: str, *, lowest: int = 1) -> int:
@@ -95,22 +110,30 @@ class OptionReader:
         text = self.text(name) or default
         match = _SIZE.fullmatch(text.lower())
         if match is None or int(match[1]) * _BYTES[match[2]] < lowest:
-            raise ConfigError(f"option {name} must be a size such as 64k or 8m, at least {lowest} bytes, not {text!r}")
+            raise ConfigError(
+                f"option {name} must be a size such as 64k or 8m, at least {lowest} bytes, not "
+                f"{text!r}"
+            )
         return int(match[1]) * _BYTES[match[2]]
 
     def secret(self, name: str) -> str | None:
-        """The value itself, the text of the file ``<name>File``, or of the variable that ``<name>Env`` names. Both are read
-        where the query is planned (on the driver): executors need neither."""
+        """The value itself, the text of the file ``<name>File``, or of the variable that
+        ``<name>Env`` names. Both are read where the query is planned (on the driver): executors
+        need neither."""
         plain, path, variable = self.text(name), self.text(f"{name}File"), self.text(f"{name}Env")
         if sum(each is not None for each in (plain, path, variable)) > 1:
             raise ConfigError(f"give only one of the options {name}, {name}File and {name}Env")
         if variable is not None:
             if not (value := self._environment.get(variable)):
-                raise ConfigError(f"option {name}Env: the environment variable {variable} is not set on the driver")
+                raise ConfigError(
+                    f"option {name}Env: the environment variable {variable} is not set on the "
+                    "driver"
+                )
             return value
         return plain if path is None else _read_secret(name, path)
 
-    # --- names ------------------------------------------------------------------------------------------------------
+    # --- names
+    # ----------------------------------------------------------------------------------------------
 
     def allow(self, *names: str) -> None:
         """Names that are somebody else's business (``checkpointLocation`` of a stream's sink)."""
@@ -121,7 +144,11 @@ class OptionReader:
         for lowered, (name, _) in sorted(self._given.items()):
             if lowered not in self._known:
                 near = difflib.get_close_matches(lowered, self._known, n=3, cutoff=0.6)
-                hint = f"did you mean {' or '.join(self._known[each] for each in near)}?" if near else self._all_names()
+                hint = (
+                    f"did you mean {' or '.join(self._known[each] for each in near)}?"
+                    if near
+                    else self._all_names()
+                )
                 raise ConfigError(f"there is no option {name}; {hint}")
 
     def _all_names(self) -> str:
@@ -133,7 +160,9 @@ def _read_secret(name: str, path: str) -> str:
         with Path(path).expanduser().open(encoding="utf-8") as file:
             value = file.read(_MAX_SECRET_BYTES).strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"option {name}File: {path} cannot be read on the driver: {error}") from None
+        raise ConfigError(
+            f"option {name}File: {path} cannot be read on the driver: {error}"
+        ) from None
     if not value:
         raise ConfigError(f"option {name}File: {path} is empty")
     return value

@@ -1,7 +1,8 @@
-"""The options of the source, parsed once into values that are sent to executors (spark.md §5.3; Kafka's names and meanings).
+"""The options of the source, parsed once into values that are sent to executors (spark.md §5.3;
+Kafka's names and meanings).
 
-``ConnectionOptions`` is common to reading and writing. What stands here is pickled into tasks and may turn up in messages,
-so secrets are left out of every ``repr``.
+``ConnectionOptions`` is common to reading and writing. What stands here is pickled into tasks and
+may turn up in messages, so secrets are left out of every ``repr``.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ __all__ = [
 ]
 
 DEFAULT_GROUP: Final = "spark-rocketmq-source"
-"""Brokers count pulls by group and may insist that it exists; a new name per query would fill their tables."""
+"""Brokers count pulls by group and may insist that it exists; a new name per query would fill their
+tables."""
 MOST_PER_PULL: Final = 4096
 
 
-# --- how to reach the cluster ---------------------------------------------------------------------------------------
+# --- how to reach the cluster
+# ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -58,14 +61,19 @@ class ConnectionOptions:
         return None if self.tls is None else client_context(self.tls)
 
 
-def read_connection(reader: OptionReader, environment: Mapping[str, str] = os.environ) -> ConnectionOptions:
+def read_connection(
+    reader: OptionReader, environment: Mapping[str, str] = os.environ
+) -> ConnectionOptions:
     """Takes the options that reading and writing share. Raises ``ConfigError``."""
-    text = reader.text("rocketmq.namesrv.addr", "nameServer", "namesrv") or environment.get(ENVIRONMENT_VARIABLE)
+    text = reader.text("rocketmq.namesrv.addr", "nameServer", "namesrv") or environment.get(
+        ENVIRONMENT_VARIABLE
+    )
     namespace = checked_namespace(reader.text("rocketmq.namespace"))
     credentials, tls = _read_credentials(reader, environment), _read_tls(reader)
     if not text:
         raise ConfigError(
-            f"no name server is known: give the option rocketmq.namesrv.addr, or set {ENVIRONMENT_VARIABLE} on the driver"
+            "no name server is known: give the option rocketmq.namesrv.addr, or set "
+            f"{ENVIRONMENT_VARIABLE} on the driver"
         )
     told = next((found for each in text.split(";") if (found := namespace_of_address(each))), None)
     return ConnectionOptions(
@@ -77,21 +85,30 @@ def read_connection(reader: OptionReader, environment: Mapping[str, str] = os.en
 
 
 def _read_credentials(reader: OptionReader, environment: Mapping[str, str]) -> Credentials | None:
-    access_key, secret_key = reader.secret("rocketmq.accessKey"), reader.secret("rocketmq.secretKey")
+    access_key, secret_key = (
+        reader.secret("rocketmq.accessKey"),
+        reader.secret("rocketmq.secretKey"),
+    )
     token, key_file = reader.secret("rocketmq.securityToken"), reader.text("rocketmq.keyFile")
     if key_file is not None:
         if access_key or secret_key:
-            raise ConfigError("give either the option rocketmq.keyFile or rocketmq.accessKey and rocketmq.secretKey")
+            raise ConfigError(
+                "give either the option rocketmq.keyFile or rocketmq.accessKey and "
+                "rocketmq.secretKey"
+            )
         return read_key_file(key_file)
     if access_key and secret_key:
         return Credentials(access_key, secret_key, token)
     if access_key or secret_key:
-        raise ConfigError("give both of the options rocketmq.accessKey and rocketmq.secretKey, or none")
+        raise ConfigError(
+            "give both of the options rocketmq.accessKey and rocketmq.secretKey, or none"
+        )
     return credentials_from(None, environment)
 
 
 def _read_tls(reader: OptionReader) -> TlsConfig | None:
-    """``rocketmq.tls.enable`` and the original's client properties behind ``rocketmq.``; the files are on every executor."""
+    """``rocketmq.tls.enable`` and the original's client properties behind ``rocketmq.``; the files
+    are on every executor."""
     enabled = reader.boolean("rocketmq.tls.enable", False)
     trust = reader.text("rocketmq.tls.client.trustCertPath")
     config = TlsConfig(
@@ -103,11 +120,14 @@ def _read_tls(reader: OptionReader) -> TlsConfig | None:
         client_trust_cert_path=trust,
     )
     if not enabled and len(to_fields(config)) > len(to_fields(TlsConfig())):
-        raise ConfigError("options rocketmq.tls.client.* are given, but TLS is off: add rocketmq.tls.enable=true")
+        raise ConfigError(
+            "options rocketmq.tls.client.* are given, but TLS is off: add rocketmq.tls.enable=true"
+        )
     return config if enabled else None
 
 
-# --- where to begin and to end --------------------------------------------------------------------------------------
+# --- where to begin and to end
+# --------------------------------------------------------------------------------------
 
 
 class PositionKind(Enum):
@@ -136,27 +156,41 @@ class Position:
     """The option it came from, for texts."""
 
 
-def _position(reader: OptionReader, which: str, *, given: bool, default: PositionKind) -> Position | None:
-    """``starting...`` or ``ending...``: a time counts more than times by queue, those more than offsets (as in Kafka)."""
+def _position(
+    reader: OptionReader, which: str, *, given: bool, default: PositionKind
+) -> Position | None:
+    """``starting...`` or ``ending...``: a time counts more than times by queue, those more than
+    offsets (as in Kafka)."""
     names = (f"{which}Timestamp", f"{which}OffsetsByTimestamp", f"{which}Offsets")
     timestamp = reader.optional_integer(names[0], lowest=0)
     by_queue, offsets = reader.text(names[1]), reader.text(names[2])
     if not given:
-        return None if (timestamp, by_queue, offsets) == (None, None, None) else Position(default, option=which)
+        return (
+            None
+            if (timestamp, by_queue, offsets) == (None, None, None)
+            else Position(default, option=which)
+        )
     if timestamp is not None:
         return Position(PositionKind.TIMESTAMP, timestamp_ms=timestamp, option=names[0])
     if by_queue is not None:
-        return Position(PositionKind.TIMESTAMPS, parse_queue_values(names[1], by_queue, lowest=0), option=names[1])
+        return Position(
+            PositionKind.TIMESTAMPS,
+            parse_queue_values(names[1], by_queue, lowest=0),
+            option=names[1],
+        )
     if offsets is None:
         return Position(default, option=names[2])
     if offsets.lower() in ("earliest", "latest", "group"):
         return Position(PositionKind(offsets.lower()), option=names[2])
     if not offsets.startswith("{"):
-        raise ConfigError(f"option {names[2]} must be earliest, latest, group or JSON, not {offsets!r}")
+        raise ConfigError(
+            f"option {names[2]} must be earliest, latest, group or JSON, not {offsets!r}"
+        )
     return Position(PositionKind.OFFSETS, parse_queue_values(names[2], offsets), option=names[2])
 
 
-# --- the source -----------------------------------------------------------------------------------------------------
+# --- the source
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -216,8 +250,12 @@ def parse_source_options(
         assigned=assigned,
         starting=starting,
         ending=ending,
-        starting_missing=reader.choice("startingOffsetsMissing", "error", ("error", "earliest", "latest")),
-        timestamp_strategy=reader.choice("startingOffsetsByTimestampStrategy", "error", ("error", "latest")),
+        starting_missing=reader.choice(
+            "startingOffsetsMissing", "error", ("error", "earliest", "latest")
+        ),
+        timestamp_strategy=reader.choice(
+            "startingOffsetsByTimestampStrategy", "error", ("error", "latest")
+        ),
         tags=tags,
         sql=sql,
         group=group or DEFAULT_GROUP,
@@ -231,7 +269,9 @@ def parse_source_options(
         min_offsets_per_trigger=reader.optional_integer("minOffsetsPerTrigger"),
         max_trigger_delay_ms=reader.duration_ms("maxTriggerDelay", "15m"),
         retries=reader.integer("fetchOffset.numRetries", 3, lowest=0, highest=1000),
-        retry_interval_ms=reader.integer("fetchOffset.retryIntervalMs", 10, lowest=0, highest=600_000),
+        retry_interval_ms=reader.integer(
+            "fetchOffset.retryIntervalMs", 10, lowest=0, highest=600_000
+        ),
         poll_timeout_ms=reader.integer("rocketmqConsumer.pollTimeoutMs", 120_000),
         route_interval_ms=reader.duration_ms("newQueuePollInterval", "5s"),
         pull_batch_size=reader.integer("pullBatchSize", 128, highest=MOST_PER_PULL),
@@ -250,16 +290,28 @@ def parse_source_options(
     return parsed
 
 
-def _subscription(reader: OptionReader) -> tuple[tuple[str, ...], str | None, tuple[QueueValue, ...]]:
-    subscribe, pattern, assign = reader.text("subscribe", "topic"), reader.text("subscribePattern"), reader.text("assign")
+def _subscription(
+    reader: OptionReader,
+) -> tuple[tuple[str, ...], str | None, tuple[QueueValue, ...]]:
+    subscribe, pattern, assign = (
+        reader.text("subscribe", "topic"),
+        reader.text("subscribePattern"),
+        reader.text("assign"),
+    )
     if sum(each is not None for each in (subscribe, pattern, assign)) != 1:
-        raise ConfigError("give exactly one of the options subscribe (or topic), subscribePattern and assign")
+        raise ConfigError(
+            "give exactly one of the options subscribe (or topic), subscribePattern and assign"
+        )
     if pattern is not None:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ConfigError(f"option subscribePattern is no regular expression: {error}") from None
-    topics = tuple(dict.fromkeys(name for each in (subscribe or "").split(",") if (name := each.strip())))
+            raise ConfigError(
+                f"option subscribePattern is no regular expression: {error}"
+            ) from None
+    topics = tuple(
+        dict.fromkeys(name for each in (subscribe or "").split(",") if (name := each.strip()))
+    )
     assigned = parse_assignment("assign", assign) if assign is not None else ()
     if subscribe is not None and not topics:
         raise ConfigError(f"option subscribe names no topic: {subscribe!r}")
@@ -275,15 +327,25 @@ def _positions(reader: OptionReader, *, streaming: bool) -> tuple[Position, Posi
     assert starting is not None
     if streaming:
         if ending is not None:
-            raise ConfigError("a stream has no end: the options endingOffsets, endingTimestamp, ... are for batch reads")
+            raise ConfigError(
+                "a stream has no end: the options endingOffsets, endingTimestamp, ... are for "
+                "batch reads"
+            )
         return starting, Position(PositionKind.LATEST)
     assert ending is not None
     if starting.kind is PositionKind.LATEST or any(v.value == LATEST for v in starting.values):
-        raise ConfigError("a batch read from the latest offset on would read nothing: choose another startingOffsets")
+        raise ConfigError(
+            "a batch read from the latest offset on would read nothing: choose another "
+            "startingOffsets"
+        )
     if ending.kind in (PositionKind.EARLIEST, PositionKind.GROUP):
-        raise ConfigError(f"option endingOffsets cannot be {ending.kind.value}; give latest or JSON")
+        raise ConfigError(
+            f"option endingOffsets cannot be {ending.kind.value}; give latest or JSON"
+        )
     if ending.kind is PositionKind.OFFSETS and any(v.value < LATEST for v in ending.values):
-        raise ConfigError("option endingOffsets: -2 (earliest) cannot be an end; give an offset, or -1 for latest")
+        raise ConfigError(
+            "option endingOffsets: -2 (earliest) cannot be an end; give an offset, or -1 for latest"
+        )
     return starting, ending
 
 
@@ -292,7 +354,10 @@ def _expression(reader: OptionReader) -> tuple[str, str | None]:
     text = reader.text("subExpression") or "*"
     if not text.lower().startswith("sql:"):
         if text != "*" and not any(tag.strip() for tag in text.split("||")):
-            raise ConfigError(f"option subExpression names no tag: {text!r}; write TagA || TagB, or sql:<expression>")
+            raise ConfigError(
+                f"option subExpression names no tag: {text!r}; write TagA || TagB, or "
+                "sql:<expression>"
+            )
         return text, None
     if not text[4:].strip():
         raise ConfigError("option subExpression has no expression behind sql:")
@@ -315,4 +380,6 @@ def _check(options: SourceOptions, *, group_given: bool) -> None:
         raise ConfigError(f"option {what} needs to know which group: add consumerGroup")
     low, high = options.min_offsets_per_trigger, options.max_offsets_per_trigger
     if low is not None and high is not None and low > high:
-        raise ConfigError(f"option minOffsetsPerTrigger ({low}) is above maxOffsetsPerTrigger ({high})")
+        raise ConfigError(
+            f"option minOffsetsPerTrigger ({low}) is above maxOffsetsPerTrigger ({high})"
+        )

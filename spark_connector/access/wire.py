@@ -1,7 +1,9 @@
-"""Pulling without a client: a blocking socket, requests by template, bodies as they come (remoting.md §1; headers.md §A.3).
+"""Pulling without a client: a blocking socket, requests by template, bodies as they come
+(remoting.md §1; headers.md §A.3).
 
-An executor only pulls, and whoever waits for the answers is a thread that does nothing else; so there is no event loop here,
-no object per message. Connections are kept for the next task of this process.
+An executor only pulls, and whoever waits for the answers is a thread that does nothing else; so
+there is no event loop here, no object per message. Connections are kept for the next task of this
+process.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ from typing import ClassVar, Final, Protocol
 
 import msgspec
 
-from ...remoting.errors import BrokerError, ConnectError, ConnectionLostError, ProtocolError, RequestTimeout, broker_error
+from ...remoting.errors import (
+    BrokerError,
+    ConnectError,
+    ConnectionLostError,
+    ProtocolError,
+    RequestTimeout,
+    broker_error,
+)
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from ...remoting.protocol.frames.frame import FrameError, encode_frame, pack_prefix
@@ -42,14 +51,22 @@ _BYTES_PER_PULL: Final = 1 << 18
 """What brokers give by default. Ours do not count messages then; others give 32."""
 
 
-# --- requests and answers -------------------------------------------------------------------------------------------
+# --- requests and answers
+# -------------------------------------------------------------------------------------------
 
 
 class PullRequests:
     """Makes the frames that pull one queue. ``topic`` and ``group`` are the cluster's names."""
 
     def __init__(
-        self, queue: MessageQueue, topic: str, group: str, expression: str, *, is_sql: bool, credentials: Credentials | None
+        self,
+        queue: MessageQueue,
+        topic: str,
+        group: str,
+        expression: str,
+        *,
+        is_sql: bool,
+        credentials: Credentials | None,
     ) -> None:
         self._credentials = credentials
         self._fields = to_fields(
@@ -85,16 +102,22 @@ def _command(fields: dict[str, str], opaque: int) -> RemotingCommand:
 
 
 def _template(fields: dict[str, str]) -> bytes:
-    """The header with holes for maxMsgNums, queueOffset and opaque, in this order: JSON has its keys as they are given."""
+    """The header with holes for maxMsgNums, queueOffset and opaque, in this order: JSON has its
+    keys as they are given."""
     holes = ("maxMsgNums", "queueOffset")
-    ordered = {**dict.fromkeys(holes, "0"), **{name: text for name, text in fields.items() if name not in holes}}
+    ordered = {
+        **dict.fromkeys(holes, "0"),
+        **{name: text for name, text in fields.items() if name not in holes},
+    }
     text = encode_header(_command(ordered, 0)).replace(b"%", b"%%")
     for before, after in (
         (b'"maxMsgNums":"0"', b'"maxMsgNums":"%d"'),
         (b'"queueOffset":"0"', b'"queueOffset":"%d"'),
         (b'"opaque":0,', b'"opaque":%d,'),
     ):
-        head, found, tail = text.partition(before) if before[1:2] != b"o" else text.rpartition(before)
+        head, found, tail = (
+            text.partition(before) if before[1:2] != b"o" else text.rpartition(before)
+        )
         assert found
         text = head + after + tail
     return text
@@ -146,7 +169,8 @@ def _decoded(form: int, header: bytes) -> PullAnswer:
     return PullAnswer(command.code, command.opaque, command.flag, command.remark, told)
 
 
-# --- the connection -------------------------------------------------------------------------------------------------
+# --- the connection
+# -------------------------------------------------------------------------------------------------
 
 
 class Wire(Protocol):
@@ -159,7 +183,8 @@ class Wire(Protocol):
         ...
 
     def receive(self, timeout_s: float) -> list[PlacedFrame]:
-        """What came, at least one frame. Raises ``ConnectionLostError``, ``RequestTimeout``, ``ProtocolError``."""
+        """What came, at least one frame. Raises ``ConnectionLostError``, ``RequestTimeout``,
+        ``ProtocolError``."""
         ...
 
     def close(self) -> None: ...
@@ -168,7 +193,9 @@ class Wire(Protocol):
 class SocketWire:
     """A ``Wire`` over TCP or TLS. Raises ``ConnectError``."""
 
-    def __init__(self, address: str, tls: ssl.SSLContext | None, timeout_s: float = CONNECT_TIMEOUT_S) -> None:
+    def __init__(
+        self, address: str, tls: ssl.SSLContext | None, timeout_s: float = CONNECT_TIMEOUT_S
+    ) -> None:
         self.address = address
         self._frames = FrameBuffer()
         plain: socket.socket | None = None
@@ -194,11 +221,15 @@ class SocketWire:
             try:
                 count = self._socket.recv_into(self._frames.room())
             except TimeoutError:
-                raise RequestTimeout(f"no answer from {self.address} in {timeout_s:.1f} s") from None
+                raise RequestTimeout(
+                    f"no answer from {self.address} in {timeout_s:.1f} s"
+                ) from None
             except OSError as error:
                 raise ConnectionLostError(f"connection to {self.address} lost: {error}") from None
             if not count:
-                raise ConnectionLostError(f"connection to {self.address} lost: closed by the broker")
+                raise ConnectionLostError(
+                    f"connection to {self.address} lost: closed by the broker"
+                )
             try:
                 frames = self._frames.filled(count)
             except FrameError as error:

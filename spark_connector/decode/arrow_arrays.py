@@ -1,7 +1,7 @@
 """Arrow arrays straight from memory.
 
-``pyarrow.array``, ``scalar`` and ``to_numpy`` look whether they deal with pandas, and import it for that: a quarter of a
-second in the first task of every process. These do not.
+``pyarrow.array``, ``scalar`` and ``to_numpy`` look whether they deal with pandas, and import it for
+that: a quarter of a second in the first task of every process. These do not.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ import pyarrow as pa
 __all__ = ["from_numbers", "from_texts"]
 
 
-def from_numbers(values: np.ndarray[Any, np.dtype[Any]], *, missing: np.ndarray[Any, Any] | None = None) -> pa.Array:
+def from_numbers(
+    values: np.ndarray[Any, np.dtype[Any]], *, missing: np.ndarray[Any, Any] | None = None
+) -> pa.Array:
     """Numbers of numpy, which are not copied; null where they are ``missing``."""
     validity = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
     kind = pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(np.ascontiguousarray(values))])
+    return pa.Array.from_buffers(
+        kind, len(values), [validity, pa.py_buffer(np.ascontiguousarray(values))]
+    )
 
 
 def from_texts(texts: Sequence[str]) -> pa.Array:

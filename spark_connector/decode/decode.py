@@ -1,8 +1,9 @@
 """Records of pull answers, or of a commit log, to Arrow: many at once (spark.md §4).
 
-``record_arrays`` finds out where everything lies, ``decode_properties`` takes the property strings apart, and here the
-pieces become columns. Ten times the speed of a loop, if there are enough records: join the answers of many pulls before,
-1,000 records or more. What is out of the ordinary is left to the loop of ``decode_slow``.
+``record_arrays`` finds out where everything lies, ``decode_properties`` takes the property strings
+apart, and here the pieces become columns. Ten times the speed of a loop, if there are enough
+records: join the answers of many pulls before, 1,000 records or more. What is out of the ordinary
+is left to the loop of ``decode_slow``.
 """
 
 from __future__ import annotations
@@ -52,17 +53,19 @@ def decode_records(
     keep_tags: frozenset[str] | None = None,
     drop_ids: set[str] | None = None,
 ) -> pa.RecordBatch:
-    """The records that lie one after the other in ``buffer`` as the columns asked for, in the order of ``arrow_schema``.
+    """The records that lie one after the other in ``buffer`` as the columns asked for, in the order
+    of ``arrow_schema``.
 
-    ``stretches``, begins and ends: they only lie in these, one stretch after the other.
-    Left out are records with a queue offset outside of ``[from_offset, until_offset)``, of another topic than ``topic``,
-    with tags that are not in ``keep_tags`` (the broker only compares hashes), and those whose property SPARK_DEDUP_ID is in
-    ``drop_ids``; the ids that were met are added to that set. ``check_crc`` compares the body of each that is not left out
-    with its CRC; without ``fail_on_damage`` one that has another is left out, too. ``decompress=False`` leaves compressed
+    ``stretches``, begins and ends: they only lie in these, one stretch after the other. Left out
+    are records with a queue offset outside of ``[from_offset, until_offset)``, of another topic
+    than ``topic``, with tags that are not in ``keep_tags`` (the broker only compares hashes), and
+    those whose property SPARK_DEDUP_ID is in ``drop_ids``; the ids that were met are added to that
+    set. ``check_crc`` compares the body of each that is not left out with its CRC; without
+    ``fail_on_damage`` one that has another is left out, too. ``decompress=False`` leaves compressed
     bodies as they are, and bit 0 of their sysFlag.
 
-    Raises DecodeError for what is no whole record, with the position in ``buffer``, or among the joined stretches;
-    DamagedMessageError for a wrong CRC.
+    Raises DecodeError for what is no whole record, with the position in ``buffer``, or among the
+    joined stretches; DamagedMessageError for a wrong CRC.
     """
     options = DecodeOptions(
         broker_name=broker_name,
@@ -80,15 +83,17 @@ def decode_records(
         return decode_found(view, find_records(view, check_crc=check_crc), columns, options)
     records = find_in_stretches(view, *stretches, check_crc=check_crc)
     if records is None or _has_batches(records):
-        view = memoryview(b"".join([view[begin:end] for begin, end in zip(*stretches, strict=True)]))
+        view = memoryview(
+            b"".join([view[begin:end] for begin, end in zip(*stretches, strict=True)])
+        )
     return decode_found(view, records, columns, options)
 
 
 def decode_found(
     view: memoryview, records: RecordArrays | None, columns: Sequence[str], options: DecodeOptions
 ) -> pa.RecordBatch:
-    """The same, of records that have been found already in ``view``: all of them, with their CRCs if these are to be
-    checked; ``None``: something is wrong with one of them.
+    """The same, of records that have been found already in ``view``: all of them, with their CRCs
+    if these are to be checked; ``None``: something is wrong with one of them.
     """
     if records is None or _has_batches(records):
         return rows_to_batch(list(read_rows(view, options)), tuple(columns))
@@ -116,7 +121,9 @@ def _wanted(records: RecordArrays, options: DecodeOptions) -> RecordArrays:
         records = _select(records, known[records.topics])
     if options.keep_tags is not None and len(records):
         tags = PropertyTable(records).column("TAGS")
-        records = _select(records, _to_mask(pc.is_in(tags, pa.array(sorted(options.keep_tags), pa.string()))))
+        records = _select(
+            records, _to_mask(pc.is_in(tags, pa.array(sorted(options.keep_tags), pa.string())))
+        )
     return records
 
 
@@ -165,11 +172,17 @@ class _Columns:
         self._with_map = "properties" in names
         if not len(self._records):
             return pa.RecordBatch.from_pylist([], schema=schema)
-        return pa.RecordBatch.from_arrays([_MAKERS[name](self) for name in schema.names], schema=schema)
+        return pa.RecordBatch.from_arrays(
+            [_MAKERS[name](self) for name in schema.names], schema=schema
+        )
 
     def property(self, name: str) -> pa.Array:
         if self._properties is None:
-            self._properties = PropertyTable(self._records) if self._with_map else NamedProperties(self._records, _NAMED)
+            self._properties = (
+                PropertyTable(self._records)
+                if self._with_map
+                else NamedProperties(self._records, _NAMED)
+            )
         return self._properties.column(name)
 
     def properties(self) -> pa.Array:
@@ -181,7 +194,9 @@ class _Columns:
         return from_texts(self._records.names).take(from_numbers(self._records.topics))
 
     def broker_name(self) -> pa.Array:
-        return from_texts([self._options.broker_name]).take(from_numbers(np.zeros(len(self._records), np.int32)))
+        return from_texts([self._options.broker_name]).take(
+            from_numbers(np.zeros(len(self._records), np.int32))
+        )
 
     def number(self, name: str, dtype: type[np.generic]) -> pa.Array:
         return from_numbers(self._records.field(name, dtype))
@@ -214,7 +229,9 @@ class _Columns:
         """Hosts as text: there are few different ones."""
         begins, ends = self._records.host_edges(born)
         raw = gather(self._records.octets, begins, ends, pa.binary()).dictionary_encode()
-        return from_texts([format_host(host) for host in raw.dictionary.to_pylist()]).take(raw.indices)
+        return from_texts([format_host(host) for host in raw.dictionary.to_pylist()]).take(
+            raw.indices
+        )
 
     def msg_id(self) -> pa.Array:
         own = self.property("UNIQ_KEY")
@@ -228,12 +245,16 @@ class _Columns:
         if (ends - begins != 8).any():
             hosts = gather(records.octets, begins, ends, pa.binary()).to_pylist()
             pairs = zip(hosts, offsets.tolist(), strict=True)
-            return pa.array([offset_message_id(host, offset) for host, offset in pairs], pa.string())
+            return pa.array(
+                [offset_message_id(host, offset) for host, offset in pairs], pa.string()
+            )
         raw = np.empty((len(records), 16), np.uint8)
         raw[:, :8] = records.octets[begins[:, None] + np.arange(8)]
         raw[:, 8:] = offsets.astype(">i8").view(np.uint8).reshape(-1, 8)
         places = np.arange(0, 32 * len(records) + 1, 32, dtype=np.int32)
-        return pa.Array.from_buffers(pa.string(), len(records), [None, pa.py_buffer(places), pa.py_buffer(_HEX[raw])])
+        return pa.Array.from_buffers(
+            pa.string(), len(records), [None, pa.py_buffer(places), pa.py_buffer(_HEX[raw])]
+        )
 
 
 def _unpack(records: RecordArrays) -> pa.Array:
@@ -247,7 +268,10 @@ def _unpack(records: RecordArrays) -> pa.Array:
         records.queue_offset.tolist(),
         strict=True,
     )
-    return pa.array([unpack_body(view[at:end], flag, start, offset) for at, end, flag, start, offset in rows], pa.binary())
+    return pa.array(
+        [unpack_body(view[at:end], flag, start, offset) for at, end, flag, start, offset in rows],
+        pa.binary(),
+    )
 
 
 _MAKERS: Final[dict[str, Callable[[_Columns], Any]]] = {

@@ -1,9 +1,9 @@
 """The property strings of many records at once: named properties as columns, all of them as a map.
 
-The strings are copied into one block, each behind a separator of its own, so that in the block every pair begins behind a
-0x02 and ends before the next one. The reader's rules are those of ``remoting/protocol/message/properties.py``: the name ends
-at the first 0x01, a pair with an empty name or value does not count, of duplicates the last one wins, and what is not UTF-8
-becomes U+FFFD.
+The strings are copied into one block, each behind a separator of its own, so that in the block
+every pair begins behind a 0x02 and ends before the next one. The reader's rules are those of
+``remoting/protocol/message/properties.py``: the name ends at the first 0x01, a pair with an empty
+name or value does not count, of duplicates the last one wins, and what is not UTF-8 becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class PropertyTable:
         begins, ends = records.properties_at - 1, records.ends
         block = gather(records.octets, begins, ends, pa.binary())
         offsets, data = (
-            np.frombuffer(part, kind) for part, kind in zip(block.buffers()[1:], (np.int32, np.uint8), strict=True)
+            np.frombuffer(part, kind)
+            for part, kind in zip(block.buffers()[1:], (np.int32, np.uint8), strict=True)
         )
         if not data.flags.writeable:
             data = data.copy()
@@ -55,7 +56,12 @@ class PropertyTable:
         marks = np.flatnonzero(data < 3).astype(np.int32)
         kinds = data[marks]
         ends = np.append(marks[1:], np.int32(len(data)))
-        if not len(marks) % 2 and (kinds[::2] == 2).all() and (kinds[1::2] == 1).all() and (ends - marks).min() > 1:
+        if (
+            not len(marks) % 2
+            and (kinds[::2] == 2).all()
+            and (kinds[1::2] == 1).all()
+            and (ends - marks).min() > 1
+        ):
             separators = marks[::2]
             offsets = np.empty(2 * len(marks), np.int32)
             offsets[::2] = marks + 1
@@ -79,11 +85,13 @@ class PropertyTable:
         """The values of one property, null where a record does not have it."""
         pairs = self._pair_of_each(name)
         missing = pairs < 0
-        return self._pieces.take(from_numbers(4 * pairs + 2, missing=missing if missing.any() else None))
+        return self._pieces.take(
+            from_numbers(4 * pairs + 2, missing=missing if missing.any() else None)
+        )
 
     def edges(self, name: str) -> tuple[Array, Array]:
-        """Where the values of one property lie in ``octets`` of the records; 0 where a record does not have it. Not when the
-        strings are altered."""
+        """Where the values of one property lie in ``octets`` of the records; 0 where a record does
+        not have it. Not when the strings are altered."""
         pairs = self._pair_of_each(name)
         begins, ends = np.zeros((2, len(pairs)), np.int64)
         found = pairs >= 0
@@ -98,7 +106,9 @@ class PropertyTable:
         if len(found) == count and (firsts[:-1] <= found).all() and (found < firsts[1:]).all():
             return found
         pairs = np.full(count, -1, np.int64)
-        pairs[np.searchsorted(firsts, found, "right") - 1] = found  # of duplicates the last one stays
+        pairs[np.searchsorted(firsts, found, "right") - 1] = (
+            found  # of duplicates the last one stays
+        )
         return pairs
 
     def _pairs_named(self, name: bytes) -> Array:
@@ -107,7 +117,9 @@ class PropertyTable:
         kind = name_type(size)
         if size not in self._of_size:
             found = np.flatnonzero(self._sizes == size)
-            everywhere = np.ndarray((max(0, len(self._data) - size + 1),), kind, self._data, 0, (1,))
+            everywhere = np.ndarray(
+                (max(0, len(self._data) - size + 1),), kind, self._data, 0, (1,)
+            )
             self._of_size[size] = found, everywhere[self._begins[found]] if len(found) else found
         found, names = self._of_size[size]
         return found[names == np.frombuffer(name, kind)[0]] if len(found) else found
@@ -125,13 +137,16 @@ class PropertyTable:
 
 
 def _plain_pairs(data: Array) -> tuple[Array, Array]:
-    """The separators in front of the pairs that count, and the edges of these pairs: of pieces four for every one."""
+    """The separators in front of the pairs that count, and the edges of these pairs: of pieces four
+    for every one."""
     separators, equals = np.flatnonzero(data == 2), np.flatnonzero(data == 1)
     begins, ends = separators + 1, np.append(separators[1:], len(data))
     names_end = np.append(equals, len(data))[np.searchsorted(equals, begins)]
     usable = (begins < names_end) & (names_end < ends - 1)
     begins, names_end, ends = begins[usable], names_end[usable], ends[usable]
-    return separators[usable], np.stack((begins, names_end, names_end + 1, ends), axis=1).astype(np.int32).ravel()
+    return separators[usable], np.stack((begins, names_end, names_end + 1, ends), axis=1).astype(
+        np.int32
+    ).ravel()
 
 
 def name_type(size: int) -> str:
@@ -154,10 +169,11 @@ def is_utf8(data: Array) -> bool:
 
 
 def _without_repeated(names: pa.Array, firsts: Array) -> tuple[Array, Array] | None:
-    """Which pairs count, of every name in a record the last one, and where each record begins among them.
+    """Which pairs count, of every name in a record the last one, and where each record begins among
+    them.
 
-    ``None``: all of them, no record has a name twice. (What a batch brings along it has from its messages and once more from
-    its header: the name WAIT.)
+    ``None``: all of them, no record has a name twice. (What a batch brings along it has from its
+    messages and once more from its header: the name WAIT.)
     """
     counts = np.diff(firsts)
     if not len(names):
@@ -169,7 +185,10 @@ def _without_repeated(names: pa.Array, firsts: Array) -> tuple[Array, Array] | N
             return None
         return (firsts[:-1, None] + kept).ravel(), np.arange(len(firsts)) * len(kept)
     encoded = names.dictionary_encode()
-    codes, many = np.frombuffer(encoded.indices.buffers()[1], np.int32)[: len(names)], len(encoded.dictionary)
+    codes, many = (
+        np.frombuffer(encoded.indices.buffers()[1], np.int32)[: len(names)],
+        len(encoded.dictionary),
+    )
     keys = np.repeat(np.arange(len(counts)) * many, counts) + codes
     if many > _MAX_NAMES:
         _, from_behind = np.unique(keys[::-1], return_index=True)
@@ -185,7 +204,8 @@ def _without_repeated(names: pa.Array, firsts: Array) -> tuple[Array, Array] | N
 
 
 def _all_alike(names: pa.Array, counts: Array) -> bool:
-    """All records have the same names in the same order: compared as bytes, which is cheaper than a look-up of each."""
+    """All records have the same names in the same order: compared as bytes, which is cheaper than a
+    look-up of each."""
     records, each = len(counts), int(counts[0])
     if (counts != each).any() or not each:
         return False

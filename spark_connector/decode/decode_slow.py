@@ -1,7 +1,7 @@
 """Records to rows one by one: the plain description of what ``decode`` does for many at once.
 
-Whatever is unusual ends up here (a batch inside of a record), and whoever wants to know what is wrong with a broken record
-and where. A property test holds the two together.
+Whatever is unusual ends up here (a batch inside of a record), and whoever wants to know what is
+wrong with a broken record and where. A property test holds the two together.
 
 What is a record, and what is wrong with one, ``remoting/protocol/record/verdict`` says.
 """
@@ -16,7 +16,11 @@ import msgspec
 import pyarrow as pa
 
 from ...remoting.errors import RocketMQError
-from ...remoting.protocol.message.compression import CompressionError, CompressionUnavailable, decompress_body
+from ...remoting.protocol.message.compression import (
+    CompressionError,
+    CompressionUnavailable,
+    decompress_body,
+)
 from ...remoting.protocol.message.message_id import format_host, offset_message_id
 from ...remoting.protocol.message.properties import decode_properties
 from ...remoting.protocol.message.sys_flag import MessageSysFlag, compression_type
@@ -38,7 +42,8 @@ _MAX_MS: Final = (2**63 - 1) // 1000
 
 
 class DecodeError(RocketMQError, ValueError):
-    """The bytes are not whole, consistent records; ``position`` is the byte at which the broken one begins."""
+    """The bytes are not whole, consistent records; ``position`` is the byte at which the broken one
+    begins."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message, position)
@@ -49,7 +54,8 @@ class DecodeError(RocketMQError, ValueError):
 
 
 class DecodeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is decoded and what is left out; ``decode.decode_records`` tells of those that are not described here."""
+    """What is decoded and what is left out; ``decode.decode_records`` tells of those that are not
+    described here."""
 
     broker_name: str
     from_offset: int = 0
@@ -90,13 +96,16 @@ class Row(msgspec.Struct, gc=False):
 
 
 def read_rows(data: bytes | memoryview, options: DecodeOptions) -> Iterator[Row]:
-    """The rows of the records that lie one after the other in ``data``. Raises DecodeError, DamagedMessageError."""
+    """The rows of the records that lie one after the other in ``data``. Raises DecodeError,
+    DamagedMessageError."""
     view = memoryview(data)
     at, until = 0, options.until_offset
     while at < len(view):
         size, rows, intact = _read_record(view, at, options)
         for row in rows:
-            if row.queue_offset < options.from_offset or (until is not None and row.queue_offset >= until):
+            if row.queue_offset < options.from_offset or (
+                until is not None and row.queue_offset >= until
+            ):
                 continue
             if not _is_stored_between(row.store_timestamp, options.from_ms, options.until_ms):
                 continue
@@ -106,7 +115,9 @@ def read_rows(data: bytes | memoryview, options: DecodeOptions) -> Iterator[Row]
                 continue
             if not intact:
                 _pass_over(row, options.fail_on_damage)
-            elif options.drop_ids is None or _is_new(row, options.drop_ids, options.drop_ids_property):
+            elif options.drop_ids is None or _is_new(
+                row, options.drop_ids, options.drop_ids_property
+            ):
                 _unpack(row, options, at)
                 yield row
         at += size
@@ -114,7 +125,10 @@ def read_rows(data: bytes | memoryview, options: DecodeOptions) -> Iterator[Row]
 
 def _pass_over(row: Row, fail: bool) -> None:
     """Raises DamagedMessageError, or writes a warning where that is enough."""
-    where = f"{row.topic}, queue {row.broker_name}/{row.queue_id}, offset {row.queue_offset} ({row.msg_id})"
+    where = (
+        f"{row.topic}, queue {row.broker_name}/{row.queue_id}, offset {row.queue_offset} "
+        f"({row.msg_id})"
+    )
     what = f"{where}: the body does not have the CRC that was stored with it: it is damaged"
     if fail:
         raise DamagedMessageError(what)
@@ -142,7 +156,8 @@ def _unpack(row: Row, options: DecodeOptions, at: int) -> None:
 
 
 def _read_record(data: memoryview, at: int, options: DecodeOptions) -> tuple[int, list[Row], bool]:
-    """One record: its size, its row or the rows of the batch in it, and whether its body has its CRC."""
+    """One record: its size, its row or the rows of the batch in it, and whether its body has its
+    CRC."""
     try:
         parts = Parts(*take_apart(data, at, None, len(data) - at, None, any_version=True))
     except NoRecord as error:
@@ -157,9 +172,12 @@ def _read_record(data: memoryview, at: int, options: DecodeOptions) -> tuple[int
     properties = decode_properties(parts.properties)
     offset_id = offset_message_id(head.store_host, head.phy_offset)
     row = Row(
-        parts.topic, options.broker_name, head.queue_id, head.queue_offset, properties.get("UNIQ_KEY") or offset_id,
-        offset_id, properties.get("KEYS"), properties.get("TAGS"), properties, stored, head.born_timestamp,
-        head.store_timestamp, format_host(head.born_host), format_host(head.store_host), head.flag, head.sys_flag,
+        parts.topic, options.broker_name, head.queue_id, head.queue_offset,
+        properties.get("UNIQ_KEY") or offset_id,
+        offset_id, properties.get("KEYS"), properties.get("TAGS"), properties, stored,
+        head.born_timestamp,
+        head.store_timestamp, format_host(head.born_host), format_host(head.store_host), head.flag,
+        head.sys_flag,
         head.reconsume_times,
     )  # fmt: skip
     unpacked = options.decompress or not head.sys_flag & MessageSysFlag.COMPRESSED
@@ -170,14 +188,19 @@ def _read_record(data: memoryview, at: int, options: DecodeOptions) -> tuple[int
 
 
 def _rows_of_batch(row: Row, at: int) -> list[Row]:
-    """The messages of a batch that RocketMQ 5 keeps as one record; the first one has the record's queue offset."""
+    """The messages of a batch that RocketMQ 5 keeps as one record; the first one has the record's
+    queue offset."""
     try:
         items = decode_batch(row.body)
     except BatchError as error:
-        text = f"the batch in the record at {at} (queue offset {row.queue_offset}) is broken: {error}"
+        text = (
+            f"the batch in the record at {at} (queue offset {row.queue_offset}) is broken: {error}"
+        )
         raise DecodeError(text, at) from error
     if row.queue_offset + len(items) > _MAX_OFFSET:
-        raise DecodeError(f"the batch in the record at {at} begins at the queue offset {row.queue_offset}", at)
+        raise DecodeError(
+            f"the batch in the record at {at} begins at the queue offset {row.queue_offset}", at
+        )
     rows = []
     for number, item in enumerate(items):
         own = decode_properties(item.properties)
@@ -213,7 +236,8 @@ def rows_to_batch(rows: list[Row], columns: tuple[str, ...]) -> pa.RecordBatch:
 
 
 def unpack_body(body: bytes | memoryview, sys_flag: int, position: int, queue_offset: int) -> bytes:
-    """A compressed body as it was sent. Arrow's own LZ4 and ZSTD stand in for packages that are not installed.
+    """A compressed body as it was sent. Arrow's own LZ4 and ZSTD stand in for packages that are not
+    installed.
 
     Raises DecodeError.
     """
@@ -221,10 +245,14 @@ def unpack_body(body: bytes | memoryview, sys_flag: int, position: int, queue_of
         try:
             return decompress_body(body, sys_flag)
         except CompressionUnavailable:
-            return _unpack_by_arrow(body, "lz4" if compression_type(sys_flag) == MessageSysFlag.COMPRESSION_LZ4 else "zstd")
+            return _unpack_by_arrow(
+                body,
+                "lz4" if compression_type(sys_flag) == MessageSysFlag.COMPRESSION_LZ4 else "zstd",
+            )
     except (CompressionError, OSError) as error:
         text = (
-            f"the body of the message at queue offset {queue_offset} cannot be decompressed: {error}; "
+            f"the body of the message at queue offset {queue_offset} cannot be decompressed: "
+            f"{error}; "
             "decompress=false reads bodies as they are stored"
         )
         raise DecodeError(text, position) from error
@@ -234,5 +262,7 @@ def _unpack_by_arrow(body: bytes | memoryview, codec: str) -> bytes:
     with pa.input_stream(pa.py_buffer(body), compression=codec) as stream:
         data = bytes(stream.read(MAX_BODY_BYTES + 1))
     if len(data) > MAX_BODY_BYTES:
-        raise CompressionError(f"the body would be longer than {MAX_BODY_BYTES} bytes when decompressed")
+        raise CompressionError(
+            f"the body would be longer than {MAX_BODY_BYTES} bytes when decompressed"
+        )
     return data

@@ -1,8 +1,10 @@
-"""Properties of records that are all built alike: most topics have one producer, or a few, that sets the same properties.
+"""Properties of records that are all built alike: most topics have one producer, or a few, that
+sets the same properties.
 
-Two property strings have the same layout when they are equally long and have their separators at the same places; then what
-is found in the first one is found at the same places in all others. That costs a third of taking each one apart
-(``decode_properties``), which is left for those that have their layout for themselves.
+Two property strings have the same layout when they are equally long and have their separators at
+the same places; then what is found in the first one is found at the same places in all others. That
+costs a third of taking each one apart (``decode_properties``), which is left for those that have
+their layout for themselves.
 """
 
 from __future__ import annotations
@@ -31,14 +33,19 @@ class NamedProperties:
         self._edges: dict[str, tuple[Array, Array]] = {}
         """Begins and ends of values; 0 where a record does not have the property."""
         self._table: PropertyTable | None = None
-        """In place of all this, when the records have little in common, or something is not UTF-8."""
+        """In place of all this, when the records have little in common, or something is not
+        UTF-8."""
         count = len(records)
         left = np.ones(count, bool)
         for rows, pairs in _layouts(records, [name.encode() for name in names]):
             if not self._edges:
-                self._edges = {name: (np.zeros(count, np.int64), np.zeros(count, np.int64)) for name in names}
+                self._edges = {
+                    name: (np.zeros(count, np.int64), np.zeros(count, np.int64)) for name in names
+                }
             left[rows] = False
-            places = {pair.name.decode(): pair for pair in pairs}  # of duplicates the last one stays
+            places = {
+                pair.name.decode(): pair for pair in pairs
+            }  # of duplicates the last one stays
             at = records.properties_at[rows]
             for name in self._edges.keys() & places.keys():
                 begins, ends = self._edges[name]
@@ -63,7 +70,8 @@ class NamedProperties:
 
 
 class _Pair(NamedTuple):
-    """A property in a property string: its name, where that begins, and begin and end of the value."""
+    """A property in a property string: its name, where that begins, and begin and end of the
+    value."""
 
     name: bytes
     at: int
@@ -72,10 +80,13 @@ class _Pair(NamedTuple):
 
 
 def _layouts(records: RecordArrays, names: Sequence[bytes]) -> Iterator[tuple[Array, list[_Pair]]]:
-    """Numbers of records that have the same layout, and the properties in it. Not all records are among them."""
+    """Numbers of records that have the same layout, and the properties in it. Not all records are
+    among them."""
     begins, name_sizes = records.properties_at, set(map(len, names))
     for size, rows in _frequent(records.ends - begins):
-        everywhere = np.ndarray((len(records.octets) - size + 1,), f"V{size}", records.octets, 0, (1,))
+        everywhere = np.ndarray(
+            (len(records.octets) - size + 1,), f"V{size}", records.octets, 0, (1,)
+        )
         strings = everywhere[begins[rows]].view(np.uint8).reshape(len(rows), size)
         pairs = list(_pairs(strings[0].tobytes()))
         fits = _like_the_first(strings, [pair for pair in pairs if len(pair.name) in name_sizes])
@@ -105,9 +116,11 @@ def _pairs(text: bytes) -> Iterator[_Pair]:
 
 
 def _like_the_first(strings: Array, pairs: Sequence[_Pair]) -> Array:
-    """Which of the strings, all of one size, are ASCII and have separators and these names where the first one has them.
+    """Which of the strings, all of one size, are ASCII and have separators and these names where
+    the first one has them.
 
-    Whether other names differ is no matter as long as none of them is as long as one that is looked for.
+    Whether other names differ is no matter as long as none of them is as long as one that is looked
+    for.
     """
     text = strings > 2  # 1 and 2 are the separators
     same = text == text[0]

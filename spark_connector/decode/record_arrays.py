@@ -1,8 +1,10 @@
-"""Where everything lies in a buffer full of records: an array of numpy for each field instead of an object for each record.
+"""Where everything lies in a buffer full of records: an array of numpy for each field instead of an
+object for each record.
 
-The records are found by ``remoting/protocol/record/scan``, which also says what most of their fields are; the others are
-read here, from where ``record/layout`` says that they lie. Records of all kinds are found (hosts of IPv4 and IPv6, both
-magics); whatever is not in order makes ``find_records`` give up, and the record loop (``decode_slow``) tells what it is.
+The records are found by ``remoting/protocol/record/scan``, which also says what most of their
+fields are; the others are read here, from where ``record/layout`` says that they lie. Records of
+all kinds are found (hosts of IPv4 and IPv6, both magics); whatever is not in order makes
+``find_records`` give up, and the record loop (``decode_slow``) tells what it is.
 """
 
 from __future__ import annotations
@@ -93,13 +95,18 @@ class RecordArrays(msgspec.Struct, frozen=True):
         return ends - sizes, ends
 
     def _place_of(self, name: str) -> Array:
-        """Where a field begins that lies in front of the hosts, or behind both: these are as long as the kind of record."""
+        """Where a field begins that lies in front of the hosts, or behind both: these are as long
+        as the kind of record."""
         at = offset_of(name)
         return self.starts + at if at <= _HOSTS_AT else self.body_at - (_HEAD_SIZE - at)
 
     def select(self, wanted: Array | slice) -> RecordArrays:
         """Only some of the records: a mask, their numbers, or from which one to which."""
-        return RecordArrays(self.octets, self.names, *(getattr(self, name)[wanted] for name in self.__struct_fields__[2:]))
+        return RecordArrays(
+            self.octets,
+            self.names,
+            *(getattr(self, name)[wanted] for name in self.__struct_fields__[2:]),
+        )
 
 
 def _array(column: Any) -> Array:
@@ -108,14 +115,16 @@ def _array(column: Any) -> Array:
 
 
 def find_records(data: Any, *, check_crc: bool = False) -> RecordArrays | None:
-    """All records that lie one after the other in ``data``; ``None`` when anything is wrong with one of them, or there is
-    none.
+    """All records that lie one after the other in ``data``; ``None`` when anything is wrong with
+    one of them, or there is none.
     """
     found = scan(data, crc=body_crc if check_crc else None, any_version=True)
     return RecordArrays.of(found.records) if len(found.records) and found.end == len(data) else None
 
 
-def find_in_stretches(data: Any, begins: list[int], ends: list[int], *, check_crc: bool = False) -> RecordArrays | None:
+def find_in_stretches(
+    data: Any, begins: list[int], ends: list[int], *, check_crc: bool = False
+) -> RecordArrays | None:
     """All records of some stretches of ``data``, one stretch after the other; ``None`` as above."""
     records = scan_stretches(data, begins, ends, check_crc=check_crc)
     whole = len(records) and sum(records.sizes) == sum(ends) - sum(begins)
@@ -123,19 +132,25 @@ def find_in_stretches(data: Any, begins: list[int], ends: list[int], *, check_cr
 
 
 def interleave(octets: Array, begins: Array, ends: Array, *, kind: Any) -> pa.Array:
-    """An Arrow array over ``octets``, without a copy, whose elements are the wanted pieces and in turn what Arrow takes for
-    the gaps behind them. Nothing but the pieces must be looked at: they may lie in any order.
+    """An Arrow array over ``octets``, without a copy, whose elements are the wanted pieces and in
+    turn what Arrow takes for the gaps behind them. Nothing but the pieces must be looked at: they
+    may lie in any order.
     """
     count = len(begins)
     offsets = np.empty(2 * count + 1, np.int32)
     offsets[:-1:2] = begins
     offsets[1::2] = ends
     offsets[-1] = len(octets)  # Arrow wants to see that the last one is not less than the first
-    return pa.Array.from_buffers(kind, 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(octets)])
+    return pa.Array.from_buffers(
+        kind, 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(octets)]
+    )
 
 
-def gather(octets: Array, begins: Array, ends: Array, kind: Any, *, missing: Array | None = None) -> pa.Array:
-    """Copies of pieces of ``octets``, in order, as Arrow's binary or string; null where they are ``missing``."""
+def gather(
+    octets: Array, begins: Array, ends: Array, kind: Any, *, missing: Array | None = None
+) -> pa.Array:
+    """Copies of pieces of ``octets``, in order, as Arrow's binary or string; null where they are
+    ``missing``."""
     count = len(begins)
     if not count:
         return pa.nulls(0, kind)

@@ -1,8 +1,9 @@
-"""Makes ``format("rocketmq")`` known to Spark, which imports every module named ``pyspark_*`` and takes its DefaultSource.
+"""Makes ``format("rocketmq")`` known to Spark, which imports every module named ``pyspark_*`` and
+takes its DefaultSource.
 
-Spark imports it in every program, whether that reads RocketMQ or not, and one such module that raises leaves Spark without
-any Python data source. So nothing is imported here that could fail; what is wrong with an installation is told to who asks
-for the format.
+Spark imports it in every program, whether that reads RocketMQ or not, and one such module that
+raises leaves Spark without any Python data source. So nothing is imported here that could fail;
+what is wrong with an installation is told to who asks for the format.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Makes ``format("rocketmq-store")`` known to Spark. One module can name one format: see ``pyspark_rocketmq`` for the other.
+"""Makes ``format("rocketmq-store")`` known to Spark. One module can name one format: see
+``pyspark_rocketmq`` for the other.
 
 Importing it must never raise, for the same reason.
 """

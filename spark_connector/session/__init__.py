@@ -1,4 +1,5 @@
-"""Spark's own processes: whether there is a Java, workers that start quickly, an archive of classes.
+"""Spark's own processes: whether there is a Java, workers that start quickly, an archive of
+classes.
 
 Imports nothing of the connector. Start with ``java.py``.
 """

@@ -1,12 +1,14 @@
 """An archive of Spark's classes, with which a session on this machine starts in half the time.
 
-Before a first small query is done, Java has found, checked and linked some 12,000 classes; that is half of the work. It can
-leave them in a file when it ends (``-XX:ArchiveClassesAtExit``), and later ones map that file into memory. ::
+Before a first small query is done, Java has found, checked and linked some 12,000 classes; that is
+half of the work. It can leave them in a file when it ends (``-XX:ArchiveClassesAtExit``), and later
+ones map that file into memory. ::
 
     python -m aiorocketmq.spark_connector.session.class_archive
 
-makes it, once per environment: 200 MB and up to a minute. ``local_session()`` uses it when it is there. Java itself
-looks whether an archive fits (the same build of Java, the same jars at the same place) and goes on without when it does not.
+makes it, once per environment: 200 MB and up to a minute. ``local_session()`` uses it when it is
+there. Java itself looks whether an archive fits (the same build of Java, the same jars at the same
+place) and goes on without when it does not.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _LAST_LINES: Final = 10
 
 
 def class_archive() -> Path | None:
-    """The archive of this environment for this pyspark and this Java; ``None`` when there is none."""
+    """The archive of this environment for this pyspark and this Java; ``None`` when there is
+    none."""
     archive = archive_file()
     return archive if archive is not None and archive.is_file() else None
 
@@ -38,17 +41,26 @@ def class_archive() -> Path | None:
 def with_archive(java_options: str) -> str:
     """These options for Java, and the archive when there is one."""
     archive = class_archive()
-    return java_options if archive is None else f'{java_options} "-XX:SharedArchiveFile={archive}" -Xshare:auto {_QUIET}'
+    return (
+        java_options
+        if archive is None
+        else f'{java_options} "-XX:SharedArchiveFile={archive}" -Xshare:auto {_QUIET}'
+    )
 
 
 def make_class_archive() -> Path:
-    """Runs a small job in a Java that leaves its classes; in the place of the archives that were there.
+    """Runs a small job in a Java that leaves its classes; in the place of the archives that were
+    there.
 
-    Raises ``ConfigError`` where Spark does not run, nothing can be written, or this Java makes no archive.
+    Raises ``ConfigError`` where Spark does not run, nothing can be written, or this Java makes no
+    archive.
     """
     archive = archive_file()
     if archive is None:
-        raise ConfigError("no archive of classes without Spark: see python -m aiorocketmq.spark_connector.session.java")
+        raise ConfigError(
+            "no archive of classes without Spark: see python -m "
+            "aiorocketmq.spark_connector.session.java"
+        )
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=archive.parent, prefix="making-") as folder:
@@ -59,7 +71,9 @@ def make_class_archive() -> Path:
                 other.unlink()
             return made.rename(archive)
     except OSError as error:
-        raise ConfigError(f"the archive of classes cannot be written, sessions start as before: {error}") from error
+        raise ConfigError(
+            f"the archive of classes cannot be written, sessions start as before: {error}"
+        ) from error
 
 
 def archive_file() -> Path | None:
@@ -74,25 +88,35 @@ def archive_file() -> Path | None:
 
 
 def _run_job(archive: Path) -> None:
-    """The pipe ends with Java, which writes the archive when the program that started it has ended."""
+    """The pipe ends with Java, which writes the archive when the program that started it has
+    ended."""
     options = f'"-XX:ArchiveClassesAtExit={archive}" {_QUIET}'
     command = [sys.executable, "-m", "aiorocketmq.spark_connector.class_archive_job", options]
     try:
         done = subprocess.run(
-            command, cwd=archive.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_WITHIN_S, check=False
+            command,
+            cwd=archive.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_WITHIN_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
-        raise ConfigError(f"the job for the archive of classes did not end within {_WITHIN_S:.0f} s") from None
+        raise ConfigError(
+            f"the job for the archive of classes did not end within {_WITHIN_S:.0f} s"
+        ) from None
     if done.returncode or not archive.is_file():
         said = "\n".join(done.stdout.decode(errors="replace").splitlines()[-_LAST_LINES:])
         what = "its job failed" if done.returncode else "this Java has left none"
         raise ConfigError(
-            f"no archive of classes was made, sessions start as before: {what}. The end of what was said:\n{said}"
+            f"no archive of classes was made, sessions start as before: {what}. The end of what "
+            f"was said:\n{said}"
         )
 
 
 def _save(file: Path) -> None:
-    """Java goes on without a file that is none of its archives, but it dies of one that is cut short."""
+    """Java goes on without a file that is none of its archives, but it dies of one that is cut
+    short."""
     with file.open("rb") as content:
         os.fsync(content.fileno())
 

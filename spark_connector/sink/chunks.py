@@ -1,8 +1,9 @@
 """Which rows go where, and in which frames. Pure.
 
-Rows for any queue fill frames of up to ``batchBytes`` in the order of the rows. Rows that are bound to a queue (by
-``queueId``, ``shardingKey`` or ``orderly``) are gathered by queue and keep their order there. What cannot be part of a batch
-(a delay level, a body that is to be compressed, a retry topic) goes alone.
+Rows for any queue fill frames of up to ``batchBytes`` in the order of the rows. Rows that are bound
+to a queue (by ``queueId``, ``shardingKey`` or ``orderly``) are gathered by queue and keep their
+order there. What cannot be part of a batch (a delay level, a body that is to be compressed, a retry
+topic) goes alone.
 """
 
 from __future__ import annotations
@@ -18,14 +19,19 @@ import pyarrow.compute as pc
 from ...client.errors import MessageError
 from ...client.producer.queue_choice import java_hash
 from ...remoting.protocol.message.message_queue import MessageQueue
-from ...remoting.protocol.message.topic_names import SEND_FORBIDDEN_TOPICS, is_retry_topic, topic_error
+from ...remoting.protocol.message.topic_names import (
+    SEND_FORBIDDEN_TOPICS,
+    is_retry_topic,
+    topic_error,
+)
 from ...remoting.protocol.record.layout import BATCH_ITEM_OVERHEAD
 from .encode import Items, value_ends
 
 __all__ = ["Parcel", "QueuesOf", "Rules", "parcels"]
 
 QueuesOf = Callable[[str], Sequence[MessageQueue]]
-"""The queues of a topic that can be written to, sorted by broker name and queue id; the same ones for a whole write."""
+"""The queues of a topic that can be written to, sorted by broker name and queue id; the same ones
+for a whole write."""
 _ANY: Final = -1
 _MAX_DELAY_LEVEL: Final = 18
 _HEAD_SIZE: Final = 20
@@ -57,7 +63,8 @@ class Rules(NamedTuple):
 
 
 def parcels(batch: Any, items: Items, rules: Rules, queues_of: QueuesOf) -> Iterator[Parcel]:
-    """The rows of a RecordBatch, cut and bound. Raises ``MessageError`` for a row that names no place."""
+    """The rows of a RecordBatch, cut and bound. Raises ``MessageError`` for a row that names no
+    place."""
     delays = _delays(batch)
     alone = _go_alone(items, rules, delays)
     for topic, rows in _by_topic(batch, rules.topic):
@@ -72,7 +79,8 @@ def parcels(batch: Any, items: Items, rules: Rules, queues_of: QueuesOf) -> Iter
             yield from _cut(topic, queue, items, chosen, singles, delays, rules)
 
 
-# --- which topic ------------------------------------------------------------------------------------------------------
+# --- which topic
+# --------------------------------------------------------------------------------------------------
 
 
 def _by_topic(batch: Any, topic: str | None) -> Iterator[tuple[str, Any]]:
@@ -90,14 +98,19 @@ def _by_topic(batch: Any, topic: str | None) -> Iterator[tuple[str, Any]]:
         if (why := topic_error(name)) is not None:
             raise MessageError(why)
         if name in SEND_FORBIDDEN_TOPICS:
-            raise MessageError(f"the topic {name} belongs to the broker, nobody else may send to it")
+            raise MessageError(
+                f"the topic {name} belongs to the broker, nobody else may send to it"
+            )
         yield name, None if len(encoded.dictionary) == 1 else np.flatnonzero(codes == number)
 
 
-# --- which queue ------------------------------------------------------------------------------------------------------
+# --- which queue
+# --------------------------------------------------------------------------------------------------
 
 
-def _bound(batch: Any, rows: Any, rules: Rules, queues: Callable[[], Sequence[MessageQueue]]) -> Any:
+def _bound(
+    batch: Any, rows: Any, rules: Rules, queues: Callable[[], Sequence[MessageQueue]]
+) -> Any:
     """For each of the rows the index of its queue, or -1; None when no row is bound."""
     names = batch.schema.names
     count = batch.num_rows if rows is None else len(rows)
@@ -132,7 +145,9 @@ def _queues_of_keys(keys: Any, queues: Sequence[MessageQueue]) -> Any:
     """Java's rule, worked out once for each different key."""
     hash_of = _long_hash if keys.type == pa.int64() else java_hash
     encoded = pc.dictionary_encode(keys)
-    of_key = np.array([abs(hash_of(key)) % len(queues) for key in encoded.dictionary.to_pylist()], np.int64)
+    of_key = np.array(
+        [abs(hash_of(key)) % len(queues) for key in encoded.dictionary.to_pylist()], np.int64
+    )
     return of_key[pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)]
 
 
@@ -159,11 +174,16 @@ def _named_queues(queue_ids: Any, brokers: Any, queues: Sequence[MessageQueue]) 
         if number is None:
             if name is None and len(all_brokers) > 1:
                 told = " and ".join(all_brokers)
-                raise MessageError(f"queueId {queue_id} is on {told}: fill the column brokerName too")
+                raise MessageError(
+                    f"queueId {queue_id} is on {told}: fill the column brokerName too"
+                )
             number = known[name, queue_id] = index.get((name or all_brokers[0], queue_id), _ANY)
             if number == _ANY:
                 told = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in queues)
-                raise MessageError(f"{queues[0].topic} has no queue {queue_id} on {name or all_brokers[0]}; it has {told}")
+                raise MessageError(
+                    f"{queues[0].topic} has no queue {queue_id} on {name or all_brokers[0]}; it "
+                    f"has {told}"
+                )
         found[row] = number
     return found
 
@@ -175,7 +195,8 @@ def _of_code(rows: Any, codes: Any, code: int, count: int) -> Any:
     return chosen if rows is None else rows[chosen]
 
 
-# --- which frame ------------------------------------------------------------------------------------------------------
+# --- which frame
+# --------------------------------------------------------------------------------------------------
 
 
 def _delays(batch: Any) -> Any:
@@ -185,7 +206,10 @@ def _delays(batch: Any) -> Any:
     if not delays.any():
         return None
     if delays.min() < 0 or delays.max() > _MAX_DELAY_LEVEL:
-        raise MessageError(f"a delayLevel is 0 (none) to {_MAX_DELAY_LEVEL}; there are {delays.min()} to {delays.max()}")
+        raise MessageError(
+            f"a delayLevel is 0 (none) to {_MAX_DELAY_LEVEL}; there are {delays.min()} to "
+            f"{delays.max()}"
+        )
     return delays
 
 
@@ -200,12 +224,20 @@ def _go_alone(items: Items, rules: Rules, delays: Any) -> Any:
 
 
 def _cut(
-    topic: str, queue: MessageQueue | None, items: Items, rows: Any, alone: Any, delays: Any, rules: Rules
+    topic: str,
+    queue: MessageQueue | None,
+    items: Items,
+    rows: Any,
+    alone: Any,
+    delays: Any,
+    rules: Rules,
 ) -> Iterator[Parcel]:
     chosen = items.items if rows is None else items.items.take(pa.array(rows))
     ends, view = value_ends(chosen), memoryview(chosen.buffers()[2])
     start, count = 0, len(chosen)
-    singles = () if alone is None else np.flatnonzero(alone if rows is None else alone[rows]).tolist()
+    singles = (
+        () if alone is None else np.flatnonzero(alone if rows is None else alone[rows]).tolist()
+    )
     for single in (*singles, count):
         while start < single:
             stop = int(np.searchsorted(ends, int(ends[start]) + rules.batch_bytes, "right")) - 1
@@ -214,12 +246,26 @@ def _cut(
             start = stop
         if single < count:
             row = single if rows is None else int(rows[single])
-            yield _single(topic, queue, view[int(ends[single]) : int(ends[single + 1])], row, items, delays, rules)
+            yield _single(
+                topic,
+                queue,
+                view[int(ends[single]) : int(ends[single + 1])],
+                row,
+                items,
+                delays,
+                rules,
+            )
             start = single + 1
 
 
 def _single(
-    topic: str, queue: MessageQueue | None, item: memoryview, row: int, items: Items, delays: Any, rules: Rules
+    topic: str,
+    queue: MessageQueue | None,
+    item: memoryview,
+    row: int,
+    items: Items,
+    delays: Any,
+    rules: Rules,
 ) -> Parcel:
     """An item taken apart again."""
     size = int(items.body_sizes[row])

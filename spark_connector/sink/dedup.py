@@ -1,15 +1,17 @@
 """Ids by which a reader knows a row that was written twice (spark.md §5.6).
 
-A sink is at-least-once: a task that is tried again writes all of its rows again, and so does a micro-batch that is replayed
-after a crash. So every message gets the property ``SPARK_DEDUP_ID``, the same one each time:
+A sink is at-least-once: a task that is tried again writes all of its rows again, and so does a
+micro-batch that is replayed after a crash. So every message gets the property ``SPARK_DEDUP_ID``,
+the same one each time:
 
 - a streaming query: ``<query id>/<batch id>/<partition>/<row number>``
 - a batch write: ``<random id of the write>/<partition>/<row number>``
-- with ``dedupPrefix``: that text in the place of the query's or write's id, for batch writes that are repeated as a whole
+- with ``dedupPrefix``: that text in the place of the query's or write's id, for batch writes that
+  are repeated as a whole
 
-Row numbers are the same again only when the rows come in the same order again: reading a topic or files and mapping rows
-does that, a shuffle does not. With ``dedupKeyColumns`` the last two parts are ``k/<hash of these columns>`` instead; they
-must tell rows of one batch apart.
+Row numbers are the same again only when the rows come in the same order again: reading a topic or
+files and mapping rows does that, a shuffle does not. With ``dedupKeyColumns`` the last two parts
+are ``k/<hash of these columns>`` instead; they must tell rows of one batch apart.
 """
 
 from __future__ import annotations
@@ -35,18 +37,25 @@ _VALUE: Final = b"\1"
 
 
 def scope_of(write: str, batch_id: str | None, partition: int | None) -> str:
-    """What the ids of all rows of one task begin with; ``batch_id`` is None for a batch write, ``partition`` for keys.
+    """What the ids of all rows of one task begin with; ``batch_id`` is None for a batch write,
+    ``partition`` for keys.
 
     >>> scope_of("q1", "7", 3), scope_of("w1", None, None)
     ('q1/7/3/', 'w1/k/')
     """
-    parts = [write, *([batch_id] if batch_id is not None else []), "k" if partition is None else str(partition)]
+    parts = [
+        write,
+        *([batch_id] if batch_id is not None else []),
+        "k" if partition is None else str(partition),
+    ]
     return "/".join(parts) + "/"
 
 
 def sequence_ids(first: int, count: int) -> Any:
     """The last part of the ids of rows ``first`` and following, as binary."""
-    return pc.cast(pc.cast(pa.array(range(first, first + count), pa.int64()), pa.string()), pa.binary())
+    return pc.cast(
+        pc.cast(pa.array(range(first, first + count), pa.int64()), pa.string()), pa.binary()
+    )
 
 
 def key_ids(columns: Sequence[Any]) -> Any:
@@ -67,15 +76,19 @@ def _of_value(value: object) -> bytes:
 
 
 def drop_spark_duplicates(frame: DataFrame, within: str | None = None) -> DataFrame:
-    """Without the messages that a Spark sink wrote twice; what no sink marked stays. Needs the column ``properties``.
+    """Without the messages that a Spark sink wrote twice; what no sink marked stays. Needs the
+    column ``properties``.
 
-    A streaming frame remembers ids for ``within`` (``"1 hour"``), counted in the column ``storeTimestamp``; with None for as
-    long as ``withWatermark`` said before. A batch frame needs neither.
+    A streaming frame remembers ids for ``within`` (``"1 hour"``), counted in the column
+    ``storeTimestamp``; with None for as long as ``withWatermark`` said before. A batch frame needs
+    neither.
     """
     from pyspark.sql import functions as F
 
     own = F.concat_ws("/", "brokerName", "queueId", "queueOffset")
-    marked = frame.withColumn("_dedup", F.coalesce(F.col("properties").getItem(SPARK_DEDUP_ID), own))
+    marked = frame.withColumn(
+        "_dedup", F.coalesce(F.col("properties").getItem(SPARK_DEDUP_ID), own)
+    )
     if not frame.isStreaming:
         return marked.dropDuplicates(["_dedup"]).drop("_dedup")
     if within is not None:

@@ -1,8 +1,10 @@
-"""Arrow columns into items of batch bodies, all rows at once (the layout is told in ``remoting.protocol.record.batch``).
+"""Arrow columns into items of batch bodies, all rows at once (the layout is told in
+``remoting.protocol.record.batch``).
 
-An item is a head of 20 bytes, the body, the length of the property string and that string; Arrow joins these pieces row by
-row in C++, so that the items of neighbouring rows lie next to each other in one buffer, ready to be sent as they are. No
-object is made per row (0.25 µs of CPU per row of 128 bytes, 0.4 with two properties of its own).
+An item is a head of 20 bytes, the body, the length of the property string and that string; Arrow
+joins these pieces row by row in C++, so that the items of neighbouring rows lie next to each other
+in one buffer, ready to be sent as they are. No object is made per row (0.25 µs of CPU per row of
+128 bytes, 0.4 with two properties of its own).
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from .dedup import SPARK_DEDUP_ID
 __all__ = ["Items", "MessageIds", "encode_items", "value_ends"]
 
 _HEX: Final = np.frombuffer(b"0123456789ABCDEF", np.uint8)
-_BATCH_HEAD: Final = np.dtype([("total", ">i4"), ("magic", ">i4"), ("crc", ">i4"), ("flag", ">i4"), ("body_size", ">i4")])
+_BATCH_HEAD: Final = np.dtype(
+    [("total", ">i4"), ("magic", ">i4"), ("crc", ">i4"), ("flag", ">i4"), ("body_size", ">i4")]
+)
 _HEAD_DIGITS: Final = 28
 _SEPARATOR: Final = b"\x02"
 
@@ -37,10 +41,14 @@ class Items(NamedTuple):
     """Bytes of each body, int32."""
 
 
-def encode_items(batch: Any, ids: Any, dedup: tuple[str, Any] | None = None, *, drop_reserved: bool = False) -> Items:
-    """All rows of a RecordBatch. ``ids`` are the message ids; ``dedup`` is what all dedup ids begin with, and their rest.
+def encode_items(
+    batch: Any, ids: Any, dedup: tuple[str, Any] | None = None, *, drop_reserved: bool = False
+) -> Items:
+    """All rows of a RecordBatch. ``ids`` are the message ids; ``dedup`` is what all dedup ids begin
+    with, and their rest.
 
-    Raises ``MessageError`` for a row that no broker would take, or whose properties a reader would misread.
+    Raises ``MessageError`` for a row that no broker would take, or whose properties a reader would
+    misread.
     """
     names = batch.schema.names
     body = _bodies(batch.column("body"))
@@ -56,19 +64,24 @@ def encode_items(batch: Any, ids: Any, dedup: tuple[str, Any] | None = None, *, 
     count = batch.num_rows
     properties_sizes = _sizes(pieces, count)
     if (longest := int(properties_sizes.max(initial=0))) > MAX_PROPERTIES_BYTES:
-        raise MessageError(f"the properties of a row take {longest} bytes, the limit is {MAX_PROPERTIES_BYTES}")
+        raise MessageError(
+            f"the properties of a row take {longest} bytes, the limit is {MAX_PROPERTIES_BYTES}"
+        )
     body_sizes = _lengths(body)
     head = np.zeros(count, _BATCH_HEAD)
     head["total"] = BATCH_ITEM_OVERHEAD + body_sizes + properties_sizes
     head["body_size"] = body_sizes
     if "flag" in names:
-        head["flag"] = pc.cast(pc.fill_null(batch.column("flag"), 0), pa.int32()).to_numpy(zero_copy_only=False)
+        head["flag"] = pc.cast(pc.fill_null(batch.column("flag"), 0), pa.int32()).to_numpy(
+            zero_copy_only=False
+        )
     sizes = properties_sizes.astype(">u2")
     return Items(_joined([_of_fixed_size(head), body, _of_fixed_size(sizes), *pieces]), body_sizes)
 
 
 class MessageIds:
-    """Ids that no other message has, as a producer makes them (UNIQ_KEY), many at once. One thread calls it."""
+    """Ids that no other message has, as a producer makes them (UNIQ_KEY), many at once. One thread
+    calls it."""
 
     MOST: Final = 1 << 16
     """Ids of one call; what is asked for within a millisecond must not be more either."""
@@ -77,7 +90,8 @@ class MessageIds:
         self._next = 0
 
     def take(self, now_ms: int, count: int) -> Any:
-        """``count`` ids, as binary: 28 hexadecimal digits for process and time, then a number of 4."""
+        """``count`` ids, as binary: 28 hexadecimal digits for process and time, then a number of
+        4."""
         numbers = np.arange(self._next, self._next + count)
         self._next = (self._next + count) % self.MOST
         head = np.frombuffer(next_message_id(now_ms)[:_HEAD_DIGITS].encode(), np.uint8)
@@ -88,7 +102,8 @@ class MessageIds:
         return _of_fixed_size(ids)
 
 
-# --- columns ----------------------------------------------------------------------------------------------------------
+# --- columns
+# --------------------------------------------------------------------------------------------------
 
 
 def _binary(column: Any) -> Any:
@@ -100,7 +115,10 @@ def _bodies(column: Any) -> Any:
     empty = pc.equal(pc.fill_null(pc.binary_length(body), 0), 0)
     if pc.any(empty).as_py():
         row = pc.index(empty, True).as_py()
-        raise MessageError(f'row {row} has no body: brokers refuse messages without one; filter("length(body) > 0")')
+        raise MessageError(
+            f'row {row} has no body: brokers refuse messages without one; filter("length(body) > '
+            '0")'
+        )
     return body
 
 
@@ -109,7 +127,9 @@ def _keys(column: Any) -> Any:
         return column
     each = column.flatten()
     if each.null_count or pc.any(pc.equal(pc.binary_length(each), 0)).as_py() or _holds(each, " "):
-        raise MessageError("a key in the column keys is null or empty or holds a space, which separates keys")
+        raise MessageError(
+            "a key in the column keys is null or empty or holds a space, which separates keys"
+        )
     return pc.binary_join(pc.cast(column, pa.list_(pa.string())), " ")
 
 
@@ -117,7 +137,9 @@ def _pair(name: str, column: Any) -> Any:
     """``0x02 name 0x01 value``, or nothing for rows without a value."""
     values = _binary(column)
     if _holds(values, "\x02"):
-        raise MessageError(f"a value of the column {name.lower()} holds U+0002, which separates properties")
+        raise MessageError(
+            f"a value of the column {name.lower()} holds U+0002, which separates properties"
+        )
     there = pc.greater(pc.fill_null(pc.binary_length(values), 0), 0)
     pairs = _joined([f"\x02{name}\x01".encode(), pc.fill_null(values, b"")])
     return pairs if pc.all(there).as_py() else pc.if_else(there, pairs, pa.scalar(b"", pa.binary()))
@@ -127,24 +149,37 @@ def _own_properties(column: Any, *, drop_reserved: bool) -> Any:
     """``0x02 name 0x01 value`` for every pair of the map of a row, one after the other."""
     offsets = np.asarray(column.offsets)
     first, last = int(offsets[0]), int(offsets[-1])
-    names, values = (_binary(side.slice(first, last - first)) for side in (column.keys, column.items))
+    names, values = (
+        _binary(side.slice(first, last - first)) for side in (column.keys, column.items)
+    )
     offsets = offsets - first
     if column.null_count:  # a null may stand over pairs that are not meant
         missing = column.is_null().to_numpy(zero_copy_only=False)
         if np.any(np.diff(offsets)[missing]):
-            return _own_properties(pa.array(column.to_pylist(), column.type), drop_reserved=drop_reserved)
+            return _own_properties(
+                pa.array(column.to_pylist(), column.type), drop_reserved=drop_reserved
+            )
     keep = _checked_names(names, drop_reserved=drop_reserved)
     if values.null_count or (len(values) and pc.min(pc.binary_length(values)).as_py() == 0):
-        raise MessageError("a value in the column properties is null or empty: readers drop such a property; leave it out")
+        raise MessageError(
+            "a value in the column properties is null or empty: readers drop such a property; "
+            "leave it out"
+        )
     if _holds(values, "\x02"):
-        raise MessageError("a value of the column properties holds U+0002, which separates properties")
-    pairs = _joined([_SEPARATOR, names, b"\x01", values]) if len(names) else pa.array([], pa.binary())
+        raise MessageError(
+            "a value of the column properties holds U+0002, which separates properties"
+        )
+    pairs = (
+        _joined([_SEPARATOR, names, b"\x01", values]) if len(names) else pa.array([], pa.binary())
+    )
     if keep is not None:
         pairs = pc.if_else(keep, pairs, pa.scalar(b"", pa.binary()))
     if not len(pairs):
         return pa.array([b""] * len(column), pa.binary())
     ends = np.ascontiguousarray(value_ends(pairs)[offsets])
-    return pa.BinaryArray.from_buffers(pa.binary(), len(column), [None, pa.py_buffer(ends), pairs.buffers()[2]])
+    return pa.BinaryArray.from_buffers(
+        pa.binary(), len(column), [None, pa.py_buffer(ends), pairs.buffers()[2]]
+    )
 
 
 def _checked_names(names: Any, *, drop_reserved: bool) -> Any:
@@ -152,19 +187,28 @@ def _checked_names(names: Any, *, drop_reserved: bool) -> Any:
     different = [name.decode() for name in pc.unique(names).to_pylist()]
     for name in different:
         if not name or "\x01" in name or "\x02" in name:
-            raise MessageError(f"property name {name!r}: it must not be empty or hold U+0001 or U+0002")
-    reserved = sorted(RESERVED_PROPERTIES.intersection(different) | {SPARK_DEDUP_ID}.intersection(different))
+            raise MessageError(
+                f"property name {name!r}: it must not be empty or hold U+0001 or U+0002"
+            )
+    reserved = sorted(
+        RESERVED_PROPERTIES.intersection(different) | {SPARK_DEDUP_ID}.intersection(different)
+    )
     if not reserved:
         return None
     if not drop_reserved:
         raise MessageError(
-            f"these property names are reserved: {', '.join(reserved)}; use the columns keys, tags and delayLevel or other "
-            "names, or leave them out with the option reservedProperties=drop (for properties that were read from a topic)"
+            f"these property names are reserved: {', '.join(reserved)}; use the columns keys, "
+            "tags and delayLevel or other "
+            "names, or leave them out with the option reservedProperties=drop (for properties "
+            "that were read from a topic)"
         )
-    return pc.invert(pc.is_in(names, value_set=pa.array([name.encode() for name in reserved], pa.binary())))
+    return pc.invert(
+        pc.is_in(names, value_set=pa.array([name.encode() for name in reserved], pa.binary()))
+    )
 
 
-# --- pieces -----------------------------------------------------------------------------------------------------------
+# --- pieces
+# --------------------------------------------------------------------------------------------------
 
 
 def _holds(column: Any, character: str) -> bool:
@@ -181,7 +225,9 @@ def _holds(column: Any, character: str) -> bool:
 
 def value_ends(column: Any) -> Any:
     """Where the first value of a BinaryArray begins in its data, then where each one ends."""
-    return np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    return np.frombuffer(column.buffers()[1], np.int32)[
+        column.offset : column.offset + len(column) + 1
+    ]
 
 
 def _lengths(column: Any) -> Any:
@@ -196,7 +242,9 @@ def _sizes(pieces: Sequence[bytes | Any], count: int) -> Any:
 
 
 def _joined(pieces: Sequence[bytes | Any]) -> Any:
-    scalars = [pa.scalar(piece, pa.binary()) if isinstance(piece, bytes) else piece for piece in pieces]
+    scalars = [
+        pa.scalar(piece, pa.binary()) if isinstance(piece, bytes) else piece for piece in pieces
+    ]
     return pc.binary_join_element_wise(*scalars, pa.scalar(b"", pa.binary()))
 
 
@@ -205,4 +253,6 @@ def _of_fixed_size(rows: Any) -> Any:
     count = len(rows)
     size = rows.nbytes // count if count else 0
     ends = np.arange(count + 1, dtype=np.int32) * size
-    return pa.BinaryArray.from_buffers(pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(rows)])
+    return pa.BinaryArray.from_buffers(
+        pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(rows)]
+    )

@@ -1,8 +1,9 @@
-"""Writing DataFrames to topics, batch and streaming (spark.md §5.6; what ``RocketMQDataSource.writer`` returns).
+"""Writing DataFrames to topics, batch and streaming (spark.md §5.6; what
+``RocketMQDataSource.writer`` returns).
 
-A writer is made where the query is planned and pickled into every task. ``write`` of a task returns when every row is
-acknowledged by a broker, and raises when one is not: then Spark tries the task again and rows may be there twice, with the
-same ``SPARK_DEDUP_ID``.
+A writer is made where the query is planned and pickled into every task. ``write`` of a task returns
+when every row is acknowledged by a broker, and raises when one is not: then Spark tries the task
+again and rows may be there twice, with the same ``SPARK_DEDUP_ID``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 from ...client.errors import ConfigError
@@ -28,7 +33,13 @@ from .sink_delivery import Outbox, new_deliverer
 from .sink_options import SinkOptions, parse_sink_options
 from .write_columns import check_columns
 
-__all__ = ["RocketMQArrowWriter", "RocketMQStreamArrowWriter", "Written", "batch_writer", "stream_writer"]
+__all__ = [
+    "RocketMQArrowWriter",
+    "RocketMQStreamArrowWriter",
+    "Written",
+    "batch_writer",
+    "stream_writer",
+]
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
@@ -43,7 +54,9 @@ class Written(WriterCommitMessage):
     frames: int
 
 
-def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> RocketMQArrowWriter:
+def batch_writer(
+    options: Mapping[str, str], schema: StructType, overwrite: bool
+) -> RocketMQArrowWriter:
     """For ``df.write``. Raises ``ConfigError`` for options or columns that cannot be."""
     if overwrite:
         raise ConfigError('a topic cannot be overwritten: write with .mode("append")')
@@ -51,10 +64,15 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     return RocketMQArrowWriter(parsed, parsed.dedup_prefix or uuid.uuid4().hex)
 
 
-def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> RocketMQStreamArrowWriter:
+def stream_writer(
+    options: Mapping[str, str], schema: StructType, overwrite: bool
+) -> RocketMQStreamArrowWriter:
     """For ``df.writeStream``. Raises ``ConfigError`` for options or columns that cannot be."""
     if overwrite:
-        raise ConfigError('a topic cannot be overwritten: use outputMode("append"), or foreachBatch for complete results')
+        raise ConfigError(
+            'a topic cannot be overwritten: use outputMode("append"), or foreachBatch for '
+            "complete results"
+        )
     return RocketMQStreamArrowWriter(_checked(options, schema))
 
 
@@ -88,17 +106,23 @@ class RocketMQStreamArrowWriter(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         query_id = context.getLocalProperty(_QUERY_ID) if context is not None else None
         batch_id = context.getLocalProperty(_BATCH_ID) if context is not None else None
-        return write_rows(iterator, self._options, self._options.dedup_prefix or query_id or "", batch_id)
+        return write_rows(
+            iterator, self._options, self._options.dedup_prefix or query_id or "", batch_id
+        )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing is left to do: what was written is there."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing can be taken back: a topic only grows. The dedup ids tell what was written again."""
+        """Nothing can be taken back: a topic only grows. The dedup ids tell what was written
+        again."""
 
 
-def write_rows(batches: Iterator[Any], options: SinkOptions, write_id: str, batch_id: str | None) -> Written:
-    """Send every row and wait for the acknowledgements. Raises ``RocketMQError`` when one cannot be had."""
+def write_rows(
+    batches: Iterator[Any], options: SinkOptions, write_id: str, batch_id: str | None
+) -> Written:
+    """Send every row and wait for the acknowledgements. Raises ``RocketMQError`` when one cannot be
+    had."""
     context = TaskContext.get()
     partition = context.partitionId() if context is not None else 0
     settle_worker()
@@ -112,9 +136,12 @@ def write_rows(batches: Iterator[Any], options: SinkOptions, write_id: str, batc
 
 
 class _Task:
-    """One task's writing: encodes in this thread, while the loop's thread sends what was encoded before."""
+    """One task's writing: encodes in this thread, while the loop's thread sends what was encoded
+    before."""
 
-    def __init__(self, options: SinkOptions, write_id: str, batch_id: str | None, partition: int) -> None:
+    def __init__(
+        self, options: SinkOptions, write_id: str, batch_id: str | None, partition: int
+    ) -> None:
         self._options = options
         self._loop = LoopThread.shared()
         self._instance = BrokerAccess(options.connection).instance()
@@ -122,19 +149,25 @@ class _Task:
         self._outbox = Outbox(self._loop.submit, deliverer.deliver, options.max_in_flight)
         self._scope = scope_of(write_id, batch_id, None if options.dedup_key_columns else partition)
         self._rules = Rules(
-            options.topic, options.batch_bytes, options.compress_over, partition if options.orderly else None
+            options.topic,
+            options.batch_bytes,
+            options.compress_over,
+            partition if options.orderly else None,
         )
         self._queues: dict[str, tuple[MessageQueue, ...]] = {}
         self._rows = 0
 
     def send(self, batch: Any) -> None:
-        """Raises ``MessageError`` for rows that cannot be sent, and what became of rows that were sent before."""
+        """Raises ``MessageError`` for rows that cannot be sent, and what became of rows that were
+        sent before."""
         for start in range(0, batch.num_rows, MessageIds.MOST):
             self._send(batch.slice(start, MessageIds.MOST))
 
     def _send(self, batch: Any) -> None:
         ids = _message_ids.take(self._instance.clock.time_ms(), batch.num_rows)
-        items = encode_items(batch, ids, self._dedup(batch), drop_reserved=self._options.drop_reserved)
+        items = encode_items(
+            batch, ids, self._dedup(batch), drop_reserved=self._options.drop_reserved
+        )
         self._rows += batch.num_rows
         for parcel in parcels(batch, items, self._rules, self._queues_of):
             self._outbox.put(parcel)

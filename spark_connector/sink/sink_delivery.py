@@ -1,6 +1,8 @@
-"""Bringing parcels to brokers: many under way at once, retried, each one acknowledged (spark.md §5.6).
+"""Bringing parcels to brokers: many under way at once, retried, each one acknowledged (spark.md
+§5.6).
 
-``Deliverer`` lives on the event loop; ``Outbox`` is the side of a task's thread, which encodes rows meanwhile.
+``Deliverer`` lives on the event loop; ``Outbox`` is the side of a task's thread, which encodes rows
+meanwhile.
 """
 
 from __future__ import annotations
@@ -38,11 +40,13 @@ T = TypeVar("T")
 
 
 class NotSafe(RocketMQError):
-    """A broker stored rows, but not as safely as it was told to (its slave or its disk did not follow in time)."""
+    """A broker stored rows, but not as safely as it was told to (its slave or its disk did not
+    follow in time)."""
 
     def __init__(self, topic: str, status: SendStatus) -> None:
         super().__init__(
-            f"a broker took rows for {topic} with {status.name}: stored, but not as safely as it is configured; "
+            f"a broker took rows for {topic} with {status.name}: stored, but not as safely as it "
+            "is configured; "
             "requireSendOk=false takes that as success"
         )
 
@@ -75,10 +79,12 @@ class Deliverer:
         return await self._with_retries(lambda: self._delivery.publish_queues(own))
 
     async def deliver(self, parcel: Parcel) -> None:
-        """Return when a broker has acknowledged it. What is bound to a queue goes there one after the other.
+        """Return when a broker has acknowledged it. What is bound to a queue goes there one after
+        the other.
 
-        Raises ``NoRouteError``, ``SendFailed``, ``RemotingError`` when all tries failed, ``BrokerError`` for a refusal that
-        would be the same again, ``NotSafe``. Rows of a failed parcel may be stored all the same.
+        Raises ``NoRouteError``, ``SendFailed``, ``RemotingError`` when all tries failed,
+        ``BrokerError`` for a refusal that would be the same again, ``NotSafe``. Rows of a failed
+        parcel may be stored all the same.
         """
         outgoing = await self._outgoing(parcel)
         if parcel.queue is None:
@@ -88,12 +94,15 @@ class Deliverer:
 
     async def _send(self, outgoing: Outgoing, queue: MessageQueue | None) -> None:
         timeout_s = self._options.send_timeout_s
-        result = await self._with_retries(lambda: self._delivery.deliver(outgoing, queue, timeout_s))
+        result = await self._with_retries(
+            lambda: self._delivery.deliver(outgoing, queue, timeout_s)
+        )
         if self._options.require_send_ok and result.status is not SendStatus.SEND_OK:
             raise NotSafe(outgoing.topic, result.status)
 
     async def _with_retries(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Again and again with growing pauses: a broker that restarts or changes its role needs some seconds."""
+        """Again and again with growing pauses: a broker that restarts or changes its role needs
+        some seconds."""
         pause_s = _FIRST_PAUSE_S
         for _ in range(self._options.retries):
             try:
@@ -106,7 +115,9 @@ class Deliverer:
     async def _outgoing(self, parcel: Parcel) -> Outgoing:
         topic = with_namespace(parcel.topic, self._instance.namespace)
         if parcel.properties is None:
-            return Outgoing(topic, RequestCode.SEND_BATCH_MESSAGE, bytes(parcel.body), _BATCH_PROPERTIES, "")
+            return Outgoing(
+                topic, RequestCode.SEND_BATCH_MESSAGE, bytes(parcel.body), _BATCH_PROPERTIES, ""
+            )
         body, sys_flag = bytes(parcel.body), 0
         if parcel.compress:
             kind = MessageSysFlag.COMPRESSION_ZLIB
@@ -121,7 +132,10 @@ _known_groups: Final[WeakKeyDictionary[ClientInstance, set[str]]] = WeakKeyDicti
 
 async def new_deliverer(instance: ClientInstance, options: SinkOptions) -> Deliverer:
     """For one task. Heartbeats tell brokers of the group from the first task of this process on."""
-    known, group = _known_groups.setdefault(instance, set()), with_namespace(options.group, instance.namespace)
+    known, group = (
+        _known_groups.setdefault(instance, set()),
+        with_namespace(options.group, instance.namespace),
+    )
     if group not in known:
         instance.register_producer(group)
         known.add(group)
@@ -129,7 +143,8 @@ async def new_deliverer(instance: ClientInstance, options: SinkOptions) -> Deliv
 
 
 class Outbox:
-    """The parcels of one task on their way. ``put`` waits while ``most`` are under way, ``finish`` until none is."""
+    """The parcels of one task on their way. ``put`` waits while ``most`` are under way, ``finish``
+    until none is."""
 
     def __init__(
         self,
@@ -177,6 +192,10 @@ class Outbox:
     def _done(self, future: Future[None]) -> None:
         with self._lock:
             self._under_way.discard(future)
-        if not future.cancelled() and (error := future.exception()) is not None and self._failure is None:
+        if (
+            not future.cancelled()
+            and (error := future.exception()) is not None
+            and self._failure is None
+        ):
             self._failure = error
         self._slots.release()

@@ -39,7 +39,9 @@ class SinkOptions:
     drop_reserved: bool
 
 
-def parse_sink_options(options: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> SinkOptions:
+def parse_sink_options(
+    options: Mapping[str, str], environment: Mapping[str, str] = os.environ
+) -> SinkOptions:
     """Raises ``ConfigError`` naming the option and what it takes."""
     reader = OptionReader(options, environment)
     reader.allow(*_OF_SPARK)
@@ -52,7 +54,9 @@ def parse_sink_options(options: Mapping[str, str], environment: Mapping[str, str
         retries=reader.integer("retries", 3, lowest=0, highest=1000),
         batch_bytes=reader.size_bytes("batchBytes", "256k", lowest=1 << 10),
         max_in_flight=reader.integer("maxInFlight", 8, highest=1024),
-        compress_over=reader.size_bytes("compressThreshold", "0") if reader.text("compressThreshold") else None,
+        compress_over=reader.size_bytes("compressThreshold", "0")
+        if reader.text("compressThreshold")
+        else None,
         dedup=reader.boolean("dedupId", True),
         dedup_prefix=reader.text("dedupPrefix"),
         dedup_key_columns=_names(reader.text("dedupKeyColumns")),
@@ -73,8 +77,12 @@ def _check(options: SinkOptions) -> None:
     if options.send_timeout_s <= 0:
         raise ConfigError("option sendTimeoutMs must be greater than 0")
     if options.batch_bytes > DEFAULT_MAX_BYTES:
-        raise ConfigError(f"option batchBytes is at most {DEFAULT_MAX_BYTES} (maxMessageSize of the brokers)")
+        raise ConfigError(
+            f"option batchBytes is at most {DEFAULT_MAX_BYTES} (maxMessageSize of the brokers)"
+        )
     if not options.dedup and (options.dedup_prefix or options.dedup_key_columns):
         raise ConfigError("dedupId=false makes no ids: leave dedupPrefix and dedupKeyColumns out")
     if options.dedup_prefix and ("\x01" in options.dedup_prefix or "\x02" in options.dedup_prefix):
-        raise ConfigError("option dedupPrefix must not hold U+0001 or U+0002, which separate properties")
+        raise ConfigError(
+            "option dedupPrefix must not hold U+0001 or U+0002, which separate properties"
+        )

@@ -1,4 +1,5 @@
-"""The columns that can be written (spark.md §5.2): their names, types, and what is wrong with a schema. Needs no Spark.
+"""The columns that can be written (spark.md §5.2): their names, types, and what is wrong with a
+schema. Needs no Spark.
 
 ============ ============================= ==========================================================================
 column       type                          meaning
@@ -45,26 +46,38 @@ WRITE_COLUMNS: Final[Mapping[str, Sequence[str]]] = {
 """Column to the types it may have, as Spark writes them."""
 
 
-def check_columns(types: Mapping[str, str], *, topic_given: bool, not_sent: Sequence[str] = ()) -> None:
-    """Raise ``ConfigError`` for what cannot be written. ``types``: column to type as in a DDL string; ``not_sent``: further
-    columns, which only say what makes a row (``dedupKeyColumns``)."""
+def check_columns(
+    types: Mapping[str, str], *, topic_given: bool, not_sent: Sequence[str] = ()
+) -> None:
+    """Raise ``ConfigError`` for what cannot be written. ``types``: column to type as in a DDL
+    string; ``not_sent``: further columns, which only say what makes a row (``dedupKeyColumns``)."""
     if "body" not in types:
         near = next((name for name in types if _column_for(name) == "body"), "...")
-        raise ConfigError(f"there is no column body among {_listed(types)}: withColumnRenamed('{near}', 'body')")
+        raise ConfigError(
+            f"there is no column body among {_listed(types)}: withColumnRenamed('{near}', 'body')"
+        )
     if "topic" not in types and not topic_given:
-        raise ConfigError("nothing says where to write to: give the option topic, or a column topic")
+        raise ConfigError(
+            "nothing says where to write to: give the option topic, or a column topic"
+        )
     for name in not_sent:
         if name not in types:
-            raise ConfigError(f"dedupKeyColumns names {name}, which is not among the columns {_listed(types)}")
+            raise ConfigError(
+                f"dedupKeyColumns names {name}, which is not among the columns {_listed(types)}"
+            )
     for name, kind in types.items():
         allowed = WRITE_COLUMNS.get(name)
         if allowed is None and name not in not_sent:
             known = _listed(WRITE_COLUMNS)
-            raise ConfigError(f"the column {name} cannot be written{_perhaps(name)}; the columns are {known}")
+            raise ConfigError(
+                f"the column {name} cannot be written{_perhaps(name)}; the columns are {known}"
+            )
         if allowed is not None and kind not in allowed:
             raise ConfigError(f"the column {name} must be {' or '.join(allowed)}, not {kind}")
     if "brokerName" in types and "queueId" not in types:
-        raise ConfigError("the column brokerName says which broker a queueId means: give queueId too")
+        raise ConfigError(
+            "the column brokerName says which broker a queueId means: give queueId too"
+        )
 
 
 def _perhaps(name: str) -> str:
@@ -73,8 +86,14 @@ def _perhaps(name: str) -> str:
 
 
 def _column_for(name: str) -> str | None:
-    known = {column.lower(): column for column in WRITE_COLUMNS} | {"value": "body", "key": "keys", "partition": "queueId"}
-    return known.get(name.lower()) or next(iter(difflib.get_close_matches(name, WRITE_COLUMNS, 1)), None)
+    known = {column.lower(): column for column in WRITE_COLUMNS} | {
+        "value": "body",
+        "key": "keys",
+        "partition": "queueId",
+    }
+    return known.get(name.lower()) or next(
+        iter(difflib.get_close_matches(name, WRITE_COLUMNS, 1)), None
+    )
 
 
 def _listed(names: Mapping[str, object]) -> str:

@@ -38,7 +38,9 @@ class RangesPartition(InputPartition):
         return f"RangesPartition({', '.join(map(str, self.ranges))})"
 
 
-def partitions_of(ranges: Sequence[QueueRange], options: SourceOptions, access: BrokerAccess) -> list[InputPartition]:
+def partitions_of(
+    ranges: Sequence[QueueRange], options: SourceOptions, access: BrokerAccess
+) -> list[InputPartition]:
     """The tasks for these ranges."""
     tasks = plan(
         ranges,
@@ -47,9 +49,13 @@ def partitions_of(ranges: Sequence[QueueRange], options: SourceOptions, access: 
         max_partitions=options.max_partitions,
     )
     hints = {
-        queue.broker_name: _replicas(queue, access) for queue in {each.broker_name: each.queue for each in ranges}.values()
+        queue.broker_name: _replicas(queue, access)
+        for queue in {each.broker_name: each.queue for each in ranges}.values()
     }
-    return [RangesPartition(task, {each.broker_name: hints[each.broker_name] for each in task}) for task in tasks]
+    return [
+        RangesPartition(task, {each.broker_name: hints[each.broker_name] for each in task})
+        for task in tasks
+    ]
 
 
 def _replicas(queue: MessageQueue, access: BrokerAccess) -> dict[int, str]:
@@ -72,7 +78,10 @@ class RocketMQReader(DataSourceReader):
 
         options = self._options
         access = BrokerAccess(
-            options.connection, retries=options.retries, retry_interval_ms=options.retry_interval_ms, group=options.group
+            options.connection,
+            retries=options.retries,
+            retry_interval_ms=options.retry_interval_ms,
+            group=options.group,
         )
         queues = find_queues(options, access, must_exist=True)
         start = resolve_position(options.starting, queues, options, access).offsets
@@ -86,6 +95,8 @@ class RocketMQReader(DataSourceReader):
         return partitions_of(ranges_between(start, end), options, access)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, RangesPartition):  # Spark makes one up where there is nothing to read
+        if not isinstance(
+            partition, RangesPartition
+        ):  # Spark makes one up where there is nothing to read
             return iter(())
         return read_ranges(partition.ranges, partition.hints, self._options, self._columns)

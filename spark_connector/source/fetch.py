@@ -1,7 +1,9 @@
-"""Ranges of queues to bytes: records in the order of the queue, joined to pieces worth decoding (spark.md §4).
+"""Ranges of queues to bytes: records in the order of the queue, joined to pieces worth decoding
+(spark.md §4).
 
-There is no thread that pulls ahead: pulls are under way while a piece is decoded and taken by Spark, and their answers wait
-in the buffers of the socket. (Measured on two cores: a thread costs a tenth more, and brings nothing.)
+There is no thread that pulls ahead: pulls are under way while a piece is decoded and taken by
+Spark, and their answers wait in the buffers of the socket. (Measured on two cores: a thread costs a
+tenth more, and brings nothing.)
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class Piece(NamedTuple):
     @property
     def records(self) -> bytes:
         """One after the other."""
-        return b"".join([self.buffer[begin:end] for begin, end in zip(self.begins, self.ends, strict=True)])
+        return b"".join(
+            [self.buffer[begin:end] for begin, end in zip(self.begins, self.ends, strict=True)]
+        )
 
 
 class RangeReader:
@@ -61,20 +65,33 @@ class RangeReader:
         self._outages: dict[str, float] = {}
 
     def __iter__(self) -> Iterator[Piece]:
-        """About ``arrowBatchRows`` records or ``arrowBatchBytes``, or what is in one buffer. Raises as ``RangePuller``."""
+        """About ``arrowBatchRows`` records or ``arrowBatchBytes``, or what is in one buffer. Raises
+        as ``RangePuller``."""
         options = self._options
-        rows_of_one, most_rows, most_bytes = options.pull_batch_size, options.arrow_batch_rows, options.arrow_batch_bytes
-        for broker_name, ranges in itertools.groupby(self._ranges, key=lambda each: each.broker_name):
+        rows_of_one, most_rows, most_bytes = (
+            options.pull_batch_size,
+            options.arrow_batch_rows,
+            options.arrow_batch_bytes,
+        )
+        for broker_name, ranges in itertools.groupby(
+            self._ranges, key=lambda each: each.broker_name
+        ):
             held: list[Stretch] = []
             rows = size = 0  # rows about: as if the records of an answer were as long as its first
             for body in itertools.chain.from_iterable(map(self._bodies, ranges)):
-                if (rows >= _ENOUGH_ROWS or size >= _ENOUGH_BYTES) and body.buffer is not held[-1].buffer:
+                if (rows >= _ENOUGH_ROWS or size >= _ENOUGH_BYTES) and body.buffer is not held[
+                    -1
+                ].buffer:
                     yield _piece(broker_name, held)
                     held, rows, size = [], 0, 0
                 held.append(body)
                 length = body.end - body.begin
                 size += length
-                of_first = size_and_magic(body.buffer, body.begin)[0] if length >= MIN_RECORD_SIZE else length
+                of_first = (
+                    size_and_magic(body.buffer, body.begin)[0]
+                    if length >= MIN_RECORD_SIZE
+                    else length
+                )
                 rows += min(rows_of_one, -(-length // max(of_first, 1)))
                 if rows >= most_rows or size >= most_bytes:
                     yield _piece(broker_name, held)
@@ -84,7 +101,9 @@ class RangeReader:
 
     def _bodies(self, whole: QueueRange) -> Iterator[Stretch]:
         hints = self._hints.get(whole.broker_name, {})
-        for bodies in RangePuller(whole, hints, self._options, self._cluster, self._clock, self._outages):
+        for bodies in RangePuller(
+            whole, hints, self._options, self._cluster, self._clock, self._outages
+        ):
             yield from bodies
 
 
@@ -92,9 +111,13 @@ def _piece(broker_name: str, held: list[Stretch]) -> Piece:
     """Stretches of one buffer stay where they are, others are joined."""
     buffer = held[0].buffer
     if all(each.buffer is buffer for each in held):
-        return Piece(broker_name, buffer, [each.begin for each in held], [each.end for each in held])
+        return Piece(
+            broker_name, buffer, [each.begin for each in held], [each.end for each in held]
+        )
     edges = list(itertools.accumulate((each.size for each in held), initial=0))
-    return Piece(broker_name, memoryview(b"".join([each.view for each in held])), edges[:-1], edges[1:])
+    return Piece(
+        broker_name, memoryview(b"".join([each.view for each in held])), edges[:-1], edges[1:]
+    )
 
 
 class SocketCluster:
@@ -119,9 +142,9 @@ _settled = False
 
 
 def settle_worker() -> None:
-    """On the first read of a worker process: Spark collects garbage after every task, and walking through all of pyarrow's
-    and pandas' objects takes 40 ms each time (spark.md §3.4). Frozen objects are not walked through. (A worker that
-    ``worker_daemon.py`` forked has few others.)"""
+    """On the first read of a worker process: Spark collects garbage after every task, and walking
+    through all of pyarrow's and pandas' objects takes 40 ms each time (spark.md §3.4). Frozen
+    objects are not walked through. (A worker that ``worker_daemon.py`` forked has few others.)"""
     global _settled
     if not _settled:
         _settled = True

@@ -1,4 +1,5 @@
-"""Which queues a query reads, and what ``startingOffsets``, ``endingTimestamp``, ... mean for them now (spark.md §5.3)."""
+"""Which queues a query reads, and what ``startingOffsets``, ``endingTimestamp``, ... mean for them
+now (spark.md §5.3)."""
 
 from __future__ import annotations
 
@@ -14,17 +15,22 @@ __all__ = ["OffsetAccess", "Resolved", "find_queues", "resolve_position"]
 
 
 class OffsetAccess(Protocol):
-    """What has to be asked (``BrokerAccess``). Everything raises ``RemotingError``, ``BrokerError``."""
+    """What has to be asked (``BrokerAccess``). Everything raises ``RemotingError``,
+    ``BrokerError``."""
 
     def topics(self, pattern: str) -> list[str]: ...
     def queues(self, topics: Iterable[str]) -> dict[str, tuple[MessageQueue, ...]]: ...
     def latest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
     def earliest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
     def group_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
-    def offsets_for_times(self, times_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]: ...
+    def offsets_for_times(
+        self, times_ms: Mapping[MessageQueue, int]
+    ) -> dict[MessageQueue, int | None]: ...
 
 
-def find_queues(options: SourceOptions, access: OffsetAccess, *, must_exist: bool) -> list[MessageQueue]:
+def find_queues(
+    options: SourceOptions, access: OffsetAccess, *, must_exist: bool
+) -> list[MessageQueue]:
     """The queues that the query reads, sorted.
 
     ``must_exist``: raises ``ConfigError`` for a topic or queue that was named and is not there.
@@ -35,14 +41,20 @@ def find_queues(options: SourceOptions, access: OffsetAccess, *, must_exist: boo
     named = dict.fromkeys((*options.topics, *(each.topic for each in options.assigned)))
     by_topic = access.queues(named)
     if must_exist and (missing := [topic for topic, queues in by_topic.items() if not queues]):
-        raise ConfigError(f"no broker has the topic {', '.join(missing)}: create it, or start its broker")
+        raise ConfigError(
+            f"no broker has the topic {', '.join(missing)}: create it, or start its broker"
+        )
     found = sorted(queue for queues in by_topic.values() for queue in queues)
     if not options.assigned:
         return found
     if must_exist:
         return sorted(resolve("assign", options.assigned, found))
     wanted = {(each.topic, each.queue_id, each.broker_name) for each in options.assigned}
-    return [q for q in found if {(q.topic, q.queue_id, q.broker_name), (q.topic, q.queue_id, None)} & wanted]
+    return [
+        q
+        for q in found
+        if {(q.topic, q.queue_id, q.broker_name), (q.topic, q.queue_id, None)} & wanted
+    ]
 
 
 class Resolved(NamedTuple):
@@ -69,13 +81,17 @@ def resolve_position(
             return Resolved(_complete(position, known, wanted, options, access), False)
         case PositionKind.OFFSETS:
             given = resolve(position.option, position.values, wanted)
-            is_stable = LATEST not in given.values() and (len(given) == len(wanted) or options.starting_missing != "latest")
+            is_stable = LATEST not in given.values() and (
+                len(given) == len(wanted) or options.starting_missing != "latest"
+            )
             return Resolved(_complete(position, given, wanted, options, access), is_stable)
         case PositionKind.TIMESTAMP | PositionKind.TIMESTAMPS:
             return _at_times(position, wanted, options, access)
 
 
-def _at_times(position: Position, queues: list[MessageQueue], options: SourceOptions, access: OffsetAccess) -> Resolved:
+def _at_times(
+    position: Position, queues: list[MessageQueue], options: SourceOptions, access: OffsetAccess
+) -> Resolved:
     if position.kind is PositionKind.TIMESTAMP:
         times = dict.fromkeys(queues, position.timestamp_ms)
     else:
@@ -84,7 +100,8 @@ def _at_times(position: Position, queues: list[MessageQueue], options: SourceOpt
     late = [queue for queue, offset in found.items() if offset is None]
     if late and _is_start(position) and options.timestamp_strategy == "error":
         raise ConfigError(
-            f"option {position.option}: nothing was stored at or after {times[late[0]]} in {_told(late)}; "
+            f"option {position.option}: nothing was stored at or after {times[late[0]]} in "
+            f"{_told(late)}; "
             "startingOffsetsByTimestampStrategy=latest begins with what comes next there"
         )
     offsets: Offsets = {queue: offset for queue, offset in found.items() if offset is not None}
@@ -93,14 +110,22 @@ def _at_times(position: Position, queues: list[MessageQueue], options: SourceOpt
 
 
 def _complete(
-    position: Position, given: Offsets, queues: list[MessageQueue], options: SourceOptions, access: OffsetAccess
+    position: Position,
+    given: Offsets,
+    queues: list[MessageQueue],
+    options: SourceOptions,
+    access: OffsetAccess,
 ) -> Offsets:
     """With offsets for queues that the position says nothing of, and for -2 and -1."""
     missing = [queue for queue in queues if queue not in given]
     if missing:
         policy = options.starting_missing if _is_start(position) else "error"
         if policy == "error":
-            what = f"the group {options.group} has no offset" if position.kind is PositionKind.GROUP else "says nothing"
+            what = (
+                f"the group {options.group} has no offset"
+                if position.kind is PositionKind.GROUP
+                else "says nothing"
+            )
             raise ConfigError(
                 f"option {position.option}: {what} for {_told(missing)}; all queues are needed"
                 + (", or startingOffsetsMissing=earliest or latest" if _is_start(position) else "")

@@ -1,14 +1,15 @@
 """Several pulls at once of one queue, and their answers in order. Pure.
 
-A pull tells where the next one begins, so pulls of one stretch follow each other. Therefore a range is cut into windows that
-are pulled side by side; what they bring comes out in the order of the queue::
+A pull tells where the next one begins, so pulls of one stretch follow each other. Therefore a range
+is cut into windows that are pulled side by side; what they bring comes out in the order of the
+queue::
 
     range    |------------------------------------------------|
     windows  |--------- 1 ---------|--------- 2 ---------|---- 3
              taken  brought  in flight    brought  in flight
 
-A window ends exactly where the next one begins: what an answer brings beyond that is cut off. While answers bring as much as
-was asked for, a window is one pull long: then they also come in order.
+A window ends exactly where the next one begins: what an answer brings beyond that is cut off. While
+answers bring as much as was asked for, a window is one pull long: then they also come in order.
 """
 
 from __future__ import annotations
@@ -46,12 +47,16 @@ class Window:
 class Windows:
     """The windows of one range.
 
-    At most ``count`` are pulled at once. While more than ``max_ahead_bytes`` have been brought that cannot be taken, only
-    the first one is pulled. Invariant: windows lie next to each other, and everything before the first has been taken.
+    At most ``count`` are pulled at once. While more than ``max_ahead_bytes`` have been brought that
+    cannot be taken, only the first one is pulled. Invariant: windows lie next to each other, and
+    everything before the first has been taken.
     """
 
-    def __init__(self, begin: int, until: int, *, count: int, pull: int, size: int, max_ahead_bytes: int) -> None:
-        """``pull``: offsets that one pull brings at most; ``size``: of a window when pulls bring less than that."""
+    def __init__(
+        self, begin: int, until: int, *, count: int, pull: int, size: int, max_ahead_bytes: int
+    ) -> None:
+        """``pull``: offsets that one pull brings at most; ``size``: of a window when pulls bring
+        less than that."""
         self._begin = begin
         self._until = until
         self._count = count
@@ -78,7 +83,11 @@ class Windows:
         """Windows whose next pull is due; they are in flight then."""
         full = self._ahead_bytes > self._max_ahead_bytes
         due = self._unfinished(full) if self._some_are_unfinished else []
-        while len(self._windows) < self._count and self._begin < self._until and not (full and self._windows):
+        while (
+            len(self._windows) < self._count
+            and self._begin < self._until
+            and not (full and self._windows)
+        ):
             end = min(self._begin + self._size, self._until)
             window = Window(self._begin, end)
             self._windows.append(window)
@@ -170,8 +179,8 @@ class Windows:
 
 
 def cut_at(body: Stretch, until: int) -> Stretch:
-    """The records of a pull answer with queue offsets below ``until``. Bytes that are no record stay, for the decoder to
-    complain about."""
+    """The records of a pull answer with queue offsets below ``until``. Bytes that are no record
+    stay, for the decoder to complain about."""
     buffer, at, end = body.buffer, body.begin, body.end
     while end - at >= _SIZE_AND_QUEUE_OFFSET.size:
         size, queue_offset = _SIZE_AND_QUEUE_OFFSET.unpack_from(buffer, at)

@@ -1,5 +1,6 @@
-"""Pulls one range of a queue to its end: from which replica, what an answer means, and what to do when there is none
-(spark.md §5.5; class PullAPIWrapper of the original chooses replicas in the same way).
+"""Pulls one range of a queue to its end: from which replica, what an answer means, and what to do
+when there is none (spark.md §5.5; class PullAPIWrapper of the original chooses replicas in the same
+way).
 """
 
 from __future__ import annotations
@@ -67,8 +68,9 @@ SYSTEM_CLOCK: Final = Clock()
 class RangePuller:
     """Pulls one range to its end.
 
-    The replica that is asked changes when it cannot be reached or brings nothing, and when the broker suggests another one
-    (it does for what is not in its memory any more). ``hints`` are addresses by broker id as the planner knew them.
+    The replica that is asked changes when it cannot be reached or brings nothing, and when the
+    broker suggests another one (it does for what is not in its memory any more). ``hints`` are
+    addresses by broker id as the planner knew them.
     """
 
     def __init__(
@@ -80,14 +82,17 @@ class RangePuller:
         clock: Clock = SYSTEM_CLOCK,
         outages: dict[str, float] | None = None,
     ) -> None:
-        """``outages`` is shared by the ranges of a task: addresses that failed, and until when they are no first choice."""
+        """``outages`` is shared by the ranges of a task: addresses that failed, and until when they
+        are no first choice."""
         self._range = whole
         self._options = options
         self._cluster = cluster
         self._clock = clock
         self._addresses = dict(hints)
         self._outages = {} if outages is None else outages
-        self._broker_id = self._suggested = min(filter(self._may_serve, self._addresses), default=MASTER_ID)
+        self._broker_id = self._suggested = min(
+            filter(self._may_serve, self._addresses), default=MASTER_ID
+        )
         self._wire: Wire | None = None
         self._under_way: dict[int, tuple[Window, int]] = {}
         self._opaques = itertools.count(1)
@@ -121,15 +126,17 @@ class RangePuller:
         self._why = "no broker was asked yet"
 
     def __iter__(self) -> Iterator[list[Stretch]]:
-        """Bodies in the order of the queue. Raises ``DataLossError``, ``DamagedMessageError``, ``RangeTimeoutError``,
-        ``BrokerError``.
+        """Bodies in the order of the queue. Raises ``DataLossError``, ``DamagedMessageError``,
+        ``RangeTimeoutError``, ``BrokerError``.
         """
         finished = False
         try:
             while not self._windows.done:
                 if bodies := self._exchange():
                     yield bodies
-                    self._progressed_at = self._clock.now()  # that may have taken long: it was not the broker
+                    self._progressed_at = (
+                        self._clock.now()
+                    )  # that may have taken long: it was not the broker
             finished = True
         finally:
             if self._wire is not None:
@@ -138,10 +145,12 @@ class RangePuller:
                 else:
                     self._wire.close()
 
-    # --- one turn ---------------------------------------------------------------------------------------------------
+    # --- one turn
+    # ----------------------------------------------------------------------------------------------
 
     def _exchange(self) -> list[Stretch]:
-        """Take the answers that are there, and send what is due then: the broker is to work while they are decoded."""
+        """Take the answers that are there, and send what is due then: the broker is to work while
+        they are decoded."""
         bodies: list[Stretch] = []
         try:
             wire = self._connected()
@@ -159,7 +168,9 @@ class RangePuller:
 
     def _receive(self, wire: Wire) -> None:
         has_advanced = False
-        for form, header, body in wire.receive(min(ANSWER_TIMEOUT_S, self._options.poll_timeout_ms / 1000)):
+        for form, header, body in wire.receive(
+            min(ANSWER_TIMEOUT_S, self._options.poll_timeout_ms / 1000)
+        ):
             if (answer := read_answer(form, header)) is not None:
                 has_advanced |= self._take(answer, body)
         if has_advanced:
@@ -172,7 +183,10 @@ class RangePuller:
         if self._wire is None:
             address = self._addresses.get(self._broker_id)
             if address is None:
-                raise ConnectError(f"the broker {self._range.broker_name} is not known to the name server at present")
+                raise ConnectError(
+                    f"the broker {self._range.broker_name} is not known to the name server at "
+                    "present"
+                )
             self._wire = self._cluster.connect(address)
         return self._wire
 
@@ -197,25 +211,33 @@ class RangePuller:
         if window.next_offset != offset:  # skipped meanwhile
             self._windows.ignore(window)
             return False
-        if next_offset > offset and (code == ResponseCode.SUCCESS or code == ResponseCode.PULL_RETRY_IMMEDIATELY):
+        if next_offset > offset and (
+            code == ResponseCode.SUCCESS or code == ResponseCode.PULL_RETRY_IMMEDIATELY
+        ):
             if answer.told.damaged_msg_nums and self._is_intact_elsewhere(offset, answer.told):
                 self._windows.ignore(window)
                 return False
             self._asked_for.pop(offset, None)
-            self._windows.advance(window, next_offset, body if code == ResponseCode.SUCCESS else None)
+            self._windows.advance(
+                window, next_offset, body if code == ResponseCode.SUCCESS else None
+            )
             suggested = answer.told.suggest_which_broker_id
             if suggested != self._broker_id and self._may_serve(suggested) and not self._asked_for:
                 self._suggested = suggested
             return True
-        if code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED):
+        if code in (
+            ResponseCode.PULL_NOT_FOUND,
+            ResponseCode.PULL_RETRY_IMMEDIATELY,
+            ResponseCode.PULL_OFFSET_MOVED,
+        ):
             self._nothing_at(window, offset, answer.told)
         else:
             self._refused(window, answer)
         return False
 
     def _is_intact_elsewhere(self, offset: int, told: Told) -> bool:
-        """Whether another replica may have what is damaged here; it is asked then. Raises ``DamagedMessageError`` when there
-        is none, unless messages may be left out.
+        """Whether another replica may have what is damaged here; it is asked then. Raises
+        ``DamagedMessageError`` when there is none, unless messages may be left out.
         """
         asked = self._asked_for.setdefault(offset, {self._broker_id})
         others = [each for each in self._addresses if each not in asked]
@@ -225,7 +247,8 @@ class RangePuller:
             return True
         where = f"from {offset} to before {told.next_begin_offset}"
         what = (
-            f"{self._range}: {told.damaged_msg_nums} of the messages {where} are damaged at every replica that can be asked"
+            f"{self._range}: {told.damaged_msg_nums} of the messages {where} are damaged at "
+            "every replica that can be asked"
         )
         if self._options.fail_on_damage:
             raise DamagedMessageError(what)
@@ -233,7 +256,8 @@ class RangePuller:
         return False
 
     def _may_serve(self, broker_id: int) -> bool:
-        """There is such a replica, and it has not failed lately. (A slave suggests the master, dead or not.)"""
+        """There is such a replica, and it has not failed lately. (A slave suggests the master, dead
+        or not.)"""
         address = self._addresses.get(broker_id)
         return address is not None and self._outages.get(address, 0.0) <= self._clock.now()
 
@@ -243,7 +267,8 @@ class RangePuller:
         self._in_vain = 0
         self._give_up = None
 
-    # --- what may be wrong ------------------------------------------------------------------------------------------
+    # --- what may be wrong
+    # ------------------------------------------------------------------------------------------
 
     def _nothing_at(self, window: Window, offset: int, told: Told) -> None:
         """There is no message at ``offset``, and none is known to follow."""
@@ -326,14 +351,18 @@ class RangePuller:
             log.warning("name server not asked: %s", error)
         if self._addresses.get(self._broker_id, before) == before:
             others = sorted(self._addresses)
-            self._suggested = next((each for each in others if each > self._broker_id), min(others, default=MASTER_ID))
+            self._suggested = next(
+                (each for each in others if each > self._broker_id), min(others, default=MASTER_ID)
+            )
 
     def _pause(self) -> None:
-        """Before something is tried again. Raises ``RangeTimeoutError`` when that has lasted too long."""
+        """Before something is tried again. Raises ``RangeTimeoutError`` when that has lasted too
+        long."""
         idle_s = self._clock.now() - self._progressed_at
         if idle_s * 1000 >= self._options.poll_timeout_ms:
             raise RangeTimeoutError(
-                f"{self._range}: nothing came for {idle_s:.0f} s at offset {self._windows.position} "
+                f"{self._range}: nothing came for {idle_s:.0f} s at offset "
+                f"{self._windows.position} "
                 f"(rocketmqConsumer.pollTimeoutMs): {self._why}"
             )
         self._clock.sleep(self._pause_s)

@@ -24,7 +24,8 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """The messages of these ranges, in the order of each queue.
 
-    Raises ``DataLossError``, ``DamagedMessageError``, ``RangeTimeoutError``, ``BrokerError``, ``DecodeError``.
+    Raises ``DataLossError``, ``DamagedMessageError``, ``RangeTimeoutError``, ``BrokerError``,
+    ``DecodeError``.
     """
     from ..decode.decode import decode_records
 
@@ -32,12 +33,16 @@ def read_ranges(
     names = ("check_crc", "fail_on_damage", "decompress")
     more: dict[str, Any] = {name: getattr(options, name) for name in names}
     if options.tags != "*":
-        more["keep_tags"] = frozenset(tag.strip() for tag in options.tags.split("||") if tag.strip())
+        more["keep_tags"] = frozenset(
+            tag.strip() for tag in options.tags.split("||") if tag.strip()
+        )
     if options.drop_spark_duplicates:
         more["drop_ids"] = set()
     for piece in RangeReader(ranges, hints, options, SocketCluster(options)):
         stretches = piece.begins, piece.ends
-        batch = decode_records(piece.buffer, columns, broker_name=piece.broker_name, stretches=stretches, **more)
+        batch = decode_records(
+            piece.buffer, columns, broker_name=piece.broker_name, stretches=stretches, **more
+        )
         if batch.num_rows:
             yield _bare(batch, columns, options.connection.namespace)
 
@@ -50,5 +55,7 @@ def _bare(batch: pa.RecordBatch, columns: Sequence[str], namespace: str | None) 
 
     at = list(columns).index("topic")
     names = batch.column(at).dictionary_encode()
-    bare = pa.array([without_namespace(name, namespace) for name in names.dictionary.to_pylist()], pa.string())
+    bare = pa.array(
+        [without_namespace(name, namespace) for name in names.dictionary.to_pylist()], pa.string()
+    )
     return batch.set_column(at, batch.schema.field(at), bare.take(names.indices))

@@ -1,7 +1,8 @@
 """Reading topics in micro-batches: ``StreamOffsets`` in the terms of Spark.
 
-Spark makes two of these: one lives in a process of its own on the driver for as long as the query runs and knows about
-offsets, of the other a copy reads in every task. Nothing but what is given at the start gets from one to the other.
+Spark makes two of these: one lives in a process of its own on the driver for as long as the query
+runs and knows about offsets, of the other a copy reads in every task. Nothing but what is given at
+the start gets from one to the other.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from ..access.offsets import from_json, to_json
 from ..access.options import SourceOptions
@@ -37,11 +43,16 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @functools.cached_property
     def _access(self) -> BrokerAccess:
-        from ..access.broker_access import BrokerAccess  # only the process that knows about offsets talks to the cluster so
+        from ..access.broker_access import (
+            BrokerAccess,
+        )  # only the process that knows about offsets talks to the cluster so
 
         options = self._options
         return BrokerAccess(
-            options.connection, retries=options.retries, retry_interval_ms=options.retry_interval_ms, group=options.group
+            options.connection,
+            retries=options.retries,
+            retry_interval_ms=options.retry_interval_ms,
+            group=options.group,
         )
 
     @functools.cached_property
@@ -50,18 +61,23 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         return StreamOffsets(self._options, self._access)
 
-    # --- on the driver ----------------------------------------------------------------------------------------------
+    # --- on the driver
+    # ----------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:
         return to_json(self._offsets.initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What Spark hands to ``latestOffset``, unless its trigger is Once: that takes everything."""
+        """What Spark hands to ``latestOffset``, unless its trigger is Once: that takes
+        everything."""
         limit = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        everything = isinstance(limit, ReadAllAvailable) and self._options.max_offsets_per_trigger is not None
+        everything = (
+            isinstance(limit, ReadAllAvailable)
+            and self._options.max_offsets_per_trigger is not None
+        )
         return to_json(self._offsets.latest(from_json(start), everything=everything))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -71,12 +87,15 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._offsets.prepare_available_now()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return partitions_of(ranges_between(from_json(start), from_json(end)), self._options, self._access)
+        return partitions_of(
+            ranges_between(from_json(start), from_json(end)), self._options, self._access
+        )
 
     def commit(self, end: dict[str, Any]) -> None:
         self._offsets.committed(from_json(end))
 
-    # --- on an executor ---------------------------------------------------------------------------------------------
+    # --- on an executor
+    # ---------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, RangesPartition):

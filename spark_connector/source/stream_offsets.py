@@ -1,11 +1,14 @@
-"""From where to where each micro-batch reads (spark.md §2.4, §5.4, §5.5). Knows no Spark; asks brokers through ``access``.
+"""From where to where each micro-batch reads (spark.md §2.4, §5.4, §5.5). Knows no Spark; asks
+brokers through ``access``.
 
-Spark writes down the end of a batch before it runs it, and takes whatever end it is given: one that lies further back than
-the start is read again, one that differs after a restart loses or repeats messages. Hence:
+Spark writes down the end of a batch before it runs it, and takes whatever end it is given: one that
+lies further back than the start is read again, one that differs after a restart loses or repeats
+messages. Hence:
 
 - no queue ever goes back (``clamp``), and queues that cannot be asked stay where they are;
-- where a new query begins is asked for again while its first batch is not committed. What may have changed then (``latest``,
-  a group's offset) is pinned: the first batch is empty, and its end, which Spark writes down, is where the query began;
+- where a new query begins is asked for again while its first batch is not committed. What may have
+  changed then (``latest``, a group's offset) is pinned: the first batch is empty, and its end,
+  which Spark writes down, is where the query began;
 - a queue that is found later is read from 0 on, whatever the broker has by then.
 """
 
@@ -40,7 +43,9 @@ class StreamAccess(OffsetAccess, Protocol):
 class StreamOffsets:
     """The offsets of one running query; lives as long as the query's process on the driver."""
 
-    def __init__(self, options: SourceOptions, access: StreamAccess, clock: Clock | None = None) -> None:
+    def __init__(
+        self, options: SourceOptions, access: StreamAccess, clock: Clock | None = None
+    ) -> None:
         self._options = options
         self._access = access
         self._clock = clock or Clock()
@@ -57,7 +62,8 @@ class StreamOffsets:
         self._seen: Offsets = {}
         self._published: Offsets = {}
 
-    # --- what Spark asks --------------------------------------------------------------------------------------------
+    # --- what Spark asks
+    # --------------------------------------------------------------------------------------------
 
     def initial(self) -> Offsets:
         """Where a new query begins; the same however often it is asked.
@@ -67,13 +73,16 @@ class StreamOffsets:
         if self._initial is None:
             self._queues = find_queues(self._options, self._access, must_exist=True)
             self._found_at = self._clock.now()
-            found = resolve_position(self._options.starting, self._queues, self._options, self._access)
+            found = resolve_position(
+                self._options.starting, self._queues, self._options, self._access
+            )
             self._initial = found.offsets
             self._pin = None if found.is_stable else found.offsets
         return self._initial
 
     def prepare_available_now(self) -> None:
-        """From now on nothing counts that arrives later. Raises ``RemotingError``, ``BrokerError``."""
+        """From now on nothing counts that arrives later. Raises ``RemotingError``,
+        ``BrokerError``."""
         asked = self._access.max_offsets(self._find(now=True))
         for queue, error in asked.failed.items():
             log.warning("%s cannot be asked and is left to the next run: %s", _told(queue), error)
@@ -82,8 +91,9 @@ class StreamOffsets:
     def latest(self, start: Offsets, *, everything: bool = False) -> Offsets:
         """The end of the next batch; ``start`` itself when there is to be none.
 
-        ``everything``: the trigger overrides ``maxOffsetsPerTrigger`` (Once). Raises ``DataLossError``,
-        ``RangeTimeoutError`` for a broker that stays away, ``RemotingError``, ``BrokerError``.
+        ``everything``: the trigger overrides ``maxOffsetsPerTrigger`` (Once). Raises
+        ``DataLossError``, ``RangeTimeoutError`` for a broker that stays away, ``RemotingError``,
+        ``BrokerError``.
         """
         if self._pin is not None and self._pin == start:
             self._pin = None
@@ -97,17 +107,21 @@ class StreamOffsets:
         end = self._admit(begin, end, everything=everything)
         if any(end[queue] > begin[queue] for queue in end):
             self._triggered_at = self._clock.now()
-        return {queue: until for queue, until in end.items() if queue in start or until > begin[queue]}
+        return {
+            queue: until for queue, until in end.items() if queue in start or until > begin[queue]
+        }
 
     def committed(self, end: Offsets) -> None:
-        """The batch that ends there is done. (Of the last batch Spark tells nothing: ``latest`` hears of it.)"""
+        """The batch that ends there is done. (Of the last batch Spark tells nothing: ``latest``
+        hears of it.)"""
         self._publish(end)
 
     def seen(self) -> Offsets:
         """The latest offsets that were seen."""
         return self._seen
 
-    # --- one trigger ------------------------------------------------------------------------------------------------
+    # --- one trigger
+    # ----------------------------------------------------------------------------------------------
 
     def _look(self, start: Offsets) -> tuple[Offsets, Offsets]:
         """The latest offsets, and ``start`` without the queues that are gone for good."""
@@ -115,10 +129,15 @@ class StreamOffsets:
         away: dict[MessageQueue, str] = {}
         if start.keys() - set(present):
             registered = self._registered_brokers()
-            present = self._find(now=True)  # a broker may have come back in between: with its queues
+            present = self._find(
+                now=True
+            )  # a broker may have come back in between: with its queues
             for queue in sorted(start.keys() - set(present)):
                 if queue.broker_name in registered:
-                    self._loss(f"{_told(queue)} is gone, its broker is there; it was read up to {start[queue]}")
+                    self._loss(
+                        f"{_told(queue)} is gone, its broker is there; it was read up to "
+                        f"{start[queue]}"
+                    )
                     start = {each: offset for each, offset in start.items() if each != queue}
                 else:
                     away[queue] = "no name server knows it at present"
@@ -127,12 +146,16 @@ class StreamOffsets:
         self._seen.update(found)
         return found, start
 
-    def _max_offsets(self, start: Offsets, present: list[MessageQueue], away: dict[MessageQueue, str]) -> Offsets:
-        """Latest offsets; queues that cannot be asked are added to ``away``. A queue that ends before ``start`` is asked
-        again, then it has lost messages, unless only a slave says so."""
+    def _max_offsets(
+        self, start: Offsets, present: list[MessageQueue], away: dict[MessageQueue, str]
+    ) -> Offsets:
+        """Latest offsets; queues that cannot be asked are added to ``away``. A queue that ends
+        before ``start`` is asked again, then it has lost messages, unless only a slave says so."""
         if self._target is not None:
             here = set(present)
-            asked = Asked({queue: each for queue, each in self._target.items() if queue in here}, {})
+            asked = Asked(
+                {queue: each for queue, each in self._target.items() if queue in here}, {}
+            )
         else:
             asked = self._access.max_offsets(present)
         latest = dict(asked.found)
@@ -145,7 +168,10 @@ class StreamOffsets:
             latest.update(self._access.max_offsets(back).found)
         if self._target is None:
             for queue in self._back(start, latest):
-                self._loss(f"{_told(queue)} ends at {latest[queue].offset}, but was read up to {start[queue]}")
+                self._loss(
+                    f"{_told(queue)} ends at {latest[queue].offset}, but was read up to "
+                    f"{start[queue]}"
+                )
         return {queue: each.offset for queue, each in latest.items()}
 
     def _back(self, start: Offsets, latest: Mapping[MessageQueue, MaxOffset]) -> list[MessageQueue]:
@@ -171,23 +197,30 @@ class StreamOffsets:
             return end
         if self._target is None and options.min_offsets_per_trigger is not None:
             waited_ms = (self._clock.now() - self._triggered_at) * 1000
-            if waited_ms < options.max_trigger_delay_ms and backlog(begin, end) < options.min_offsets_per_trigger:
+            if (
+                waited_ms < options.max_trigger_delay_ms
+                and backlog(begin, end) < options.min_offsets_per_trigger
+            ):
                 return begin
         if options.max_offsets_per_trigger is not None:
             return rate_limited(begin, end, options.max_offsets_per_trigger)
         return end
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- inside
+    # ----------------------------------------------------------------------------------------------
 
     def _find(self, *, now: bool = False) -> list[MessageQueue]:
-        """The queues there are; asked for every ``newQueuePollInterval``, or now. Those that are known do while nobody can
-        tell."""
+        """The queues there are; asked for every ``newQueuePollInterval``, or now. Those that are
+        known do while nobody can tell."""
         time_s = self._clock.now()
         if now or time_s >= self._look_again_at:
             try:
                 self._queues = find_queues(self._options, self._access, must_exist=False)
             except RemotingError as error:
-                if not self._queues or (time_s - self._found_at) * 1000 >= self._options.poll_timeout_ms:
+                if (
+                    not self._queues
+                    or (time_s - self._found_at) * 1000 >= self._options.poll_timeout_ms
+                ):
                     raise
                 log.warning("new queues were not looked for: %s", error)
             else:
@@ -213,7 +246,8 @@ class StreamOffsets:
                 log.warning("the broker %s is away, its queues wait: %s", name, names[name])
             elif (now - since) * 1000 >= self._options.poll_timeout_ms:
                 raise RangeTimeoutError(
-                    f"the broker {name} is away for {now - since:.0f} s now (rocketmqConsumer.pollTimeoutMs): {names[name]}"
+                    f"the broker {name} is away for {now - since:.0f} s now "
+                    f"(rocketmqConsumer.pollTimeoutMs): {names[name]}"
                 )
 
     def _loss(self, what: str) -> None:
@@ -225,13 +259,21 @@ class StreamOffsets:
         """For tools that show lag; nobody reads it back."""
         if not self._options.commit_to_group:
             return
-        news = {queue: offset for queue, offset in offsets.items() if self._published.get(queue) != offset}
+        news = {
+            queue: offset
+            for queue, offset in offsets.items()
+            if self._published.get(queue) != offset
+        }
         for name in sorted({queue.broker_name for queue in news}):
             its = {queue: offset for queue, offset in news.items() if queue.broker_name == name}
             try:
                 self._access.commit(its)
             except (RemotingError, BrokerError) as error:
-                log.warning("offsets of the group were not published on %s, the next batch tries again: %s", name, error)
+                log.warning(
+                    "offsets of the group were not published on %s, the next batch tries again: %s",
+                    name,
+                    error,
+                )
             else:
                 self._published.update(its)
 

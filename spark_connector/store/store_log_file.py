@@ -1,7 +1,8 @@
-"""The records of one file of a commit log, read from outside: no lock, no mapping, nothing is written.
+"""The records of one file of a commit log, read from outside: no lock, no mapping, nothing is
+written.
 
-A log ends where no intact record follows: zeros, the half of a record that a crash has left, or records of a log that was
-longer once. Anything else that is no record is damage.
+A log ends where no intact record follows: zeros, the half of a record that a crash has left, or
+records of a log that was longer once. Anything else that is no record is damage.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ log: Final = logging.getLogger(__name__)
 
 
 class Piece(NamedTuple):
-    """Whole records, side by side in ``view``, and where they lie; ``None``: of one of them the body has another CRC."""
+    """Whole records, side by side in ``view``, and where they lie; ``None``: of one of them the
+    body has another CRC."""
 
     view: memoryview
     records: RecordArrays | None
@@ -40,7 +42,9 @@ def read_log_file(part: LogFilePart, options: StoreOptions) -> Iterator[Piece]:
             if isinstance(found, Records):
                 yield from _pieces(found, options.arrow_batch_rows)
             elif found.verdict.reason is Reason.CRC:
-                yield Piece(memoryview(file.read(found.begin - file.start, found.verdict.size)), None)
+                yield Piece(
+                    memoryview(file.read(found.begin - file.start, found.verdict.size)), None
+                )
             elif found.verdict.reason is not Reason.BLANK and found.begin < found.end:
                 _tell(found, part, walk.timestamp, options.fail_on_damage)
 
@@ -63,7 +67,8 @@ def _tell(gap: Gap, part: LogFilePart, timestamp: int, fail: bool) -> None:
 
 
 def goes_on(sequence: FileSequence, phy_offset: int, timestamp: int = 0) -> bool:
-    """Whether an intact record, not older than ``timestamp``, lies there or further on. Raises OSError."""
+    """Whether an intact record, not older than ``timestamp``, lies there or further on. Raises
+    OSError."""
     walk = LogWalk(any_version=True, timestamp=timestamp)
     for stored in sequence.files:
         if stored.end > phy_offset:

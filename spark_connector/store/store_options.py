@@ -1,4 +1,5 @@
-"""The options of ``format("rocketmq-store")``, parsed on the driver into values that are sent to executors."""
+"""The options of ``format("rocketmq-store")``, parsed on the driver into values that are sent to
+executors."""
 
 from __future__ import annotations
 
@@ -65,12 +66,20 @@ def parse_store_options(options: Mapping[str, str]) -> StoreOptions:
     stores = _stores(reader)
     topics, pattern = _topics(reader)
     by_queue = reader.choice("partitionBy", "file", ("file", "queue")) == "queue"
-    from_ms, until_ms = reader.optional_integer("startingTimestamp", lowest=0), reader.optional_integer("endingTimestamp")
+    from_ms, until_ms = (
+        reader.optional_integer("startingTimestamp", lowest=0),
+        reader.optional_integer("endingTimestamp"),
+    )
     if from_ms is not None and until_ms is not None and from_ms >= until_ms:
-        raise ConfigError(f"option startingTimestamp ({from_ms}) must be before endingTimestamp ({until_ms})")
+        raise ConfigError(
+            f"option startingTimestamp ({from_ms}) must be before endingTimestamp ({until_ms})"
+        )
     most = reader.optional_integer("maxRecordsPerPartition")
     if most is not None and not by_queue:
-        raise ConfigError("option maxRecordsPerPartition needs partitionBy=queue: only queues count their messages")
+        raise ConfigError(
+            "option maxRecordsPerPartition needs partitionBy=queue: only queues count their "
+            "messages"
+        )
     include = reader.boolean("includeProperties", False)
     parsed = StoreOptions(
         stores=stores,
@@ -92,7 +101,8 @@ def parse_store_options(options: Mapping[str, str]) -> StoreOptions:
     return parsed
 
 
-# --- where ----------------------------------------------------------------------------------------------------------
+# --- where
+# --------------------------------------------------------------------------------------------------
 
 
 def _stores(reader: OptionReader) -> tuple[StorePlace, ...]:
@@ -100,27 +110,35 @@ def _stores(reader: OptionReader) -> tuple[StorePlace, ...]:
     logs, names = reader.text("storePathCommitLog"), reader.text("brokerName")
     if logs is not None and len(roots) > 1:
         raise ConfigError(
-            "option storePathCommitLog belongs to one store; read several in several DataFrames and unite them"
+            "option storePathCommitLog belongs to one store; read several in several DataFrames "
+            "and unite them"
         )
     own = None if logs is None else tuple(_local(each) for each in _listed(logs))
     broker_names = [root.name for root in roots] if names is None else _listed(names)
     if len(broker_names) != len(roots):
-        raise ConfigError(f"option brokerName must name as many brokers as there are stores: {len(roots)}")
+        raise ConfigError(
+            f"option brokerName must name as many brokers as there are stores: {len(roots)}"
+        )
     return tuple(_place(root, own, name) for root, name in zip(roots, broker_names, strict=True))
 
 
 def _paths(reader: OptionReader) -> list[str]:
-    """``load(path)``, ``load([path, path])`` (which Spark turns into JSON) and ``option("path", "one,other")``."""
+    """``load(path)``, ``load([path, path])`` (which Spark turns into JSON) and ``option("path",
+    "one,other")``."""
     one, several = reader.text("path"), reader.text("paths")
     if several is not None:
         try:
             paths = [str(each) for each in json.loads(several)]
         except (ValueError, TypeError):
-            raise ConfigError(f"option paths must be a JSON list of directories, not {several!r}") from None
+            raise ConfigError(
+                f"option paths must be a JSON list of directories, not {several!r}"
+            ) from None
     else:
         paths = _listed(one or "")
     if not paths:
-        raise ConfigError('name the store: load("/path/of/store"), or option path, several separated by commas')
+        raise ConfigError(
+            'name the store: load("/path/of/store"), or option path, several separated by commas'
+        )
     return paths
 
 
@@ -129,16 +147,21 @@ def _listed(text: str) -> list[str]:
 
 
 def _local(text: str) -> Path:
-    """A directory that is there. Executors may have another working directory, so the path becomes a full one."""
-    bare = text.removeprefix("file://") if text.startswith("file:///") else text.removeprefix("file:")
+    """A directory that is there. Executors may have another working directory, so the path becomes
+    a full one."""
+    bare = (
+        text.removeprefix("file://") if text.startswith("file:///") else text.removeprefix("file:")
+    )
     if match := _OTHER_SCHEME.match(bare):
         raise ConfigError(
-            f"{text}: a store is read as files; mount the {match[1]} storage on driver and executors and give that path"
+            f"{text}: a store is read as files; mount the {match[1]} storage on driver and "
+            "executors and give that path"
         )
     path = Path(bare).expanduser().absolute()
     if not path.is_dir():
         raise ConfigError(
-            f"{path} is not a directory on the driver; a store must be there, and on every executor, by that path"
+            f"{path} is not a directory on the driver; a store must be there, and on every "
+            "executor, by that path"
         )
     return path
 
@@ -151,16 +174,21 @@ def _place(root: Path, logs: tuple[Path, ...] | None, broker_name: str) -> Store
     if any(_LOG_FILE.fullmatch(path.name) for path in root.iterdir()):
         return StorePlace(root, (root,), broker_name)  # only the log was copied
     raise ConfigError(
-        f"{root} is no store: it has no directory commitlog and no files of a commit log (names of 20 digits); where the "
+        f"{root} is no store: it has no directory commitlog and no files of a commit log (names "
+        "of 20 digits); where the "
         "log lies elsewhere, name that with the option storePathCommitLog"
     )
 
 
-# --- what -----------------------------------------------------------------------------------------------------------
+# --- what
+# --------------------------------------------------------------------------------------------------
 
 
 def _topics(reader: OptionReader) -> tuple[tuple[str, ...], str | None]:
-    text, pattern = reader.text("topic", "subscribe"), reader.text("topicPattern", "subscribePattern")
+    text, pattern = (
+        reader.text("topic", "subscribe"),
+        reader.text("topicPattern", "subscribePattern"),
+    )
     if text is not None and pattern is not None:
         raise ConfigError("give either the option topic or topicPattern")
     if pattern is not None:
@@ -179,7 +207,10 @@ def _tags(reader: OptionReader) -> frozenset[str] | None:
     if text is None or text == "*":
         return None
     if text.lower().startswith("sql:"):
-        raise ConfigError("option subExpression takes tags here (TagA || TagB): filter with DataFrame.where instead of sql:")
+        raise ConfigError(
+            "option subExpression takes tags here (TagA || TagB): filter with DataFrame.where "
+            "instead of sql:"
+        )
     tags = frozenset(tag for each in text.split("||") if (tag := each.strip()))
     if not tags:
         raise ConfigError(f"option subExpression names no tag: {text!r}; write TagA || TagB")

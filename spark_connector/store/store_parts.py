@@ -15,12 +15,21 @@ from ...store.inspect import QueueReader, StoreDirectory
 from ...store.log.log_reader import FileSequence, StoredFile
 from .store_options import StoreOptions, StorePlace
 
-__all__ = ["LogFilePart", "Part", "QueuePart", "StoreDamageError", "log_sequence", "plan", "report_damage"]
+__all__ = [
+    "LogFilePart",
+    "Part",
+    "QueuePart",
+    "StoreDamageError",
+    "log_sequence",
+    "plan",
+    "report_damage",
+]
 
 log: Final = logging.getLogger(__name__)
 
 _CLOCK_STEP_MS: Final = 3_600_000
-"""A broker's clock may have been set back: files are left out by their time only when they are off by more."""
+"""A broker's clock may have been set back: files are left out by their time only when they are off
+by more."""
 
 
 class StoreDamageError(RocketMQError):
@@ -28,7 +37,8 @@ class StoreDamageError(RocketMQError):
 
     def __init__(self, path: Path, position: int, problem: str) -> None:
         super().__init__(
-            f"{path}, byte {position}: {problem}. The command mqstore verify tells all that is wrong with a store; the "
+            f"{path}, byte {position}: {problem}. The command mqstore verify tells all that is "
+            "wrong with a store; the "
             "option failOnDamage=false reads what is intact"
         )
         self.path = path
@@ -55,7 +65,8 @@ class QueuePart(msgspec.Struct, frozen=True):
     end: int
     log_start: int
     log_end: int
-    """What points before or behind these files of the log is left out: deleted long ago, or not of the wanted time."""
+    """What points before or behind these files of the log is left out: deleted long ago, or not of
+    the wanted time."""
 
 
 Part = LogFilePart | QueuePart
@@ -91,9 +102,19 @@ def _log_files(place: StorePlace, options: StoreOptions) -> list[LogFilePart]:
         report_damage(place.commit_logs[0] / f"{begin:020d}", 0, problem, options.fail_on_damage)
     times = [_first_timestamp(file) for file in files]
     wanted = []
-    for number, (file, oldest, newest) in enumerate(zip(files, times, [*times[1:], None], strict=False)):
-        too_old = options.from_ms is not None and newest is not None and newest < options.from_ms - _CLOCK_STEP_MS
-        too_new = options.until_ms is not None and oldest is not None and oldest > options.until_ms + _CLOCK_STEP_MS
+    for number, (file, oldest, newest) in enumerate(
+        zip(files, times, [*times[1:], None], strict=False)
+    ):
+        too_old = (
+            options.from_ms is not None
+            and newest is not None
+            and newest < options.from_ms - _CLOCK_STEP_MS
+        )
+        too_new = (
+            options.until_ms is not None
+            and oldest is not None
+            and oldest > options.until_ms + _CLOCK_STEP_MS
+        )
         if not too_old and not too_new:
             wanted.append(LogFilePart(place, file, number + 1 == len(files)))
     return wanted
@@ -114,20 +135,32 @@ def _first_timestamp(file: StoredFile) -> int | None:
     return stored_at(file.read(0, STORED_AT_SHOWN), any_version=True)
 
 
-def _queue_parts(place: StorePlace, files: list[LogFilePart], options: StoreOptions) -> Iterator[QueuePart]:
+def _queue_parts(
+    place: StorePlace, files: list[LogFilePart], options: StoreOptions
+) -> Iterator[QueuePart]:
     queues = place.root / "consumequeue"
     if not queues.is_dir():
         raise StoreDamageError(
-            queues, 0, "is not there: without consume queues a store can only be read with partitionBy=file"
+            queues,
+            0,
+            "is not there: without consume queues a store can only be read with partitionBy=file",
         )
     if not files:
         return
-    for folder in sorted(queues.glob("*/*"), key=lambda path: (path.parent.name, path.name.zfill(10))):
-        if not folder.name.isdecimal() or not folder.is_dir() or not options.wants_topic(folder.parent.name):
+    for folder in sorted(
+        queues.glob("*/*"), key=lambda path: (path.parent.name, path.name.zfill(10))
+    ):
+        if (
+            not folder.name.isdecimal()
+            or not folder.is_dir()
+            or not options.wants_topic(folder.parent.name)
+        ):
             continue
         queue = QueueReader(folder.parent.name, int(folder.name), folder)
         step = options.max_records_per_partition or max(1, queue.end - queue.first)
         for first in range(queue.first, queue.end, step):
             end = min(first + step, queue.end)
             log_start, log_end = files[0].file.start, files[-1].file.end
-            yield QueuePart(place, folder, queue.topic, queue.queue_id, first, end, log_start, log_end)
+            yield QueuePart(
+                place, folder, queue.topic, queue.queue_id, first, end, log_start, log_end
+            )

@@ -46,7 +46,8 @@ class _Suspect(NamedTuple):
 def read_queue(part: QueuePart, options: StoreOptions) -> Iterator[Piece]:
     """The records of a part, in the order of the queue. Raises StoreDamageError, OSError.
 
-    What the last units point at may be missing: the log of a broker that has crashed can be shorter than its queues.
+    What the last units point at may be missing: the log of a broker that has crashed can be shorter
+    than its queues.
     """
     queue, sequence = FileSequence(part.folder), log_sequence(part.place)
     files = _OpenFiles(sequence)
@@ -68,19 +69,26 @@ def read_queue(part: QueuePart, options: StoreOptions) -> Iterator[Piece]:
         if goes_on(sequence, suspect.phy_offset):
             _report(queue, suspect, options.fail_on_damage)
         else:
-            log.info("%s: the commit log ends before what the units from %d on point at", part.folder, suspect.number)
+            log.info(
+                "%s: the commit log ends before what the units from %d on point at",
+                part.folder,
+                suspect.number,
+            )
 
 
 def _report(queue: FileSequence, suspect: _Suspect, fail: bool) -> None:
     offset = suspect.number * CQ_UNIT_SIZE
     file = queue.find(offset)
     path, position = (queue.directory, offset) if file is None else (file.path, offset - file.start)
-    problem = f"unit {suspect.number} of the queue does not point at an intact record: {suspect.problem}"
+    problem = (
+        f"unit {suspect.number} of the queue does not point at an intact record: {suspect.problem}"
+    )
     report_damage(path, position, problem, fail)
 
 
 def _blocks(queue: FileSequence, part: QueuePart, options: StoreOptions) -> Iterator[_Units]:
-    """The units of a part, in blocks that lead to so many records and bytes as one batch is to have."""
+    """The units of a part, in blocks that lead to so many records and bytes as one batch is to
+    have."""
     number = part.first
     while number < part.end:
         data = _read(queue, number, min(options.arrow_batch_rows, part.end - number))
@@ -108,18 +116,28 @@ def _read(queue: FileSequence, number: int, count: int) -> bytes:
     return data[: len(data) - len(data) % CQ_UNIT_SIZE]
 
 
-def _records_of(units: _Units, files: _OpenFiles, *, check_crc: bool) -> tuple[Piece | None, list[_Suspect]]:
+def _records_of(
+    units: _Units, files: _OpenFiles, *, check_crc: bool
+) -> tuple[Piece | None, list[_Suspect]]:
     """The records that units point at, if any, and the units that point at none."""
     slices = files.read(units.phy_offsets, units.sizes)
     view = memoryview(b"".join(slices))
     records = find_records(view, check_crc=check_crc)
-    if records is not None and len(records) == len(slices) and (records.phy_offset == units.phy_offsets).all():
+    if (
+        records is not None
+        and len(records) == len(slices)
+        and (records.phy_offset == units.phy_offsets).all()
+    ):
         ends = np.cumsum([len(each) for each in slices])
         if (records.ends == ends).all() and (records.ends - records.starts == units.sizes).all():
             return Piece(view, records), []
     wrong, intact = [], []
     for number, phy_offset, size, data in zip(
-        units.numbers.tolist(), units.phy_offsets.tolist(), units.sizes.tolist(), slices, strict=True
+        units.numbers.tolist(),
+        units.phy_offsets.tolist(),
+        units.sizes.tolist(),
+        slices,
+        strict=True,
     ):
         if problem := _problem(data, phy_offset, size):
             wrong.append(_Suspect(number, phy_offset, problem))
@@ -130,7 +148,8 @@ def _records_of(units: _Units, files: _OpenFiles, *, check_crc: bool) -> tuple[P
 
 
 def _problem(data: memoryview, phy_offset: int, size: int) -> str:
-    """What is wrong with the bytes that a unit points at; nothing, if that is the CRC of the body at most."""
+    """What is wrong with the bytes that a unit points at; nothing, if that is the CRC of the body
+    at most."""
     if not 0 < size == len(data):
         return f"it says {size} bytes, of which {len(data)} are there"
     if (verdict := verdict_of(data, 0, phy_offset, crc=None, any_version=True)) is not None:

@@ -16,22 +16,30 @@ __all__ = ["read_part"]
 
 
 def read_part(part: Part, options: StoreOptions) -> Iterator[pa.RecordBatch]:
-    """The wanted messages of one part. Raises StoreDamageError, DamagedMessageError, DecodeError, OSError."""
+    """The wanted messages of one part. Raises StoreDamageError, DamagedMessageError, DecodeError,
+    OSError."""
     decoding = DecodeOptions(
         broker_name=part.place.broker_name,
         from_offset=-(2**63),
         from_ms=options.from_ms,
         until_ms=options.until_ms,
-        keep_topic=options.wants_topic if options.filters_topics and isinstance(part, LogFilePart) else None,
+        keep_topic=options.wants_topic
+        if options.filters_topics and isinstance(part, LogFilePart)
+        else None,
         check_crc=options.check_crc,
         fail_on_damage=options.fail_on_damage,
         decompress=options.decompress,
         keep_tags=options.tags,
     )
-    pieces = read_log_file(part, options) if isinstance(part, LogFilePart) else read_queue(part, options)
+    pieces = (
+        read_log_file(part, options) if isinstance(part, LogFilePart) else read_queue(part, options)
+    )
     held: list[pa.RecordBatch] = []
     rows = size = 0
-    for view, records in pieces:  # few of each may be wanted: Spark takes large batches more cheaply
+    for (
+        view,
+        records,
+    ) in pieces:  # few of each may be wanted: Spark takes large batches more cheaply
         batch = decode_found(view, records, options.columns, decoding)
         if not batch.num_rows:
             continue

@@ -1,7 +1,8 @@
-"""``spark.read.format("rocketmq-store")``: a store directory, or several, as a DataFrame, without a broker.
+"""``spark.read.format("rocketmq-store")``: a store directory, or several, as a DataFrame, without a
+broker.
 
-For back-fill and forensics: the directory of a broker that is stopped, a copy, a snapshot, a mounted archive; RocketMQ's own
-or ours. The columns are those of ``format("rocketmq")``.
+For back-fill and forensics: the directory of a broker that is stopped, a copy, a snapshot, a
+mounted archive; RocketMQ's own or ours. The columns are those of ``format("rocketmq")``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class RocketMQStoreDataSource(DataSource):
         return spark_schema(parse_store_options(self.options).columns)
 
     def reader(self, schema: StructType) -> RocketMQStoreReader:
-        return RocketMQStoreReader(replace(parse_store_options(self.options), columns=columns_of(schema)))
+        return RocketMQStoreReader(
+            replace(parse_store_options(self.options), columns=columns_of(schema))
+        )
 
 
 class RocketMQStoreReader(DataSourceReader):

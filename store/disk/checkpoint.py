@@ -1,5 +1,5 @@
-"""The checkpoint: up to where commit log, consume queues and index were certainly on the disk (class
-StoreCheckpoint).
+"""The checkpoint: up to where commit log, consume queues and index were certainly on the disk
+(class StoreCheckpoint).
 
 4096 bytes, big-endian (commitlog.md §14)::
 
@@ -12,9 +12,9 @@ StoreCheckpoint).
     4080  8  "aiormq01"
     4088  8  CRC-32 of the 32 bytes before
 
-The lower part is the original's. The upper part is ours: a position does not depend on a clock. It counts
-only while its copy of the two timestamps equals the lower part: otherwise a broker of the original has
-worked here since.
+The lower part is the original's. The upper part is ours: a position does not depend on a clock. It
+counts only while its copy of the two timestamps equals the lower part: otherwise a broker of the
+original has worked here since.
 """
 
 from __future__ import annotations
@@ -75,18 +75,21 @@ class Checkpoint:
 
     @property
     def min_timestamp(self) -> int:
-        """Messages stored up to then are in the log and in the queues, less 3 s for what lies between
-        (commitlog.md §11.B2); at least 0."""
+        """Messages stored up to then are in the log and in the queues, less 3 s for what lies
+        between (commitlog.md §11.B2); at least 0."""
         return max(0, min(self.physic_msg_timestamp, self.logics_msg_timestamp) - 3000)
 
     def save(self) -> None:
-        """Write and sync; for a worker thread. Only after what it claims was synced. Raises StoreFileError: then it can be
-        tried again, for all of it is written each time; SyncFailedError when the disk is broken.
+        """Write and sync; for a worker thread. Only after what it claims was synced. Raises
+        StoreFileError: then it can be tried again, for all of it is written each time;
+        SyncFailedError when the disk is broken.
         """
         content = bytearray(self._content)
         times = (self.physic_msg_timestamp, self.logics_msg_timestamp)
         _TIMES.pack_into(content, 0, *times, self.index_msg_timestamp)
-        own = b"" if self.safe_phy_offset is None else _OWN.pack(*times, self.safe_phy_offset, _MARK)
+        own = (
+            b"" if self.safe_phy_offset is None else _OWN.pack(*times, self.safe_phy_offset, _MARK)
+        )
         own += _CRC.pack(zlib.crc32(own)) if own else b""
         content[_OWN_AT:] = own.ljust(_SIZE - _OWN_AT, b"\0")
         self._content = bytes(content)

@@ -1,4 +1,5 @@
-"""Which parts of a sparse file hold something: the file system knows its holes. Where it does not tell, all may be data."""
+"""Which parts of a sparse file hold something: the file system knows its holes. Where it does not
+tell, all may be data."""
 
 from __future__ import annotations
 

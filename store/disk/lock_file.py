@@ -1,5 +1,5 @@
-"""The two marks in a store directory: ``lock`` (somebody has it open) and ``abort`` (it was not closed in
-order).
+"""The two marks in a store directory: ``lock`` (somebody has it open) and ``abort`` (it was not
+closed in order).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ except ImportError:  # Windows
 class LockFile:
     """Exclusive use of the directory, until the process ends at the latest.
 
-    Locked twice: the byte range [0, 1) is what a broker of the original locks on its start, ``flock`` also
-    keeps out a second store of this process.
+    Locked twice: the byte range [0, 1) is what a broker of the original locks on its start,
+    ``flock`` also keeps out a second store of this process.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,11 +31,14 @@ class LockFile:
         self._fd = -1
 
     def acquire(self) -> None:
-        """Raises StoreLockedError when another process (or store) has it, StoreError where locks do not
-        exist.
+        """Raises StoreLockedError when another process (or store) has it, StoreError where locks do
+        not exist.
         """
         if fcntl is None:
-            raise StoreError("a store needs POSIX file locks and file reservation, which this platform does not have")
+            raise StoreError(
+                "a store needs POSIX file locks and file reservation, which this platform does "
+                "not have"
+            )
         with translated(self.path, "cannot be opened"):
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -48,7 +51,8 @@ class LockFile:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise file_error(self.path, "cannot be locked", error) from error
             raise StoreLockedError(
-                f"{self.path.parent} is in use by another process; stop it, or choose another storePathRootDir"
+                f"{self.path.parent} is in use by another process; stop it, or choose another "
+                "storePathRootDir"
             ) from error
         self._fd = fd
 

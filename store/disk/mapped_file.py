@@ -2,15 +2,17 @@
 
 Rules that keep the process alive and the event loop moving (they hold for every file of the store):
 
-* Nothing touches a hole of a mapping that was not *reserved*: a page that the system cannot give is a SIGBUS, which no
-  ``except`` catches. It cannot give one for a hole of a file on a full disk, to who writes there, and on a full tmpfs not
-  even to who reads; nor behind the end of a file that somebody has cut. So what is written through the mapping was reserved
-  before (``posix_fallocate``: a full disk is ENOSPC there), and what is read through it lies below ``solid``. All else is
-  read with ``pread``, to which a hole is zeros, what is missing is missing, and a bad sector is EIO.
-* No view of the mapping outlives a turn of the event loop: slices are copies (``bytes``), structs pack and unpack in place,
-  and who sends a ``view`` lets go of it at once. So a file can be closed between turns; a thread that deletes one tries
-  again.
-* The mapping is synced with ``fdatasync`` or ``msync`` from a worker thread; ``mmap.flush`` would hold the GIL.
+* Nothing touches a hole of a mapping that was not *reserved*: a page that the system cannot give is
+  a SIGBUS, which no ``except`` catches. It cannot give one for a hole of a file on a full disk, to
+  who writes there, and on a full tmpfs not even to who reads; nor behind the end of a file that
+  somebody has cut. So what is written through the mapping was reserved before (``posix_fallocate``:
+  a full disk is ENOSPC there), and what is read through it lies below ``solid``. All else is read
+  with ``pread``, to which a hole is zeros, what is missing is missing, and a bad sector is EIO.
+* No view of the mapping outlives a turn of the event loop: slices are copies (``bytes``), structs
+  pack and unpack in place, and who sends a ``view`` lets go of it at once. So a file can be closed
+  between turns; a thread that deletes one tries again.
+* The mapping is synced with ``fdatasync`` or ``msync`` from a worker thread; ``mmap.flush`` would
+  hold the GIL.
 * Pages that will be written soon are touched ahead in a worker thread, for the same reason.
 """
 
@@ -90,7 +92,8 @@ class Disk:
         os.replace(source, target)
 
     def used_ratio(self, path: Path) -> float:
-        """How full the file system is for an ordinary user, 0.0 to 1.0 in whole percent, rounded up (UtilAll)."""
+        """How full the file system is for an ordinary user, 0.0 to 1.0 in whole percent, rounded up
+        (UtilAll)."""
         usage = shutil.disk_usage(path)
         total = usage.used + usage.free
         return -(-usage.used * 100 // total) / 100 if total else 0.0
@@ -100,8 +103,8 @@ class Disk:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
     def most_mappings(self) -> int:
-        """How many files may be mapped for consume queues: half of what the kernel allows a process; where mappings keep
-        descriptors, a quarter of the files that it may have open.
+        """How many files may be mapped for consume queues: half of what the kernel allows a
+        process; where mappings keep descriptors, a quarter of the files that it may have open.
         """
         if _LIBC is not None and (most := most_mappings()):
             return most // 2
@@ -121,23 +124,27 @@ class MappedFile:
     """One file; its name is the offset of its first byte, in decimal, 20 digits wide."""
 
     __slots__ = (
-        "_disk", "_map", "_reading", "_where", "_writing", "deleted", "random", "reserved", "size", "solid", "start",
+        "_disk", "_map", "_reading", "_where", "_writing", "deleted", "random", "reserved", "size",
+        "solid", "start",
     )  # fmt: skip
 
     def __init__(self, path: str | Path, size: int, disk: Disk) -> None:
-        self._where: Final = os.fspath(path)  # opening a store makes tens of thousands: a Path takes ten times as long
+        self._where: Final = os.fspath(
+            path
+        )  # opening a store makes tens of thousands: a Path takes ten times as long
         self.start: Final = int(os.path.basename(self._where))
         self.size: Final = size
         self.reserved: int = 0
         """Bytes from the start of the file that are known to have disk blocks."""
         self.solid: int = 0
-        """Bytes from the start of the mapping that may be touched: reserved, or without a hole when it was made. 0 without a
-        mapping, and once it is sealed."""
+        """Bytes from the start of the mapping that may be touched: reserved, or without a hole when
+        it was made. 0 without a mapping, and once it is sealed."""
         self.deleted: bool = False
         self.random: bool = False
-        """Set before it is mapped, for one of very many files: the mapping keeps no descriptor (``bare_mapping``), and only
-        the page that is needed is brought in. Else the system reads ahead, up to some megabytes, through the holes of a new
-        file as well, and that is the work of whoever writes its first byte."""
+        """Set before it is mapped, for one of very many files: the mapping keeps no descriptor
+        (``bare_mapping``), and only the page that is needed is brought in. Else the system reads
+        ahead, up to some megabytes, through the holes of a new file as well, and that is the work
+        of whoever writes its first byte."""
         self._disk: Final = disk
         self._map: mmap.mmap | memoryview | None = None
         self._writing: int | None = None
@@ -154,9 +161,9 @@ class MappedFile:
     def create(cls, directory: Path, start: int, size: int, disk: Disk) -> MappedFile:
         """Make a new file of full length, all zeros, nothing reserved.
 
-        Only the length is set, in one step: a crash leaves a file of length 0 or of full length. Making a
-        file that is there already changes nothing. Raises OutOfSpaceError, or StoreFileError when it cannot
-        be made.
+        Only the length is set, in one step: a crash leaves a file of length 0 or of full length.
+        Making a file that is there already changes nothing. Raises OutOfSpaceError, or
+        StoreFileError when it cannot be made.
         """
         return cls.create_at(directory / cls.name_of(start), size, disk)
 
@@ -184,8 +191,8 @@ class MappedFile:
 
     @property
     def map(self) -> Any:
-        """The mapping, made on first use. Slice it below ``solid`` or pack into what was reserved; never keep a memoryview
-        of it. Raises StoreFileError.
+        """The mapping, made on first use. Slice it below ``solid`` or pack into what was reserved;
+        never keep a memoryview of it. Raises StoreFileError.
 
         (An ``mmap``; with ``random`` a memoryview, whose slices are views.)
         """
@@ -211,9 +218,9 @@ class MappedFile:
         return self._map is not None
 
     def read(self, position: int, length: int) -> bytes:
-        """A copy of some bytes; short at the end of the file. Through the mapping, if there is one, where it is ``solid``;
-        else with a descriptor that is kept, but for one of very many files (``random``). For one thread. Raises
-        StoreFileError, also when the file has become shorter.
+        """A copy of some bytes; short at the end of the file. Through the mapping, if there is one,
+        where it is ``solid``; else with a descriptor that is kept, but for one of very many files
+        (``random``). For one thread. Raises StoreFileError, also when the file has become shorter.
         """
         if position + length <= self.solid:
             return bytes(self.map[position : position + length])
@@ -227,14 +234,16 @@ class MappedFile:
             raise file_error(self.path, "cannot be read", error) from error
 
     def view(self, position: int, length: int) -> memoryview:
-        """The same, without a copy where that is possible. Let go of it before anything else has a turn."""
+        """The same, without a copy where that is possible. Let go of it before anything else has a
+        turn."""
         if position + length <= self.solid:
             return memoryview(self.map)[position : position + length]
         return memoryview(self.read(position, length))
 
     def around(self, start: int, stop: int, most: int) -> tuple[Any, int] | None:
-        """What holds the bytes [start, stop), and where it begins: the mapping as far as it is solid, else at most ``most``
-        bytes that were read. None when they are more. Let go of it as of a ``view``.
+        """What holds the bytes [start, stop), and where it begins: the mapping as far as it is
+        solid, else at most ``most`` bytes that were read. None when they are more. Let go of it as
+        of a ``view``.
         """
         if stop <= self.solid:
             return memoryview(self.map)[: self.solid], 0
@@ -246,23 +255,29 @@ class MappedFile:
         return data
 
     def _shorter(self) -> StoreFileError:
-        problem = f"has become shorter than its {self.size} bytes: somebody has cut it; stop the broker and put it back"
+        problem = (
+            f"has become shorter than its {self.size} bytes: somebody has cut it; stop the "
+            "broker and put it back"
+        )
         return StoreFileError(self.path, problem)
 
     def is_in_memory(self, position: int, length: int) -> bool:
-        """Whether the system has these bytes in memory; False where it does not tell. Raises StoreFileError."""
+        """Whether the system has these bytes in memory; False where it does not tell. Raises
+        StoreFileError."""
         start, stop = position - position % mmap.PAGESIZE, min(position + length, self.size)
         pages = (ctypes.c_char * -(-(stop - start) // mmap.PAGESIZE))()
         mapped = self.mapped
         try:
-            return not self._advise("mincore", start, stop, pages) and pages.raw.count(1) == len(pages)
+            return not self._advise("mincore", start, stop, pages) and pages.raw.count(1) == len(
+                pages
+            )
         finally:
             if not mapped:
                 self._unmap()
 
     def bring_in(self, position: int, length: int) -> None:
-        """Have some bytes in memory, for a worker thread: then whoever looks at them through the mapping need not wait for
-        the disk. Raises StoreFileError.
+        """Have some bytes in memory, for a worker thread: then whoever looks at them through the
+        mapping need not wait for the disk. Raises StoreFileError.
         """
         end, scratch = min(position + length, self.size), bytearray(_STEP)
         with self._opened() as fd:
@@ -270,7 +285,8 @@ class MappedFile:
                 os.preadv(fd, (memoryview(scratch)[: end - at],), at)
 
     def read_unmapped(self, position: int, length: int) -> bytes:
-        """The same without the mapping, and with no descriptor that is kept: for any thread, and for many files."""
+        """The same without the mapping, and with no descriptor that is kept: for any thread, and
+        for many files."""
         try:  # without the context manager: opening a store does it for tens of thousands of files
             fd = os.open(self._where, os.O_RDONLY)
             try:
@@ -281,14 +297,17 @@ class MappedFile:
             raise file_error(self.path, "cannot be read", error) from error
 
     def read_to_page_end(self, position: int, length: int) -> tuple[bytes, bool]:
-        """The same, with all that follows in the last page; and whether the file has nothing but zeros behind that."""
+        """The same, with all that follows in the last page; and whether the file has nothing but
+        zeros behind that."""
         stop = min(-(-(position + length) // mmap.PAGESIZE) * mmap.PAGESIZE, self.size)
         try:
             fd = os.open(self._where, os.O_RDONLY)
             try:
                 if _HAS_FADVISE:  # no reading ahead: what is in memory is no hole any more
                     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
-                data = self._whole(os.pread(fd, stop - position, position), position, stop - position)
+                data = self._whole(
+                    os.pread(fd, stop - position, position), position, stop - position
+                )
                 return data, next(not_zero(fd, stop, self.size), None) is None
             finally:
                 os.close(fd)
@@ -306,7 +325,8 @@ class MappedFile:
                     os.close(fd)
 
     def put_back(self, position: int, data: bytes) -> None:
-        """Write bytes in the place of damaged ones and sync them; for a worker thread. Raises StoreFileError."""
+        """Write bytes in the place of damaged ones and sync them; for a worker thread. Raises
+        StoreFileError."""
         with self._opened() as fd:
             os.pwrite(fd, data, position)
             self._disk.sync(fd)
@@ -315,11 +335,13 @@ class MappedFile:
     def reading(self) -> Iterator[Callable[[int, int], bytes]]:
         """For many reads in a row: a function like ``read_unmapped``, with one descriptor."""
         with self._opened() as fd:
-            yield lambda position, length: self._whole(os.pread(fd, length, position), position, length)
+            yield lambda position, length: self._whole(
+                os.pread(fd, length, position), position, length
+            )
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Many bytes at once, where they are reserved: without the mapping, which would be a page fault for every page of
-        them. Raises StoreFileError; part of them may be there then.
+        """Many bytes at once, where they are reserved: without the mapping, which would be a page
+        fault for every page of them. Raises StoreFileError; part of them may be there then.
         """
         try:  # without the context manager, which takes as long as a small write
             if self._writing is None:
@@ -341,13 +363,15 @@ class MappedFile:
                 self.solid = max(self.solid, self.reserved)
 
     def touch(self, start: int, stop: int) -> None:
-        """Bring pages in for writing, for a worker thread: ``ctypes`` lets go of the GIL. Only speed; may do nothing."""
+        """Bring pages in for writing, for a worker thread: ``ctypes`` lets go of the GIL. Only
+        speed; may do nothing."""
         start -= start % mmap.PAGESIZE
         if start < stop:
             self._advise("madvise", start, stop, _MADV_POPULATE_WRITE)
 
     def lock(self, start: int, stop: int) -> None:
-        """Keep pages in memory (``mlock``), for a worker thread. Raises StoreFileError when that is not permitted."""
+        """Keep pages in memory (``mlock``), for a worker thread. Raises StoreFileError when that is
+        not permitted."""
         start -= start % mmap.PAGESIZE
         if start < stop and (error := self._advise("mlock", start, stop)):
             raise StoreFileError(self.path, f"cannot be locked in memory: {os.strerror(error)}")
@@ -358,23 +382,32 @@ class MappedFile:
             self._advise("munlock", 0, self.size)
 
     def _advise(self, call: str, start: int, stop: int, *advice: Any) -> int:
-        """One call of the C library about a range of the mapping, without the GIL; its errno, 0 for success."""
+        """One call of the C library about a range of the mapping, without the GIL; its errno, 0 for
+        success."""
         function = getattr(_LIBC, call, None)
         if function is None:
             return errno.ENOSYS
         anchor = ctypes.c_char.from_buffer(self.map, start)
         try:
-            failed = function(ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(stop - start), *advice)
+            failed = function(
+                ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(stop - start), *advice
+            )
             return ctypes.get_errno() if failed else 0
         finally:
             del anchor  # the last view of the mapping
 
     def sync(self, start: int = 0, stop: int | None = None) -> None:
-        """Write everything to the disk, unless the file was deleted; for a worker thread. With ``stop`` perhaps only what
-        lies between: pages that were touched ahead need not be written before something is in them. Raises StoreFileError.
+        """Write everything to the disk, unless the file was deleted; for a worker thread. With
+        ``stop`` perhaps only what lies between: pages that were touched ahead need not be written
+        before something is in them. Raises StoreFileError.
         """
         try:
-            if stop is None or not self._disk.syncs_parts or self._map is None or not self._sync_mapping(start, stop):
+            if (
+                stop is None
+                or not self._disk.syncs_parts
+                or self._map is None
+                or not self._sync_mapping(start, stop)
+            ):
                 with self._opened() as fd, translated_sync(self.path):
                     self._disk.sync(fd)
         except StoreFileError:
@@ -382,7 +415,8 @@ class MappedFile:
                 raise
 
     def _sync_mapping(self, start: int, stop: int) -> bool:
-        """Of this part of the mapping, what ``fdatasync`` does. False where there is no such call."""
+        """Of this part of the mapping, what ``fdatasync`` does. False where there is no such
+        call."""
         start -= start % mmap.PAGESIZE
         error = self._advise("msync", start, stop, _MS_SYNC)
         if error and error != errno.ENOSYS:
@@ -391,12 +425,14 @@ class MappedFile:
         return not error
 
     def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
-        """Ranges from ``position`` on that may hold something else than zeros (the file system knows its holes)."""
+        """Ranges from ``position`` on that may hold something else than zeros (the file system
+        knows its holes)."""
         with self._opened() as fd:
             yield from data_ranges(fd, position, self.size)
 
     def clear_from(self, position: int) -> bool:
-        """Make everything from ``position`` on zero, touching only what is not; True when something was there.
+        """Make everything from ``position`` on zero, touching only what is not; True when something
+        was there.
 
         Without the mapping, so that opening thousands of files does not map them.
         """
@@ -416,7 +452,8 @@ class MappedFile:
             return self.path.stat().st_mtime_ns // 1_000_000
 
     def seal(self) -> None:
-        """Nothing more is written: from now on it is read with ``pread`` only, whatever happens to it."""
+        """Nothing more is written: from now on it is read with ``pread`` only, whatever happens to
+        it."""
         self.end_writing()
         self.solid = 0
 
@@ -445,7 +482,8 @@ class MappedFile:
     def delete(self) -> None:
         """Unmap and remove the file, once: a new file of the same name is left alone.
 
-        Raises StoreFileError, also while somebody holds a view of the mapping; then the file is still there.
+        Raises StoreFileError, also while somebody holds a view of the mapping; then the file is
+        still there.
         """
         with _DELETING:
             if self.deleted:
@@ -453,9 +491,13 @@ class MappedFile:
             try:
                 self.close()
             except BufferError as error:
-                raise StoreFileError(self.path, "cannot be deleted yet, somebody still reads it") from error
+                raise StoreFileError(
+                    self.path, "cannot be deleted yet, somebody still reads it"
+                ) from error
             with translated(self.path, "cannot be deleted"):
-                self.deleted = True  # before it is true: who syncs meanwhile looks here when the file is gone
+                self.deleted = (
+                    True  # before it is true: who syncs meanwhile looks here when the file is gone
+                )
                 try:
                     self.path.unlink(missing_ok=True)
                 except OSError:

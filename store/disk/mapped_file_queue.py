@@ -5,8 +5,9 @@ MappedFileQueue)::
 
     00000000000000000000   00000000001073741824   00000000002147483648
 
-A commit log may lie in several directories (class MultiPathMappedFileQueue): number n of all files (offset / size) is made
-in directory n % count of those that take new files, sorted by name. Where a file was made it stays.
+A commit log may lie in several directories (class MultiPathMappedFileQueue): number n of all files
+(offset / size) is made in directory n % count of those that take new files, sorted by name. Where a
+file was made it stays.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from ..model.errors import MissingFileError, StoreConfigError, StoreFileError, WrongLengthError, file_error
+from ..model.errors import (
+    MissingFileError,
+    StoreConfigError,
+    StoreFileError,
+    WrongLengthError,
+    file_error,
+)
 from .mapped_file import Disk, MappedFile
 
 log: Final = logging.getLogger(__name__)
@@ -50,7 +57,8 @@ class MappedFileQueue:
         self.new_files: bool = False
         """A file was made or removed since the directories were synced."""
         self.behind_hole: list[MappedFile] = []
-        """What ``load(derived=True)`` found behind a missing file, or from one of another length on: not in the range."""
+        """What ``load(derived=True)`` found behind a missing file, or from one of another length
+        on: not in the range."""
         self.wrong_length: WrongLengthError | None = None
         """What is wrong with the first file of another length; only with ``load(derived=True)``."""
         self.full: frozenset[Path] = frozenset()
@@ -60,14 +68,18 @@ class MappedFileQueue:
         self._read_only: frozenset[Path] = frozenset()
 
     @classmethod
-    def on_paths(cls, paths: Sequence[Path], read_only: Collection[Path], file_size: int, disk: Disk) -> MappedFileQueue:
-        """Files in several directories; those in ``read_only`` get no new ones. Raises StoreConfigError when no other is
-        there.
+    def on_paths(
+        cls, paths: Sequence[Path], read_only: Collection[Path], file_size: int, disk: Disk
+    ) -> MappedFileQueue:
+        """Files in several directories; those in ``read_only`` get no new ones. Raises
+        StoreConfigError when no other is there.
         """
         directories = sorted({*paths, *read_only}, key=str)
         writable = [path for path in directories if path not in read_only]
         if not writable:
-            raise StoreConfigError("storePathCommitLog: every path is also in readOnlyCommitLogStorePaths")
+            raise StoreConfigError(
+                "storePathCommitLog: every path is also in readOnlyCommitLogStorePaths"
+            )
         queue = cls(writable[0], file_size, disk)
         queue._others = tuple(path for path in directories if path != queue.directory)
         queue._read_only = frozenset(read_only)
@@ -98,10 +110,12 @@ class MappedFileQueue:
     def load(self, *, derived: bool = False) -> None:
         """Take in the files that are there.
 
-        A last file of length 0 is the trace of a crash while it was made, and goes; in front of others it counts as a hole.
-        Raises StoreFileError for a foreign file, a file of another length or one that is there twice, MissingFileError for
-        a hole in the sequence; nothing is changed then. What is ``derived`` can be made again: there the range ends in
-        front of a hole, or of a file of another length (``wrong_length``: who configured another one does not want that).
+        A last file of length 0 is the trace of a crash while it was made, and goes; in front of
+        others it counts as a hole. Raises StoreFileError for a foreign file, a file of another
+        length or one that is there twice, MissingFileError for a hole in the sequence; nothing is
+        changed then. What is ``derived`` can be made again: there the range ends in front of a
+        hole, or of a file of another length (``wrong_length``: who configured another one does not
+        want that).
         """
         self.wrong_length = None
         files = self._found(derived=derived)
@@ -113,11 +127,16 @@ class MappedFileQueue:
             del files[good:]
         for number, (before, file) in enumerate(itertools.pairwise(files), 1):
             if file.start == before.start:
-                raise StoreFileError(file.path, f"is there twice, also as {before.path}; move one of them away")
+                raise StoreFileError(
+                    file.path, f"is there twice, also as {before.path}; move one of them away"
+                )
             if file.start == before.end:
                 continue
             missing = MissingFileError(
-                self.directory_of(before.end) / MappedFile.name_of(before.end), before.end, before.path, file.path
+                self.directory_of(before.end) / MappedFile.name_of(before.end),
+                before.end,
+                before.path,
+                file.path,
             )
             if not derived:
                 raise missing
@@ -132,7 +151,10 @@ class MappedFileQueue:
         try:
             entries: list[os.DirEntry[str]] = []
             for at in map(str, self.directories) if self._others else (self._where,):
-                with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(at) as scan:
+                with (
+                    contextlib.suppress(FileNotFoundError, NotADirectoryError),
+                    os.scandir(at) as scan,
+                ):
                     entries += scan
             files: list[MappedFile] = []
             empty: list[str] = []
@@ -159,14 +181,23 @@ class MappedFileQueue:
     def _check(self, entry: os.DirEntry[str]) -> bool:
         """False for a file of length 0. Raises StoreFileError, OSError."""
         name, size = entry.name, self.file_size
-        if not (len(name) == _NAME_DIGITS and name.isascii() and name.isdigit() and entry.is_file()):
-            raise StoreFileError(Path(entry.path), "is not a file of the store (a name of 20 digits); move it away")
+        if not (
+            len(name) == _NAME_DIGITS and name.isascii() and name.isdigit() and entry.is_file()
+        ):
+            raise StoreFileError(
+                Path(entry.path), "is not a file of the store (a name of 20 digits); move it away"
+            )
         length = entry.stat().st_size
         if length not in (size, 0):
-            problem = f"is {length} bytes long but the configured file size is {size}; nothing was changed"
+            problem = (
+                f"is {length} bytes long but the configured file size is {size}; nothing was "
+                "changed"
+            )
             raise WrongLengthError(Path(entry.path), problem)
         if int(name) % size:
-            raise StoreFileError(Path(entry.path), f"has a name that is not a multiple of the file size {size}")
+            raise StoreFileError(
+                Path(entry.path), f"has a name that is not a multiple of the file size {size}"
+            )
         return length > 0
 
     @property
@@ -188,14 +219,16 @@ class MappedFileQueue:
         return files[index] if 0 <= index < len(files) else None
 
     def read(self, offset: int, length: int) -> bytes:
-        """A copy of some bytes of one file; short at its end, empty where there is no file. Without the mapping: there may
-        be a hole, which must not be touched (``mapped_file``). Raises StoreFileError.
+        """A copy of some bytes of one file; short at its end, empty where there is no file. Without
+        the mapping: there may be a hole, which must not be touched (``mapped_file``). Raises
+        StoreFileError.
         """
         file = self.find(offset)
         return b"" if file is None else file.read_unmapped(offset - file.start, length)
 
     def make(self, start: int) -> MappedFile:
-        """A new file that is not part of the sequence yet. Raises OutOfSpaceError or StoreFileError."""
+        """A new file that is not part of the sequence yet. Raises OutOfSpaceError or
+        StoreFileError."""
         return MappedFile.create(self.directory_of(start), start, self.file_size, self._disk)
 
     def make_named(self, start: int) -> MappedFile:
@@ -205,7 +238,8 @@ class MappedFileQueue:
         return file
 
     def pass_over(self, file: MappedFile) -> bool:
-        """The disk of a new file is full: it is deleted if there is another directory for it, which ``make`` takes then."""
+        """The disk of a new file is full: it is deleted if there is another directory for it, which
+        ``make`` takes then."""
         full = self.full | {file.path.parent}
         if full.issuperset(self.writable):
             return False
@@ -221,8 +255,8 @@ class MappedFileQueue:
         self.new_files = True
 
     def reserve(self, start: int, stop: int) -> MappedFile:
-        """Make every byte of a range writable, with new files as needed; returns the file that holds
-        ``start``.
+        """Make every byte of a range writable, with new files as needed; returns the file that
+        holds ``start``.
 
         Raises OutOfSpaceError; what was reserved until then stays and does no harm.
         """
@@ -265,8 +299,8 @@ class MappedFileQueue:
             self.drop_first()
 
     def sync_directory(self, *above: Path) -> None:
-        """Make the names of new files durable, and the folders ``above`` if they are there. For a worker thread. Raises
-        StoreFileError; the next call tries again.
+        """Make the names of new files durable, and the folders ``above`` if they are there. For a
+        worker thread. Raises StoreFileError; the next call tries again.
         """
         if self.new_files:
             self.new_files = False  # before: others may come meanwhile
@@ -283,13 +317,15 @@ class MappedFileQueue:
             file.close()
 
     def remove_leftovers(self) -> None:
-        """Before the first file is made: delete those that ``delete`` could not. Raises StoreFileError."""
+        """Before the first file is made: delete those that ``delete`` could not. Raises
+        StoreFileError."""
         if self._disk.is_directory(self.directory):
             for file in self._found(derived=True):
                 file.delete()
 
     def delete(self) -> None:
-        """Delete all files and the directory if it is then empty. Raises StoreFileError; see ``remove_leftovers``."""
+        """Delete all files and the directory if it is then empty. Raises StoreFileError; see
+        ``remove_leftovers``."""
         self.drop_behind_hole()
         self.drop_from(0)
         try:
@@ -301,7 +337,9 @@ class MappedFileQueue:
 def refuse_other_lengths(ranges: Iterable[MappedFileQueue]) -> None:
     """Files of another length are damage, unless all of them have it. Raises WrongLengthError."""
     all_ranges = list(ranges)
-    wrong = next((files.wrong_length for files in all_ranges if files.wrong_length is not None), None)
+    wrong = next(
+        (files.wrong_length for files in all_ranges if files.wrong_length is not None), None
+    )
     if wrong is not None and not any(files.files for files in all_ranges):
         raise wrong
 

@@ -1,11 +1,13 @@
 """How many files of consume queues are mapped at once.
 
-A broker may have tens of thousands of queues; a mapping of each of their files would need as many descriptors and entries in
-the kernel's tables. So mappings are made when units are written, or read more than now and then, and when there are too
-many, one that was not used lately goes. What is not mapped is read with ``pread``.
+A broker may have tens of thousands of queues; a mapping of each of their files would need as many
+descriptors and entries in the kernel's tables. So mappings are made when units are written, or read
+more than now and then, and when there are too many, one that was not used lately goes. What is not
+mapped is read with ``pread``.
 
-An approximation of "least recently used" (a clock with second chances) that costs the hot path nothing: owners tell only
-when they are asked whether they were used since they were asked the last time.
+An approximation of "least recently used" (a clock with second chances) that costs the hot path
+nothing: owners tell only when they are asked whether they were used since they were asked the last
+time.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ class MappingLimit:
         self._owners.pop(file, None)
 
     def write(self, file: MappedFile, position: int, data: bytes) -> None:
-        """``MappedFile.write``, which keeps a descriptor: only some files have one at a time. Raises StoreFileError."""
+        """``MappedFile.write``, which keeps a descriptor: only some files have one at a time.
+        Raises StoreFileError."""
         if file not in self._writing:
             if len(self._writing) >= _MAX_WRITING:
                 self._writing.popitem(last=False)[0].end_writing()

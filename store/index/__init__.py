@@ -1,4 +1,5 @@
 """The index: messages by key (consumequeue-index.md §3).
 
-Imports ``disk`` and ``model``. Start with ``index_file.py``; ``indexing.py`` fills it behind the writer.
+Imports ``disk`` and ``model``. Start with ``index_file.py``; ``indexing.py`` fills it behind the
+writer.
 """

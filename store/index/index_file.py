@@ -1,4 +1,5 @@
-"""One index file: where the messages with a key lie (classes IndexFile, IndexHeader; consumequeue-index.md §3).
+"""One index file: where the messages with a key lie (classes IndexFile, IndexHeader;
+consumequeue-index.md §3).
 
 A hash table with chains, in a file of fixed length; big-endian::
 
@@ -18,12 +19,12 @@ A hash table with chains, in a file of fixed length; big-endian::
             12  4  seconds from beginTimestamp to its store time, rounded down
             16  4  number of the next older item in the slot, 0 for none
 
-Items come in the order of the commit log. The seconds of item 1 are those since the end of the file before, as in the
-original, and say nothing: its time is beginTimestamp.
+Items come in the order of the commit log. The seconds of item 1 are those since the end of the file
+before, as in the original, and say nothing: its time is beginTimestamp.
 
-Pure: the buffer (a mapping) is given from outside; no view of it outlives a call. It is touched to put items into it, or to
-cut them, when it is fully reserved. Else it is only read, and that has a way of its own: the original makes sparse files, of
-which no hole may be touched (``mapped_file``).
+Pure: the buffer (a mapping) is given from outside; no view of it outlives a call. It is touched to
+put items into it, or to cut them, when it is fully reserved. Else it is only read, and that has a
+way of its own: the original makes sparse files, of which no hole may be touched (``mapped_file``).
 """
 
 from __future__ import annotations
@@ -72,8 +73,9 @@ class IndexFile:
         write: Callable[[int, bytes], bool] | None = None,
         read: Read | None = None,
     ) -> None:
-        """``items`` counts the unused item 0. ``write``: another way to have bytes at a position of the buffer; False when
-        it does not work. ``read``: how to get at them when the buffer may have holes."""
+        """``items`` counts the unused item 0. ``write``: another way to have bytes at a position of
+        the buffer; False when it does not work. ``read``: how to get at them when the buffer may
+        have holes."""
         self.begin_timestamp: int
         self.end_timestamp: int
         self.begin_phy_offset: int
@@ -82,11 +84,14 @@ class IndexFile:
         self._buffer: Final = buffer
         self._slots: Final = slots
         self._write: Final = write
-        self._read: Final[Read] = read or (lambda position, length: buffer[position : position + length])
+        self._read: Final[Read] = read or (
+            lambda position, length: buffer[position : position + length]
+        )
         self._max_count: Final[int] = items
         self._items_at: Final = HEADER_SIZE + slots * SLOT_SIZE
         (
-            self.begin_timestamp, self.end_timestamp, self.begin_phy_offset, self.end_phy_offset, self.slots_used, count,
+            self.begin_timestamp, self.end_timestamp, self.begin_phy_offset, self.end_phy_offset,
+            self.slots_used, count,
         ) = _HEADER.unpack(self._read(0, HEADER_SIZE))  # fmt: skip
         self.count: int = min(max(count, 1), items)
         """Number of the next item."""
@@ -107,7 +112,9 @@ class IndexFile:
         if not hashes:
             return
         with memoryview(self._buffer) as whole, whole[HEADER_SIZE : self._items_at] as slots:
-            items, used = chain_items(slots, self.count, self.begin_timestamp, hashes, phy_offsets, timestamps)
+            items, used = chain_items(
+                slots, self.count, self.begin_timestamp, hashes, phy_offsets, timestamps
+            )
         if self.count == 1:
             self.begin_timestamp, self.begin_phy_offset = timestamps[0], phy_offsets[0]
         self._append(items)
@@ -123,17 +130,21 @@ class IndexFile:
 
     def _write_header(self) -> None:
         _HEADER.pack_into(
-            self._buffer, 0, self.begin_timestamp, self.end_timestamp, self.begin_phy_offset, self.end_phy_offset,
+            self._buffer, 0, self.begin_timestamp, self.end_timestamp, self.begin_phy_offset,
+            self.end_phy_offset,
             self.slots_used, self.count,
         )  # fmt: skip
 
     # -- reading
 
     def items(self, first: int = 1) -> Iterator[tuple[int, int, int, int]]:
-        """Items in order: hash, physical offset, seconds, number of the next older item in the slot."""
+        """Items in order: hash, physical offset, seconds, number of the next older item in the
+        slot."""
         while first < self.count:
             stop = min(first + _CHUNK, self.count)
-            yield from ITEM.iter_unpack(self._read(self._item_at(first), (stop - first) * ITEM_SIZE))
+            yield from ITEM.iter_unpack(
+                self._read(self._item_at(first), (stop - first) * ITEM_SIZE)
+            )
             first = stop
 
     def _item(self, number: int) -> tuple[int, int, int, int]:
@@ -147,11 +158,15 @@ class IndexFile:
         return self.count > 1 and begin <= self.end_timestamp and end >= self.begin_timestamp
 
     def find(self, hashed: int, begin: int, end: int) -> Iterator[int | None]:
-        """Where messages with a hash lie that were stored in a range of time (ms), the newest first; to a second.
+        """Where messages with a hash lie that were stored in a range of time (ms), the newest
+        first; to a second.
 
-        Yields ``None`` after every ``PAUSE_AFTER`` items in which there was none, so that the caller can do something else.
+        Yields ``None`` after every ``PAUSE_AFTER`` items in which there was none, so that the
+        caller can do something else.
         """
-        (number,) = _SLOT.unpack(self._read(HEADER_SIZE + hashed % self._slots * SLOT_SIZE, SLOT_SIZE))
+        (number,) = _SLOT.unpack(
+            self._read(HEADER_SIZE + hashed % self._slots * SLOT_SIZE, SLOT_SIZE)
+        )
         pause = PAUSE_AFTER
         while 0 < number < self.count:
             found, phy_offset, seconds, older = self._item(number)
@@ -181,12 +196,16 @@ class IndexFile:
     # -- after a crash
 
     def cut(self, phy_offset: int, fits: Fits) -> int | None:
-        """Forget the items of messages at or behind an offset, and everything from the first damaged item on.
+        """Forget the items of messages at or behind an offset, and everything from the first
+        damaged item on.
 
-        Returns where the message of a damaged item in front of the offset may begin: what lies there has to be put again.
+        Returns where the message of a damaged item in front of the offset may begin: what lies
+        there has to be put again.
         """
         kept, damaged_from = self._intact_below(phy_offset)
-        while kept:  # the first one behind what is certain may be torn, and look like one in front of it
+        while (
+            kept
+        ):  # the first one behind what is certain may be torn, and look like one in front of it
             hashed, item_offset, _, _ = self._item(kept)
             if fits(hashed, item_offset):
                 break
@@ -211,7 +230,8 @@ class IndexFile:
         return self.count - 1, None
 
     def _rebuild_slots(self) -> None:
-        """From the items alone: a page of slots may be older or newer on the disk than the items."""
+        """From the items alone: a page of slots may be older or newer on the disk than the
+        items."""
         slots = self._slots
         values = array("i", bytes(slots * SLOT_SIZE))
         for number, (hashed, *_) in enumerate(self.items(), 1):

@@ -1,8 +1,9 @@
-"""The folder ``index``: the index files from the oldest to the one that is written to (class IndexService).
+"""The folder ``index``: the index files from the oldest to the one that is written to (class
+IndexService).
 
-A file is named after the moment it was made, ``yyyyMMddHHmmssSSS`` in local time, and is of full length, with disk space
-for all of it, before the first byte is written (see ``mapped_file``). Files that are no index files of the configured size
-are left alone and not searched.
+A file is named after the moment it was made, ``yyyyMMddHHmmssSSS`` in local time, and is of full
+length, with disk space for all of it, before the first byte is written (see ``mapped_file``). Files
+that are no index files of the configured size are left alone and not searched.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ log: Final = logging.getLogger(__name__)
 _NAME_DIGITS: Final = 17
 _TOUCH_STEP: Final = 1 << 20
 _ZEROS_STEP: Final = 64 << 10
-"""So much that is written at once is one piece of memory to the system (a folio), where page faults would make pages: making
-the slots takes a third of the time, syncing them half. Of larger ones the first write after each sync is slower.
+"""So much that is written at once is one piece of memory to the system (a folio), where page faults
+would make pages: making the slots takes a third of the time, syncing them half. Of larger ones the
+first write after each sync is slower.
 """
 
 
@@ -46,9 +48,12 @@ class _Entry(NamedTuple):
 
 
 class IndexFiles:
-    """All index files of a store. One thread writes and reads; making a file and syncing may happen in others."""
+    """All index files of a store. One thread writes and reads; making a file and syncing may happen
+    in others."""
 
-    def __init__(self, directory: Path, slots: int, items: int, disk: Disk, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, directory: Path, slots: int, items: int, disk: Disk, now_ms: Callable[[], int]
+    ) -> None:
         self.directory: Final = directory
         self._slots: Final = max(1, slots)
         self._items: Final = max(2, items)
@@ -60,8 +65,9 @@ class IndexFiles:
         self._new_names = False
 
     def load(self) -> None:
-        """Open what is there. A file of another length or name is reported and left alone; one of length 0 is the trace
-        of a crash and is removed. Raises StoreFileError when a file cannot be opened."""
+        """Open what is there. A file of another length or name is reported and left alone; one of
+        length 0 is the trace of a crash and is removed. Raises StoreFileError when a file cannot be
+        opened."""
         if not self.directory.is_dir():
             return
         for path in sorted(self.directory.iterdir()):
@@ -72,7 +78,8 @@ class IndexFiles:
                 path.unlink()
             elif length != self._size:
                 log.error(
-                    "%s is %d bytes long, an index file with the configured maxHashSlotNum and maxIndexNum has %d: "
+                    "%s is %d bytes long, an index file with the configured maxHashSlotNum and "
+                    "maxIndexNum has %d: "
                     "it is left alone and not searched", path, length, self._size,
                 )  # fmt: skip
             else:
@@ -84,7 +91,9 @@ class IndexFiles:
         return self._entry(file)
 
     def _entry(self, file: MappedFile) -> _Entry:
-        return _Entry(file, IndexFile(file.map, self._slots, self._items, partial(_written, file), file.read))
+        return _Entry(
+            file, IndexFile(file.map, self._slots, self._items, partial(_written, file), file.read)
+        )
 
     @property
     def paths(self) -> list[Path]:
@@ -105,15 +114,22 @@ class IndexFiles:
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """Where the first and the last message lie that have items in each file; without the files that have none."""
-        return [(table.begin_phy_offset, table.end_phy_offset) for _, table in self._entries if table.count > 1]
+        """Where the first and the last message lie that have items in each file; without the files
+        that have none."""
+        return [
+            (table.begin_phy_offset, table.end_phy_offset)
+            for _, table in self._entries
+            if table.count > 1
+        ]
 
     def compare(self, known: Sequence[tuple[int, int]], log_start: int) -> None:
         """Say what of the ``ranges`` of the last checkpoint is not there any more."""
         if lost := lost_ranges(known, self.ranges, log_start):
             log.error(
-                "%s has lost files: of the messages from %d to %d of the commit log not all are found by their keys; "
-                "`mqstore rebuild` (broker stopped) makes the index again", self.directory, lost[0][0], lost[-1][1],
+                "%s has lost files: of the messages from %d to %d of the commit log not all are "
+                "found by their keys; "
+                "`mqstore rebuild` (broker stopped) makes the index again", self.directory,
+                lost[0][0], lost[-1][1],
             )  # fmt: skip
 
     def items_at_end(self) -> int:
@@ -132,7 +148,8 @@ class IndexFiles:
 
     @property
     def synced(self) -> bool:
-        """Nothing was written since the last sync: the first write to each page is a page fault now."""
+        """Nothing was written since the last sync: the first write to each page is a page fault
+        now."""
         return not self._dirty
 
     def current(self) -> IndexFile | None:
@@ -146,7 +163,8 @@ class IndexFiles:
         return index
 
     def make(self) -> MappedFile:
-        """A new file with all its disk space; may be called in a thread. Raises OutOfSpaceError, StoreFileError."""
+        """A new file with all its disk space; may be called in a thread. Raises OutOfSpaceError,
+        StoreFileError."""
         now = datetime.fromtimestamp(self._now_ms() / 1000, UTC).astimezone()
         number = int(f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}")
         if self._entries:  # clocks are set back: the order of the names is the order of the files
@@ -167,7 +185,9 @@ class IndexFiles:
                 file.touch(at, min(at + _TOUCH_STEP, stop))
             file.map_now()  # who uses it cannot fail
         except StoreFileError:
-            with contextlib.suppress(StoreFileError):  # else it is there when the store is opened the next time, and empty
+            with contextlib.suppress(
+                StoreFileError
+            ):  # else it is there when the store is opened the next time, and empty
                 file.delete()
             raise
         return file
@@ -182,8 +202,8 @@ class IndexFiles:
         self._new_names = True
 
     def reserve_current(self) -> None:
-        """The original makes sparse files: give the one that is written to its disk space. Without it goes on in a new
-        file, as soon as there is space."""
+        """The original makes sparse files: give the one that is written to its disk space. Without
+        it goes on in a new file, as soon as there is space."""
         try:
             if self._entries:
                 self._entries[-1].file.reserve(self._size)
@@ -216,12 +236,15 @@ class IndexFiles:
     @property
     def complete_until(self) -> int:
         """End time of the last complete file, 0 when there is none."""
-        return next((index.end_timestamp for _, index in reversed(self._entries) if not index.room), 0)
+        return next(
+            (index.end_timestamp for _, index in reversed(self._entries) if not index.room), 0
+        )
 
     # -- searching
 
     def find(self, hashed: int, begin: int, end: int) -> Iterator[int | None]:
-        """Where messages with a hash lie that were stored in a range of time, the newest first; ``None``: see IndexFile."""
+        """Where messages with a hash lie that were stored in a range of time, the newest first;
+        ``None``: see IndexFile."""
         for entry in self._entries[::-1]:
             if not entry.table.overlaps(begin, end):
                 continue
@@ -233,8 +256,8 @@ class IndexFiles:
     # -- removing
 
     def drop_expired(self, min_phy_offset: int) -> list[MappedFile]:
-        """Take out the files, never the last one, whose messages are all gone from the commit log. The caller deletes them
-        (``file.delete()``), perhaps in a thread."""
+        """Take out the files, never the last one, whose messages are all gone from the commit log.
+        The caller deletes them (``file.delete()``), perhaps in a thread."""
         expired = [e.file for e in self._entries[:-1] if e.table.end_phy_offset < min_phy_offset]
         self._entries = [entry for entry in self._entries if entry.file not in expired]
         self._dirty.difference_update(expired)
@@ -243,28 +266,39 @@ class IndexFiles:
     def cut(self, phy_offset: int, fits: Fits, *, trusted_until: int = -1) -> int | None:
         """Forget the items of messages at or behind an offset; files without items are deleted.
 
-        Files that end up to the time ``trusted_until`` are believed to be whole, others are read item by item. Returns
-        where messages have to be put again in front of the offset, None when nowhere. Raises OutOfSpaceError.
+        Files that end up to the time ``trusted_until`` are believed to be whole, others are read
+        item by item. Returns where messages have to be put again in front of the offset, None when
+        nowhere. Raises OutOfSpaceError.
         """
         damaged_from = None
         for file, index in list(self._entries):
-            if not index.room and 0 < index.end_timestamp <= trusted_until and index.end_phy_offset < phy_offset:
+            if (
+                not index.room
+                and 0 < index.end_timestamp <= trusted_until
+                and index.end_phy_offset < phy_offset
+            ):
                 continue
             file.reserve(self._size)
             damage = index.cut(phy_offset, fits)
             self._dirty.add(file)
             if damage is not None:
                 log.error("%s is damaged: messages from %d on are indexed again", file.path, damage)
-                phy_offset = damaged_from = min(damage, phy_offset)  # a file before may have lost more
+                phy_offset = damaged_from = min(
+                    damage, phy_offset
+                )  # a file before may have lost more
                 index.cut(phy_offset, fits)
         self._delete([entry for entry in self._entries if entry.table.count <= 1])
         return damaged_from
 
     def drop_newer(self, timestamp: int) -> int | None:
-        """Delete the files that end later than a time, as the original does after a crash. Returns where the first one
-        began, None when there was none."""
-        newer = [e for e in self._entries if e.table.end_timestamp > timestamp or e.table.count <= 1]
-        begin = next((entry.table.begin_phy_offset for entry in newer if entry.table.count > 1), None)
+        """Delete the files that end later than a time, as the original does after a crash. Returns
+        where the first one began, None when there was none."""
+        newer = [
+            e for e in self._entries if e.table.end_timestamp > timestamp or e.table.count <= 1
+        ]
+        begin = next(
+            (entry.table.begin_phy_offset for entry in newer if entry.table.count > 1), None
+        )
         self._delete(newer)
         return begin
 
@@ -286,18 +320,22 @@ class IndexFiles:
 def lost_ranges(
     known: Sequence[tuple[int, int]], present: Sequence[tuple[int, int]], log_start: int
 ) -> list[tuple[int, int]]:
-    """Which known ranges of index files do not lie in those that are there, though their messages have not expired. A
-    rebuilt index may part them in another way.
+    """Which known ranges of index files do not lie in those that are there, though their messages
+    have not expired. A rebuilt index may part them in another way.
     """
     return [
         ends
         for ends in known
-        if any(end >= log_start and not any(first <= end <= last for first, last in present) for end in ends)
+        if any(
+            end >= log_start and not any(first <= end <= last for first, last in present)
+            for end in ends
+        )
     ]
 
 
 def _written(file: MappedFile, position: int, data: bytes) -> bool:
-    """Whether the quick way to many bytes works; through the mapping, which is reserved, it always does."""
+    """Whether the quick way to many bytes works; through the mapping, which is reserved, it always
+    does."""
     try:
         file.write(position, data)
     except StoreFileError:

@@ -1,8 +1,10 @@
-"""Building the index behind the writer (classes ReputMessageService, IndexService; consumequeue-index.md §3.3).
+"""Building the index behind the writer (classes ReputMessageService, IndexService;
+consumequeue-index.md §3.3).
 
-A put only adds the keys of its message to ``keys``; some milliseconds later ``run`` makes items of them, in steps of a few
-hundred (less than a millisecond), one step per turn of the event loop, more when too much waits. A new file is made in a
-thread. When that fails (the disk is full) the store refuses messages until it succeeds.
+A put only adds the keys of its message to ``keys``; some milliseconds later ``run`` makes items of
+them, in steps of a few hundred (less than a millisecond), one step per turn of the event loop, more
+when too much waits. A new file is made in a thread. When that fails (the disk is full) the store
+refuses messages until it succeeds.
 """
 
 from __future__ import annotations
@@ -32,12 +34,14 @@ _LARGEST_STEP: Final = 8192
 _LEAST_STEP: Final = 64
 _FIRST_STEP: Final = 128
 _STEP_SECONDS: Final = 0.0007
-"""A step that takes longer halves the next one, a whole one that takes less than half of it doubles it: after the file was
-written back to the disk every slot is a page fault, so the first steps are small."""
+"""A step that takes longer halves the next one, a whole one that takes less than half of it doubles
+it: after the file was written back to the disk every slot is a page fault, so the first steps are
+small."""
 _GATHER_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 1.0
 _TOO_MANY: Final = 2_000
-"""For every so many messages that wait, or twice what a step may write, one more step is done per turn."""
+"""For every so many messages that wait, or twice what a step may write, one more step is done per
+turn."""
 
 
 class Indexing:
@@ -50,7 +54,8 @@ class Indexing:
         """Who adds keys has to call ``wake``."""
         self._wanted = asyncio.Event()
         self.on_blocked: Callable[[StoreFileError | None], None] = lambda _error: None
-        """Called with the error when there is no room for another file, with None when there is again."""
+        """Called with the error when there is no room for another file, with None when there is
+        again."""
         self._files: Final = files
         self._clock: Final = clock
         self._prefixes: Final = TopicPrefixes()
@@ -92,7 +97,13 @@ class Indexing:
 
     def note(self, request: DispatchRequest) -> None:
         """A message that was read from a log."""
-        self.keys.add(request.topic, request.properties, request.phy_offset, request.store_timestamp, request.sys_flag)
+        self.keys.add(
+            request.topic,
+            request.properties,
+            request.phy_offset,
+            request.store_timestamp,
+            request.sys_flag,
+        )
         self.wake()
 
     def note_records(self, records: Records) -> None:
@@ -109,13 +120,15 @@ class Indexing:
     # -- recovery
 
     def go_on(self) -> None:
-        """Messages that are in the files already are passed over from now on (``dispatch``). Raises as ``build_all``."""
+        """Messages that are in the files already are passed over from now on (``dispatch``). Raises
+        as ``build_all``."""
         self.build_all()
         self._done_offset = self._files.end_phy_offset
         self._done_items = self._files.items_at_end()
 
     def dispatch(self, request: DispatchRequest) -> None:
-        """A record read from the log, in order; blocks now and then. Raises OutOfSpaceError, StoreFileError."""
+        """A record read from the log, in order; blocks now and then. Raises OutOfSpaceError,
+        StoreFileError."""
         if request.phy_offset < self._done_offset:
             return
         self.note(request)
@@ -135,7 +148,8 @@ class Indexing:
         self.build_all()
 
     def build_all(self) -> None:
-        """Everything that waits; blocks when a file has to be made. Raises OutOfSpaceError, StoreFileError."""
+        """Everything that waits; blocks when a file has to be made. Raises OutOfSpaceError,
+        StoreFileError."""
         while self.waits:
             if not self.step():
                 self._files.use(self._files.make())
@@ -194,7 +208,8 @@ class Indexing:
                 await self._turn()
 
     def _last_offset(self) -> int:
-        """Of the message that came last; what comes from now on is gathered again: small steps cost twice as much."""
+        """Of the message that came last; what comes from now on is gathered again: small steps cost
+        twice as much."""
         if self.keys:
             return self.keys.last_offset
         return self._entries[1][-1] if self._left else -1
@@ -225,7 +240,8 @@ class Indexing:
                 return file
 
     def close(self) -> bool:
-        """Build what waits; blocks. False when that failed: then the index has to be completed from the log."""
+        """Build what waits; blocks. False when that failed: then the index has to be completed from
+        the log."""
         self._threads.shutdown(wait=True)
         making = self._making
         try:
@@ -233,6 +249,9 @@ class Indexing:
                 self._files.use(making.result())  # nobody waited for it any more
             self.build_all()
         except StoreFileError as error:
-            log.error("the index could not be completed, this is done when the store is opened again: %s", error)
+            log.error(
+                "the index could not be completed, this is done when the store is opened again: %s",
+                error,
+            )
             return False
         return True

@@ -1,7 +1,7 @@
 """The commit log: every record of every topic, one after the other (class CommitLog).
 
-Files of equal size. A record never crosses the end of a file: at least 8 bytes are left for a blank record,
-which tells that the log goes on in the next file (commitlog.md §3.1)::
+Files of equal size. A record never crosses the end of a file: at least 8 bytes are left for a blank
+record, which tells that the log goes on in the next file (commitlog.md §3.1)::
 
     | record | record | ... | record | blank .... |    | record | record ...
     0                                         size     size
@@ -14,7 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...remoting.protocol.record import BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, LogEnd, blank_record, size_and_magic
+from ...remoting.protocol.record import (
+    BLANK_SIZE,
+    MAGIC,
+    MIN_RECORD_SIZE,
+    LogEnd,
+    blank_record,
+    size_and_magic,
+)
 from ..disk.mapped_file import MappedFile
 from ..disk.mapped_file_queue import MappedFileQueue
 from ..model.errors import OutOfSpaceError
@@ -22,14 +29,15 @@ from ..model.errors import OutOfSpaceError
 RESERVE_AHEAD: Final = 16 << 20
 """Disk space is reserved in steps of this size."""
 NEAR: Final = 8 << 10
-"""To read so many bytes more of a file that is not mapped costs as much as to read once more: 0.6 µs."""
+"""To read so many bytes more of a file that is not mapped costs as much as to read once more: 0.6
+µs."""
 _AHEAD: Final = 2 * NEAR
 """So much of it is read for a record and those behind it."""
 
 
 class CommitLog(LogEnd):
-    """The log and its end, which lies inside of one file, reserved: the store's hot path writes single records there itself
-    (``put_record``); when one does not fit, ``make_room`` comes first.
+    """The log and its end, which lies inside of one file, reserved: the store's hot path writes
+    single records there itself (``put_record``); when one does not fit, ``make_room`` comes first.
     """
 
     __slots__ = ("_current", "files", "flushed_offset", "spare", "want_room")
@@ -63,10 +71,11 @@ class CommitLog(LogEnd):
     # -- writing
 
     def make_room(self, size: int) -> None:
-        """Make room for a record of ``size`` bytes (plus the blank behind it), in the next file if need be.
+        """Make room for a record of ``size`` bytes (plus the blank behind it), in the next file if
+        need be.
 
-        The record must fit into a file: ``size + 8 <= file_size``. Raises OutOfSpaceError or StoreFileError;
-        then the log is as before and the next call tries again.
+        The record must fit into a file: ``size + 8 <= file_size``. Raises OutOfSpaceError or
+        StoreFileError; then the log is as before and the next call tries again.
         """
         file = self._current
         if file is None or self.position + size + BLANK_SIZE > file.size:
@@ -77,7 +86,8 @@ class CommitLog(LogEnd):
         self._set_limit(needed)
 
     def _roll(self, full: MappedFile | None, size: int) -> MappedFile:
-        """Go to the next file. It is made and reserved first: only then the blank may close the full one."""
+        """Go to the next file. It is made and reserved first: only then the blank may close the
+        full one."""
         following = self.base if full is None else full.end
         spare, self.spare = self.spare, None
         if spare is None or spare.start != following:
@@ -85,7 +95,9 @@ class CommitLog(LogEnd):
         spare = self._reserve_spare(spare)
         if full is not None:
             full.reserve(self.position + BLANK_SIZE)  # it may end where it ended when it was opened
-            self.buffer[self.position : self.position + BLANK_SIZE] = blank_record(full.size - self.position)
+            self.buffer[self.position : self.position + BLANK_SIZE] = blank_record(
+                full.size - self.position
+            )
             full.seal()
         self.files.add(spare)
         self.spare = None
@@ -115,8 +127,8 @@ class CommitLog(LogEnd):
         self.limit = position
 
     def _set_limit(self, needed: int) -> None:
-        """Up to where the hot path may write without asking. While more can be reserved, half a step is kept
-        back: who reaches it calls for more in good time, and may then use the rest."""
+        """Up to where the hot path may write without asking. While more can be reserved, half a
+        step is kept back: who reaches it calls for more in good time, and may then use the rest."""
         file = self._current
         assert file is not None
         self.limit = file.reserved - BLANK_SIZE
@@ -128,10 +140,12 @@ class CommitLog(LogEnd):
                 self.want_room()
 
     def write_many(self, records: bytes | bytearray | memoryview) -> None:
-        """Write several records where there is room for them. Raises StoreFileError, then nothing has changed.
+        """Write several records where there is room for them. Raises StoreFileError, then nothing
+        has changed.
 
-        Not into the mapping: the C library copies the first bytes last, so a kill in a page fault would leave a hole in
-        front of whole records, and recovery believes these. The kernel copies from front to back.
+        Not into the mapping: the C library copies the first bytes last, so a kill in a page fault
+        would leave a hole in front of whole records, and recovery believes these. The kernel copies
+        from front to back.
         """
         file = self._current
         assert file is not None
@@ -139,8 +153,9 @@ class CommitLog(LogEnd):
         self.position += len(records)
 
     def make_room_at(self, phy_offset: int, size: int) -> None:
-        """Make room for ``size`` bytes of a master's log, all of one file: at the end, or, while nothing was ever written,
-        at the beginning of any file. Raises OutOfSpaceError or StoreFileError; the next call tries again.
+        """Make room for ``size`` bytes of a master's log, all of one file: at the end, or, while
+        nothing was ever written, at the beginning of any file. Raises OutOfSpaceError or
+        StoreFileError; the next call tries again.
         """
         if phy_offset != self.max_phy_offset:
             if self.max_phy_offset or phy_offset % self.files.file_size:
@@ -160,8 +175,8 @@ class CommitLog(LogEnd):
             self.want_room()
 
     def append(self, data: bytes | memoryview) -> None:
-        """Write bytes that ``make_room_at`` made room for: whole records, a blank one with all that it skips. Raises
-        StoreFileError, then nothing has changed.
+        """Write bytes that ``make_room_at`` made room for: whole records, a blank one with all that
+        it skips. Raises StoreFileError, then nothing has changed.
         """
         self.write_many(data)
         self.limit = self.position
@@ -184,8 +199,8 @@ class CommitLog(LogEnd):
     # -- reading
 
     def file_of(self, phy_offset: int, size: int) -> MappedFile | None:
-        """The file that holds some bytes; None when they are not (or no longer) there or would cross its
-        end.
+        """The file that holds some bytes; None when they are not (or no longer) there or would
+        cross its end.
         """
         file = self.files.find(phy_offset)
         if file is None or size <= 0 or phy_offset + size > min(file.end, self.max_phy_offset):
@@ -193,9 +208,9 @@ class CommitLog(LogEnd):
         return file
 
     def window(self, phy_offset: int, size: int) -> tuple[Any, int, int] | None:
-        """What holds a record, with others around it, and where in the log it begins and ends: the mapping of the file that
-        is written to, or what was read of another one; of that only a part if no record of that size begins there. None as
-        for ``file_of``. Raises StoreFileError.
+        """What holds a record, with others around it, and where in the log it begins and ends: the
+        mapping of the file that is written to, or what was read of another one; of that only a part
+        if no record of that size begins there. None as for ``file_of``. Raises StoreFileError.
         """
         file = self.file_of(phy_offset, size)
         if file is None:
@@ -214,7 +229,8 @@ class CommitLog(LogEnd):
         return None if file is None else file.read(phy_offset - file.start, size)
 
     def record(self, phy_offset: int) -> bytes | None:
-        """The whole record that begins at an offset; None when none can begin there. Raises StoreFileError."""
+        """The whole record that begins at an offset; None when none can begin there. Raises
+        StoreFileError."""
         head = self.read(phy_offset, BLANK_SIZE)
         if head is None:
             return None
@@ -224,8 +240,8 @@ class CommitLog(LogEnd):
     # -- opening and closing
 
     def set_end(self, phy_offset: int) -> bool:
-        """End of recovery: the log ends here; what lies behind is cleared, files behind are deleted. Whether something lay
-        there in the last file.
+        """End of recovery: the log ends here; what lies behind is cleared, files behind are
+        deleted. Whether something lay there in the last file.
         """
         self.files.drop_from(phy_offset + 1)
         file = self.files.find(phy_offset)
@@ -241,7 +257,8 @@ class CommitLog(LogEnd):
         return found
 
     def close(self) -> None:
-        """Unmap and delete the unused spare file. Raises StoreFileError when it cannot be deleted: the next start does."""
+        """Unmap and delete the unused spare file. Raises StoreFileError when it cannot be deleted:
+        the next start does."""
         self.buffer = b""
         self.limit = self.position = 0
         self._current = None

@@ -1,4 +1,5 @@
-"""Records of the commit log that are not what was written: told once each, counted, kept for who can mend them.
+"""Records of the commit log that are not what was written: told once each, counted, kept for who
+can mend them.
 
 Nothing that reads stops at one: it is left out, and what lies beside it is handed out.
 """
@@ -40,10 +41,14 @@ class DamagedRecords:
             self.found += 1
             number = len(self._places)
         if number > _MOST:
-            log.error("more than %d records of the commit log are damaged, no more of them are told", _MOST)
+            log.error(
+                "more than %d records of the commit log are damaged, no more of them are told",
+                _MOST,
+            )
             return
         log.error(
-            "a record of the commit log is damaged and left out phy_offset=%d size=%d %s problem=%s "
+            "a record of the commit log is damaged and left out phy_offset=%d size=%d %s "
+            "problem=%s "
             "(mqstore verify finds all, mqstore repair fetches them from another replica)",
             phy_offset, size, seen, problem,
         )  # fmt: skip

@@ -1,7 +1,8 @@
-"""Reading files of a store that may be damaged, from outside and without a trace: nothing is locked, mapped or written.
+"""Reading files of a store that may be damaged, from outside and without a trace: nothing is
+locked, mapped or written.
 
-Bytes come by ``pread``, so that a bad sector is an error that can be reported and not a signal. The CRC is computed by
-``crcmod``, which shares nothing with the code that wrote the records.
+Bytes come by ``pread``, so that a bad sector is an error that can be reported and not a signal. The
+CRC is computed by ``crcmod``, which shares nothing with the code that wrote the records.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class StoredFile(NamedTuple):
 
 
 class FileSequence:
-    """The files of one directory, or several, that make up one range of bytes, and what is wrong with them."""
+    """The files of one directory, or several, that make up one range of bytes, and what is wrong
+    with them."""
 
     def __init__(self, directory: Path, *others: Path) -> None:
         self.directory: Final = directory
@@ -79,7 +81,9 @@ class FileSequence:
 
     def find(self, offset: int) -> StoredFile | None:
         """The file that holds a byte."""
-        return next((file for file in reversed(self.files) if file.start <= offset < file.end), None)
+        return next(
+            (file for file in reversed(self.files) if file.start <= offset < file.end), None
+        )
 
     def holes(self) -> Iterator[tuple[int, int]]:
         """Ranges of bytes that are missing between the files."""
@@ -92,18 +96,34 @@ class FileSequence:
         paths = [path for directory in self._directories for path in directory.iterdir()]
         for path in sorted(paths, key=lambda path: (path.name, path)):
             if not path.is_file() or not _NAME.fullmatch(path.name):
-                self.problems.append((path, 0, "is not a file of the store (a name of 20 digits): a broker will not start"))
+                self.problems.append(
+                    (
+                        path,
+                        0,
+                        "is not a file of the store (a name of 20 digits): a broker will not start",
+                    )
+                )
             else:
                 found.append(StoredFile(path, int(path.name), path.stat().st_size))
         if found and found[-1].length == 0:
-            self.notes.append((found.pop().path, "is empty: the trace of a crash while it was made"))
+            self.notes.append(
+                (found.pop().path, "is empty: the trace of a crash while it was made")
+            )
         self.file_size = _usual_size(found)
         for file in found:
             if file.length != self.file_size:
                 end = min(file.length, self.file_size)
-                self.problems.append((file.path, end, f"is {file.length} bytes long instead of {self.file_size}"))
+                self.problems.append(
+                    (file.path, end, f"is {file.length} bytes long instead of {self.file_size}")
+                )
             elif file.start % self.file_size:
-                self.problems.append((file.path, 0, f"has a name that is not a multiple of the file size {self.file_size}"))
+                self.problems.append(
+                    (
+                        file.path,
+                        0,
+                        f"has a name that is not a multiple of the file size {self.file_size}",
+                    )
+                )
         for before, file in itertools.pairwise(found):
             if before.start == file.start:
                 self.problems.append((file.path, 0, f"is there twice, also as {before.path}"))
@@ -111,7 +131,13 @@ class FileSequence:
         for before, following in itertools.pairwise(self.files):
             if (end := before.start + self.file_size) < following.start:
                 missing = self.directory / f"{end:020d}"
-                self.problems.append((missing, 0, f"is missing: {before.path.name} is followed by {following.path.name}"))
+                self.problems.append(
+                    (
+                        missing,
+                        0,
+                        f"is missing: {before.path.name} is followed by {following.path.name}",
+                    )
+                )
 
 
 def _usual_size(files: list[StoredFile]) -> int:
@@ -150,7 +176,8 @@ class Damage(NamedTuple):
     """The byte of the file that is wrong, as far as one can tell."""
     begin: int
     end: int
-    """Physical offsets of what cannot be used: [begin, end); nothing when the blank at the end of a file is wrong."""
+    """Physical offsets of what cannot be used: [begin, end); nothing when the blank at the end of a
+    file is wrong."""
     problem: str
     tail: bool = False
     """No intact record follows: the log may simply end here."""
@@ -161,8 +188,9 @@ class Damage(NamedTuple):
 class LogReader:
     """Every record of a commit log in order, and every damaged place.
 
-    Behind a damaged place the log goes on with the next record that proves itself by magic, physical offset, lengths and
-    CRC, and is not older than the last one (else it is a leftover of a log that was cut once).
+    Behind a damaged place the log goes on with the next record that proves itself by magic,
+    physical offset, lengths and CRC, and is not older than the last one (else it is a leftover of a
+    log that was cut once).
     """
 
     def __init__(self, files: FileSequence, *, check_crc: bool = True) -> None:
@@ -177,7 +205,8 @@ class LogReader:
         self.records: int = 0
 
     def read(self, start: int | None = None) -> Iterator[LogRecord | Damage]:
-        """From a physical offset on, at which a record begins; without one from the start of the log."""
+        """From a physical offset on, at which a record begins; without one from the start of the
+        log."""
         start = self._files.start if start is None else start
         held: list[Damage] = []  # what may be the end of the log, unless something follows
         for file in self._files.files:
@@ -204,11 +233,19 @@ class LogReader:
             yield from self._items(log_file(file, fd), file, position)
         except OSError as error:
             at = self._walk.position
-            yield Damage(file.path, at - file.start, at, file.end, f"cannot be read from here on: {error.strerror}")
+            yield Damage(
+                file.path,
+                at - file.start,
+                at,
+                file.end,
+                f"cannot be read from here on: {error.strerror}",
+            )
         finally:
             os.close(fd)
 
-    def _items(self, source: LogFile, file: StoredFile, position: int) -> Iterator[LogRecord | Damage]:
+    def _items(
+        self, source: LogFile, file: StoredFile, position: int
+    ) -> Iterator[LogRecord | Damage]:
         for item in self._walk.through(source, position):
             if isinstance(item, Records):
                 yield from self._records(item)
@@ -217,27 +254,49 @@ class LogReader:
             if verdict.reason is Reason.BLANK:
                 self.position = item.begin
                 if verdict.size != item.end - item.begin:
-                    yield Damage(file.path, item.begin - file.start, item.begin, item.begin, verdict.problem)
+                    yield Damage(
+                        file.path, item.begin - file.start, item.begin, item.begin, verdict.problem
+                    )
                 elif self.end == item.begin:
                     self.next_position = file.end
                 continue
             at = item.begin - file.start
             empty = item.tail and not any(map(any, _pieces(source, at)))
-            yield Damage(file.path, at + verdict.byte, item.begin, item.end, verdict.problem, item.tail, empty)
+            yield Damage(
+                file.path,
+                at + verdict.byte,
+                item.begin,
+                item.end,
+                verdict.problem,
+                item.tail,
+                empty,
+            )
             if verdict.reason is Reason.CRC:  # all but its body can be believed
                 data = source.read(at, verdict.size)
                 yield from self._records(scan(data, item.begin, crc=None).records)
 
     def _records(self, found: Records) -> Iterator[LogRecord]:
         rows = zip(
-            found.phy_offsets, found.sizes, found.topics, found.queue_ids, found.queue_offsets, found.sys_flags,
+            found.phy_offsets, found.sizes, found.topics, found.queue_ids, found.queue_offsets,
+            found.sys_flags,
             found.store_timestamps, found.all_properties(), found.at, strict=True,
         )  # fmt: skip
-        for phy_offset, size, topic, queue_id, queue_offset, sys_flag, store_timestamp, properties, at in rows:
+        for (
+            phy_offset,
+            size,
+            topic,
+            queue_id,
+            queue_offset,
+            sys_flag,
+            store_timestamp,
+            properties,
+            at,
+        ) in rows:
             self.end = self.position = self.next_position = phy_offset + size
             self.records += 1
             yield LogRecord(
-                phy_offset, size, found.names[topic], queue_id, queue_offset, sys_flag, store_timestamp, properties,
+                phy_offset, size, found.names[topic], queue_id, queue_offset, sys_flag,
+                store_timestamp, properties,
                 found.data, at,
             )  # fmt: skip
 
@@ -245,7 +304,10 @@ class LogReader:
 def log_file(file: StoredFile, fd: int) -> LogFile:
     """An open file of a commit log."""
     return LogFile(
-        file.start, file.length, lambda at, size: os.pread(fd, size, at), lambda at: data_ranges(fd, at, file.length)
+        file.start,
+        file.length,
+        lambda at, size: os.pread(fd, size, at),
+        lambda at: data_ranges(fd, at, file.length),
     )
 
 

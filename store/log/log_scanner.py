@@ -1,4 +1,5 @@
-"""Reading the commit log of a store that is opened: its records, many at once, and what is damaged between them."""
+"""Reading the commit log of a store that is opened: its records, many at once, and what is damaged
+between them."""
 
 from __future__ import annotations
 
@@ -41,14 +42,16 @@ class LogScanner:
             yield from requests_of(records)
 
     def pieces(self, start: int) -> Iterator[Records]:
-        """The same, many at once. They are read, not mapped: no page faults, and a bad sector is an error and not the end of
-        the process.
+        """The same, many at once. They are read, not mapped: no page faults, and a bad sector is an
+        error and not the end of the process.
         """
         self.end = offset = start
         held: list[Gap] = []  # the log ends there, unless something intact follows
         while (file := self._files.find(offset)) is not None:
             with file.reading() as read:
-                for found in self._walk.through(LogFile(file.start, file.size, read, file.data_ranges), offset - file.start):
+                for found in self._walk.through(
+                    LogFile(file.start, file.size, read, file.data_ranges), offset - file.start
+                ):
                     if isinstance(found, Records):
                         self.gaps += _joined(held)
                         held = []

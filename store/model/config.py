@@ -16,7 +16,8 @@ PATH_SPLITTER: Final = ","
 """Between the paths of a commit log (MessageStoreConfig.MULTI_PATH_SPLITTER)."""
 
 positive = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
-"""With 0 of these a store would take no message or hand none out. Checked where text is read, not when a Record is made."""
+"""With 0 of these a store would take no message or hand none out. Checked where text is read, not
+when a Record is made."""
 not_negative = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
@@ -36,7 +37,8 @@ class FlushDiskType(Enum):
 
 
 class MessageStoreConfig(Record, kw_only=True):
-    """Sizes in bytes, intervals in ms. Who changes one calls ``MessageStore.reconfigure``; most count at start only."""
+    """Sizes in bytes, intervals in ms. Who changes one calls ``MessageStore.reconfigure``; most
+    count at start only."""
 
     store_path_root_dir: str = "~/store"
     """``~`` is the home of the user."""
@@ -46,17 +48,22 @@ class MessageStoreConfig(Record, kw_only=True):
     """Paths joined by ``,`` whose commit log files are read and get no new ones."""
     mapped_file_size_commit_log: Annotated[int, msgspec.Meta(ge=4096, le=2**31 - 1)] = 1 << 30
     max_mapped_queue_files: i32 = 24_000
-    """Files of consume queues that are mapped at once; those not used for the longest time are unmapped. Never more than
-    half of the mappings that the kernel allows a process (``vm.max_map_count``)."""
+    """Files of consume queues that are mapped at once; those not used for the longest time are
+    unmapped. Never more than half of the mappings that the kernel allows a process
+    (``vm.max_map_count``)."""
     max_mapped_queue_bytes: i64 = 256 << 30
     """The same limit in bytes of address space."""
-    mapped_file_size_consume_queue: Annotated[int, msgspec.Meta(ge=CQ_UNIT_SIZE, le=2**31 - 1)] = 300_000 * CQ_UNIT_SIZE
+    mapped_file_size_consume_queue: Annotated[int, msgspec.Meta(ge=CQ_UNIT_SIZE, le=2**31 - 1)] = (
+        300_000 * CQ_UNIT_SIZE
+    )
     """Rounded up to whole units of 20 bytes."""
     enable_consume_queue_ext: bool = False
-    """Keep the bitmap of the SQL filters that want a message with its consume queue (``consumequeue_ext``)."""
+    """Keep the bitmap of the SQL filters that want a message with its consume queue
+    (``consumequeue_ext``)."""
     mapped_file_size_consume_queue_ext: i32 = 48 << 20
     bit_map_length_consume_queue_ext: i32 = 64
-    """Without effect, as in the original: bitmaps are as long as the broker's bloom filter makes them."""
+    """Without effect, as in the original: bitmaps are as long as the broker's bloom filter makes
+    them."""
     max_message_size: positive = 4 << 20
     """Of a body as it arrives."""
 
@@ -87,9 +94,11 @@ class MessageStoreConfig(Record, kw_only=True):
     disk_space_warning_level_ratio: i32 = 90
     """Likewise."""
     warm_maped_file_enable: bool = False
-    """Touch the pages of the whole next commit log file ahead; without it the next 16 MiB are touched ahead."""
+    """Touch the pages of the whole next commit log file ahead; without it the next 16 MiB are
+    touched ahead."""
     mlock_mapped_file_enable: bool = False
-    """Keep the pages of the commit log that were touched ahead in memory until their file is full (needs ``ulimit -l``)."""
+    """Keep the pages of the commit log that were touched ahead in memory until their file is full
+    (needs ``ulimit -l``)."""
     message_index_enable: bool = True
     max_hash_slot_num: positive = 5_000_000
     max_index_num: positive = 20_000_000
@@ -106,13 +115,16 @@ class MessageStoreConfig(Record, kw_only=True):
     flush_delay_offset_interval: i64 = 10_000
     enable_schedule_message_stats: bool = True
     scrub_interval_hours: i32 = 168
-    """A scrub of the commit log begins so long after the last one did (``scrub``); 0: none. Ours."""
+    """A scrub of the commit log begins so long after the last one did (``scrub``); 0: none.
+    Ours."""
     scrub_bytes_per_second: positive = 4 << 20
     """It reads no faster: a percent of a processor, 256 s for a file of 1 GiB. Ours."""
     enable_lmq: bool = False
-    """Topics and groups ``%LMQ%...`` need no configuration, their queue is number 0 (``broker/state/lmq.py``)."""
+    """Topics and groups ``%LMQ%...`` need no configuration, their queue is number 0
+    (``broker/state/lmq.py``)."""
     enable_multi_dispatch: bool = False
-    """A message also goes to the topics that its property INNER_MULTI_DISPATCH names (``multi_dispatch``)."""
+    """A message also goes to the topics that its property INNER_MULTI_DISPATCH names
+    (``multi_dispatch``)."""
     max_lmq_consume_queue_num: i32 = 20_000
 
     @property

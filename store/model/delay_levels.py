@@ -13,7 +13,8 @@ _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def parse_delay_levels(text: str) -> tuple[int, ...]:
-    """Milliseconds per level; level n is item n - 1. Raises ValueError naming the part that is wrong, and for none."""
+    """Milliseconds per level; level n is item n - 1. Raises ValueError naming the part that is
+    wrong, and for none."""
     delays = []
     for part in text.split():
         found = _LEVEL.fullmatch(part)

@@ -11,10 +11,11 @@ any other, of a sync                            SyncFailedError      refuses put
 any other (EACCES, EROFS, EIO ...)              StoreFileError       tries again, says so; what needs the file is refused
 ==============================================  ===================  ==================================================
 
-A sync of files that were written through their mapping is special: what the system could not write it marks as written, or
-throws away, and the next sync would lie. That holds for EIO, and as well for ENOSPC, EDQUOT and EROFS, which come where the
-space of a file could not be reserved (NFS, copy on write). A shortage says nothing about the data. Files that are written as
-a whole each time (checkpoint, tables) may be tried again after anything.
+A sync of files that were written through their mapping is special: what the system could not write
+it marks as written, or throws away, and the next sync would lie. That holds for EIO, and as well
+for ENOSPC, EDQUOT and EROFS, which come where the space of a file could not be reserved (NFS, copy
+on write). A shortage says nothing about the data. Files that are written as a whole each time
+(checkpoint, tables) may be tried again after anything.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from pathlib import Path
 from typing import Final
 
 _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
-_SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EINTR, errno.EAGAIN))
+_SHORT: Final = frozenset(
+    (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EINTR, errno.EAGAIN)
+)
 
 
 class StoreError(Exception):
@@ -53,7 +56,10 @@ class MissingFileError(StoreFileError):
     """There is a hole in a sequence of files."""
 
     def __init__(self, path: Path, start: int, before: Path, behind: Path) -> None:
-        super().__init__(path, f"is {'empty' if path.exists() else 'missing'} between {before.name} and {behind.name}")
+        super().__init__(
+            path,
+            f"is {'empty' if path.exists() else 'missing'} between {before.name} and {behind.name}",
+        )
         self.start = start
         """Offset of the first byte that is missing."""
         self.stop: int = int(behind.name)
@@ -65,11 +71,13 @@ class WrongLengthError(StoreFileError):
 
 
 class OutOfSpaceError(StoreFileError):
-    """The disk (or the quota) is full. Nothing was written; the same call succeeds once there is space."""
+    """The disk (or the quota) is full. Nothing was written; the same call succeeds once there is
+    space."""
 
 
 class ShortageError(StoreFileError):
-    """The system is short of descriptors or memory just now, or was interrupted; the same call may succeed the next time."""
+    """The system is short of descriptors or memory just now, or was interrupted; the same call may
+    succeed the next time."""
 
 
 class SyncFailedError(StoreFileError):
@@ -83,7 +91,9 @@ class StoreLockedError(StoreError):
 def file_error(path: Path, problem: str, error: OSError) -> StoreFileError:
     """What an error of the system about a file means: see the module."""
     kinds = {**dict.fromkeys(_FULL, OutOfSpaceError), **dict.fromkeys(_SHORT, ShortageError)}
-    return kinds.get(error.errno or 0, StoreFileError)(path, f"{problem}: {error.strerror or error}")
+    return kinds.get(error.errno or 0, StoreFileError)(
+        path, f"{problem}: {error.strerror or error}"
+    )
 
 
 @contextlib.contextmanager
@@ -102,4 +112,6 @@ def translated_sync(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         failed = file_error(path, "cannot be synced", error)
-        raise failed if isinstance(failed, ShortageError) else SyncFailedError(path, failed.problem) from error
+        raise (
+            failed if isinstance(failed, ShortageError) else SyncFailedError(path, failed.problem)
+        ) from error

@@ -35,13 +35,18 @@ class PutStatus(Enum):
 
     @property
     def is_for_good(self) -> bool:
-        """It lies in the message (or in a limit that only an administrator changes): the same put will be refused again.
-        Every other refusal passes: a full disk, one that is busy, a slave."""
+        """It lies in the message (or in a limit that only an administrator changes): the same put
+        will be refused again. Every other refusal passes: a full disk, one that is busy, a
+        slave."""
         return self in _FOR_GOOD
 
 
 _FOR_GOOD = frozenset(
-    {PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED, PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED}
+    {
+        PutStatus.MESSAGE_ILLEGAL,
+        PutStatus.PROPERTIES_SIZE_EXCEEDED,
+        PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED,
+    }
 )
 
 
@@ -89,7 +94,8 @@ class GetResult(msgspec.Struct, frozen=True, gc=False):
     min_offset: int
     max_offset: int
     body: bytes | memoryview = b""
-    """The records one after the other, as they lie in the commit log. A view only where it was asked for."""
+    """The records one after the other, as they lie in the commit log. A view only where it was
+    asked for."""
     count: int = 0
     behind_bytes: int = 0
     """Commit log bytes written after the last message looked at."""

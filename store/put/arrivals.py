@@ -1,7 +1,7 @@
 """Telling that messages have arrived: what held pulls wait for.
 
-Costs one attribute test per message of a queue that nobody watches. Of a watched queue only the newest offset per tags
-code is kept, however many messages come between two calls of ``notify``.
+Costs one attribute test per message of a queue that nobody watches. Of a watched queue only the
+newest offset per tags code is kept, however many messages come between two calls of ``notify``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Arrivals:
         self._noted: dict[tuple[ConsumeQueue, int], tuple[int, int]] = {}
 
     def watch(self, topic: str, queue_id: int, watched: bool = True) -> None:
-        """Note the arrivals of a queue, or not any more. A queue that does not exist yet can be watched."""
+        """Note the arrivals of a queue, or not any more. A queue that does not exist yet can be
+        watched."""
         if watched and topic_problem(topic, queue_id) is None:
             self._queues.get_or_create(topic, queue_id).watched = True
         elif (queue := self._queues.get(topic, queue_id)) is not None:

@@ -1,7 +1,8 @@
 """A batch body becomes records (class MessageExtBatchEncoder of the original).
 
-The layout of the body is that of ``remoting.protocol.record.batch``. First it is measured, which finds out whether it is a
-batch at all; then, where there is room for everything, it is written, a stretch at a time.
+The layout of the body is that of ``remoting.protocol.record.batch``. First it is measured, which
+finds out whether it is a batch at all; then, where there is room for everything, it is written, a
+stretch at a time.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _MOST_BYTES: Final = 1 << 19
 
 @leaf
 def batch_size(data: bytes, shared: bytes, /) -> tuple[int, int] | None:
-    """How many items a batch has, and how many bytes their bodies take together with their merged properties. ``None``: it
-    cannot be stored, see ``batch_problem``.
+    """How many items a batch has, and how many bytes their bodies take together with their merged
+    properties. ``None``: it cannot be stored, see ``batch_problem``.
 
     ``shared`` are the properties of the batch, appended to those of every item.
     """
@@ -45,12 +46,17 @@ def batch_size(data: bytes, shared: bytes, /) -> tuple[int, int] | None:
 
 
 def batch_problem(data: bytes) -> BatchError:
-    """Why a batch cannot be stored: in the words of its decoder, who does not know what is appended to an item."""
+    """Why a batch cannot be stored: in the words of its decoder, who does not know what is appended
+    to an item."""
     try:
         items = decode_batch(data)
     except BatchError as error:
         return error
-    what = "the properties of an item are too long together with the batch's" if items else "the batch holds no message"
+    what = (
+        "the properties of an item are too long together with the batch's"
+        if items
+        else "the batch holds no message"
+    )
     return BatchError(what)
 
 
@@ -71,13 +77,14 @@ def put_batch(
     reconsume_times: int,
     /,
 ) -> tuple[int, int, bytes]:
-    """Write records of a batch that ``batch_size`` has measured, from its byte ``at`` on, to ``position`` and behind it,
-    not too many at once, and tell the index of their keys. The ends stay where they are.
+    """Write records of a batch that ``batch_size`` has measured, from its byte ``at`` on, to
+    ``position`` and behind it, not too many at once, and tell the index of their keys. The ends
+    stay where they are.
 
-    They are written one after the other, so that a kill leaves no gap in front of a whole one. Where the next item begins,
-    where its record goes, and the units of these. Raises ValueError
-    for hosts of other lengths than 8 and 20, without room for a record, where there is no item, and for properties that are
-    too long; some of them are written then.
+    They are written one after the other, so that a kill leaves no gap in front of a whole one.
+    Where the next item begins, where its record goes, and the units of these. Raises ValueError for
+    hosts of other lengths than 8 and 20, without room for a record, where there is no item, and for
+    properties that are too long; some of them are written then.
     """
     sys_flag = with_hosts(sys_flag, born_host, log.store_host)
     topic_field, queue_id, units = queue.topic_field, queue.queue_id, list[bytes]()
@@ -94,7 +101,8 @@ def put_batch(
         phy_offset = log.base + position
         body = data[body_at : properties_at - 2]
         record = record_of(
-            topic_field, queue_id, body, properties, queue_offset + len(units), phy_offset, flag, sys_flag, born_timestamp,
+            topic_field, queue_id, body, properties, queue_offset + len(units), phy_offset, flag,
+            sys_flag, born_timestamp,
             born_host, store_timestamp, log.store_host, reconsume_times, 0,
         )  # fmt: skip
         write_at(log.buffer, position, record)
@@ -106,7 +114,8 @@ def put_batch(
 
 
 def _place_of_item(data: bytes, at: int) -> tuple[int, int, int, int] | None:
-    """Its flag, where its body and its properties begin, and where they end. ``None``: none begins here."""
+    """Its flag, where its body and its properties begin, and where they end. ``None``: none begins
+    here."""
     body_at = at + BATCH_ITEM.size
     if body_at + 2 > len(data):
         return None

@@ -1,8 +1,9 @@
-"""Messages whose unit in the consume queue has an extension (``enableConsumeQueueExt``; class ConsumeQueue).
+"""Messages whose unit in the consume queue has an extension (``enableConsumeQueueExt``; class
+ConsumeQueue).
 
-Stands in front of MessageWriter only when it is switched on: a put costs nothing otherwise. The message is stored first, as
-always, with its plain tags code; then its extension is written, and the unit gets the address. Whatever stops that in
-between, the queue has a unit that is right.
+Stands in front of MessageWriter only when it is switched on: a put costs nothing otherwise. The
+message is stored first, as always, with its plain tags code; then its extension is written, and the
+unit gets the address. Whatever stops that in between, the queue has a unit that is right.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from .put_stages import Put, Write
 log: Final = logging.getLogger(__name__)
 
 BitmapOf = Callable[[str, bytes, int], bytes | None]
-"""``bitmap_of(topic, properties, tags_code)``: which SQL filters want a message, None when nobody asks. Called on the event
-loop for each message, and while the store is opened (in the thread that opens it): quick, and without errors of its own.
-``properties`` is the encoded property string. At most 32747 bytes; a longer bitmap is left out."""
+"""``bitmap_of(topic, properties, tags_code)``: which SQL filters want a message, None when nobody
+asks. Called on the event loop for each message, and while the store is opened (in the thread that
+opens it): quick, and without errors of its own. ``properties`` is the encoded property string. At
+most 32747 bytes; a longer bitmap is left out."""
 
 _CODE: Final = struct.Struct(">q")
 _CODE_AT: Final = CQ_UNIT_SIZE - _CODE.size
@@ -39,7 +41,10 @@ class ConsumeQueueExtWriter:
     """Puts like a MessageWriter, and keeps the bitmap that ``bitmap_of`` makes of each message."""
 
     def __init__(
-        self, writer: MessageWriter, table: dict[tuple[str, int], ConsumeQueue], bitmap_of: BitmapOf | None
+        self,
+        writer: MessageWriter,
+        table: dict[tuple[str, int], ConsumeQueue],
+        bitmap_of: BitmapOf | None,
     ) -> None:
         self._writer: Final = writer
         self._table: Final = table
@@ -48,10 +53,15 @@ class ConsumeQueueExtWriter:
     def put(self, write: Write, message: Put) -> PutResult:
         """A stage of ``put_message``: see ``put_stages``."""
         result = write(message)
-        if result.status is PutStatus.PUT_OK and not message.sys_flag & MessageSysFlag.TRANSACTION_PREPARED:
+        if (
+            result.status is PutStatus.PUT_OK
+            and not message.sys_flag & MessageSysFlag.TRANSACTION_PREPARED
+        ):
             queue = self._table[message.topic, message.queue_id]
             tags_code, stored_at = message.tags_code, message.store_timestamp
-            self._extend(queue, result.queue_offset, message.topic, message.properties, tags_code, stored_at)
+            self._extend(
+                queue, result.queue_offset, message.topic, message.properties, tags_code, stored_at
+            )
         return result
 
     def put_batch(
@@ -74,14 +84,24 @@ class ConsumeQueueExtWriter:
         )  # fmt: skip
         if result.status is PutStatus.PUT_OK:
             queue = self._table[topic, queue_id]
-            items = decode_batch(batch, max_items=result.count) if isinstance(batch, (bytes, memoryview)) else batch
+            items = (
+                decode_batch(batch, max_items=result.count)
+                if isinstance(batch, (bytes, memoryview))
+                else batch
+            )
             for offset, item in enumerate(items, result.queue_offset):
                 merged = merged_properties(item.properties, properties)
                 self._extend(queue, offset, topic, merged, tags_code_of(merged), store_timestamp)
         return result
 
     def _extend(
-        self, queue: ConsumeQueue, offset: int, topic: str, properties: bytes, tags_code: int, store_timestamp: int
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        topic: str,
+        properties: bytes,
+        tags_code: int,
+        store_timestamp: int,
     ) -> None:
         code = self.code_of(queue, topic, properties, tags_code, store_timestamp)
         if code == tags_code:
@@ -90,16 +110,27 @@ class ConsumeQueueExtWriter:
         assert file is not None, "the unit was just written"
         try:
             units = file.map
-        except StoreFileError as error:  # of a batch that begins in a file which is not mapped any more
+        except (
+            StoreFileError
+        ) as error:  # of a batch that begins in a file which is not mapped any more
             log.warning("the filter bitmap of a message is not kept: %s", error)
             return
         _CODE.pack_into(units, offset * CQ_UNIT_SIZE - file.start + _CODE_AT, code)
 
-    def code_of(self, queue: ConsumeQueue, topic: str, properties: bytes, tags_code: int, store_timestamp: int) -> int:
-        """Write the extension of a message; what its unit has in the place of the tags code. That is the tags code itself
-        when there is no room for an extension.
+    def code_of(
+        self,
+        queue: ConsumeQueue,
+        topic: str,
+        properties: bytes,
+        tags_code: int,
+        store_timestamp: int,
+    ) -> int:
+        """Write the extension of a message; what its unit has in the place of the tags code. That
+        is the tags code itself when there is no room for an extension.
         """
-        bitmap = self._bitmap_of(topic, properties, tags_code) if self._bitmap_of is not None else None
+        bitmap = (
+            self._bitmap_of(topic, properties, tags_code) if self._bitmap_of is not None else None
+        )
         if bitmap is None or len(bitmap) > MAX_BITMAP_SIZE:
             bitmap = b""
         ext = queue.ext

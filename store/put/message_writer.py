@@ -1,7 +1,9 @@
-"""Writing: a message or a batch goes into the commit log and its consume queue (CommitLog, DefaultAppendMessageCallback).
+"""Writing: a message or a batch goes into the commit log and its consume queue (CommitLog,
+DefaultAppendMessageCallback).
 
-The order is what recovery relies on: first room in both (that may fail), then the record, then the unit of the queue (a
-unit without its record must never be found, nor one of a half message), and only then the new end of both. A leaf writes.
+The order is what recovery relies on: first room in both (that may fail), then the record, then the
+unit of the queue (a unit without its record must never be found, nor one of a half message), and
+only then the new end of both. A leaf writes.
 """
 
 from __future__ import annotations
@@ -72,7 +74,8 @@ class MessageWriter:
         return self._log.max_body
 
     def with_any_size(self, put: Callable[P, PutResult]) -> Callable[P, PutResult]:
-        """``put_message``, or what stands around it, with only the size of a file as limit, not ``maxMessageSize``."""
+        """``put_message``, or what stands around it, with only the size of a file as limit, not
+        ``maxMessageSize``."""
 
         def put_any_size(*fields: P.args, **named: P.kwargs) -> PutResult:
             end = self._log
@@ -103,12 +106,14 @@ class MessageWriter:
         reconsume_times: int = 0,
         prepared_transaction_offset: int = 0,
     ) -> PutResult:
-        """Store one message. (The arguments may stand by position: names cost the hot path a tenth of a microsecond.)
+        """Store one message. (The arguments may stand by position: names cost the hot path a tenth
+        of a microsecond.)
 
         ``properties`` is the encoded property string; ``tags_code`` what the consume queue gets
-        (``tags_code_of(properties)``, or the time of delivery in the schedule topic); ``born_host`` is packed. The bits for
-        IPv6 in ``sys_flag`` are set by the hosts, whatever somebody says: a client's would make the record unreadable.
-        Prepared and rolled back messages get no number. Never raises for what a peer sent: see PutResult.status.
+        (``tags_code_of(properties)``, or the time of delivery in the schedule topic); ``born_host``
+        is packed. The bits for IPv6 in ``sys_flag`` are set by the hosts, whatever somebody says: a
+        client's would make the record unreadable. Prepared and rolled back messages get no number.
+        Never raises for what a peer sent: see PutResult.status.
         """
         if self.refusal is not None:
             return self.refusal
@@ -121,11 +126,14 @@ class MessageWriter:
             queue = self._queues.get_or_create(topic, queue_id)
         while (
             placed := put_record(
-                self._log, queue, self._keys, body, properties, flag, sys_flag, born_timestamp, born_host, store_timestamp,
+                self._log, queue, self._keys, body, properties, flag, sys_flag, born_timestamp,
+                born_host, store_timestamp,
                 reconsume_times, prepared_transaction_offset, tags_code,
             )
         ) is None:  # fmt: skip
-            refusal = self._make_room_for(queue, body, properties, sys_flag, born_host, store_timestamp)
+            refusal = self._make_room_for(
+                queue, body, properties, sys_flag, born_host, store_timestamp
+            )
             if refusal is not None:
                 return refusal
         phy_offset, queue_offset, size = placed
@@ -148,12 +156,12 @@ class MessageWriter:
         sys_flag: int = 0,
         reconsume_times: int = 0,
     ) -> PutResult:
-        """Store every item of a batch body as a message of its own: all or none of them (a kill leaves the first ones), side
-        by side in one file.
+        """Store every item of a batch body as a message of its own: all or none of them (a kill
+        leaves the first ones), side by side in one file.
 
-        ``properties`` are the batch's own, appended to those of every item: all these copies together may be as long as a
-        body, or a body of 20 KB could become a GiB. Raises BatchError when the body is not a batch, or one of over 65,536
-        messages.
+        ``properties`` are the batch's own, appended to those of every item: all these copies
+        together may be as long as a body, or a body of 20 KB could become a GiB. Raises BatchError
+        when the body is not a batch, or one of over 65,536 messages.
         """
         queue = self._queues.get(topic, queue_id)
         refusal = self.refusal or self._batch_refusal(queue, topic, queue_id, batch, sys_flag)
@@ -171,12 +179,17 @@ class MessageWriter:
         refusal = self._make_room(queue, total, count, store_timestamp)
         if refusal is not None:
             return refusal
-        commit_log, begin, first_queue_offset = self._log, self._log.max_phy_offset, queue.max_offset
+        commit_log, begin, first_queue_offset = (
+            self._log,
+            self._log.max_phy_offset,
+            queue.max_offset,
+        )
         at, position, units = 0, commit_log.position, b""
         while at < len(data):
             number = first_queue_offset + len(units) // CQ_UNIT.size
             at, position, more = put_batch(
-                commit_log, queue, self._keys, position, number, data, at, properties, sys_flag, born_timestamp, born_host,
+                commit_log, queue, self._keys, position, number, data, at, properties, sys_flag,
+                born_timestamp, born_host,
                 store_timestamp, reconsume_times,
             )  # fmt: skip
             units += more
@@ -209,17 +222,32 @@ class MessageWriter:
 
     def _batch_too_long(self, total: int, shared: int) -> PutResult:
         if shared > self.max_body:
-            remark = f"the properties of the batch take {shared} bytes in its messages, maxMessageSize is {self.max_body}"
+            remark = (
+                f"the properties of the batch take {shared} bytes in its messages, "
+                f"maxMessageSize is {self.max_body}"
+            )
         else:
-            remark = f"the batch takes {total} bytes, a file of the commit log {self._max_file_record}"
+            remark = (
+                f"the batch takes {total} bytes, a file of the commit log {self._max_file_record}"
+            )
         return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
 
     def _make_room_for(
-        self, queue: ConsumeQueue, body: bytes | memoryview, properties: bytes, sys_flag: int, born_host: bytes, now_ms: int
+        self,
+        queue: ConsumeQueue,
+        body: bytes | memoryview,
+        properties: bytes,
+        sys_flag: int,
+        born_host: bytes,
+        now_ms: int,
     ) -> PutResult | None:
         """For one message that was not put. Why it never will be, or not now."""
         size = self._overhead(queue, born_host) + len(body) + len(properties)
-        if len(body) > self.max_body or len(properties) > MAX_PROPERTIES_BYTES or size > self._log.max_record:
+        if (
+            len(body) > self.max_body
+            or len(properties) > MAX_PROPERTIES_BYTES
+            or size > self._log.max_record
+        ):
             return self._illegal(len(body), len(properties), size)
         return self._make_room(queue, size, 0 if sys_flag & _PREPARED else 1, now_ms)
 
@@ -227,7 +255,9 @@ class MessageWriter:
         """Bytes of a record without its body and properties."""
         return _HEAD_SIZE + len(born_host) + len(self._log.store_host) + len(queue.topic_field)
 
-    def _make_room(self, queue: ConsumeQueue, size: int, units: int, now_ms: int) -> PutResult | None:
+    def _make_room(
+        self, queue: ConsumeQueue, size: int, units: int, now_ms: int
+    ) -> PutResult | None:
         """Room for the record and its units, or why there is none; then nothing has changed."""
         if self._was_full(now_ms):
             return refused("the disk is full")
@@ -248,7 +278,9 @@ class MessageWriter:
 
     def _illegal(self, body_size: int, properties_size: int, size: int) -> PutResult:
         if properties_size > MAX_PROPERTIES_BYTES:
-            remark = f"the properties take {properties_size} bytes, the limit is {MAX_PROPERTIES_BYTES}"
+            remark = (
+                f"the properties take {properties_size} bytes, the limit is {MAX_PROPERTIES_BYTES}"
+            )
             return PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, remark=remark)
         if body_size > self.max_body:
             remark = f"the body takes {body_size} bytes, maxMessageSize is {self.max_body}"

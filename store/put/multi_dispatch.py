@@ -1,9 +1,10 @@
-"""A message in several queues (class MultiDispatch; ``enableMultiDispatch``, ``enableLmq``; commitlog.md §5.1).
+"""A message in several queues (class MultiDispatch; ``enableMultiDispatch``, ``enableLmq``;
+commitlog.md §5.1).
 
-The property INNER_MULTI_DISPATCH names topics, joined by ``,``. The message is stored once, in its own topic; each named one
-gets a unit that points to the same record, in its queue 0 when it is a light one (``%LMQ%...``), else in the queue of the
-message's own number. What number it has there stands in INNER_MULTI_QUEUE_OFFSET of the record, so that recovery can give it
-the same one again.
+The property INNER_MULTI_DISPATCH names topics, joined by ``,``. The message is stored once, in its
+own topic; each named one gets a unit that points to the same record, in its queue 0 when it is a
+light one (``%LMQ%...``), else in the queue of the message's own number. What number it has there
+stands in INNER_MULTI_QUEUE_OFFSET of the record, so that recovery can give it the same one again.
 
 Stands around the writer only when it is switched on: a put costs nothing otherwise.
 """
@@ -15,9 +16,19 @@ from typing import Any, Final, NamedTuple, ParamSpec
 
 import msgspec
 
-from ...remoting.protocol.message.properties import MAX_PROPERTIES_BYTES, PropertyName, find_property
+from ...remoting.protocol.message.properties import (
+    MAX_PROPERTIES_BYTES,
+    PropertyName,
+    find_property,
+)
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
-from ...remoting.protocol.message.topic_names import TopicName, is_dlq_topic, is_lmq_topic, is_retry_topic, topic_error
+from ...remoting.protocol.message.topic_names import (
+    TopicName,
+    is_dlq_topic,
+    is_lmq_topic,
+    is_retry_topic,
+    topic_error,
+)
 from ...remoting.protocol.record.batch import decode_batch, encode_batch
 from ..model.dispatch_request import DispatchRequest
 from ..model.errors import StoreFileError
@@ -42,7 +53,8 @@ _MAX_NUMBER_SIZE: Final = 20
 
 
 class DispatchRules(NamedTuple):
-    """``light``: names with ``%LMQ%`` are light queues, of which there may be ``max_light_queues``."""
+    """``light``: names with ``%LMQ%`` are light queues, of which there may be
+    ``max_light_queues``."""
 
     light: bool
     max_light_queues: int
@@ -57,7 +69,8 @@ class DispatchRules(NamedTuple):
 
 
 class NamedRequest(DispatchRequest, frozen=True, gc=False):
-    """A record as one of the queues that it names has it: topic, queue and number are those there."""
+    """A record as one of the queues that it names has it: topic, queue and number are those
+    there."""
 
 
 def named_requests(request: DispatchRequest, rules: DispatchRules | None) -> list[NamedRequest]:
@@ -65,17 +78,28 @@ def named_requests(request: DispatchRequest, rules: DispatchRules | None) -> lis
     if rules is None or not is_dispatched(request.topic):
         return []
     own, properties = (request.topic, request.queue_id), request.properties
-    queues = {(name, rules.queue_id(name, request.queue_id)): number for name, number in dispatched_numbers(properties)}
+    queues = {
+        (name, rules.queue_id(name, request.queue_id)): number
+        for name, number in dispatched_numbers(properties)
+    }
     return [
-        NamedRequest(*queue, request.phy_offset, request.size, number, request.sys_flag, request.store_timestamp, properties)
+        NamedRequest(
+            *queue,
+            request.phy_offset,
+            request.size,
+            number,
+            request.sys_flag,
+            request.store_timestamp,
+            properties,
+        )
         for queue, number in queues.items()
         if queue != own
     ]
 
 
 class MultiDispatch:
-    """A stage of ``put_message`` (``put_stages``): messages go into the named queues too. Batches are not dispatched, as in
-    the original."""
+    """A stage of ``put_message`` (``put_stages``): messages go into the named queues too. Batches
+    are not dispatched, as in the original."""
 
     def __init__(self, queues: ConsumeQueues, arrivals: Arrivals, rules: DispatchRules) -> None:
         self._queues: Final = queues
@@ -97,8 +121,15 @@ class MultiDispatch:
         refusal = self._refusal(names)
         if refusal is not None:
             return refusal
-        named = [self._queues.get_or_create(name, self._rules.queue_id(name, message.queue_id)) for name in names]
-        more = [queue for queue in dict.fromkeys(named) if (queue.topic, queue.queue_id) != (topic, message.queue_id)]
+        named = [
+            self._queues.get_or_create(name, self._rules.queue_id(name, message.queue_id))
+            for name in names
+        ]
+        more = [
+            queue
+            for queue in dict.fromkeys(named)
+            if (queue.topic, queue.queue_id) != (topic, message.queue_id)
+        ]
         try:
             for queue in more:
                 if not queue.has_room(1):
@@ -106,7 +137,9 @@ class MultiDispatch:
         except StoreFileError as error:
             return failed_put(error)
         numbers = [queue.max_offset for queue in named]
-        result = write(msgspec.structs.replace(message, properties=_with_numbers(properties, numbers)))
+        result = write(
+            msgspec.structs.replace(message, properties=_with_numbers(properties, numbers))
+        )
         if result.status is PutStatus.PUT_OK:
             unit = CQ_UNIT.pack(result.phy_offset, result.size, message.tags_code)
             for queue in more:
@@ -116,15 +149,18 @@ class MultiDispatch:
         return result
 
     def refusal(self, topic: str, properties: bytes) -> PutResult | None:
-        """Why a message that goes to this topic later could not go into the queues that it names, as far as that is known
-        today."""
+        """Why a message that goes to this topic later could not go into the queues that it names,
+        as far as that is known today."""
         if _NAMES_PAIR not in properties or not is_dispatched(topic) or is_dead_letter(topic):
             return None
         names = _names(properties)
         refusal = self._refusal(names)
         size = len(properties) + len(_NUMBERS) + 2 + _MAX_NUMBER_SIZE * len(names)
         if refusal is None and size > MAX_PROPERTIES_BYTES:
-            remark = f"the properties take {size} bytes with {len(names)} queue offsets, the limit is {MAX_PROPERTIES_BYTES}"
+            remark = (
+                f"the properties take {size} bytes with {len(names)} queue offsets, the limit is "
+                f"{MAX_PROPERTIES_BYTES}"
+            )
             return PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, remark=remark)
         return refusal
 
@@ -133,12 +169,15 @@ class MultiDispatch:
         if len(names) > MAX_TARGETS:
             problem = f"{len(names)} topics are named, {MAX_TARGETS} may be"
         if problem is not None:
-            return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=f"{PropertyName.INNER_MULTI_DISPATCH}: {problem}")
+            return PutResult(
+                PutStatus.MESSAGE_ILLEGAL, remark=f"{PropertyName.INNER_MULTI_DISPATCH}: {problem}"
+            )
         if self._rules.light and (new := {name for name in names if self._is_new_light(name)}):
             light = sum(is_lmq_topic(topic) for topic, _ in self._queues.table)
             if light + len(new) > self._rules.max_light_queues:
                 remark = (
-                    "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker lmq consume queue num exceed maxLmqConsumeQueueNum "
+                    "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker lmq consume queue num exceed "
+                    "maxLmqConsumeQueueNum "
                     f"{self._rules.max_light_queues}"
                 )
                 return PutResult(PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED, remark=remark)
@@ -149,7 +188,8 @@ class MultiDispatch:
 
 
 def is_dispatched(topic: str) -> bool:
-    """Retries are for one group only; what waits for its time or its transaction is not there yet."""
+    """Retries are for one group only; what waits for its time or its transaction is not there
+    yet."""
     return not is_retry_topic(topic) and topic not in _NOT_YET_AT_HOME
 
 
@@ -159,12 +199,15 @@ def is_dead_letter(topic: str) -> bool:
 
 
 def dispatched_numbers(properties: bytes) -> list[tuple[str, int]]:
-    """The named topics of a stored record with the number that it has in each; empty when they do not go together."""
+    """The named topics of a stored record with the number that it has in each; empty when they do
+    not go together."""
     if _NAMES_PAIR not in properties:
         return []
     numbers = (find_property(properties, _NUMBERS) or b"").split(b",")
     names = _names(properties)
-    if len(numbers) != len(names) or not all(number.isdigit() and len(number) < 19 for number in numbers):
+    if len(numbers) != len(names) or not all(
+        number.isdigit() and len(number) < 19 for number in numbers
+    ):
         return []
     return [(name, int(number)) for name, number in zip(names, numbers, strict=True)]
 
@@ -174,29 +217,50 @@ def _names(properties: bytes) -> list[str]:
 
 
 def _with_numbers(properties: bytes, numbers: Sequence[int]) -> bytes:
-    """Behind all others: where the keys end is the same. What a producer sent under that name must not stand there."""
-    return _without_numbers(properties) + b"\x02" + _NUMBERS + b"\x01" + ",".join(map(str, numbers)).encode()
+    """Behind all others: where the keys end is the same. What a producer sent under that name must
+    not stand there."""
+    return (
+        _without_numbers(properties)
+        + b"\x02"
+        + _NUMBERS
+        + b"\x01"
+        + ",".join(map(str, numbers)).encode()
+    )
 
 
 def _without_numbers(properties: bytes) -> bytes:
-    return b"\x02".join([pair for pair in properties.split(b"\x02") if not pair.startswith(_NUMBERS + b"\x01")])
+    return b"\x02".join(
+        [pair for pair in properties.split(b"\x02") if not pair.startswith(_NUMBERS + b"\x01")]
+    )
 
 
 def batches_without_numbers(put_batch: Callable[P, PutResult]) -> Callable[P, PutResult]:
-    """``put_batch`` (topic, queue id, batch, and the properties of the batch perhaps) with batches that say nothing of other
-    queues: they are in none, but slaves and recoveries would believe what their producers made up."""
+    """``put_batch`` (topic, queue id, batch, and the properties of the batch perhaps) with batches
+    that say nothing of other queues: they are in none, but slaves and recoveries would believe what
+    their producers made up."""
 
     def put(*fields: P.args, **named: P.kwargs) -> PutResult:
         topic, queue_id, batch, *shared = fields
-        return put_batch(topic, queue_id, _batch_without_numbers(batch), *map(_without_numbers, shared), **named)  # type: ignore[arg-type]
+        return put_batch(
+            topic, queue_id, _batch_without_numbers(batch), *map(_without_numbers, shared), **named
+        )  # type: ignore[arg-type]
 
     return put
 
 
 def _batch_without_numbers(batch: Any) -> Any:
     """Raises ``BatchError`` when a batch cannot be read."""
-    data = batch if isinstance(batch, bytes) else bytes(batch) if isinstance(batch, memoryview) else encode_batch(batch)
+    data = (
+        batch
+        if isinstance(batch, bytes)
+        else bytes(batch)
+        if isinstance(batch, memoryview)
+        else encode_batch(batch)
+    )
     if _NUMBERS not in data:
         return batch
-    items = [msgspec.structs.replace(item, properties=_without_numbers(item.properties)) for item in decode_batch(data)]
+    items = [
+        msgspec.structs.replace(item, properties=_without_numbers(item.properties))
+        for item in decode_batch(data)
+    ]
     return encode_batch(items)

@@ -1,4 +1,5 @@
-"""What stands around the writer when it is switched on: stages that see a message before it is stored and its result after.
+"""What stands around the writer when it is switched on: stages that see a message before it is
+stored and its result after.
 
 Without any, ``MessageStore.put_message`` is that of the writer, and a put costs nothing for it.
 """
@@ -43,8 +44,11 @@ class PutStage(Protocol):
         """Call ``write`` with the message, perhaps changed, and return its result; or refuse it."""
 
 
-def staged(put_message: Callable[P, PutResult], stages: Sequence[PutStage]) -> Callable[P, PutResult]:
-    """``MessageWriter.put_message`` through all stages, the first one outermost; without any it itself."""
+def staged(
+    put_message: Callable[P, PutResult], stages: Sequence[PutStage]
+) -> Callable[P, PutResult]:
+    """``MessageWriter.put_message`` through all stages, the first one outermost; without any it
+    itself."""
     if not stages:
         return put_message
     write: Write = partial(_call, put_message)

@@ -37,13 +37,20 @@ class Refusals:
         self._choose()
 
     def disk_failed(self, error: StoreError) -> None:
-        """A sync returned an error: what the system could not write it forgets, and the next sync would lie."""
-        log.critical("the disk failed, messages are refused until the broker is restarted: %s", error)
+        """A sync returned an error: what the system could not write it forgets, and the next sync
+        would lie."""
+        log.critical(
+            "the disk failed, messages are refused until the broker is restarted: %s", error
+        )
         self.from_now_on(f"the disk failed: {error}")
 
     def sync_put_off(self, error: StoreError | None) -> None:
         """What is taken must be on the disk in time. None: the commit log was synced again."""
-        self._not_synced = None if error is None else refused(f"the store cannot be synced just now, tried again: {error}")
+        self._not_synced = (
+            None
+            if error is None
+            else refused(f"the store cannot be synced just now, tried again: {error}")
+        )
         self._choose()
 
     def space_changed(self, space: Space, use: DiskUse) -> None:
@@ -51,7 +58,10 @@ class Refusals:
         before, full = self._disk_full, None
         if space is Space.FULL:
             limit = self._config.disk_space_warning_level_ratio
-            full = refused(f"the disk is full [{use}], no message is taken above {limit} % (diskSpaceWarningLevelRatio)")
+            full = refused(
+                f"the disk is full [{use}], no message is taken above {limit} % "
+                "(diskSpaceWarningLevelRatio)"
+            )
         if full is not None and before is None:
             log.error("messages are refused: %s", full.remark)
         elif full is None and before is not None:
@@ -60,9 +70,14 @@ class Refusals:
         self._choose()
 
     def index_blocked(self, error: StoreFileError | None) -> None:
-        """What cannot be indexed is not taken, as in the original: what waits would grow without end. None: it goes on."""
-        self._no_index = None if error is None else refused(f"there is no room for the index: {error}")
+        """What cannot be indexed is not taken, as in the original: what waits would grow without
+        end. None: it goes on."""
+        self._no_index = (
+            None if error is None else refused(f"there is no room for the index: {error}")
+        )
         self._choose()
 
     def _choose(self) -> None:
-        self._writer.refusal = self._for_good or self._not_synced or self._disk_full or self._no_index
+        self._writer.refusal = (
+            self._for_good or self._not_synced or self._disk_full or self._no_index
+        )

@@ -1,14 +1,16 @@
-"""A consume queue: where the messages of one queue of one topic lie in the commit log (class ConsumeQueue).
+"""A consume queue: where the messages of one queue of one topic lie in the commit log (class
+ConsumeQueue).
 
-Units of 20 bytes, big-endian; message number n has the unit at byte 20·n (consumequeue-index.md §1)::
+Units of 20 bytes, big-endian; message number n has the unit at byte 20·n (consumequeue-index.md
+§1)::
 
     0    8  physical offset in the commit log
     8    4  size of the record
     12   8  tags code: Java hash of the tags, or the delivery time in SCHEDULE_TOPIC_XXXX
 
-A filler unit (size 0x7FFFFFFF) stands for messages that are not there: in front of the first one when a
-queue does not begin at a file's start, and for records that were lost. Otherwise physical offsets only grow:
-searches rely on it.
+A filler unit (size 0x7FFFFFFF) stands for messages that are not there: in front of the first one
+when a queue does not begin at a file's start, and for records that were lost. Otherwise physical
+offsets only grow: searches rely on it.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ from .consume_queue_ext import ConsumeQueueExt, is_ext_address
 CQ_UNIT: Final = struct.Struct(">qiq")
 FILLER_SIZE: Final = 0x7FFFFFFF
 MOST_NUMBER: Final = 1 << 58
-"""No message has that number or a higher one: its unit would lie behind 2^63, where no file has a name."""
+"""No message has that number or a higher one: its unit would lie behind 2^63, where no file has a
+name."""
 _RESERVE_AHEAD: Final = 64 << 10
 _MANY_BYTES: Final = 4096
 _MANY_BYTES_AHEAD: Final = 512 << 10
-"""Reserved at once for who writes so many: asking for disk space costs as much as writing some hundred units."""
+"""Reserved at once for who writes so many: asking for disk space costs as much as writing some
+hundred units."""
 _MANY_UNITS: Final = 1000
 _FILLERS_AT_ONCE: Final = 1 << 16
 _READS_TO_MAP: Final = 16
@@ -51,8 +55,9 @@ Edges = dict[int, tuple[int, int, int]]  # units by their numbers
 class ConsumeQueue(QueueEnd):
     """The units of one queue.
 
-    Its end lies inside of one file, reserved: the store's hot path writes there itself (``put_record``); everything else
-    goes through the methods. A queue that is not used for a while is not mapped (``MappingLimit``).
+    Its end lies inside of one file, reserved: the store's hot path writes there itself
+    (``put_record``); everything else goes through the methods. A queue that is not used for a while
+    is not mapped (``MappingLimit``).
     """
 
     __slots__ = (
@@ -72,7 +77,13 @@ class ConsumeQueue(QueueEnd):
         "watched",
     )
 
-    def __init__(self, topic: str, queue_id: int, files: MappedFileQueue, mappings: MappingLimit | None = None) -> None:
+    def __init__(
+        self,
+        topic: str,
+        queue_id: int,
+        files: MappedFileQueue,
+        mappings: MappingLimit | None = None,
+    ) -> None:
         super().__init__()
         self.topic: Final = topic
         self.queue_id = queue_id
@@ -92,7 +103,8 @@ class ConsumeQueue(QueueEnd):
         """First and last unit as ``accept`` got them, until something is written."""
         self._known_end = (0, -1)
         self._seen_behind: tuple[int, bytes] | None = None
-        """A number, and the units from there on, behind the end, as ``accept`` got them; until something is written."""
+        """A number, and the units from there on, behind the end, as ``accept`` got them; until
+        something is written."""
         self._reads = 0
         """Of files that are not mapped."""
         self._used = False
@@ -101,8 +113,8 @@ class ConsumeQueue(QueueEnd):
     # -- writing
 
     def make_room(self, count: int = 1, ahead: int = _RESERVE_AHEAD) -> None:
-        """Make the next ``count`` units writable, and some more of the file, and point ``buffer`` at the first of them.
-        Raises OutOfSpaceError.
+        """Make the next ``count`` units writable, and some more of the file, and point ``buffer``
+        at the first of them. Raises OutOfSpaceError.
 
         The units may lie in several files; ``position`` and ``limit`` are about the first one.
         """
@@ -130,7 +142,10 @@ class ConsumeQueue(QueueEnd):
         assert file is not None
         self._mappings.add(file, self)
         file.random = True
-        self._used, self._seen_offset = False, self.max_offset + 1  # the unit that it is mapped for does not count
+        self._used, self._seen_offset = (
+            False,
+            self.max_offset + 1,
+        )  # the unit that it is mapped for does not count
         self._edges = {}
         self._seen_behind = None
         self.base = base
@@ -159,7 +174,10 @@ class ConsumeQueue(QueueEnd):
             same -= CQ_UNIT_SIZE
         if same:
             self.max_offset += same // CQ_UNIT_SIZE
-            self._known_end = (self.max_offset, end_of(*CQ_UNIT.unpack(data[same - CQ_UNIT_SIZE : same])))
+            self._known_end = (
+                self.max_offset,
+                end_of(*CQ_UNIT.unpack(data[same - CQ_UNIT_SIZE : same])),
+            )
         return same
 
     def extend(self, units: list[bytes]) -> None:
@@ -181,7 +199,8 @@ class ConsumeQueue(QueueEnd):
             data = data[len(part) :]
 
     def extend_much(self, data: bytes) -> None:
-        """The same without the mapping where that is faster: every page of it would be a fault. Raises StoreFileError."""
+        """The same without the mapping where that is faster: every page of it would be a fault.
+        Raises StoreFileError."""
         if self.position >= self.limit and self._seen_behind is not None:
             data = data[self._lies_behind(data) :]
             if not data:
@@ -189,7 +208,11 @@ class ConsumeQueue(QueueEnd):
         count = len(data) // CQ_UNIT_SIZE
         if not self.has_room(count):
             self.make_room(count, _MANY_BYTES_AHEAD)
-        file = self.files.find(self.base) if len(data) >= _MANY_BYTES and self.has_room(count) else None
+        file = (
+            self.files.find(self.base)
+            if len(data) >= _MANY_BYTES and self.has_room(count)
+            else None
+        )
         if file is None:
             self.extend_bytes(data)
             return
@@ -198,7 +221,8 @@ class ConsumeQueue(QueueEnd):
         self.max_offset += count
 
     def begin_at(self, offset: int) -> None:
-        """Start an empty queue at a number other than 0: the file is filled up to there with filler units."""
+        """Start an empty queue at a number other than 0: the file is filled up to there with filler
+        units."""
         self.clear()
         size = self.files.file_size
         start = offset * CQ_UNIT_SIZE
@@ -208,12 +232,17 @@ class ConsumeQueue(QueueEnd):
         self.min_offset = offset
 
     def fill_to(self, offset: int, phy_offset: int) -> None:
-        """Write filler units for messages that were lost, so that the next unit gets its right number."""
+        """Write filler units for messages that were lost, so that the next unit gets its right
+        number."""
         while self.max_offset < offset:
-            self.extend([CQ_UNIT.pack(phy_offset, FILLER_SIZE, 0)] * min(offset - self.max_offset, _FILLERS_AT_ONCE))
+            self.extend(
+                [CQ_UNIT.pack(phy_offset, FILLER_SIZE, 0)]
+                * min(offset - self.max_offset, _FILLERS_AT_ONCE)
+            )
 
     def overwrite(self, offset: int, units: bytes) -> None:
-        """Write other units in the place of some that are there. Raises StoreFileError; then some of them may be."""
+        """Write other units in the place of some that are there. Raises StoreFileError; then some
+        of them may be."""
         self._edges, self._known_end = {}, (0, -1)
         at, end = offset * CQ_UNIT_SIZE, offset * CQ_UNIT_SIZE + len(units)
         try:
@@ -228,8 +257,9 @@ class ConsumeQueue(QueueEnd):
     # -- syncing, in a thread
 
     def to_sync(self) -> tuple[int, int]:
-        """The numbers, from and to, of units that may not be on the disk. They count as being there from now on, so that
-        what is overwritten while they are synced does not; ``sync_again`` takes it back.
+        """The numbers, from and to, of units that may not be on the disk. They count as being there
+        from now on, so that what is overwritten while they are synced does not; ``sync_again``
+        takes it back.
         """
         with _FLUSHED:
             begin, end = self.flushed_offset, self.max_offset
@@ -244,8 +274,8 @@ class ConsumeQueue(QueueEnd):
     # -- reading
 
     def units(self, offset: int, max_units: int) -> bytes:
-        """Units from ``offset`` on: at most to the end of the file they lie in. Empty when they are not
-        there.
+        """Units from ``offset`` on: at most to the end of the file they lie in. Empty when they are
+        not there.
         """
         if not self.min_offset <= offset < self.max_offset:
             return b""
@@ -282,14 +312,20 @@ class ConsumeQueue(QueueEnd):
         file = self.files.find(position)
         if file is None:
             return b""
-        return file.read(position - file.start, size) if file.mapped else file.read_unmapped(position - file.start, size)
+        return (
+            file.read(position - file.start, size)
+            if file.mapped
+            else file.read_unmapped(position - file.start, size)
+        )
 
     def last_ext_address(self) -> int | None:
         """What the last unit says that points into the extension. None without one."""
         number = self.max_offset
         while number > self.min_offset:
             first = max(self.min_offset, number - _UNITS_AT_ONCE)
-            codes: list[int] = [code for _, _, code in QUEUE_UNIT.iter_unpack(self.read_units(first, number))]
+            codes: list[int] = [
+                code for _, _, code in QUEUE_UNIT.iter_unpack(self.read_units(first, number))
+            ]
             found = next((code for code in reversed(codes) if is_ext_address(code)), None)
             if found is not None:
                 return found
@@ -299,7 +335,9 @@ class ConsumeQueue(QueueEnd):
     def first_ext_address(self) -> int | None:
         """The same of the first one, among the first few hundred."""
         units = self.units(self.min_offset, _UNITS_AT_ONCE)
-        return next((code for _, _, code in QUEUE_UNIT.iter_unpack(units) if is_ext_address(code)), None)
+        return next(
+            (code for _, _, code in QUEUE_UNIT.iter_unpack(units) if is_ext_address(code)), None
+        )
 
     def read_units(self, first: int, stop: int) -> bytes:
         """The units [first, stop), which may lie in several files; nothing is mapped for it."""
@@ -337,8 +375,8 @@ class ConsumeQueue(QueueEnd):
         return offset - offset % per_file + per_file
 
     def first_where(self, wanted: Callable[[int, int], bool]) -> int:
-        """The first number in [min_offset, max_offset) for which ``wanted(phy_offset, size)`` holds, else
-        max_offset.
+        """The first number in [min_offset, max_offset) for which ``wanted(phy_offset, size)``
+        holds, else max_offset.
 
         A binary search: from the first such unit on it must hold for all.
         """
@@ -355,16 +393,18 @@ class ConsumeQueue(QueueEnd):
         return low
 
     def count_below(self, phy_offset: int) -> int:
-        """The number behind the last unit of a record below a physical offset. What lies behind may be anything."""
+        """The number behind the last unit of a record below a physical offset. What lies behind may
+        be anything."""
         return self.first_where(lambda phy, size: _is_behind(phy, size, phy_offset))
 
     def end_phy_offset(self) -> int:
-        """Where the commit log goes on behind the last message of this queue; -1 for an empty queue."""
+        """Where the commit log goes on behind the last message of this queue; -1 for an empty
+        queue."""
         return self.known_end() if self.max_offset > self.min_offset else -1
 
     def known_end(self) -> int:
-        """The same, remembered until something is written, and also when all messages have expired; -1 without a unit.
-        Raises StoreFileError.
+        """The same, remembered until something is written, and also when all messages have expired;
+        -1 without a unit. Raises StoreFileError.
         """
         if self._known_end[0] != self.max_offset:
             data = self.read_bytes((self.max_offset - 1) * CQ_UNIT_SIZE, CQ_UNIT_SIZE)
@@ -376,12 +416,14 @@ class ConsumeQueue(QueueEnd):
         return self.raw_unit(self.files.start // CQ_UNIT_SIZE)[0]
 
     def raw_unit(self, offset: int) -> tuple[int, int, int]:
-        """What the files hold for a number that they reach, be it in front of the first message or behind the last."""
+        """What the files hold for a number that they reach, be it in front of the first message or
+        behind the last."""
         unit = self._edges.get(offset)
         return unit or CQ_UNIT.unpack(self.read_bytes(offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE))
 
     def first_message(self) -> tuple[int, int, int] | None:
-        """Number, physical offset and size of the first message, behind the filler units of lost ones; None without one."""
+        """Number, physical offset and size of the first message, behind the filler units of lost
+        ones; None without one."""
         if self.max_offset <= self.min_offset:
             return None
         phy_offset, size, _ = self.raw_unit(self.min_offset)
@@ -403,15 +445,16 @@ class ConsumeQueue(QueueEnd):
     # -- opening, recovery, deleting
 
     def load(self) -> None:
-        """Take in the files; what they hold is only known after ``accept``. Raises StoreFileError for files that do not fit;
-        those behind a missing one are left to recovery.
+        """Take in the files; what they hold is only known after ``accept``. Raises StoreFileError
+        for files that do not fit; those behind a missing one are left to recovery.
         """
         self.files.load(derived=True)
         self.accept(self.files.start // CQ_UNIT_SIZE)
 
     def accept(self, end: int, edges: Edges | None = None, behind: bytes | None = None) -> None:
-        """The units below number ``end`` are believed (``QueueSurvey``). ``edges``: the first and the last one, if they were
-        read; ``behind``: all units that follow in the file, if that is known.
+        """The units below number ``end`` are believed (``QueueSurvey``). ``edges``: the first and
+        the last one, if they were read; ``behind``: all units that follow in the file, if that is
+        known.
         """
         self.min_offset = self.files.start // CQ_UNIT_SIZE
         self.max_offset = self.flushed_offset = end
@@ -421,14 +464,18 @@ class ConsumeQueue(QueueEnd):
         self._seen_behind = None if behind is None else (end, behind)
 
     def cut(self, phy_offset: int) -> None:
-        """Forget the units of records at or behind a physical offset; the bytes stay until ``finish``."""
-        if self.max_offset > self.min_offset and _is_behind(*self.raw_unit(self.max_offset - 1)[:2], phy_offset):
+        """Forget the units of records at or behind a physical offset; the bytes stay until
+        ``finish``."""
+        if self.max_offset > self.min_offset and _is_behind(
+            *self.raw_unit(self.max_offset - 1)[:2], phy_offset
+        ):
             self.max_offset = self.count_below(phy_offset)
             self._seen_behind = None
         self._forget_behind()
 
     def keep(self, count: int) -> None:
-        """Forget the units from number ``count`` on, and the files behind a missing one; the bytes stay until ``finish``."""
+        """Forget the units from number ``count`` on, and the files behind a missing one; the bytes
+        stay until ``finish``."""
         self.files.drop_behind_hole()
         self.max_offset = min(self.max_offset, max(count, self.files.start // CQ_UNIT_SIZE))
         self._seen_behind = None
@@ -454,16 +501,21 @@ class ConsumeQueue(QueueEnd):
         return found
 
     def correct_min_offset(self, min_phy_offset: int) -> None:
-        """After the commit log has lost its oldest files: skip units that point below, and filler units in
-        front. Without a file there is no unit: it goes on where a file begins.
+        """After the commit log has lost its oldest files: skip units that point below, and filler
+        units in front. Without a file there is no unit: it goes on where a file begins.
         """
         self.min_offset = self.files.start // CQ_UNIT_SIZE if self.files.files else self.max_offset
-        if self.min_offset < self.max_offset and not _is_kept(*self.raw_unit(self.min_offset)[:2], min_phy_offset):
-            self.min_offset = self.first_where(lambda phy_offset, size: _is_kept(phy_offset, size, min_phy_offset))
+        if self.min_offset < self.max_offset and not _is_kept(
+            *self.raw_unit(self.min_offset)[:2], min_phy_offset
+        ):
+            self.min_offset = self.first_where(
+                lambda phy_offset, size: _is_kept(phy_offset, size, min_phy_offset)
+            )
 
     def find_min_offset(self, min_phy_offset: int) -> int:
-        """The ``min_offset`` that a commit log from ``min_phy_offset`` on asks for. For a worker thread: maps nothing,
-        changes nothing. Raises StoreFileError, also when the queue was deleted meanwhile.
+        """The ``min_offset`` that a commit log from ``min_phy_offset`` on asks for. For a worker
+        thread: maps nothing, changes nothing. Raises StoreFileError, also when the queue was
+        deleted meanwhile.
         """
         low, high = self.min_offset, self.max_offset
         files = tuple(self.files.files)
@@ -509,7 +561,9 @@ class ConsumeQueue(QueueEnd):
                 self._mappings.forget(file)
 
     def __repr__(self) -> str:
-        return f"ConsumeQueue({self.topic!r}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
+        return (
+            f"ConsumeQueue({self.topic!r}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
+        )
 
 
 def end_of(phy_offset: int, size: int, _code: int) -> int:

@@ -1,7 +1,8 @@
-"""The extension of a consume queue: what does not fit into its units of 20 bytes (class ConsumeQueueExt).
+"""The extension of a consume queue: what does not fit into its units of 20 bytes (class
+ConsumeQueueExt).
 
-``consumequeue_ext/<topic>/<queueId>/``, files of ``mappedFileSizeConsumeQueueExt`` bytes that make up one range. Units of
-different length, big-endian (consumequeue-index.md §2)::
+``consumequeue_ext/<topic>/<queueId>/``, files of ``mappedFileSizeConsumeQueueExt`` bytes that make
+up one range. Units of different length, big-endian (consumequeue-index.md §2)::
 
     0    2  size of the unit: 20 + n, at most 32767
     2    8  tags code, the real one
@@ -9,9 +10,10 @@ different length, big-endian (consumequeue-index.md §2)::
     18   2  n, length of the bitmap
     20   n  bitmap of the SQL filters that want the message
 
-A unit does not cross the end of a file and leaves at least 4 bytes there: when it does not fit, the short -1 marks the end,
-and it goes into the next file. The unit of the consume queue has an address in the place of the tags code: the unit's offset
-plus the smallest 64-bit number. An address is at most -2147483649, so that it is never a hash.
+A unit does not cross the end of a file and leaves at least 4 bytes there: when it does not fit, the
+short -1 marks the end, and it goes into the next file. The unit of the consume queue has an address
+in the place of the tags code: the unit's offset plus the smallest 64-bit number. An address is at
+most -2147483649, so that it is never a hash.
 
 Derived data: what is missing here only costs that a message is looked at itself.
 """
@@ -80,9 +82,13 @@ class ConsumeQueueExt:
     # -- writing
 
     def put(self, unit: ExtUnit) -> int | None:
-        """Write a unit; its address. None when it is too long or there is no room: the plain tags code has to do then."""
+        """Write a unit; its address. None when it is too long or there is no room: the plain tags
+        code has to do then."""
         size = EXT_HEAD.size + len(unit.bitmap)
-        if size > min(_MAX_UNIT, self.files.file_size - _END_BLANK) or self.end + size > _MAX_OFFSET:
+        if (
+            size > min(_MAX_UNIT, self.files.file_size - _END_BLANK)
+            or self.end + size > _MAX_OFFSET
+        ):
             return None
         if self.end + size > self._limit or self._file is None:
             try:
@@ -94,7 +100,9 @@ class ConsumeQueueExt:
         assert file is not None
         position = self.end - file.start
         data = file.map
-        EXT_HEAD.pack_into(data, position, size, unit.tags_code, unit.store_timestamp, len(unit.bitmap))
+        EXT_HEAD.pack_into(
+            data, position, size, unit.tags_code, unit.store_timestamp, len(unit.bitmap)
+        )
         data[position + EXT_HEAD.size : position + size] = unit.bitmap
         address = self.end + _BASE
         self.end += size
@@ -126,20 +134,26 @@ class ConsumeQueueExt:
     # -- opening, recovery, deleting
 
     def load(self) -> None:
-        """Take in the files; the end is only known after ``cut``. Raises StoreFileError for files that do not fit."""
+        """Take in the files; the end is only known after ``cut``. Raises StoreFileError for files
+        that do not fit."""
         self.files.load(derived=True)
         self.end = self.flushed = self.files.end
         self._file, self._limit = None, 0
 
     def cut(self, last: int | None) -> bool:
-        """Everything behind the unit at the address ``last`` is forgotten, all of it without one (truncateByMaxAddress). The
-        bytes stay until ``finish``. False when there is no such unit: then nothing is changed.
+        """Everything behind the unit at the address ``last`` is forgotten, all of it without one
+        (truncateByMaxAddress). The bytes stay until ``finish``. False when there is no such unit:
+        then nothing is changed.
         """
         end = self.files.start
         if last is not None:
             offset = last - _BASE
             file = self.files.find(offset)
-            found = None if file is None else _unit_in(file.read_unmapped, file.size, offset - file.start)
+            found = (
+                None
+                if file is None
+                else _unit_in(file.read_unmapped, file.size, offset - file.start)
+            )
             if found is None:
                 return False
             end = offset + found[0]
@@ -158,16 +172,17 @@ class ConsumeQueueExt:
             self.clear()
 
     def expired(self, first: int | None) -> list[MappedFile]:
-        """The files, but the last one, of which no unit is used when the unit at the address ``first`` is the oldest that is
-        (truncateByMinAddress). None: no unit is used, but nothing is known to be unused either.
+        """The files, but the last one, of which no unit is used when the unit at the address
+        ``first`` is the oldest that is (truncateByMinAddress). None: no unit is used, but nothing
+        is known to be unused either.
         """
         if first is None or not is_ext_address(first):
             return []
         return [file for file in self.files.files[:-1] if file.end <= first - _BASE]
 
     def sync(self, *above: Path) -> None:
-        """Put all units on the disk, and the names of new files in it and in the folders ``above``. For a worker thread.
-        Raises StoreFileError.
+        """Put all units on the disk, and the names of new files in it and in the folders ``above``.
+        For a worker thread. Raises StoreFileError.
         """
         begin, end = self.flushed, self.end
         if begin < end:
@@ -189,7 +204,9 @@ class ConsumeQueueExt:
         self.files.close()
 
 
-def _unit_in(read: Callable[[int, int], bytes], file_size: int, position: int) -> tuple[int, ExtUnit] | None:
+def _unit_in(
+    read: Callable[[int, int], bytes], file_size: int, position: int
+) -> tuple[int, ExtUnit] | None:
     """Size of the unit at a position of a file, and the unit."""
     head = read(position, EXT_HEAD.size)
     if len(head) < EXT_HEAD.size:
@@ -205,7 +222,8 @@ def _unit_in(read: Callable[[int, int], bytes], file_size: int, position: int) -
 class ConsumeQueueExts:
     """The extensions of all queues: ``consumequeue_ext/<topic>/<queueId>/``.
 
-    Not ``enabled``: those that are there from before are read, cleaned and deleted with their queues; no queue gets one.
+    Not ``enabled``: those that are there from before are read, cleaned and deleted with their
+    queues; no queue gets one.
     """
 
     def __init__(self, directory: Path, file_size: int, disk: Disk, *, enabled: bool) -> None:
@@ -219,11 +237,13 @@ class ConsumeQueueExts:
         return self._of(topic, queue_id) if self.enabled else None
 
     def _of(self, topic: str, queue_id: int) -> ConsumeQueueExt:
-        return ConsumeQueueExt(MappedFileQueue(self.directory / topic / str(queue_id), self._file_size, self._disk))
+        return ConsumeQueueExt(
+            MappedFileQueue(self.directory / topic / str(queue_id), self._file_size, self._disk)
+        )
 
     def found(self) -> Iterator[tuple[str, int]]:
-        """Topic and number of every queue that has one on the disk. Raises StoreFileError; not for what nobody will
-        write to."""
+        """Topic and number of every queue that has one on the disk. Raises StoreFileError; not for
+        what nobody will write to."""
         if not self.directory.is_dir():
             return
         for topic in sorted(self.directory.iterdir()):
@@ -234,7 +254,8 @@ class ConsumeQueueExts:
                     yield topic.name, int(path.name)
 
     def load(self, topic: str, queue_id: int) -> ConsumeQueueExt | None:
-        """One of them; None, with a warning, where it cannot be read and nobody will write to it. Raises StoreFileError."""
+        """One of them; None, with a warning, where it cannot be read and nobody will write to it.
+        Raises StoreFileError."""
         ext = self._of(topic, queue_id)
         try:
             ext.load()
@@ -244,14 +265,16 @@ class ConsumeQueueExts:
             if self.enabled:
                 raise
             log.warning(
-                "the extension of the queue %d of %s is not read, its messages match every filter of tags: %s",
+                "the extension of the queue %d of %s is not read, its messages match every filter "
+                "of tags: %s",
                 queue_id, topic, error,
             )  # fmt: skip
             return None
         return ext
 
     def sync(self, ext: ConsumeQueueExt) -> None:
-        """Put one on the disk, with the names of new files and folders. For a worker thread. Raises StoreFileError."""
+        """Put one on the disk, with the names of new files and folders. For a worker thread. Raises
+        StoreFileError."""
         ext.sync(ext.files.directory.parent, self.directory, self.directory.parent)
 
     def delete_topic(self, topic: str) -> None:

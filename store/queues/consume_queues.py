@@ -26,7 +26,8 @@ _QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 def topic_problem(topic: str, queue_id: int) -> str | None:
-    """Why a topic and a queue number cannot name a folder and stand in a record; None when they can."""
+    """Why a topic and a queue number cannot name a folder and stand in a record; None when they
+    can."""
     if not topic or "/" in topic or "\0" in topic or topic in (".", ".."):
         return f"topic {topic!r} cannot name a folder"
     if len(topic.encode("utf-8", "replace")) > MAX_TOPIC_BYTES:
@@ -39,7 +40,9 @@ def topic_problem(topic: str, queue_id: int) -> str | None:
 class ConsumeQueues:
     """The table of consume queues by (topic, queue id)."""
 
-    def __init__(self, directory: Path, file_size: int, disk: Disk, mappings: MappingLimit | None = None) -> None:
+    def __init__(
+        self, directory: Path, file_size: int, disk: Disk, mappings: MappingLimit | None = None
+    ) -> None:
         self.directory: Final = directory
         self._where: Final = str(directory)
         self.table: Final[dict[tuple[str, int], ConsumeQueue]] = {}
@@ -51,14 +54,17 @@ class ConsumeQueues:
         self.on_delete: Callable[[Iterable[tuple[str, int]]], None] = lambda _queues: None
         """Called with the queues that are about to be deleted."""
         self._removed = False
-        """Folders were deleted; until that is durable they could come back after a power failure."""
+        """Folders were deleted; until that is durable they could come back after a power
+        failure."""
         self.exts: ConsumeQueueExts | None = None
         """The extensions; None when no queue has one."""
 
     def load(self, known_file_size: int = 0) -> None:
-        """Find the queues on the disk. Folders that are no number are left alone. Raises StoreFileError.
+        """Find the queues on the disk. Folders that are no number are left alone. Raises
+        StoreFileError.
 
-        A file of another length is damage when others have the configured one, or ``known_file_size`` says that they had.
+        A file of another length is damage when others have the configured one, or
+        ``known_file_size`` says that they had.
         """
         for topic in _listed(self._where) if self.directory.is_dir() else ():
             if not topic.is_dir():
@@ -73,10 +79,14 @@ class ConsumeQueues:
 
     def _load_exts(self, exts: ConsumeQueueExts) -> None:
         for topic, queue_id in exts.found():
-            queue = self.get_or_create(topic, queue_id) if exts.enabled else self.get(topic, queue_id)
+            queue = (
+                self.get_or_create(topic, queue_id) if exts.enabled else self.get(topic, queue_id)
+            )
             if queue is not None and (ext := exts.load(topic, queue_id)) is not None:
                 queue.ext = ext
-        refuse_other_lengths([queue.ext.files for queue in self.table.values() if queue.ext is not None])
+        refuse_other_lengths(
+            [queue.ext.files for queue in self.table.values() if queue.ext is not None]
+        )
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         return self.table.get((topic, queue_id))
@@ -86,7 +96,12 @@ class ConsumeQueues:
         queue = self.table.get((topic, queue_id))
         if queue is None:
             directory = f"{self._where}/{topic}/{queue_id}"
-            queue = ConsumeQueue(topic, queue_id, MappedFileQueue(directory, self._file_size, self._disk), self._mappings)
+            queue = ConsumeQueue(
+                topic,
+                queue_id,
+                MappedFileQueue(directory, self._file_size, self._disk),
+                self._mappings,
+            )
             if self.exts is not None:
                 queue.ext = self.exts.make(topic, queue_id)
             self.table[topic, queue_id] = self.by_topic.setdefault(topic, {})[queue_id] = queue
@@ -103,9 +118,9 @@ class ConsumeQueues:
         return set(self.by_topic)
 
     def delete_topic(self, topic: str) -> Steps[bool]:
-        """Forget and delete the queues of a topic, one in a slice: a loaded disk takes milliseconds for the files of each.
-        The records stay in the commit log until they expire. False when there are no queues. A queue that is made anew
-        meanwhile is another one, and stays.
+        """Forget and delete the queues of a topic, one in a slice: a loaded disk takes milliseconds
+        for the files of each. The records stay in the commit log until they expire. False when
+        there are no queues. A queue that is made anew meanwhile is another one, and stays.
         """
         queues = self.by_topic.get(topic)
         if queues is None:
@@ -137,14 +152,16 @@ class ConsumeQueues:
             queue.close()
 
     def sync(self, queues: Iterable[ConsumeQueue]) -> None:
-        """Put all units written so far on the disk, and the names of new files and folders. For a worker
-        thread. Raises StoreFileError; the next call tries again what this one did not do.
+        """Put all units written so far on the disk, and the names of new files and folders. For a
+        worker thread. Raises StoreFileError; the next call tries again what this one did not do.
         """
         new_folders, self._removed = self._removed, False
         try:
             for queue in queues:
                 new_folders |= self._sync_written(queue)
-            if new_folders and self._disk.is_directory(self.directory):  # a queue without messages has none
+            if new_folders and self._disk.is_directory(
+                self.directory
+            ):  # a queue without messages has none
                 self._disk.sync_directory(self.directory)
                 self._disk.sync_directory(self.directory.parent)
         except StoreFileError:
@@ -153,7 +170,9 @@ class ConsumeQueues:
 
     def _sync_written(self, queue: ConsumeQueue) -> bool:
         """One queue, if something of it is not on the disk; True when its folder may be new."""
-        has_new_names = queue.files.new_files and queue.files.files  # a half message makes a file and no unit
+        has_new_names = (
+            queue.files.new_files and queue.files.files
+        )  # a half message makes a file and no unit
         if queue.flushed_offset >= queue.max_offset and not has_new_names:
             return False
         begin, end = queue.to_sync()
@@ -161,7 +180,10 @@ class ConsumeQueues:
             return self._sync_one(queue, begin * CQ_UNIT_SIZE, end * CQ_UNIT_SIZE)
         except BaseException as error:
             queue.sync_again(begin)
-            if not isinstance(error, StoreFileError) or self.table.get((queue.topic, queue.queue_id)) is queue:
+            if (
+                not isinstance(error, StoreFileError)
+                or self.table.get((queue.topic, queue.queue_id)) is queue
+            ):
                 raise
             return False  # deleted meanwhile
 

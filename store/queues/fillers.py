@@ -1,5 +1,5 @@
-"""Fillers are units of a consume queue that stand for messages which are not there (``consume_queue``). Such a message may
-turn up after all: it came damaged, and was mended.
+"""Fillers are units of a consume queue that stand for messages which are not there
+(``consume_queue``). Such a message may turn up after all: it came damaged, and was mended.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from ..model.config import CQ_UNIT_SIZE
 from .consume_queue import CQ_UNIT, FILLER_SIZE, ConsumeQueue, end_of
 
 MOST_LOST: Final = 4096
-"""That so many messages of a queue that follow each other were lost is believed, if only a number says so."""
+"""That so many messages of a queue that follow each other were lost is believed, if only a number
+says so."""
 
 
 def fill_in(queue: ConsumeQueue, number: int, unit: bytes) -> None:
-    """Write the unit of a message in the place of its filler, if there is one; the queue may begin with it then. Nothing is
-    done where it does not lie between its neighbours: it belongs to a topic of that name that was deleted. Fillers beside it
-    that would break that physical offsets grow are written anew. Raises StoreFileError.
+    """Write the unit of a message in the place of its filler, if there is one; the queue may begin
+    with it then. Nothing is done where it does not lie between its neighbours: it belongs to a
+    topic of that name that was deleted. Fillers beside it that would break that physical offsets
+    grow are written anew. Raises StoreFileError.
     """
     begin, end = CQ_UNIT.unpack(unit)[0], end_of(*CQ_UNIT.unpack(unit))
     start = queue.files.start // CQ_UNIT_SIZE
@@ -35,7 +37,11 @@ def fill_in(queue: ConsumeQueue, number: int, unit: bytes) -> None:
     else:
         return
     following = units[stop][0] if stop < len(units) else end
-    if (first and end_of(*units[first - 1]) > begin) or following < end or low + stop < queue.min_offset:
+    if (
+        (first and end_of(*units[first - 1]) > begin)
+        or following < end
+        or low + stop < queue.min_offset
+    ):
         return
     in_front, behind = number - low - first, low + stop - number - 1
     queue.overwrite(low + first, _fillers(begin, in_front) + unit + _fillers(following, behind))

@@ -1,7 +1,9 @@
-"""``queueends``: how far every consume queue reached at the last checkpoint. Ours; the original leaves the file alone.
+"""``queueends``: how far every consume queue reached at the last checkpoint. Ours; the original
+leaves the file alone.
 
-Consume queues are derived from the commit log, but only this tells a start that one of them has lost its end, its beginning,
-or everything; and that the index has lost a file. Written after all that it tells was synced; big-endian::
+Consume queues are derived from the commit log, but only this tells a start that one of them has
+lost its end, its beginning, or everything; and that the index has lost a file. Written after all
+that it tells was synced; big-endian::
 
     0     8  "aiormqe2"
     8     8  safePhyOffset        of the checkpoint that it goes with ...
@@ -18,10 +20,12 @@ or everything; and that the index has lost a file. Written after all that it tel
     .   8*m  ... and of the last one
     .     4  CRC-32 of everything before
 
-Behind it, for every queue that was deleted since: CRC-32 (4) of what follows, length of the topic (1), topic, queue id (4).
+Behind it, for every queue that was deleted since: CRC-32 (4) of what follows, length of the topic
+(1), topic, queue id (4).
 
-It is the truth while safe position and timestamps are those of the checkpoint. If they are not, a broker of the original has
-worked here since, or a stop came in between: then it only hints at what was there once.
+It is the truth while safe position and timestamps are those of the checkpoint. If they are not, a
+broker of the original has worked here since, or a stop came in between: then it only hints at what
+was there once.
 """
 
 from __future__ import annotations
@@ -79,11 +83,15 @@ class KnownEnds(NamedTuple):
 
     def belongs_to(self, checkpoint: Checkpoint) -> bool:
         """Nobody else has written since: it is the truth."""
-        return checkpoint.safe_phy_offset == self.safe_phy_offset and checkpoint.timestamps == self.timestamps
+        return (
+            checkpoint.safe_phy_offset == self.safe_phy_offset
+            and checkpoint.timestamps == self.timestamps
+        )
 
 
 class Snapshot:
-    """The ends of all queues, taken in steps. What was written meanwhile may be in it: it is synced before ``save``."""
+    """The ends of all queues, taken in steps. What was written meanwhile may be in it: it is synced
+    before ``save``."""
 
     def __init__(self, queues: Sequence[ConsumeQueue]) -> None:
         self._queues: Final = queues
@@ -125,7 +133,8 @@ class QueueEnds:
         self._complained = False
 
     def load(self) -> KnownEnds | None:
-        """What it says; None when it is not there, or damaged. Raises StoreFileError when it cannot be read."""
+        """What it says; None when it is not there, or damaged. Raises StoreFileError when it cannot
+        be read."""
         with translated(self.path, "cannot be read"):
             try:
                 data = self.path.read_bytes()
@@ -153,10 +162,14 @@ class QueueEnds:
                 os.close(fd)
 
     def save(
-        self, snapshot: Snapshot, checkpoint: Checkpoint, queue_file_size: int, index: Sequence[tuple[int, int]] = ()
+        self,
+        snapshot: Snapshot,
+        checkpoint: Checkpoint,
+        queue_file_size: int,
+        index: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """After everything that it tells is on the disk, and the checkpoint. Blocks. A failure costs the next start time,
-        and nothing else: it is logged once.
+        """After everything that it tells is on the disk, and the checkpoint. Blocks. A failure
+        costs the next start time, and nothing else: it is logged once.
         """
         temporary = self.path.with_suffix(".tmp")
         try:
@@ -199,11 +212,18 @@ def _column(values: Sequence[int]) -> bytes:
     return column.tobytes()
 
 
-def _encode(snapshot: Snapshot, checkpoint: Checkpoint, queue_file_size: int, index: Sequence[tuple[int, int]]) -> bytes:
+def _encode(
+    snapshot: Snapshot,
+    checkpoint: Checkpoint,
+    queue_file_size: int,
+    index: Sequence[tuple[int, int]],
+) -> bytes:
     names = b"".join(snapshot.names)
     assert checkpoint.safe_phy_offset is not None, "it goes with a checkpoint that claims something"
     counts = len(snapshot.names), len(names), len(index)
-    head = _HEAD.pack(_MARK, checkpoint.safe_phy_offset, *checkpoint.timestamps, queue_file_size, *counts)
+    head = _HEAD.pack(
+        _MARK, checkpoint.safe_phy_offset, *checkpoint.timestamps, queue_file_size, *counts
+    )
     columns = *snapshot.columns, [begin for begin, _ in index], [end for _, end in index]
     data = b"".join((head, names, *map(_column, columns)))
     return data + _CRC.pack(zlib.crc32(data))
@@ -215,7 +235,11 @@ def _decode(data: bytes) -> KnownEnds | None:
     mark, safe, *timestamps, file_size, count, names_length, index_count = _HEAD.unpack_from(data)
     at, lengths = _HEAD.size + names_length, (count, count, count, index_count, index_count)
     end = at + 8 * sum(lengths)
-    if mark != _MARK or end + _CRC.size > len(data) or _CRC.unpack_from(data, end)[0] != zlib.crc32(data[:end]):
+    if (
+        mark != _MARK
+        or end + _CRC.size > len(data)
+        or _CRC.unpack_from(data, end)[0] != zlib.crc32(data[:end])
+    ):
         return None
     columns = []
     for length in lengths:
@@ -229,7 +253,9 @@ def _decode(data: bytes) -> KnownEnds | None:
     for name in _deletions(data, end + _CRC.size):
         queues.pop(name, None)
     physic, logics, index = timestamps
-    return KnownEnds(safe, (physic, logics, index), file_size, queues, list(zip(*columns[3:], strict=True)))
+    return KnownEnds(
+        safe, (physic, logics, index), file_size, queues, list(zip(*columns[3:], strict=True))
+    )
 
 
 def _deletions(data: bytes, at: int) -> Iterator[QueueKey]:

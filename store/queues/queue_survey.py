@@ -1,13 +1,15 @@
-"""What the consume queues on the disk hold, looked at before anything is changed, and which of them are not what they were.
+"""What the consume queues on the disk hold, looked at before anything is changed, and which of them
+are not what they were.
 
-With ``queueends`` of the last checkpoint each queue is compared with what it says: its files reach from the oldest message
-then to the next one, the last unit is the same, and all units in between go on from each other (``UnitChain``). All units of
-``_WHOLE_BYTES`` are looked at; of queues that are not among these only the first of each file, and the last two hundred.
-A unit that was changed so that the others still go on from it (a smaller size, a tags code) is not seen, nor are zeros in
-the middle of a queue that is not looked at as a whole: only the log knows better.
+With ``queueends`` of the last checkpoint each queue is compared with what it says: its files reach
+from the oldest message then to the next one, the last unit is the same, and all units in between go
+on from each other (``UnitChain``). All units of ``_WHOLE_BYTES`` are looked at; of queues that are
+not among these only the first of each file, and the last two hundred. A unit that was changed so
+that the others still go on from it (a smaller size, a tags code) is not seen, nor are zeros in the
+middle of a queue that is not looked at as a whole: only the log knows better.
 
-Without it (a store of the original) all units are read once, as far as they go on from each other, and what they account for
-in each file of the commit log is added up: see ``log_coverage``.
+Without it (a store of the original) all units are read once, as far as they go on from each other,
+and what they account for in each file of the commit log is added up: see ``log_coverage``.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class Doubt(NamedTuple):
 
 
 class QueueSurvey:
-    """Look at all queues once: with ``compare`` (20,000 small ones take 0.2 s) or with ``derive``."""
+    """Look at all queues once: with ``compare`` (20,000 small ones take 0.2 s) or with
+    ``derive``."""
 
     def __init__(self, queues: ConsumeQueues, log_start: int) -> None:
         self.doubts: Final[dict[QueueKey, Doubt]] = {}
@@ -53,7 +56,9 @@ class QueueSurvey:
         """Hold the queues against what is known. Raises StoreFileError."""
         for key, queue in self._queues.table.items():
             end = known.queues.get(key)
-            if end is None:  # of a topic that was deleted and came back, or newer than the checkpoint
+            if (
+                end is None
+            ):  # of a topic that was deleted and came back, or newer than the checkpoint
                 self._derive_one(queue, UnitChain())
             elif (doubt := self._compare_one(queue, end)) is not None:
                 self.doubts[key] = doubt
@@ -77,8 +82,12 @@ class QueueSurvey:
             self._left -= length
             edges, behind = _feed_all(queue, chain, first, stop)
             reached = first + chain.count
-        if first > end.first_offset and (not chain.count or queue.first_phy_offset() > self._log_start):
-            return Doubt(0, f"it begins at {first}, it had {_entries(end)}")  # and not because they have expired
+        if first > end.first_offset and (
+            not chain.count or queue.first_phy_offset() > self._log_start
+        ):
+            return Doubt(
+                0, f"it begins at {first}, it had {_entries(end)}"
+            )  # and not because they have expired
         if reached != stop or chain.end != end.phy_end:
             return Doubt(max(first, reached - 1), f"it ends at {reached}, it had {_entries(end)}")
         queue.accept(stop, edges, behind)
@@ -89,7 +98,9 @@ class QueueSurvey:
         tail = max(first, stop - _TAIL)
         per_file = queue.files.file_size // CQ_UNIT_SIZE
         for number in range(first, tail, per_file):
-            if not chain.feed(queue.read_bytes(number * CQ_UNIT_SIZE, CQ_UNIT_SIZE) or bytes(CQ_UNIT_SIZE)):
+            if not chain.feed(
+                queue.read_bytes(number * CQ_UNIT_SIZE, CQ_UNIT_SIZE) or bytes(CQ_UNIT_SIZE)
+            ):
                 return number
         for data in _pieces(queue, tail, stop, _CHUNK):
             before = chain.count
@@ -110,7 +121,10 @@ class QueueSurvey:
     def _derive_one(self, queue: ConsumeQueue, chain: UnitChain) -> None:
         believe(queue, chain)
         if queue.files.behind_hole:
-            problem = f"it ends at {queue.max_offset}, in front of a file that is missing or has a wrong length"
+            problem = (
+                f"it ends at {queue.max_offset}, in front of a file that is missing or has a "
+                "wrong length"
+            )
             self.doubts[queue.topic, queue.queue_id] = Doubt(queue.max_offset, problem)
 
 
@@ -123,9 +137,11 @@ def believe(queue: ConsumeQueue, chain: UnitChain) -> None:
     queue.accept(first + chain.count)
 
 
-def _feed_all(queue: ConsumeQueue, chain: UnitChain, first: int, stop: int) -> tuple[Edges | None, bytes | None]:
-    """All units, and what else ``accept`` takes of a queue that can be read at once, as most can: then a start does not come
-    back to its file.
+def _feed_all(
+    queue: ConsumeQueue, chain: UnitChain, first: int, stop: int
+) -> tuple[Edges | None, bytes | None]:
+    """All units, and what else ``accept`` takes of a queue that can be read at once, as most can:
+    then a start does not come back to its file.
     """
     length, file = (stop - first) * CQ_UNIT_SIZE, queue.files.files[0]
     if length > _CHUNK or length >= file.size:
@@ -136,13 +152,16 @@ def _feed_all(queue: ConsumeQueue, chain: UnitChain, first: int, stop: int) -> t
     data, is_all = file.read_to_page_end(0, length)
     if not chain.feed(data[:length]):
         return None, None
-    edges = {first: CQ_UNIT.unpack_from(data), stop - 1: CQ_UNIT.unpack_from(data, length - CQ_UNIT_SIZE)}
+    edges = {
+        first: CQ_UNIT.unpack_from(data),
+        stop - 1: CQ_UNIT.unpack_from(data, length - CQ_UNIT_SIZE),
+    }
     return edges, _without_zeros(data[length:]) if is_all else None
 
 
 def _without_zeros(data: bytes) -> bytes:
-    """The units up to the last one that is not all zeros. Mostly there is none, or one: that is found 50 times as fast as by
-    ``rstrip`` alone.
+    """The units up to the last one that is not all zeros. Mostly there is none, or one: that is
+    found 50 times as fast as by ``rstrip`` alone.
     """
     kept = 0
     while not _ZEROS.startswith(data[kept:]):
@@ -156,7 +175,8 @@ def _entries(end: QueueEnd) -> str:
 
 
 def _pieces(queue: ConsumeQueue, first: int, stop: int, size: int) -> Iterator[bytes]:
-    """The units [first, stop) in pieces, the first one of ``size`` bytes; up to a file that is missing."""
+    """The units [first, stop) in pieces, the first one of ``size`` bytes; up to a file that is
+    missing."""
     at, end = first * CQ_UNIT_SIZE, stop * CQ_UNIT_SIZE
     while at < end and (file := queue.files.find(at)) is not None:
         data = file.read_unmapped(at - file.start, min(size, end - at, file.end - at))

@@ -1,8 +1,9 @@
-"""Whether units of a consume queue can be what was once written (see ``consume_queue`` for their layout).
+"""Whether units of a consume queue can be what was once written (see ``consume_queue`` for their
+layout).
 
-Units of one queue point to records that lie one behind the other: each begins where the one before ends, or later. A unit
-that breaks this was damaged, or the one in front of it was; zeros and noise break it at once. What is believed here need not
-be true: only the commit log knows.
+Units of one queue point to records that lie one behind the other: each begins where the one before
+ends, or later. A unit that breaks this was damaged, or the one in front of it was; zeros and noise
+break it at once. What is believed here need not be true: only the commit log knows.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ _MASK: Final = (1 << 64) - 1
 
 
 class Account(NamedTuple):
-    """What units account for in one file of the commit log. Records that fill [0, n) without a gap have n bytes, and their
-    squares (end² - begin², positions in the file) add up to n²: so another record twice does not make up for a missing one.
+    """What units account for in one file of the commit log. Records that fill [0, n) without a gap
+    have n bytes, and their squares (end² - begin², positions in the file) add up to n²: so another
+    record twice does not make up for a missing one.
     """
 
     size: int = 0
@@ -29,7 +31,9 @@ class Account(NamedTuple):
 
     def plus(self, other: Account) -> Account:
         """Both together."""
-        return Account(self.size + other.size, self.squares + other.squares & _MASK, max(self.end, other.end))
+        return Account(
+            self.size + other.size, self.squares + other.squares & _MASK, max(self.end, other.end)
+        )
 
     @property
     def has_no_gap(self) -> bool:
@@ -53,9 +57,12 @@ class UnitChain:
         self._file_size: Final = log_file_size
 
     def feed(self, data: bytes) -> bool:
-        """Go on with more units; False when one cannot be believed, then nothing behind it counts."""
+        """Go on with more units; False when one cannot be believed, then nothing behind it
+        counts."""
         count, self.end, runs = believed_units(data, MIN_RECORD_SIZE, self.end, self._file_size)
         self.count += count
         for file, size, squares, end in runs:
-            self.accounts[file] = self.accounts.get(file, Account()).plus(Account(size, squares, end))
+            self.accounts[file] = self.accounts.get(file, Account()).plus(
+                Account(size, squares, end)
+            )
         return count == len(data) // CQ_UNIT_SIZE

@@ -1,8 +1,9 @@
-"""Messages by key: what the index points to, held against the records (DefaultMessageStore.queryMessage;
-consumequeue-index.md §3.6).
+"""Messages by key: what the index points to, held against the records
+(DefaultMessageStore.queryMessage; consumequeue-index.md §3.6).
 
-Other than in the original a record is only found when it has the topic and the key (hashes collide), once (recovery may have
-indexed it twice), and when its own store time is in the range (the index knows seconds).
+Other than in the original a record is only found when it has the topic and the key (hashes
+collide), once (recovery may have indexed it twice), and when its own store time is in the range
+(the index knows seconds).
 """
 
 from __future__ import annotations
@@ -24,17 +25,23 @@ _MAX_BYTES: Final = 8 << 20
 class MessageQuery:
     """The searching half of the index."""
 
-    def __init__(self, log: CommitLog, files: IndexFiles, indexing: Indexing, max_count: int) -> None:
+    def __init__(
+        self, log: CommitLog, files: IndexFiles, indexing: Indexing, max_count: int
+    ) -> None:
         self._log: Final = log
         self._files: Final = files
         self._indexing: Final = indexing
         self.max_count = max_count
 
-    def steps(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> Steps[QueryResult]:
-        """The newest messages of a topic with a key or unique key, stored in a range of time (ms, both ends included).
+    def steps(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int
+    ) -> Steps[QueryResult]:
+        """The newest messages of a topic with a key or unique key, stored in a range of time (ms,
+        both ends included).
 
-        At most ``max_count`` and ``maxMsgsNumBatch``. In steps of less than a millisecond, so that other work can go on in
-        between; the result is the value of the generator. Messages put with ``messageIndexEnable=false`` are not found.
+        At most ``max_count`` and ``maxMsgsNumBatch``. In steps of less than a millisecond, so that
+        other work can go on in between; the result is the value of the generator. Messages put with
+        ``messageIndexEnable=false`` are not found.
         """
         self._indexing.step()  # what was put a moment ago
         files = self._files
@@ -43,7 +50,9 @@ class MessageQuery:
         wanted = key.encode("utf-8", "replace")
         found: dict[int, bytes] = {}
         total = looked_at = 0
-        for phy_offset in files.find(key_hash(topic, key), begin_ms, end_ms) if max_count > 0 else ():
+        for phy_offset in (
+            files.find(key_hash(topic, key), begin_ms, end_ms) if max_count > 0 else ()
+        ):
             if phy_offset is None:
                 yield
                 continue
@@ -63,7 +72,9 @@ class MessageQuery:
                 break
         return QueryResult(b"".join(found[phy_offset] for phy_offset in sorted(found)), *update)
 
-    def _matching(self, phy_offset: int, topic: str, key: bytes, begin_ms: int, end_ms: int) -> bytes | None:
+    def _matching(
+        self, phy_offset: int, topic: str, key: bytes, begin_ms: int, end_ms: int
+    ) -> bytes | None:
         """The record at an offset, when it is what was asked for."""
         record = self._log.record(phy_offset)
         if record is None:

@@ -22,8 +22,8 @@ from ..queues.consume_queue import CQ_UNIT, ConsumeQueue
 from ..queues.consume_queue_ext import ExtUnit, is_ext_address
 
 RecordTest = Callable[[Any, int, int], bool]
-"""``(data, start, stop)``: whether the record ``data[start:stop]`` is wanted. ``data`` may be a mapped file: slice what is
-needed, keep none of it."""
+"""``(data, start, stop)``: whether the record ``data[start:stop]`` is wanted. ``data`` may be a
+mapped file: slice what is needed, keep none of it."""
 Filters = tuple[frozenset[int] | None, Callable[[ExtUnit], bool] | None, RecordTest | None]
 """``tags``, ``accept_ext`` and ``accept`` of MessageStore.get."""
 
@@ -34,8 +34,8 @@ _FOUND: Final = GetMessageStatus.FOUND
 _MUCH: Final = 64 << 10
 """Bytes that are not copied when the reader can do with a view."""
 _FRESH: Final = 64 << 20
-"""So far behind its end the log is in memory as it was written: where much is pulled of that, a look at each record would
-cost a tenth more and show nothing."""
+"""So far behind its end the log is in memory as it was written: where much is pulled of that, a
+look at each record would cost a tenth more and show nothing."""
 _MAGIC: Final = struct.pack(">I", MAGIC)
 _MAX_WHOLE: Final = 256 * CQ_UNIT_SIZE
 _I64: Final = struct.Struct(">q")
@@ -45,13 +45,16 @@ _size_and_magic: Final = SIZE_AND_MAGIC.unpack_from
 class MessageReader:
     """The read half of a store."""
 
-    def __init__(self, log: CommitLog, config: MessageStoreConfig, memory_size: int, damage: DamagedRecords) -> None:
+    def __init__(
+        self, log: CommitLog, config: MessageStoreConfig, memory_size: int, damage: DamagedRecords
+    ) -> None:
         self._log: Final = log
         self._config: Final = config
         self._memory_size: Final = memory_size
         self._damage: Final = damage
         self.proven_from: int = 0
-        """What lies in front of that was not written by this process: it comes from the disk, and is checked."""
+        """What lies in front of that was not written by this process: it comes from the disk, and
+        is checked."""
         self.reconfigure()
 
     def reconfigure(self) -> None:
@@ -72,8 +75,8 @@ class MessageReader:
         *,
         correct: bool,
     ) -> GetResult:
-        """Messages from ``offset`` on, see MessageStore.get. ``correct`` is False on a slave that leaves
-        wrong offsets as they are."""
+        """Messages from ``offset`` on, see MessageStore.get. ``correct`` is False on a slave that
+        leaves wrong offsets as they are."""
         low, high = queue.min_offset, queue.max_offset
         status, following = GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
         if high == 0:
@@ -87,18 +90,26 @@ class MessageReader:
         else:
             max_count = max(max_count, 1)
             if accept is None and accept_ext is None:
-                units = queue.units(offset, max_count + 1)  # one more than is taken: what lies behind is counted from there
+                units = queue.units(
+                    offset, max_count + 1
+                )  # one more than is taken: what lies behind is counted from there
                 if 0 < len(units) <= _MAX_WHOLE:
                     whole = self._whole(queue, offset, units, max_count, tags, max_bytes, views)
                     if whole is not None:
                         return whole
                 if units and tags is None:
-                    result = self._scan(queue, offset, units, max_count, _NO_FILTERS, max_bytes, views)
+                    result = self._scan(
+                        queue, offset, units, max_count, _NO_FILTERS, max_bytes, views
+                    )
                     if result.count:
                         return result
-            units = queue.units(offset, max(_SCAN_UNITS, max_count) if scan_limit is None else scan_limit)
+            units = queue.units(
+                offset, max(_SCAN_UNITS, max_count) if scan_limit is None else scan_limit
+            )
             if units:
-                return self._scan(queue, offset, units, max_count, (tags, accept_ext, accept), max_bytes, views)
+                return self._scan(
+                    queue, offset, units, max_count, (tags, accept_ext, accept), max_bytes, views
+                )
             status, following = GetMessageStatus.OFFSET_FOUND_NULL, queue.first_of_next_file(offset)
         return GetResult(status, following if correct else offset, low, high)
 
@@ -112,7 +123,8 @@ class MessageReader:
         max_bytes: int | None,
         views: bool,
     ) -> GetResult:
-        """Collect records until a limit is reached. Hot: what differs from record to record stays in local names."""
+        """Collect records until a limit is reached. Hot: what differs from record to record stays
+        in local names."""
         end = self._log.max_phy_offset
         tags, accept_ext, accept = filters
         (phy_offset,) = _I64.unpack_from(units)
@@ -127,12 +139,13 @@ class MessageReader:
         parts: list[bytes | memoryview] = []
         for phy_offset, size, code in CQ_UNIT.iter_unpack(units):
             if (count and (count >= count_limit or total + size > byte_limit)) and (
-                in_memory or self._is_full(count, total + size, end - phy_offset, max_count, max_bytes)
+                in_memory
+                or self._is_full(count, total + size, end - phy_offset, max_count, max_bytes)
             ):
                 break
-            if (tags is not None and code not in tags and not _matches_unusual(queue, code, tags)) or (
-                accept_ext is not None and not _is_accepted(queue, code, accept_ext)
-            ):
+            if (
+                tags is not None and code not in tags and not _matches_unusual(queue, code, tags)
+            ) or (accept_ext is not None and not _is_accepted(queue, code, accept_ext)):
                 passed_over += 1
                 continue
             stop = phy_offset + size
@@ -147,8 +160,14 @@ class MessageReader:
                 data, data_start, data_end = window
                 run_start = run_end = phy_offset
             at = phy_offset - data_start
-            doubtful = phy_offset < proven_from or size < MIN_RECORD_SIZE or _size_and_magic(data, at) != (size, MAGIC)
-            if doubtful and self._is_damaged(queue, offset + count + passed_over, data, at, phy_offset, size):
+            doubtful = (
+                phy_offset < proven_from
+                or size < MIN_RECORD_SIZE
+                or _size_and_magic(data, at) != (size, MAGIC)
+            )
+            if doubtful and self._is_damaged(
+                queue, offset + count + passed_over, data, at, phy_offset, size
+            ):
                 damaged += 1
                 passed_over += 1
                 continue
@@ -188,7 +207,8 @@ class MessageReader:
         max_bytes: int | None,
         views: bool,
     ) -> GetResult | None:
-        """The usual pull: everything is wanted, in one file and in memory, within the limits. None when it is not so."""
+        """The usual pull: everything is wanted, in one file and in memory, within the limits. None
+        when it is not so."""
         end = self._log.max_phy_offset
         count_limit, byte_limit = self._limits(True, max_count, max_bytes)
         found = survey_units(units, count_limit, tags)
@@ -207,7 +227,11 @@ class MessageReader:
         start = file.start
         body: Any
         if stop - first == total:
-            body = file.view(first - start, total) if views and total >= _MUCH else file.read(first - start, total)
+            body = (
+                file.view(first - start, total)
+                if views and total >= _MUCH
+                else file.read(first - start, total)
+            )
         elif (data := file.around(first - start, stop - start, NEAR * count)) is not None:
             body = join_records(data[0], start + data[1], units, count)
         else:
@@ -217,28 +241,49 @@ class MessageReader:
             return None
         behind = end - behind_from
         return GetResult(
-            _FOUND, offset + count, queue.min_offset, queue.max_offset, body, count, behind, behind > self._in_memory
+            _FOUND,
+            offset + count,
+            queue.min_offset,
+            queue.max_offset,
+            body,
+            count,
+            behind,
+            behind > self._in_memory,
         )
 
-    def _is_damaged(self, queue: ConsumeQueue, number: int, data: Any, at: int, phy_offset: int, size: int) -> bool:
+    def _is_damaged(
+        self, queue: ConsumeQueue, number: int, data: Any, at: int, phy_offset: int, size: int
+    ) -> bool:
         """Whether the record of message ``number`` is not what was written; then that is noted."""
         problem = problem_of(data, at, size, phy_offset)
         if problem is not None:
-            self._damage.note(phy_offset, size, problem, f"queue={queue.topic}/{queue.queue_id} offset={number}")
+            self._damage.note(
+                phy_offset, size, problem, f"queue={queue.topic}/{queue.queue_id} offset={number}"
+            )
         return problem is not None
 
-    def _is_full(self, count: int, size: int, behind: int, max_count: int, max_bytes: int | None) -> bool:
-        """Whether a pull that began where the disk has to be read is full, at a record that may be in memory."""
+    def _is_full(
+        self, count: int, size: int, behind: int, max_count: int, max_bytes: int | None
+    ) -> bool:
+        """Whether a pull that began where the disk has to be read is full, at a record that may be
+        in memory."""
         count_limit, byte_limit = self._limits(behind <= self._in_memory, max_count, max_bytes)
         return count >= count_limit or size > byte_limit
 
     def _limits(self, in_memory: bool, max_count: int, max_bytes: int | None) -> tuple[int, int]:
-        """How many messages and bytes one pull may take; less when it begins where the disk has to be read."""
+        """How many messages and bytes one pull may take; less when it begins where the disk has to
+        be read."""
         config = self._config
         if not in_memory:
-            count, size = config.max_transfer_count_on_message_in_disk, config.max_transfer_bytes_on_message_in_disk
+            count, size = (
+                config.max_transfer_count_on_message_in_disk,
+                config.max_transfer_bytes_on_message_in_disk,
+            )
         elif max_bytes is None:
-            count, size = config.max_transfer_count_on_message_in_memory, config.max_transfer_bytes_on_message_in_memory
+            count, size = (
+                config.max_transfer_count_on_message_in_memory,
+                config.max_transfer_bytes_on_message_in_memory,
+            )
         else:
             count, size = max_count, config.max_transfer_bytes_on_message_in_memory
         return min(count, max_count), size if max_bytes is None else min(size, max_bytes)
@@ -250,20 +295,26 @@ class MessageReader:
         return -1 if found is None else found
 
     def offset_by_time(self, queue: ConsumeQueue, timestamp: int) -> int:
-        """The number of the message stored nearest to a time; of two equally near the earlier one, of
-        several stored at exactly that time the first.
+        """The number of the message stored nearest to a time; of two equally near the earlier one,
+        of several stored at exactly that time the first.
 
-        The original searches only the file whose modification time fits, which a copy of the store changes;
-        here the whole queue is searched. 0 for a queue without messages.
+        The original searches only the file whose modification time fits, which a copy of the store
+        changes; here the whole queue is searched. 0 for a queue without messages.
         """
         if queue.min_offset >= queue.max_offset:
             return 0
-        found = queue.first_where(lambda phy_offset, _size: self.store_timestamp(phy_offset) >= timestamp)
+        found = queue.first_where(
+            lambda phy_offset, _size: self.store_timestamp(phy_offset) >= timestamp
+        )
         before = self._stored_at(queue, found - 1)
         after = self._stored_at(queue, found)
         if after < 0:
             return max(queue.min_offset, found - 1)
-        return found - 1 if before >= 0 and timestamp - before <= after - timestamp and after != timestamp else found
+        return (
+            found - 1
+            if before >= 0 and timestamp - before <= after - timestamp and after != timestamp
+            else found
+        )
 
     def _stored_at(self, queue: ConsumeQueue, offset: int) -> int:
         unit = queue.unit(offset)
@@ -277,8 +328,8 @@ def _scan_status(count: int, removed: bool | int) -> GetMessageStatus:
 
 
 def _matches_unusual(queue: ConsumeQueue, code: int, tags: frozenset[int]) -> bool:
-    """Codes outside of 32 bits: an address stands for what the extension says (without it everything matches), a delivery
-    time matches by its low 32 bits.
+    """Codes outside of 32 bits: an address stands for what the extension says (without it
+    everything matches), a delivery time matches by its low 32 bits.
     """
     if -0x80000000 <= code <= 0x7FFFFFFF:
         return False
@@ -296,7 +347,8 @@ def _is_accepted(queue: ConsumeQueue, code: int, accept_ext: Callable[[ExtUnit],
 
 
 def tags_code(queue: ConsumeQueue, code: int) -> int:
-    """The tags code, or time of delivery, that a unit has or has in its extension; an address that leads nowhere stays."""
+    """The tags code, or time of delivery, that a unit has or has in its extension; an address that
+    leads nowhere stays."""
     unit = _ext_unit(queue, code)
     return code if unit is None else unit.tags_code
 

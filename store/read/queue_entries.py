@@ -1,4 +1,5 @@
-"""What the entries of consume queues say of messages: where they lie, when they were stored, what their extension has."""
+"""What the entries of consume queues say of messages: where they lie, when they were stored, what
+their extension has."""
 
 from __future__ import annotations
 
@@ -14,14 +15,18 @@ from .message_reader import MessageReader, tags_code
 class QueueEntries:
     """Of all queues of a store."""
 
-    def __init__(self, log: CommitLog, table: Mapping[tuple[str, int], ConsumeQueue], reader: MessageReader) -> None:
+    def __init__(
+        self, log: CommitLog, table: Mapping[tuple[str, int], ConsumeQueue], reader: MessageReader
+    ) -> None:
         self._log: Final = log
         self._table: Final = table
         self._reader: Final = reader
 
-    def some(self, topic: str, queue_id: int, offset: int, max_count: int) -> list[tuple[int, int, int]] | None:
-        """Physical offset, size and tags code of messages from ``offset`` on, at most to the end of the file that these
-        entries lie in; empty when there is none, None without such a queue.
+    def some(
+        self, topic: str, queue_id: int, offset: int, max_count: int
+    ) -> list[tuple[int, int, int]] | None:
+        """Physical offset, size and tags code of messages from ``offset`` on, at most to the end of
+        the file that these entries lie in; empty when there is none, None without such a queue.
         """
         queue = self._table.get((topic, queue_id))
         if queue is None:
@@ -35,7 +40,9 @@ class QueueEntries:
         """The extension of a message: tags code, store time, bitmap. None without one."""
         queue = self._table.get((topic, queue_id))
         unit = None if queue is None else queue.unit(offset)
-        return None if queue is None or queue.ext is None or unit is None else queue.ext.get(unit[2])
+        return (
+            None if queue is None or queue.ext is None or unit is None else queue.ext.get(unit[2])
+        )
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
         """Number of the message stored nearest to a time (ms)."""
@@ -54,7 +61,8 @@ class QueueEntries:
         return -1 if queue is None else self.stored_at(topic, queue_id, queue.min_offset)
 
     def last_stored_at(self, topic: str, queue_id: int) -> int:
-        """When the newest message of a queue was stored (ms), 0 when there is none (as the admin tools expect it)."""
+        """When the newest message of a queue was stored (ms), 0 when there is none (as the admin
+        tools expect it)."""
         queue = self._table.get((topic, queue_id))
         return 0 if queue is None else max(0, self.stored_at(topic, queue_id, queue.max_offset - 1))
 

@@ -1,8 +1,9 @@
 """Records of the commit log that no consume queue knows, found without reading all of it.
 
-The units that point into a file of the commit log account for all of it, up to the blank at its end (``Account``): then
-every record in it has its unit. Only files that do not add up (half messages are in no queue, nor is what was damaged, or
-belongs to a topic that was deleted) are read, and each of their records is looked up.
+The units that point into a file of the commit log account for all of it, up to the blank at its end
+(``Account``): then every record in it has its unit. Only files that do not add up (half messages
+are in no queue, nor is what was damaged, or belongs to a topic that was deleted) are read, and each
+of their records is looked up.
 """
 
 from __future__ import annotations
@@ -32,7 +33,13 @@ class LogCoverage:
     """One look at the log below ``stop``."""
 
     def __init__(
-        self, commit_log: CommitLog, queues: ConsumeQueues, rules: DispatchRules | None, stop: int, *, check_crc: bool
+        self,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        rules: DispatchRules | None,
+        stop: int,
+        *,
+        check_crc: bool,
     ) -> None:
         self._log: Final = commit_log
         self._queues: Final = queues
@@ -40,23 +47,35 @@ class LogCoverage:
         self._stop: Final = stop
         self._check_crc: Final = check_crc
         self._missing: dict[QueueKey, tuple[int, int, int]] = {}
-        """Of each queue that lacks units: how many, the smallest number, where the last record lies."""
+        """Of each queue that lacks units: how many, the smallest number, where the last record
+        lies."""
         self._begins: dict[QueueKey, tuple[int, int] | None] = {}
         """Number and place of the first message."""
         self._made_again: dict[str, int] = {}
         """Topics that were deleted and made again: where, at the latest."""
 
-    def missing(self, accounts: Mapping[int, Account], was_deleted: Callable[[str], bool]) -> dict[QueueKey, Doubt]:
+    def missing(
+        self, accounts: Mapping[int, Account], was_deleted: Callable[[str], bool]
+    ) -> dict[QueueKey, Doubt]:
         """The queues that lack units. Raises StoreFileError."""
-        odd = [file for file in self._log.files.files if file.start < self._stop and not self._adds_up(file, accounts)]
+        odd = [
+            file
+            for file in self._log.files.files
+            if file.start < self._stop and not self._adds_up(file, accounts)
+        ]
         if odd:
-            log.info("looking up the records of %d commit log files that the consume queues do not account for", len(odd))
+            log.info(
+                "looking up the records of %d commit log files that the consume queues do not "
+                "account for",
+                len(odd),
+            )
         for begin, end in _ranges(odd):
             self._look_up(begin, min(end, self._stop))
         return {
             key: Doubt(first, f"{count} messages from {first} on have no entry")
             for key, (count, first, last) in self._missing.items()
-            if last >= self._made_again.get(key[0], -1) and not (self._is_empty(key) and was_deleted(key[0]))
+            if last >= self._made_again.get(key[0], -1)
+            and not (self._is_empty(key) and was_deleted(key[0]))
         }
 
     def _adds_up(self, file: MappedFile, accounts: Mapping[int, Account]) -> bool:
@@ -94,7 +113,12 @@ class LogCoverage:
             queue = self._queues.table.get((records.names[topic], queue_id))
             expected = units[begin * QUEUE_UNIT.size : end * QUEUE_UNIT.size]
             first = records.queue_offsets[order[begin]] * QUEUE_UNIT.size
-            if queue is None or first < 0 or not without_gap or queue.read_bytes(first, len(expected)) != expected:
+            if (
+                queue is None
+                or first < 0
+                or not without_gap
+                or queue.read_bytes(first, len(expected)) != expected
+            ):
                 for number in order[begin:end]:
                     self._record(request_of(records, number))
 
@@ -106,7 +130,11 @@ class LogCoverage:
             if number < 0 or topic_problem(*key) is not None:
                 continue
             queue = self._queues.table.get(key)
-            if queue is not None and number < queue.max_offset and queue.has_unit(number, request.phy_offset, request.size):
+            if (
+                queue is not None
+                and number < queue.max_offset
+                and queue.has_unit(number, request.phy_offset, request.size)
+            ):
                 continue
             begin = self._begin(key, queue)
             if begin is not None and request.phy_offset < begin[1] and number >= begin[0]:

@@ -1,7 +1,9 @@
-"""What a store directory must be like to be opened, and what is made of one where a power failure took names of files.
+"""What a store directory must be like to be opened, and what is made of one where a power failure
+took names of files.
 
-Nothing here deletes anything. Where messages seem to be missing that somebody may still have (a disk that is not mounted, a
-file that was moved), opening is refused, with a text that tells how to go on without them: ``mqstore mend``.
+Nothing here deletes anything. Where messages seem to be missing that somebody may still have (a
+disk that is not mounted, a file that was moved), opening is refused, with a text that tells how to
+go on without them: ``mqstore mend``.
 """
 
 from __future__ import annotations
@@ -26,12 +28,19 @@ from ..queues.consume_queues import ConsumeQueues
 
 log: Final = logging.getLogger(__name__)
 
-_REMEDY: Final = "put them back; if they are lost, `mqstore mend` (broker stopped) lets it go on with what is left"
+_REMEDY: Final = (
+    "put them back; if they are lost, `mqstore mend` (broker stopped) lets it go on with what is "
+    "left"
+)
 
 
 def log_files(config: MessageStoreConfig, disk: Disk) -> MappedFileQueue:
     """The files of the commit log, not loaded yet. Raises StoreConfigError."""
-    paths, read_only, size = config.commit_log_paths, config.read_only_paths, config.mapped_file_size_commit_log
+    paths, read_only, size = (
+        config.commit_log_paths,
+        config.read_only_paths,
+        config.mapped_file_size_commit_log,
+    )
     if len(paths) == 1 and not read_only:
         return MappedFileQueue(paths[0], size, disk)
     return MappedFileQueue.on_paths(paths, read_only, size, disk)
@@ -42,7 +51,9 @@ def extensions(config: MessageStoreConfig, disk: Disk) -> ConsumeQueueExts | Non
     directory, enabled = config.root / "consumequeue_ext", config.enable_consume_queue_ext
     if not enabled and not directory.is_dir():
         return None
-    return ConsumeQueueExts(directory, config.mapped_file_size_consume_queue_ext, disk, enabled=enabled)
+    return ConsumeQueueExts(
+        directory, config.mapped_file_size_consume_queue_ext, disk, enabled=enabled
+    )
 
 
 def make_directories(paths: Sequence[Path], disk: Disk) -> None:
@@ -57,8 +68,8 @@ def make_directories(paths: Sequence[Path], disk: Disk) -> None:
 
 @contextlib.contextmanager
 def locked_directory(root: Path) -> Iterator[LockFile]:
-    """A store directory, made if need be, that nobody else uses: for who keeps more in it than the store. Raises
-    StoreLockedError, StoreFileError."""
+    """A store directory, made if need be, that nobody else uses: for who keeps more in it than the
+    store. Raises StoreLockedError, StoreFileError."""
     make_directories((root,), SystemDisk())
     lock = LockFile(root / "lock")
     lock.acquire()
@@ -71,24 +82,33 @@ def locked_directory(root: Path) -> Iterator[LockFile]:
 def load_commit_log(files: MappedFileQueue, checkpoint: Checkpoint, *, clean: bool) -> None:
     """Take in the files of the commit log. Raises StoreFileError.
 
-    A missing file is made anew, empty, when nobody was ever told that it is on the disk: names are synced before anything is
-    acknowledged, so a power failure can only have taken those of files that held nothing acknowledged. Recovery skips it,
-    what lies behind it is kept.
+    A missing file is made anew, empty, when nobody was ever told that it is on the disk: names are
+    synced before anything is acknowledged, so a power failure can only have taken those of files
+    that held nothing acknowledged. Recovery skips it, what lies behind it is kept.
     """
     while True:
         try:
             files.load()
             break
         except MissingFileError as error:
-            if clean or len(files.directories) > 1 or not _claims_nothing_from(checkpoint, error.start):
+            if (
+                clean
+                or len(files.directories) > 1
+                or not _claims_nothing_from(checkpoint, error.start)
+            ):
                 raise StoreFileError(
                     error.path, f"{error.problem}: files of the commit log are missing; {_REMEDY}"
                 ) from error
-            log.error("%s; nothing in it had been acknowledged as synced: the log goes on without it", error)
+            log.error(
+                "%s; nothing in it had been acknowledged as synced: the log goes on without it",
+                error,
+            )
             files.make(error.start)
     for file in files.files:
         # Better now than when somebody asks for a message in it.
-        if not os.access(file.path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        if not os.access(
+            file.path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids
+        ):
             raise StoreFileError(file.path, "cannot be used: Permission denied")
 
 
@@ -107,8 +127,11 @@ def _claims_nothing_from(checkpoint: Checkpoint, phy_offset: int) -> bool:
     return safe <= phy_offset if safe is not None else not checkpoint.min_timestamp
 
 
-def check_claims(files: MappedFileQueue, queues: ConsumeQueues, checkpoint: Checkpoint, *, clean: bool) -> None:
-    """The commit log does not end in front of what is known to have been on the disk. Raises StoreFileError."""
+def check_claims(
+    files: MappedFileQueue, queues: ConsumeQueues, checkpoint: Checkpoint, *, clean: bool
+) -> None:
+    """The commit log does not end in front of what is known to have been on the disk. Raises
+    StoreFileError."""
     safe, end = checkpoint.safe_phy_offset, files.end
     if safe is not None:
         claimed, who = safe, "the checkpoint"
@@ -122,8 +145,10 @@ def check_claims(files: MappedFileQueue, queues: ConsumeQueues, checkpoint: Chec
         what = f"the commit log ends at {end}" if end else "there is no commit log"
         raise StoreFileError(
             files.directory,
-            f"{what}, but {who} knew it up to {claimed}: files are missing; is the disk mounted at {where}? "
-            f"Otherwise {_REMEDY}" + ("" if end else "; to start empty, choose another storePathRootDir"),
+            f"{what}, but {who} knew it up to {claimed}: files are missing; is the disk mounted "
+            f"at {where}? "
+            f"Otherwise {_REMEDY}"
+            + ("" if end else "; to start empty, choose another storePathRootDir"),
         )
 
 

@@ -1,4 +1,5 @@
-"""Consume queues from the records of the commit log (classes CommitLogDispatcherBuildConsumeQueue, ConsumeQueue)."""
+"""Consume queues from the records of the commit log (classes CommitLogDispatcherBuildConsumeQueue,
+ConsumeQueue)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ log: Final = logging.getLogger(__name__)
 
 
 class QueuesContradictError(Exception):
-    """The consume queues below the start of the scan are not what the log says: it has to be read from its start."""
+    """The consume queues below the start of the scan are not what the log says: it has to be read
+    from its start."""
 
 
 class Begin(NamedTuple):
@@ -37,14 +39,16 @@ class Begin(NamedTuple):
 class QueueRebuild:
     """Gives every record its unit.
 
-    The CRC covers the body only, so the number in a record may be wrong. A record that is not the next one of its queue is
-    held back as a suspect until its successor tells: if that comes after it too, messages between were lost; if that carries
-    on from the queue, it is the suspect that is wrong. Lost messages keep their numbers as filler units. No successor is
-    needed where the queue's file still has the record's unit, in another place than the number says.
+    The CRC covers the body only, so the number in a record may be wrong. A record that is not the
+    next one of its queue is held back as a suspect until its successor tells: if that comes after
+    it too, messages between were lost; if that carries on from the queue, it is the suspect that is
+    wrong. Lost messages keep their numbers as filler units. No successor is needed where the
+    queue's file still has the record's unit, in another place than the number says.
 
-    ``begins`` tells of each queue that was there before where it begins. Records in front of that with the same number or a
-    higher one belong to a topic of the same name that was deleted; those with a lower number are the queue's, and the files
-    that had their units are lost. Nothing else follows for queues whose begin is not ``certain``.
+    ``begins`` tells of each queue that was there before where it begins. Records in front of that
+    with the same number or a higher one belong to a topic of the same name that was deleted; those
+    with a lower number are the queue's, and the files that had their units are lost. Nothing else
+    follows for queues whose begin is not ``certain``.
     """
 
     def __init__(
@@ -75,7 +79,8 @@ class QueueRebuild:
         self._suspects: dict[ConsumeQueue, DispatchRequest] = {}
 
     def dispatch(self, request: DispatchRequest) -> None:
-        """Write the unit of one record; records come in the order of the log. Raises QueuesContradictError."""
+        """Write the unit of one record; records come in the order of the log. Raises
+        QueuesContradictError."""
         if not request.is_queued:
             return
         self._dispatch_one(request)
@@ -84,7 +89,9 @@ class QueueRebuild:
 
     def _dispatch_one(self, request: DispatchRequest) -> None:
         """Into one of the queues that it is in."""
-        if request.phy_offset < self._safe and not self._is_lacking(request.topic, request.queue_id, request.phy_offset):
+        if request.phy_offset < self._safe and not self._is_lacking(
+            request.topic, request.queue_id, request.phy_offset
+        ):
             return
         queue = self._table.get((request.topic, request.queue_id))
         if queue is None:
@@ -96,8 +103,16 @@ class QueueRebuild:
         in_front = request.phy_offset < self._begin_phy_offset(queue)
         if in_front and not self._judge_in_front(queue, request.queue_offset):
             return
-        if request.queue_offset != queue.max_offset and queue not in self._suspects and _is_next_entry(queue, request):
-            _leave_out(request, f"it says that it is message {request.queue_offset}, it is {queue.max_offset} of {queue}")
+        if (
+            request.queue_offset != queue.max_offset
+            and queue not in self._suspects
+            and _is_next_entry(queue, request)
+        ):
+            _leave_out(
+                request,
+                f"it says that it is message {request.queue_offset}, it is {queue.max_offset} of "
+                f"{queue}",
+            )
             queue.fill_to(queue.max_offset + 1, request.phy_offset + request.size)
             return
         if not 0 <= request.queue_offset < MOST_NUMBER:
@@ -129,9 +144,10 @@ class QueueRebuild:
         return -1 if begin is None else begin.phy_offset
 
     def _judge_in_front(self, queue: ConsumeQueue, number: int) -> bool:
-        """Whether a record in front of the begin is the queue's, as far as numbers tell. When those of a deleted topic reach
-        the number of the begin, all so far was not, and is taken back. Files expire behind their records, and a topic that
-        is made again begins at 0: so a number in front of the first file means that files are lost; it begins anew then.
+        """Whether a record in front of the begin is the queue's, as far as numbers tell. When those
+        of a deleted topic reach the number of the begin, all so far was not, and is taken back.
+        Files expire behind their records, and a topic that is made again begins at 0: so a number
+        in front of the first file means that files are lost; it begins anew then.
         """
         if not 0 <= number < self._begins[queue].number:
             if number == queue.max_offset and not _is_empty(queue):
@@ -139,13 +155,15 @@ class QueueRebuild:
                 queue.clear()
             return False
         if number < queue.min_offset:
-            log.warning("the first files of %s are lost: they are made again from the commit log", queue)
+            log.warning(
+                "the first files of %s are lost: they are made again from the commit log", queue
+            )
             queue.clear()
         return True
 
     def dispatch_records(self, records: Records) -> list[QueueRun]:
-        """The same for many records: what simply carries on its queue is written at once, the rest one by one. Returns the
-        queues in which they are.
+        """The same for many records: what simply carries on its queue is written at once, the rest
+        one by one. Returns the queues in which they are.
         """
         runs, order, units = queue_runs(records)
         for topic_number, queue_id, begin, end, without_gap in runs:
@@ -174,7 +192,8 @@ class QueueRebuild:
         return self._table.get((topic, queue_id))
 
     def finish(self) -> None:
-        """The end of the log: suspects without a successor are believed, unless they are far off."""
+        """The end of the log: suspects without a successor are believed, unless they are far
+        off."""
         for queue, suspect in self._suspects.items():
             lost = suspect.queue_offset - queue.max_offset
             if lost >= 0 and (_is_empty(queue) or lost <= MOST_LOST):
@@ -182,10 +201,13 @@ class QueueRebuild:
             else:
                 _leave_out(suspect, f"message {suspect.queue_offset} cannot follow {queue}")
 
-    def _judge(self, queue: ConsumeQueue, suspect: DispatchRequest, successor: DispatchRequest) -> None:
+    def _judge(
+        self, queue: ConsumeQueue, suspect: DispatchRequest, successor: DispatchRequest
+    ) -> None:
         lost = suspect.queue_offset - queue.max_offset
         follows = successor.queue_offset - suspect.queue_offset
-        # One that follows at a distance has lost messages before it itself; so far a wrong number does not get by chance.
+        # One that follows at a distance has lost messages before it itself; so far a wrong number
+        # does not get by chance.
         if lost >= 0 and (follows == 1 or (follows > 1 and lost <= MOST_LOST)):
             self._jump(queue, suspect)
             return
@@ -196,7 +218,9 @@ class QueueRebuild:
         if _is_empty(queue):  # the oldest files of the log are gone
             queue.begin_at(request.queue_offset)
         else:
-            log.error("%s lost the messages %d..%d", queue, queue.max_offset, request.queue_offset - 1)
+            log.error(
+                "%s lost the messages %d..%d", queue, queue.max_offset, request.queue_offset - 1
+            )
             queue.fill_to(request.queue_offset, request.phy_offset)
         self._append(queue, request)
 
@@ -211,19 +235,23 @@ class QueueRebuild:
         if code is None:
             code = tags_code_of(request.properties)
         if self._ext is not None:
-            code = self._ext.code_of(queue, request.topic, request.properties, code, request.store_timestamp)
+            code = self._ext.code_of(
+                queue, request.topic, request.properties, code, request.store_timestamp
+            )
         return code
 
     def is_torn(self, last: DispatchRequest) -> bool:
-        """The last record may have been cut inside of its properties, which no CRC covers: then it ends with zeros, and its
-        unit, which is written after it, is missing. Nobody was told that it is stored."""
+        """The last record may have been cut inside of its properties, which no CRC covers: then it
+        ends with zeros, and its unit, which is written after it, is missing. Nobody was told that
+        it is stored."""
         if not last.properties.endswith(b"\0"):
             return False
         queue = self._queues.get(last.topic, last.queue_id)
         return queue is None or not queue.has_unit(last.queue_offset, last.phy_offset, last.size)
 
     def _delivery_time(self, request: DispatchRequest) -> int | None:
-        """What the queues of the schedule topic have in the place of a tags code (consumequeue-index.md §1.2)."""
+        """What the queues of the schedule topic have in the place of a tags code
+        (consumequeue-index.md §1.2)."""
         level = find_property(request.properties, b"DELAY") or b""
         if level.isdigit() and int(level) > 0:
             return request.store_timestamp + self._delay_ms(int(level))
@@ -235,15 +263,21 @@ class QueueRebuild:
 
 
 def keep_numbers(
-    queues: ConsumeQueues, known: Mapping[QueueKey, QueueEnd], restarted: Set[ConsumeQueue], log_end: int
+    queues: ConsumeQueues,
+    known: Mapping[QueueKey, QueueEnd],
+    restarted: Set[ConsumeQueue],
+    log_end: int,
 ) -> None:
-    """Messages of which nothing is left, not even in the log, keep their numbers: they must not be given again."""
+    """Messages of which nothing is left, not even in the log, keep their numbers: they must not be
+    given again."""
     for key, end in known.items():
         queue = queues.get_or_create(*key)
         if queue.max_offset >= end.next_offset or queue in restarted:
             continue
         if not _is_empty(queue) and queue.end_phy_offset() > end.phy_end >= 0:
-            continue  # a smaller number behind its end: deleted and made again, and that it was deleted is not on the disk
+            # a smaller number behind its end: deleted and made again, and that it was deleted is
+            # not on the disk
+            continue
         log.error("%s lost its last messages: the next one gets number %d", queue, end.next_offset)
         if _is_empty(queue):
             queue.begin_at(end.next_offset)
@@ -256,10 +290,13 @@ def _is_empty(queue: ConsumeQueue) -> bool:
 
 
 def _is_next_entry(queue: ConsumeQueue, request: DispatchRequest) -> bool:
-    """The files have this record as the next message of its queue, or a filler unit that an earlier recovery wrote for it,
-    which lies where it ends: its place was given to it when it was stored, whatever number it says now."""
+    """The files have this record as the next message of its queue, or a filler unit that an earlier
+    recovery wrote for it, which lies where it ends: its place was given to it when it was stored,
+    whatever number it says now."""
     number, end = queue.max_offset, request.phy_offset + request.size
-    return queue.has_unit(number, request.phy_offset, request.size) or queue.has_unit(number, end, FILLER_SIZE)
+    return queue.has_unit(number, request.phy_offset, request.size) or queue.has_unit(
+        number, end, FILLER_SIZE
+    )
 
 
 def _leave_out(request: DispatchRequest, problem: str) -> None:

@@ -1,4 +1,5 @@
-"""Recovery: bring commit log and consume queues together after a stop of any kind (commitlog.md §11).
+"""Recovery: bring commit log and consume queues together after a stop of any kind (commitlog.md
+§11).
 
 The commit log is the truth, the consume queues are derived from it. In short::
 
@@ -10,15 +11,17 @@ The commit log is the truth, the consume queues are derived from it. In short::
     4. the log ends behind the last intact record; what lies behind is cleared, in the queues too
     5. numbers that were given once are not given again: where the log has lost them there are filler units
 
-``safe`` is the position of the checkpoint; without one (a broker of the original has worked here) it is where the queues end
-after a clean stop, else what the timestamps say, else the start of the log. What the queues must hold below it is known
-from ``queueends`` while that belongs to the checkpoint (``queue_survey``): nothing of the log is read then. Else it comes
-from the log itself (``log_coverage``). A contradiction that shows later means: everything again, from the start of the log.
+``safe`` is the position of the checkpoint; without one (a broker of the original has worked here)
+it is where the queues end after a clean stop, else what the timestamps say, else the start of the
+log. What the queues must hold below it is known from ``queueends`` while that belongs to the
+checkpoint (``queue_survey``): nothing of the log is read then. Else it comes from the log itself
+(``log_coverage``). A contradiction that shows later means: everything again, from the start of the
+log.
 
-Kinder than the original in three ways. A damaged place in front of intact records is skipped (the original cuts the log
-there and loses what follows); the lost messages keep their numbers as filler units. Units missing below ``safe`` are
-noticed, as far as ``queue_survey`` looks, and made again. Stale bytes behind the end are cleared, so that they can never be
-taken for records later.
+Kinder than the original in three ways. A damaged place in front of intact records is skipped (the
+original cuts the log there and loses what follows); the lost messages keep their numbers as filler
+units. Units missing below ``safe`` are noticed, as far as ``queue_survey`` looks, and made again.
+Stale bytes behind the end are cleared, so that they can never be taken for records later.
 """
 
 from __future__ import annotations
@@ -98,8 +101,8 @@ class Recovery:
         known: KnownEnds | None = None,
         was_deleted: Callable[[str], bool] = lambda topic: False,
     ) -> None:
-        """``known``: what the queues held at the checkpoint, if that is certain. ``was_deleted``: somebody else may have
-        deleted a topic of which nothing is left.
+        """``known``: what the queues held at the checkpoint, if that is certain. ``was_deleted``:
+        somebody else may have deleted a topic of which nothing is left.
         """
         self._log: Final = commit_log
         self._queues: Final = queues
@@ -119,14 +122,16 @@ class Recovery:
         self._restarted: Set[ConsumeQueue] = frozenset()
 
     def look(self) -> None:
-        """Find out what the queues hold; nothing is changed. Comes before ``run``. Raises StoreFileError."""
+        """Find out what the queues hold; nothing is changed. Comes before ``run``. Raises
+        StoreFileError."""
         if self._known is not None:
             self._survey.compare(self._known)
         else:
             self._survey.derive(self._log.files.file_size)
 
     def run(self, *, clean: bool) -> RecoveryReport:
-        """Recover. ``clean``: the last stop was an orderly one. Raises OutOfSpaceError or StoreFileError."""
+        """Recover. ``clean``: the last stop was an orderly one. Raises OutOfSpaceError or
+        StoreFileError."""
         report = RecoveryReport(clean)
         safe = self._clean_end() if clean and self._known is None else self._safe_position()
         report.repaired = doubts = self._doubts(safe)
@@ -139,15 +144,23 @@ class Recovery:
             self._find_begin(queue, certain=clean or self._known is not None)
         start = min([start, *repairs.values()])
         if start < (self._checkpoint.safe_phy_offset or 0):
-            self._claim_nothing()  # units are written again, and not synced before the next checkpoint
+            # units are written again, and not synced before the next checkpoint
+            self._claim_nothing()
         if doubts:
-            log.warning("%d consume queues are made again: the commit log is read from %d on", len(doubts), start)
+            log.warning(
+                "%d consume queues are made again: the commit log is read from %d on",
+                len(doubts),
+                start,
+            )
         try:
             self._replay(start, safe, repairs, report)
         except QueuesContradictError as contradiction:
             if safe == self._log.files.start:
                 raise AssertionError("nothing lies below the start of the log") from contradiction
-            log.warning("consume queues do not agree with the commit log (%s): rebuilding all of them", contradiction)
+            log.warning(
+                "consume queues do not agree with the commit log (%s): rebuilding all of them",
+                contradiction,
+            )
             self._claim_nothing()
             self._replay(self._log.files.start, self._log.files.start, {}, report)
             report.full = True
@@ -155,7 +168,8 @@ class Recovery:
         self._take_back_claims(report.end)
         if self._log.set_end(report.end):
             log.warning(
-                "the commit log ends at %d, what lay behind was no intact record and is cleared: half of one that a stop "
+                "the commit log ends at %d, what lay behind was no intact record and is cleared: "
+                "half of one that a stop "
                 "cut off, or damage; a slave that has it whole does not follow, and says so",
                 report.end,
             )
@@ -190,11 +204,18 @@ class Recovery:
             self._checkpoint.save()
 
     def _claim_nothing(self) -> None:
-        """Before something is deleted that the checkpoint may vouch for: should this be interrupted, everything is read."""
+        """Before something is deleted that the checkpoint may vouch for: should this be
+        interrupted, everything is read."""
         checkpoint = self._checkpoint
-        if checkpoint.safe_phy_offset is not None or checkpoint.min_timestamp or checkpoint.index_msg_timestamp:
+        if (
+            checkpoint.safe_phy_offset is not None
+            or checkpoint.min_timestamp
+            or checkpoint.index_msg_timestamp
+        ):
             checkpoint.safe_phy_offset = None
-            checkpoint.physic_msg_timestamp = checkpoint.logics_msg_timestamp = checkpoint.index_msg_timestamp = 0
+            checkpoint.physic_msg_timestamp = checkpoint.logics_msg_timestamp = (
+                checkpoint.index_msg_timestamp
+            ) = 0
             checkpoint.save()
 
     # -- queues in doubt
@@ -207,12 +228,18 @@ class Recovery:
         for queue in self._queues.all():
             key = queue.topic, queue.queue_id
             certain = self._known is not None and key in self._known.queues
-            if queue.ext is not None and self._ext is not None and not queue.ext.cut(queue.last_ext_address()):
+            if (
+                queue.ext is not None
+                and self._ext is not None
+                and not queue.ext.cut(queue.last_ext_address())
+            ):
                 doubts[key] = Doubt(0, "its extension has lost files")
             elif not certain and key not in doubts and not self._is_believed(queue, safe):
                 doubts[key] = Doubt(0, "its last entry does not agree with the commit log")
         if self._known is None and safe > self._log.files.start:
-            coverage = LogCoverage(self._log, self._queues, self._rules, safe, check_crc=self._check_crc)
+            coverage = LogCoverage(
+                self._log, self._queues, self._rules, safe, check_crc=self._check_crc
+            )
             for key, doubt in coverage.missing(self._survey.accounts, self._was_deleted).items():
                 if key not in doubts or doubt.kept < doubts[key].kept:
                     doubts[key] = doubt
@@ -225,7 +252,11 @@ class Recovery:
         for key in [key for key in doubts if key[0] in gone]:
             del doubts[key]
         for topic in sorted(gone):
-            log.warning("the consume queues of %s are gone, and it is not in config/topics.json: it was deleted", topic)
+            log.warning(
+                "the consume queues of %s are gone, and it is not in config/topics.json: it was "
+                "deleted",
+                topic,
+            )
         if self._known is not None:
             for key in [key for key in self._known.queues if key[0] in gone]:
                 del self._known.queues[key]
@@ -258,7 +289,13 @@ class Recovery:
             by_topic.setdefault(topic, []).append(text)
         for topic, texts in by_topic.items():
             more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-            log.warning("made again %d consume queues of %s: %s%s", len(texts), topic, "; ".join(texts[:_NAMED]), more)
+            log.warning(
+                "made again %d consume queues of %s: %s%s",
+                len(texts),
+                topic,
+                "; ".join(texts[:_NAMED]),
+                more,
+            )
 
     # -- where to start
 
@@ -266,15 +303,23 @@ class Recovery:
         """After a clean stop nothing lies behind the end of the queues."""
         start = self._log.files.start
         ends = (
-            queue.end_phy_offset() for queue in self._queues.all() if queue.end_phy_offset() > start and self._agrees(queue)
+            queue.end_phy_offset()
+            for queue in self._queues.all()
+            if queue.end_phy_offset() > start and self._agrees(queue)
         )
         return max(ends, default=start)
 
     def _safe_position(self) -> int:
         first = self._log.files.start
         safe = self._checkpoint.safe_phy_offset
-        if safe is not None and self._known is not None and not self._ends_with_a_record(self._known.queues, safe):
-            log.warning("the commit log below %d is not what the checkpoint says: everything is read", safe)
+        if (
+            safe is not None
+            and self._known is not None
+            and not self._ends_with_a_record(self._known.queues, safe)
+        ):
+            log.warning(
+                "the commit log below %d is not what the checkpoint says: everything is read", safe
+            )
             self._claim_nothing()
             return first
         if safe is None or not self._can_start_at(safe):
@@ -285,13 +330,18 @@ class Recovery:
 
     def _ends_with_a_record(self, known: Mapping[QueueKey, QueueEnd], safe: int) -> bool:
         """The last message in front of a position is still there."""
-        ends = [(end.phy_end, key) for key, end in known.items() if self._log.files.start < end.phy_end <= safe]
+        ends = [
+            (end.phy_end, key)
+            for key, end in known.items()
+            if self._log.files.start < end.phy_end <= safe
+        ]
         key = max(ends)[1] if ends else None
         queue = None if key is None or key in self._survey.doubts else self._queues.get(*key)
         return queue is None or self._agrees(queue)
 
     def _can_start_at(self, offset: int) -> bool:
-        """A position of the checkpoint is only believed when a record, a blank, or nothing at all begins there."""
+        """A position of the checkpoint is only believed when a record, a blank, or nothing at all
+        begins there."""
         file = self._log.files.find(offset)
         if file is None:
             return offset == self._log.files.end
@@ -300,7 +350,8 @@ class Recovery:
         return magic in (MAGIC, BLANK_MAGIC) or start == bytes(len(start))
 
     def _file_start_by_time(self) -> int:
-        """The start of the last file whose first record was stored safely before the checkpoint (§11.B2)."""
+        """The start of the last file whose first record was stored safely before the checkpoint
+        (§11.B2)."""
         limit = self._checkpoint.min_timestamp
         for file in reversed(self._log.files.files):
             first = self._record_at(file.start)
@@ -334,7 +385,9 @@ class Recovery:
         if certain or self._agrees(queue, number):
             self._begins[queue] = Begin(number, phy_offset)
             self._certain.add(queue)
-        elif self._is_damaged(phy_offset, size) and (self._agrees(queue, number + 1) or self._agrees(queue)):
+        elif self._is_damaged(phy_offset, size) and (
+            self._agrees(queue, number + 1) or self._agrees(queue)
+        ):
             self._begins[queue] = Begin(number, phy_offset)
         elif (second := self._believed_unit(queue, number + 1)) is not None:
             self._begins[queue] = Begin(number + 1, second)
@@ -366,7 +419,8 @@ class Recovery:
         return message if message.commit_log_offset == phy_offset else None
 
     def _index_start(self, start: int) -> int:
-        """After a crash the index forgets what is not certain. Where it needs the log from, at most ``start``."""
+        """After a crash the index forgets what is not certain. Where it needs the log from, at most
+        ``start``."""
         checkpoint = self._checkpoint
         safe = checkpoint.safe_phy_offset
         if safe is not None:
@@ -397,7 +451,9 @@ class Recovery:
         claimed = self._checkpoint.index_msg_timestamp
         self._checkpoint.index_msg_timestamp = min(claimed, self._index.complete_until)
 
-    def _replay(self, start: int, safe: int, repairs: dict[QueueKey, int], report: RecoveryReport) -> None:
+    def _replay(
+        self, start: int, safe: int, repairs: dict[QueueKey, int], report: RecoveryReport
+    ) -> None:
         scanner = LogScanner(self._log, check_crc=self._check_crc)
         rebuild = QueueRebuild(
             self._queues,
@@ -440,7 +496,11 @@ class Recovery:
         report.end, report.damaged = scanner.end, scanner.damaged
         for begin, stop, verdict, _ in scanner.gaps:
             log.error(
-                "commit log is damaged from %d to %d: %d bytes are skipped (%s)", begin, stop, stop - begin, verdict.problem
+                "commit log is damaged from %d to %d: %d bytes are skipped (%s)",
+                begin,
+                stop,
+                stop - begin,
+                verdict.problem,
             )
 
     def _dispatch(self, records: Records, rebuild: QueueRebuild) -> None:

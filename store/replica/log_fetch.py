@@ -1,8 +1,10 @@
-"""Bytes of another replica's commit log, over its port for slaves (``replication.py`` has the protocol): what repair needs.
+"""Bytes of another replica's commit log, over its port for slaves (``replication.py`` has the
+protocol): what repair needs.
 
-Blocks: for a tool, or a thread. The other end may be a broker of the original. It takes who asks for a slave that has all
-below what it asks for, so only those ask that have; nothing is reported afterwards, so nothing more is acknowledged. While
-the connection lasts, a SYNC_MASTER without another slave lets its sends wait for ``slaveTimeout`` instead of refusing them.
+Blocks: for a tool, or a thread. The other end may be a broker of the original. It takes who asks
+for a slave that has all below what it asks for, so only those ask that have; nothing is reported
+afterwards, so nothing more is acknowledged. While the connection lasts, a SYNC_MASTER without
+another slave lets its sends wait for ``slaveTimeout`` instead of refusing them.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ class LogStream:
         self._address: Final = address
         self._next = max(begin, 1)
         self._held = bytearray()
-        if begin == 0:  # 0 means: from where you like. The first byte of a record is that of its size, below 16 MiB
+        if (
+            begin == 0
+            # 0 means: from where you like. The first byte of a record is that of its size, below 16 MiB
+        ):
             self._held += b"\0"
         if secret:
             self._prove(SlaveHandshake(secret, os.urandom(NONCE_BYTES)))
@@ -43,7 +48,8 @@ class LogStream:
             self._sock.sendall(handshake.receive(self._exactly(1)))
 
     def read(self, size: int) -> bytes:
-        """The next bytes. Raises ReplicationError when the replica does not have them, or does not say so in time."""
+        """The next bytes. Raises ReplicationError when the replica does not have them, or does not
+        say so in time."""
         while len(self._held) < size:
             self._receive_batch()
         data = bytes(self._held[:size])
@@ -58,7 +64,10 @@ class LogStream:
     def _receive_batch(self) -> None:
         offset, size = BATCH_HEAD.unpack(self._exactly(BATCH_HEAD.size))
         if offset != self._next or not 0 <= size <= _LONGEST_BATCH:
-            raise ReplicationError(f"{self._address} sends {size} bytes from {offset} on, it was asked for {self._next}")
+            raise ReplicationError(
+                f"{self._address} sends {size} bytes from {offset} on, it was asked for "
+                f"{self._next}"
+            )
         self._next += size
         while size:
             part = self._exactly(min(size, _CHUNK))
@@ -72,11 +81,14 @@ class LogStream:
                 part = self._sock.recv(size - len(data))
                 if not part:
                     raise ReplicationError(
-                        f"{self._address} closes the connection, it does not have {self._next} (its log tells)"
+                        f"{self._address} closes the connection, it does not have {self._next} "
+                        "(its log tells)"
                     )
                 data += part
         except OSError as error:
-            raise ReplicationError(f"{self._address} does not send what lies at {self._next}: {error}") from error
+            raise ReplicationError(
+                f"{self._address} does not send what lies at {self._next}: {error}"
+            ) from error
         return bytes(data)
 
 
@@ -84,8 +96,8 @@ class LogStream:
 def log_stream(
     address: tuple[str, int], begin: int, *, secret: bytes = b"", tls: ssl.SSLContext | None = None
 ) -> Iterator[LogStream]:
-    """A connection of its own. ``secret``: ``haSecret`` of both ends; ``tls``: the other end speaks TLS. Raises
-    ReplicationError.
+    """A connection of its own. ``secret``: ``haSecret`` of both ends; ``tls``: the other end speaks
+    TLS. Raises ReplicationError.
     """
     name = f"{address[0]}:{address[1]}"
     with contextlib.ExitStack() as stack:

@@ -1,7 +1,7 @@
 """Intact bytes from another replica in the place of damaged ones.
 
-What comes is believed only if it proves itself: whole records with their own places and CRCs that end where the damage does,
-and beside them the same bytes as here, so that it is the same log.
+What comes is believed only if it proves itself: whole records with their own places and CRCs that
+end where the damage does, and beside them the same bytes as here, so that it is the same log.
 """
 
 from __future__ import annotations
@@ -39,45 +39,61 @@ def intact_bytes(
     file_start: int,
     log_end: int,
 ) -> bytes:
-    """What belongs at [begin, end) of one file of the log. ``read(offset, size)`` reads this log, which ends at ``log_end``.
+    """What belongs at [begin, end) of one file of the log. ``read(offset, size)`` reads this log,
+    which ends at ``log_end``.
 
     Raises RepairError, ReplicationError.
     """
     if end - begin > MOST:
-        raise RepairError(f"{end - begin} bytes are more than is fetched for one place ({MOST}): copy the file")
+        raise RepairError(
+            f"{end - begin} bytes are more than is fetched for one place ({MOST}): copy the file"
+        )
     before = min(BESIDE, begin - file_start)
     after = 0 if before >= _LEAST_BESIDE else min(BESIDE, file_end - end, max(0, log_end - end))
     if before + after < _LEAST_BESIDE:
-        raise RepairError("nothing intact lies beside it by which to tell whether the other log is the same")
+        raise RepairError(
+            "nothing intact lies beside it by which to tell whether the other log is the same"
+        )
     with stream_from(begin - before) as stream:
         beside = stream.read(before)
         data = stream.read(end - begin)
         beside += stream.read(after)
     if beside != read(begin - before, before) + read(end, after):
-        raise RepairError("the other replica has other bytes beside it: its log is another one, or damaged there too")
+        raise RepairError(
+            "the other replica has other bytes beside it: its log is another one, or damaged "
+            "there too"
+        )
     if (problem := problem_of_records(data, begin, file_end)) is not None:
         raise RepairError(f"the other replica has it damaged too: {problem}")
     if _differ_around_body(read(begin, end - begin), data):
-        raise RepairError("the other replica has another head or other properties around the body, which no CRC covers")
+        raise RepairError(
+            "the other replica has another head or other properties around the body, which no CRC "
+            "covers"
+        )
     return data
 
 
 def fetch_again(
-    log: CommitLog, phy_offset: int, size: int, stream_from: Callable[[int], AbstractContextManager[LogStream]]
+    log: CommitLog,
+    phy_offset: int,
+    size: int,
+    stream_from: Callable[[int], AbstractContextManager[LogStream]],
 ) -> None:
     """Put what another replica has intact in the place of something damaged. Raises StoreError."""
     file = log.file_of(phy_offset, size)
     if file is None:
         raise RepairError("it is not there any more")
     data = intact_bytes(
-        phy_offset, phy_offset + size, file.end, lambda at, length: file.read_unmapped(at - file.start, length),
+        phy_offset, phy_offset + size, file.end, lambda at,
+        length: file.read_unmapped(at - file.start, length),
         stream_from, file_start=file.start, log_end=log.max_phy_offset,
     )  # fmt: skip
     file.put_back(phy_offset - file.start, data)
 
 
 def are_the_same(mine: bytes, theirs: bytes, phy_offset: int) -> bool:
-    """Whether two replicas have one record at a place: equal, or with a body that is damaged in one of both."""
+    """Whether two replicas have one record at a place: equal, or with a body that is damaged in one
+    of both."""
     if mine == theirs:
         return True
     both_intact = all(problem_of(each, 0, len(each), phy_offset) is None for each in (mine, theirs))
@@ -85,21 +101,30 @@ def are_the_same(mine: bytes, theirs: bytes, phy_offset: int) -> bool:
 
 
 def _differ_around_body(mine: bytes, theirs: bytes) -> bool:
-    """Where only the body or its CRC is damaged, all else has to be alike: one of both would be wrong."""
+    """Where only the body or its CRC is damaged, all else has to be alike: one of both would be
+    wrong."""
     try:
-        here, there = (Parts(*take_apart(data, 0, None, len(data), contents=False)) for data in (mine, theirs))
+        here, there = (
+            Parts(*take_apart(data, 0, None, len(data), contents=False)) for data in (mine, theirs)
+        )
     except NoRecord:
         return False
     if here.size < len(mine) or here.phy_offset != there.phy_offset:
         return False
     body_at, body_end = there.body_at, there.body_at + there.body_size
-    return (mine[_BEHIND_CRC:body_at], mine[body_end:]) != (theirs[_BEHIND_CRC:body_at], theirs[body_end:])
+    return (mine[_BEHIND_CRC:body_at], mine[body_end:]) != (
+        theirs[_BEHIND_CRC:body_at],
+        theirs[body_end:],
+    )
 
 
 def problem_of_records(data: bytes, begin: int, file_end: int) -> str | None:
-    """Why these bytes are not whole records (and perhaps the blank that ends their file); None when they are."""
+    """Why these bytes are not whole records (and perhaps the blank that ends their file); None when
+    they are."""
     _, at, verdict = scan(data, begin)
     left = len(data) - at
-    if not left or (verdict.reason is Reason.BLANK and verdict.size == left == file_end - begin - at):
+    if not left or (
+        verdict.reason is Reason.BLANK and verdict.size == left == file_end - begin - at
+    ):
         return None
     return f"at {begin + at}: {verdict.problem}"

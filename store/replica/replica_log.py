@@ -1,9 +1,10 @@
-"""The store of a slave: records of the master's commit log as they are, and their queues and index (class HAClient,
-``DefaultMessageStore.appendToCommitLog``; ha.md §4).
+"""The store of a slave: records of the master's commit log as they are, and their queues and index
+(class HAClient, ``DefaultMessageStore.appendToCommitLog``; ha.md §4).
 
-The order differs from ``put``: first room in the log, then the units of the queues, then the bytes, all in one turn of the
-loop. So the queues are never behind the log (the checkpoint claims both together), and when the disk is full in between, the
-units are taken back and nothing has happened. After a kill in between recovery drops the units behind the end of the log.
+The order differs from ``put``: first room in the log, then the units of the queues, then the bytes,
+all in one turn of the loop. So the queues are never behind the log (the checkpoint claims both
+together), and when the disk is full in between, the units are taken back and nothing has happened.
+After a kill in between recovery drops the units behind the end of the log.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ...remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, Reason, Records, Verdict, scan, size_and_magic
+from ...remoting.protocol.record import (
+    BLANK_MAGIC,
+    BLANK_SIZE,
+    MAGIC,
+    Reason,
+    Records,
+    Verdict,
+    scan,
+    size_and_magic,
+)
 from ...remoting.protocol.record.decode import whole_record
 from ...remoting.protocol.record.search import next_record
 from ..index.indexing import Indexing
@@ -32,7 +42,8 @@ log: Final = logging.getLogger(__name__)
 
 
 class ReplicaQueues(QueueRebuild):
-    """Units for records that are known to be what the master has: nothing is held back, the record is believed."""
+    """Units for records that are known to be what the master has: nothing is held back, the record
+    is believed."""
 
     def __init__(
         self,
@@ -48,7 +59,9 @@ class ReplicaQueues(QueueRebuild):
         queue = self._table.get((request.topic, request.queue_id))
         if queue is None:
             if (problem := topic_problem(request.topic, request.queue_id)) is not None:
-                log.error("the record at %d is left out of the queues: %s", request.phy_offset, problem)
+                log.error(
+                    "the record at %d is left out of the queues: %s", request.phy_offset, problem
+                )
                 return
             queue = self._made(request.topic, request.queue_id)
         if request.queue_offset != queue.max_offset:
@@ -59,8 +72,8 @@ class ReplicaQueues(QueueRebuild):
         self._append(queue, request)
 
     def fill_in(self, request: DispatchRequest) -> None:
-        """Write the units of a record that has fillers, or is the next one of its queues; nothing where a queue has anything
-        else.
+        """Write the units of a record that has fillers, or is the next one of its queues; nothing
+        where a queue has anything else.
         """
         if not request.is_queued:
             return
@@ -72,7 +85,10 @@ class ReplicaQueues(QueueRebuild):
                 queue.begin_at(each.queue_offset)
             if each.queue_offset < queue.max_offset:
                 self._fill_in(queue, each)
-            elif queue.known_end() <= each.phy_offset and each.queue_offset <= queue.max_offset + MOST_LOST:
+            elif (
+                queue.known_end() <= each.phy_offset
+                and each.queue_offset <= queue.max_offset + MOST_LOST
+            ):
                 queue.fill_to(each.queue_offset, each.phy_offset)
                 self._append(queue, each)
 
@@ -97,10 +113,15 @@ class ReplicaQueues(QueueRebuild):
             listener(topic)
 
     def _fitting(self, queue: ConsumeQueue, request: DispatchRequest) -> ConsumeQueue | None:
-        """The queue, ready for a record that is not its next one; None when the record does not go there."""
+        """The queue, ready for a record that is not its next one; None when the record does not go
+        there."""
         number, following = request.queue_offset, queue.max_offset
         if not 0 <= number < MOST_NUMBER:
-            log.error("the record at %d is left out: %d is no number of a message", request.phy_offset, number)
+            log.error(
+                "the record at %d is left out: %d is no number of a message",
+                request.phy_offset,
+                number,
+            )
             return None
         if following == queue.min_offset:
             self._tell(request.topic)  # its topic may be a new one with an old name
@@ -116,11 +137,18 @@ class ReplicaQueues(QueueRebuild):
         elif following < number <= following + MOST_LOST:
             log.error("%s: the messages %d..%d are not there", queue, following, number - 1)
             queue.fill_to(number, request.phy_offset)
-        elif _is_filler(queue.unit(number)):  # a start found the end of the log damaged: it comes again
+        elif _is_filler(
+            queue.unit(number)
+        ):  # a start found the end of the log damaged: it comes again
             self._fill_in(queue, request)
             return None
         else:
-            log.error("the record at %d is left out: message %d cannot follow %s", request.phy_offset, number, queue)
+            log.error(
+                "the record at %d is left out: message %d cannot follow %s",
+                request.phy_offset,
+                number,
+                queue,
+            )
             return None
         return queue
 
@@ -161,18 +189,26 @@ class ReplicaLog:
 
     @property
     def waiting(self) -> int:
-        """Messages that the index does not have yet: who writes much faster than it is built has to wait."""
+        """Messages that the index does not have yet: who writes much faster than it is built has to
+        wait."""
         return 0 if self._indexing is None else self._indexing.waiting
 
-    def append(self, phy_offset: int, data: bytes | memoryview, records: Records | None = None) -> None:
-        """Write bytes of one file at the end of the log (an empty log may begin with any file), and have the records in them
-        in their queues. ``records``: they are ``data``, whole; without them it is looked up what is. Raises OutOfSpaceError,
-        StoreFileError; then nothing was written.
+    def append(
+        self, phy_offset: int, data: bytes | memoryview, records: Records | None = None
+    ) -> None:
+        """Write bytes of one file at the end of the log (an empty log may begin with any file), and
+        have the records in them in their queues. ``records``: they are ``data``, whole; without
+        them it is looked up what is. Raises OutOfSpaceError, StoreFileError; then nothing was
+        written.
         """
         self._log.make_room_at(phy_offset, len(data))
         self._noted, self._found = [], 0
         try:
-            timestamp = self._look_up(bytes(data), phy_offset) if records is None else self._dispatch(records)
+            timestamp = (
+                self._look_up(bytes(data), phy_offset)
+                if records is None
+                else self._dispatch(records)
+            )
             self._log.append(data)
         except StoreFileError:
             for queue in self._queues.all():
@@ -183,7 +219,9 @@ class ReplicaLog:
         self.size_bytes += len(data)
         if self._indexing is not None:
             for noted in self._noted:
-                self._indexing.note_records(noted) if isinstance(noted, Records) else self._indexing.note(noted)
+                self._indexing.note_records(noted) if isinstance(
+                    noted, Records
+                ) else self._indexing.note(noted)
 
     def _look_up(self, data: bytes, base: int) -> int:
         """The same as ``_dispatch`` for bytes that may be damaged."""
@@ -215,8 +253,8 @@ class ReplicaLog:
         self._note(request)
 
     def _dispatch_unusual(self, data: bytes, at: int, base: int, verdict: Verdict) -> int:
-        """A blank, or something damaged, which is kept as it came; a record that is whole has its unit nevertheless. Returns
-        its size.
+        """A blank, or something damaged, which is kept as it came; a record that is whole has its
+        unit nevertheless. Returns its size.
         """
         phy_offset, left, seen = base + at, len(data) - at, "as it came from the master"
         if verdict.reason is Reason.BLANK:
@@ -232,14 +270,16 @@ class ReplicaLog:
         self._damage.note(phy_offset, verdict.size, verdict.problem, f"{seen} {place}")
         self._dispatch_one(
             DispatchRequest(
-                message.topic, message.queue_id, phy_offset, verdict.size, message.queue_offset, message.sys_flag,
+                message.topic, message.queue_id, phy_offset, verdict.size, message.queue_offset,
+                message.sys_flag,
                 message.store_timestamp, message.raw_properties,
             )
         )  # fmt: skip
         return verdict.size
 
     def fill_in(self, data: bytes, phy_offset: int) -> None:
-        """Records that were damaged when they came, and are intact now: their queues have fillers in the place of units."""
+        """Records that were damaged when they came, and are intact now: their queues have fillers
+        in the place of units."""
         for request in requests_of(scan(data, phy_offset).records):
             self._rebuild.fill_in(request)
 
@@ -274,8 +314,11 @@ class ReplicaLog:
         return None
 
     def _places_before_end(self) -> Iterable[int]:
-        """Where records begin that are not far from the end: the last of any queue, then the starts of the last files."""
+        """Where records begin that are not far from the end: the last of any queue, then the starts
+        of the last files."""
         units = (queue.unit(queue.max_offset - 1) for queue in self._queues.all())
-        yield max((unit[0] for unit in units if unit is not None and unit[1] != FILLER_SIZE), default=0)
+        yield max(
+            (unit[0] for unit in units if unit is not None and unit[1] != FILLER_SIZE), default=0
+        )
         for file in reversed(self._log.files.files[-2:]):
             yield file.start

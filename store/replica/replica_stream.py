@@ -1,12 +1,14 @@
-"""A slave's end of the stream from its master, without I/O (class HAClient; ha.md §4; the bytes: replication.py).
+"""A slave's end of the stream from its master, without I/O (class HAClient; ha.md §4; the bytes:
+replication.py).
 
-Whole records only are handed on: each is checked to continue the chain (its magic, its size, its own offset) before a byte
-of it reaches the log, and a batch that does not start where the last one ended is refused. So nothing is ever overwritten,
-and a connection that is cut anywhere leaves a log that ends with a record. Where the master's log is damaged the bytes up to
-its next record are handed on as they came, together with that: offsets stay what they are.
+Whole records only are handed on: each is checked to continue the chain (its magic, its size, its
+own offset) before a byte of it reaches the log, and a batch that does not start where the last one
+ended is refused. So nothing is ever overwritten, and a connection that is cut anywhere leaves a log
+that ends with a record. Where the master's log is damaged the bytes up to its next record are
+handed on as they came, together with that: offsets stay what they are.
 
-Bytes are received into one buffer (``room``, ``came``), where the heads of batches are squeezed out, and go to the log from
-there::
+Bytes are received into one buffer (``room``, ``came``), where the heads of batches are squeezed
+out, and go to the log from there::
 
     | records | half a record | head | bytes ... | head | bytes ..      what ``came`` finds
     | records | half a record bytes ... bytes .. |                      what it looks at
@@ -18,7 +20,15 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from ...remoting.protocol.leaves import KIND
-from ...remoting.protocol.record import BLANK_SIZE, Reason, Records, Verdict, scan, size_and_magic, verdict_of
+from ...remoting.protocol.record import (
+    BLANK_SIZE,
+    Reason,
+    Records,
+    Verdict,
+    scan,
+    size_and_magic,
+    verdict_of,
+)
 from ...remoting.protocol.record.search import LOOKED_AT, next_record
 from .replication import BATCH_HEAD, REPORT, ReplicationError, ReplicationSettings
 
@@ -26,14 +36,15 @@ ROOM_BYTES: Final = 1 << 20
 """Size of the buffer; a longer record makes it larger for as long as it takes."""
 _LEAST_ROOM: Final = 64 << 10
 MOST_ROOM: Final = ROOM_BYTES if KIND == "compiled" else _LEAST_ROOM
-"""What is filled at once: what is received at once should take a millisecond. In Python a MiB of the shortest records would
-take the loop 15 ms.
+"""What is filled at once: what is received at once should take a millisecond. In Python a MiB of
+the shortest records would take the loop 15 ms.
 """
 REPORT_S: Final = 0.005
 """Reports come at most that often while more has come already than is taken at once."""
 _LAST_OFFSET: Final = 2**63 - 1
 _LONGEST_RECORD: Final = 64 << 20
-"""What is held of a record that has not come to its end; a frame that could have brought it is 16 MiB at most."""
+"""What is held of a record that has not come to its end; a frame that could have brought it is 16
+MiB at most."""
 
 
 class Piece(NamedTuple):
@@ -47,8 +58,9 @@ class Piece(NamedTuple):
 
 
 class SlaveSide:
-    """The master, seen from a slave whose log ends at ``end`` with a whole record (and is on the disk up to there if that is
-    what it reports). ``end`` 0: the log is empty and may start with any file.
+    """The master, seen from a slave whose log ends at ``end`` with a whole record (and is on the
+    disk up to there if that is what it reports). ``end`` 0: the log is empty and may start with any
+    file.
     """
 
     def __init__(self, end: int, file_size: int, settings: ReplicationSettings, now: float) -> None:
@@ -56,7 +68,8 @@ class SlaveSide:
         """End of the log."""
         self.flushed: int = end
         self.received: int = end
-        """Behind the last byte that has come; what lies behind ``written`` is held until its record is whole."""
+        """Behind the last byte that has come; what lies behind ``written`` is held until its record
+        is whole."""
         self.acked: int = -1
         """The last report; -1 before the first."""
         self.late: bool = False
@@ -86,7 +99,8 @@ class SlaveSide:
     # -- the stream
 
     def room(self) -> memoryview:
-        """Where the next bytes of the connection go. Pieces that were handed out before are not good any more."""
+        """Where the next bytes of the connection go. Pieces that were handed out before are not
+        good any more."""
         begin, held = self._done, self._held - self._done
         size = max(ROOM_BYTES, self._needed + _LEAST_ROOM)
         too_large = size < len(self._buffer) and held <= ROOM_BYTES // 2
@@ -102,8 +116,8 @@ class SlaveSide:
         return room
 
     def came(self, count: int, now: float) -> list[Piece]:
-        """So many bytes were put into the last ``room``; the records to write. Raises ReplicationError, then none of them
-        counts.
+        """So many bytes were put into the last ``room``; the records to write. Raises
+        ReplicationError, then none of them counts.
         """
         self._heard_at = now
         self._more = count == self._room
@@ -132,11 +146,14 @@ class SlaveSide:
 
     def _begin_batch(self, offset: int, size: int) -> None:
         if not 0 <= size <= self._file_size:
-            raise ReplicationError(f"the master announces a batch of {size} bytes, the files have {self._file_size}")
+            raise ReplicationError(
+                f"the master announces a batch of {size} bytes, the files have {self._file_size}"
+            )
         if self.received == 0 and size:
             if not 0 <= offset <= _LAST_OFFSET - self._file_size or offset % self._file_size:
                 raise ReplicationError(
-                    f"the master starts at {offset}, where no file of {self._file_size} bytes begins: "
+                    f"the master starts at {offset}, where no file of {self._file_size} bytes "
+                    "begins: "
                     "mappedFileSizeCommitLog must be that of the master"
                 )
             self.written = self.flushed = self.received = offset
@@ -158,7 +175,9 @@ class SlaveSide:
             rest = data[at : at + left]
             records, size, verdict = scan(rest, base + at, left=left)
             if verdict.reason is Reason.MORE and 0 < verdict.size <= len(rest) - size and not size:
-                records, size, verdict = scan(rest[: verdict.size], base + at)  # nobody waits for the rest of its sector
+                records, size, verdict = scan(
+                    rest[: verdict.size], base + at
+                )  # nobody waits for the rest of its sector
             if size:
                 pieces.append(Piece(base + at, rest[:size], records))
             else:
@@ -172,9 +191,9 @@ class SlaveSide:
         return pieces
 
     def _unusual(self, at: int, phy_offset: int, left: int, verdict: Verdict) -> int:
-        """How long that is which is no intact record, in a file that has ``left`` bytes more: a record that has not come to
-        its end, or something damaged; or how much is needed to see what it is. Raises ReplicationError when the master has
-        files of another size.
+        """How long that is which is no intact record, in a file that has ``left`` bytes more: a
+        record that has not come to its end, or something damaged; or how much is needed to see what
+        it is. Raises ReplicationError when the master has files of another size.
         """
         reason = verdict.reason
         if reason is Reason.MORE:
@@ -192,8 +211,9 @@ class SlaveSide:
         return self._damaged(at, phy_offset, left)
 
     def _blank(self, at: int, phy_offset: int, size: int, left: int) -> int:
-        """How long a blank is, or how much is needed to see it: to the end of its file. Where it has another size it is
-        damaged, unless the next record begins where it says. Raises ReplicationError then: the master has other files.
+        """How long a blank is, or how much is needed to see it: to the end of its file. Where it
+        has another size it is damaged, unless the next record begins where it says. Raises
+        ReplicationError then: the master has other files.
         """
         if size == left:
             return left
@@ -208,8 +228,8 @@ class SlaveSide:
         return left
 
     def _damaged(self, at: int, phy_offset: int, left: int) -> int:
-        """How long that is which is damaged: up to the next record, which has to come first, or to the end of the file. Of
-        more than any record has no more is held than of one.
+        """How long that is which is damaged: up to the next record, which has to come first, or to
+        the end of the file. Of more than any record has no more is held than of one.
         """
         shown = min(self._held - at, left)
         start = max(1, self._looked_up_to - phy_offset)
@@ -221,7 +241,8 @@ class SlaveSide:
         return left if found is None else found
 
     def _next_record(self, at: int, start: int, phy_offset: int, shown: int) -> int | None:
-        """How far behind ``at`` the next record begins; it is looked for from ``start`` on, counted from there too."""
+        """How far behind ``at`` the next record begins; it is looked for from ``start`` on, counted
+        from there too."""
         found = next_record(self._octets, at + start, phy_offset - at, at + shown)
         return None if found is None else found - at
 
@@ -235,7 +256,9 @@ class SlaveSide:
     def _holdable(self, phy_offset: int, size: int) -> int:
         """Raises ReplicationError when more would have to be held than any record has."""
         if size > self._longest:
-            raise ReplicationError(f"the record at {phy_offset} has {size} bytes, more than {self._longest}")
+            raise ReplicationError(
+                f"the record at {phy_offset} has {size} bytes, more than {self._longest}"
+            )
         return size
 
     # -- reports
@@ -246,7 +269,8 @@ class SlaveSide:
         self.flushed = max(self.flushed, min(flushed, end))
 
     def report(self, now: float) -> bytes | None:
-        """What to tell the master, when there is news or it has heard nothing for a while. With ``late`` ask again soon."""
+        """What to tell the master, when there is news or it has heard nothing for a while. With
+        ``late`` ask again soon."""
         end = self.written
         if self.acked >= 0 and self._settings.ack_after_flush:
             end = self.flushed

@@ -1,4 +1,5 @@
-"""Master-slave replication of the commit log, without I/O (classes HAConnection, HAClient, GroupTransferService; ha.md §2).
+"""Master-slave replication of the commit log, without I/O (classes HAConnection, HAClient,
+GroupTransferService; ha.md §2).
 
 Slave to master, a report (8 bytes, big-endian)::
 
@@ -10,8 +11,9 @@ Master to slave, a batch (12 + n bytes)::
     8  4  bodySize         n; 0 is a heartbeat
    12  n  body             raw commit log bytes of one file, cut anywhere
 
-``MasterSide`` is one connection at the master, ``SlaveSide`` (replica_stream.py) at the slave, ``ReplicaAcks`` is what sends
-wait for. Bytes and the time (seconds) go in, values come out. Invariants, all of which only grow::
+``MasterSide`` is one connection at the master, ``SlaveSide`` (replica_stream.py) at the slave,
+``ReplicaAcks`` is what sends wait for. Bytes and the time (seconds) go in, values come out.
+Invariants, all of which only grow::
 
     master:  acked <= sent <= end of the commit log
     slave:   acked <= written <= received      (with ``ack_after_flush`` acked <= flushed too)
@@ -32,7 +34,8 @@ BATCH_HEAD: Final = struct.Struct(">qi")
 
 
 class ReplicationError(StoreError):
-    """The logs of both sides do not go together, or the peer breaks the protocol: the connection has to end."""
+    """The logs of both sides do not go together, or the peer breaks the protocol: the connection
+    has to end."""
 
 
 class ReplicationSettings(NamedTuple):
@@ -45,7 +48,8 @@ class ReplicationSettings(NamedTuple):
     housekeeping_s: float = 20.0
     """``haHousekeepingInterval``: so long a peer may be silent."""
     fetch_from_first_file: bool = True
-    """``haFetchFromFirstFile``: an empty slave gets all that the master has, else its last file only, as in the original."""
+    """``haFetchFromFirstFile``: an empty slave gets all that the master has, else its last file
+    only, as in the original."""
     ack_after_flush: bool = False
     """``haAckAfterFlush``: the slave reports what is on its disk, else what it has written."""
 
@@ -84,18 +88,25 @@ class MasterSide:
             raise ReplicationError(f"the slave reports the offset {report}")
         if report > log.end:
             raise ReplicationError(
-                f"the slave is ahead: it has the log up to {report}, this master up to {log.end}. Whatever it knows more is "
+                f"the slave is ahead: it has the log up to {report}, this master up to {log.end}. "
+                "Whatever it knows more is "
                 "lost to the master; copy what is needed from it, then empty its store"
             )
         if self.sent < 0:
             self.sent = self._start_for(report, log)
         elif report > self.sent:
-            raise ReplicationError(f"the slave reports {report}, it was sent nothing behind {self.sent}")
+            raise ReplicationError(
+                f"the slave reports {report}, it was sent nothing behind {self.sent}"
+            )
         self.acked = max(self.acked, report)
 
     def _start_for(self, report: int, log: LogRange) -> int:
         if report == 0:
-            return log.start if self._settings.fetch_from_first_file else max(log.start, log.end - log.end % log.file_size)
+            return (
+                log.start
+                if self._settings.fetch_from_first_file
+                else max(log.start, log.end - log.end % log.file_size)
+            )
         self._check_kept(report, log)
         return int(report)
 
@@ -103,12 +114,14 @@ class MasterSide:
     def _check_kept(offset: int, log: LogRange) -> None:
         if offset < log.start:
             raise ReplicationError(
-                f"the slave needs the log from {offset} on, the oldest that is kept here is {log.start}: it was away for "
+                f"the slave needs the log from {offset} on, the oldest that is kept here is "
+                f"{log.start}: it was away for "
                 "too long; empty its store, so that it gets everything anew"
             )
 
     def wanted(self, log: LogRange, limit: int) -> tuple[int, int] | None:
-        """Offset and size of what has to be sent next, in one file; None when there is nothing. Raises ReplicationError."""
+        """Offset and size of what has to be sent next, in one file; None when there is nothing.
+        Raises ReplicationError."""
         if self.sent < 0 or self.sent >= log.end:
             return None
         self._check_kept(self.sent, log)
@@ -116,7 +129,8 @@ class MasterSide:
         return self.sent, min(limit, file_end - self.sent, log.end - self.sent)
 
     def batches(self, data: bytes | memoryview, now: float) -> list[bytes | memoryview]:
-        """What to send, one after the other, for what ``wanted`` named: the head of a batch, its bytes, the next head ..."""
+        """What to send, one after the other, for what ``wanted`` named: the head of a batch, its
+        bytes, the next head ..."""
         step, view = self._settings.batch_size, memoryview(data)
         parts: list[bytes | memoryview] = []
         for at in range(0, len(data), step):
@@ -143,8 +157,9 @@ class MasterSide:
 
 
 def unsent(parts: list[bytes | memoryview], written: int) -> tuple[bytes, int]:
-    """Of ``batches``, when only ``written`` bytes of them were: what is missing of the batch that has begun (the first one
-    has in any case), and how many bytes of the log are in those that have not.
+    """Of ``batches``, when only ``written`` bytes of them were: what is missing of the batch that
+    has begun (the first one has in any case), and how many bytes of the log are in those that have
+    not.
     """
     if written == sum(map(len, parts)):
         return b"", 0
@@ -164,7 +179,8 @@ def unsent(parts: list[bytes | memoryview], written: int) -> tuple[bytes, int]:
 class ReplicaAcks:
     """Sends that wait until slaves have them: no future and no task, a group completes in one go.
 
-    ``confirmed`` is what ``in_sync_replicas`` slaves have; it never shrinks, for what a slave has had it keeps.
+    ``confirmed`` is what ``in_sync_replicas`` slaves have; it never shrinks, for what a slave has
+    had it keeps.
     """
 
     def __init__(self, in_sync_replicas: int, fall_behind_max: int, timeout_s: float) -> None:
@@ -185,8 +201,9 @@ class ReplicaAcks:
         return now - self._waiters[0][1] + self._timeout_s if self._waiters else 0.0
 
     def when_acked(self, phy_offset: int, now: float, done: Callable[[PutStatus], None]) -> None:
-        """Call ``done`` with PUT_OK once slaves have everything below ``phy_offset``, with FLUSH_SLAVE_TIMEOUT when that
-        takes too long, and at once with SLAVE_NOT_AVAILABLE when there are not enough slaves or they are too far behind.
+        """Call ``done`` with PUT_OK once slaves have everything below ``phy_offset``, with
+        FLUSH_SLAVE_TIMEOUT when that takes too long, and at once with SLAVE_NOT_AVAILABLE when
+        there are not enough slaves or they are too far behind.
         """
         if phy_offset <= self.confirmed:
             done(PutStatus.PUT_OK)
@@ -196,7 +213,8 @@ class ReplicaAcks:
             self._waiters.append((phy_offset, now + self._timeout_s, done))
 
     def update(self, acked: Iterable[int]) -> None:
-        """What the slaves that are connected now have acknowledged; -1 for those that have not said anything yet."""
+        """What the slaves that are connected now have acknowledged; -1 for those that have not said
+        anything yet."""
         known = sorted((offset for offset in acked if offset >= 0), reverse=True)
         self._replicas = len(known)
         if self._replicas < self._wanted:

@@ -1,6 +1,8 @@
-"""A secret that a slave and its master share (``haSecret``), without I/O: each proves to the other that it has it.
+"""A secret that a slave and its master share (``haSecret``), without I/O: each proves to the other
+that it has it.
 
-Before its first report the slave says hello, and nothing of the log goes over the connection before all four are through::
+Before its first report the slave says hello, and nothing of the log goes over the connection before
+all four are through::
 
     slave to master   hello       0  8  MAGIC
                                   8 16  nonce
@@ -9,10 +11,11 @@ Before its first report the slave says hello, and nothing of the log goes over t
     slave to master   proof       0 32  HMAC-SHA256(secret, "slave" + the slave's nonce + the master's)
     master to slave   proof       0 32  HMAC-SHA256(secret, "master" + the slave's nonce + the master's)
 
-In the original's protocol a connection begins with the slave's offset. The magic would be a negative one, which there is
-not, and its first byte is not that of TLS either, so the three ways to begin cannot be taken for each other. Who has no
-secret does not begin so: a peer of the original and one of ours without a secret understand each other as ever. The proof
-keeps strangers out; that nobody between the two reads or changes bytes takes TLS.
+In the original's protocol a connection begins with the slave's offset. The magic would be a
+negative one, which there is not, and its first byte is not that of TLS either, so the three ways to
+begin cannot be taken for each other. Who has no secret does not begin so: a peer of the original
+and one of ours without a secret understand each other as ever. The proof keeps strangers out; that
+nobody between the two reads or changes bytes takes TLS.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ MIN_SECRET_LENGTH: Final = 16
 """Who listens to a handshake can try secrets as fast as he likes."""
 _HELLO_BYTES: Final = len(MAGIC) + NONCE_BYTES
 _PROOF_BYTES: Final = hashlib.sha256().digest_size
-_NO_SECRET_THERE: Final = "it does not know the secret: haSecret must be the same at both ends (the original has none)"
+_NO_SECRET_THERE: Final = (
+    "it does not know the secret: haSecret must be the same at both ends (the original has none)"
+)
 
 
 def says_hello(data: bytes) -> bool:
@@ -38,7 +43,8 @@ def says_hello(data: bytes) -> bool:
 
 
 class MasterHandshake:
-    """The master's end. ``done``: the slave has proved itself; then ``rest`` is what it sent behind that."""
+    """The master's end. ``done``: the slave has proved itself; then ``rest`` is what it sent behind
+    that."""
 
     def __init__(self, secret: bytes, nonce: bytes) -> None:
         """``nonce``: ``NONCE_BYTES`` random bytes, never used before."""
@@ -61,7 +67,9 @@ class MasterHandshake:
         if len(self.rest) < _PROOF_BYTES:
             return b""
         nonces = self._peers + self._own
-        if not hmac.compare_digest(self.rest[:_PROOF_BYTES], _proof(self._secret, b"slave", nonces)):
+        if not hmac.compare_digest(
+            self.rest[:_PROOF_BYTES], _proof(self._secret, b"slave", nonces)
+        ):
             raise ReplicationError(_NO_SECRET_THERE)
         self.done, self.rest = True, self.rest[_PROOF_BYTES:]
         return _proof(self._secret, b"master", nonces)
@@ -80,7 +88,8 @@ class SlaveHandshake:
         self._rest = b""
 
     def receive(self, data: bytes) -> bytes:
-        """What to answer. Raises ReplicationError for a peer that does not know the secret, or says more than it may."""
+        """What to answer. Raises ReplicationError for a peer that does not know the secret, or says
+        more than it may."""
         self._rest += data
         answer = b""
         if self._nonces is None:

@@ -1,9 +1,9 @@
-"""Room for the commit log, made ahead and off the event loop (class AllocateMappedFileService; DESIGN.md §3,
-point 9).
+"""Room for the commit log, made ahead and off the event loop (class AllocateMappedFileService;
+DESIGN.md §3, point 9).
 
-The loop must not stall at the end of a file: the next file is made, its first part reserved and its pages
-touched while the current one is still being written; and the reserve of the current file stays some
-megabytes ahead of the writer.
+The loop must not stall at the end of a file: the next file is made, its first part reserved and its
+pages touched while the current one is still being written; and the reserve of the current file
+stays some megabytes ahead of the writer.
 """
 
 from __future__ import annotations
@@ -27,13 +27,20 @@ _RETRY_SECONDS: Final = 1.0
 class RoomService:
     """Serves CommitLog.want_room.
 
-    ``warm``: the whole next file is reserved and touched ahead, not only its beginning. ``lock``: what is touched is kept in
-    memory until the file is full. ``touch``: for who writes through the mapping and does not sync all the time: a sync
-    writes the touched pages to the disk, too, and then the first write to each is a page fault again.
+    ``warm``: the whole next file is reserved and touched ahead, not only its beginning. ``lock``:
+    what is touched is kept in memory until the file is full. ``touch``: for who writes through the
+    mapping and does not sync all the time: a sync writes the touched pages to the disk, too, and
+    then the first write to each is a page fault again.
     """
 
     def __init__(
-        self, commit_log: CommitLog, clock: Clock, *, warm: bool = False, lock: bool = False, touch: bool = True
+        self,
+        commit_log: CommitLog,
+        clock: Clock,
+        *,
+        warm: bool = False,
+        lock: bool = False,
+        touch: bool = True,
     ) -> None:
         self._log: Final = commit_log
         self._clock: Final = clock
@@ -44,7 +51,8 @@ class RoomService:
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-room")
 
     async def run(self) -> None:
-        """Work until cancelled. A full disk is tried again every second; the writer gets its own error meanwhile."""
+        """Work until cancelled. A full disk is tried again every second; the writer gets its own
+        error meanwhile."""
         wanted = asyncio.Event()
         wanted.set()
         self._log.want_room = wanted.set
@@ -81,14 +89,17 @@ class RoomService:
                 self._put_away(spare)
         elif self._warm and (spare := self._log.spare).reserved < spare.size:
             # a part at a time: the current file comes first
-            await loop.run_in_executor(self._threads, self._extend, spare, spare.reserved + RESERVE_AHEAD)
+            await loop.run_in_executor(
+                self._threads, self._extend, spare, spare.reserved + RESERVE_AHEAD
+            )
         else:
             return
         if self._warm:
             self._log.want_room()
 
     def _put_away(self, file: MappedFile) -> None:
-        """A spare file that is not needed: the writer has made the same one, or one on another path."""
+        """A spare file that is not needed: the writer has made the same one, or one on another
+        path."""
         others = (*self._log.files.files, self._log.spare)
         if any(other is not None and other.path == file.path for other in others):
             file.close()
@@ -115,8 +126,8 @@ class RoomService:
     # -- in the thread
 
     def _extend(self, file: MappedFile, upto: int) -> None:
-        """Reserve and touch, in steps: a page fault of the writer waits while the system reserves space in the same file.
-        Who does not write through the mapping has none."""
+        """Reserve and touch, in steps: a page fault of the writer waits while the system reserves
+        space in the same file. Who does not write through the mapping has none."""
         step = _STEP if self._touch or self._lock else file.size
         for at in range(file.reserved, min(upto, file.size), step):
             file.reserve(min(at + step, upto))
@@ -131,7 +142,8 @@ class RoomService:
         except StoreFileError as error:
             self._lock = False
             log.warning(
-                "mlockMappedFileEnable has no effect: %s. Raise the limit of locked memory (ulimit -l, LimitMEMLOCK=) to "
+                "mlockMappedFileEnable has no effect: %s. Raise the limit of locked memory "
+                "(ulimit -l, LimitMEMLOCK=) to "
                 "twice mappedFileSizeCommitLog, or set it to false",
                 error,
             )

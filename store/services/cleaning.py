@@ -1,10 +1,11 @@
-"""Deleting what has expired, off the event loop (classes CleanCommitLogService, CleanConsumeQueueService;
-commitlog.md §12).
+"""Deleting what has expired, off the event loop (classes CleanCommitLogService,
+CleanConsumeQueueService; commitlog.md §12).
 
-``retention`` decides, this does. The oldest file of the commit log leaves the sequence first, on the event loop: from
-then on no reader finds it. Then a worker thread unmaps and unlinks it. That fails while somebody holds a view of it: the
-file waits until they let go, and so do all behind it, for there must never be a hole between the files on the disk.
-Consume queues and index follow the commit log: their units and files about records that are gone go next.
+``retention`` decides, this does. The oldest file of the commit log leaves the sequence first, on
+the event loop: from then on no reader finds it. Then a worker thread unmaps and unlinks it. That
+fails while somebody holds a view of it: the file waits until they let go, and so do all behind it,
+for there must never be a hole between the files on the disk. Consume queues and index follow the
+commit log: their units and files about records that are gone go next.
 """
 
 from __future__ import annotations
@@ -41,13 +42,19 @@ class CleaningService:
     """Deletes expired files and watches the disk."""
 
     def __init__(
-        self, commit_log: CommitLog, queues: ConsumeQueues, config: MessageStoreConfig, disk: Disk, clock: Clock
+        self,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        config: MessageStoreConfig,
+        disk: Disk,
+        clock: Clock,
     ) -> None:
         """Raises StoreConfigError."""
         self.on_space: Callable[[Space, DiskUse], None] = lambda _space, _use: None
         """Called with what the disks look like, whenever they were looked at."""
         self.drop_expired_index: Callable[[int], list[MappedFile]] = lambda _min_phy_offset: []
-        """Takes the files out of the index that know nothing above a physical offset, and hands them over."""
+        """Takes the files out of the index that know nothing above a physical offset, and hands
+        them over."""
         self._log: Final = commit_log
         self._queues: Final = queues
         self._config: Final = config
@@ -75,7 +82,9 @@ class CleaningService:
         await self._clock.sleep(_FIRST_ROUND_SECONDS)
         while True:
             await self.clean()
-            await self._clock.sleep(max(self._config.clean_resource_interval / 1000, _SHORTEST_SECONDS))
+            await self._clock.sleep(
+                max(self._config.clean_resource_interval / 1000, _SHORTEST_SECONDS)
+            )
 
     async def _look_by_interval(self) -> None:
         await self._clock.sleep(_FIRST_LOOK_SECONDS)
@@ -118,7 +127,9 @@ class CleaningService:
         for number in range(MAX_FILES_PER_ROUND):
             if number:
                 await self._pause(self._config.delete_commit_log_files_interval)
-            space = await self.look()  # each time: files before their time only go as long as it is necessary
+            space = (
+                await self.look()
+            )  # each time: files before their time only go as long as it is necessary
             if not self._rules.due(self._local_hour(), space, manual=manual):
                 return
             file = await self._take_expired(space)
@@ -126,9 +137,12 @@ class CleaningService:
                 return
 
     async def _take_expired(self, space: Space) -> MappedFile | None:
-        """The oldest file, taken out of the log, if its time is over. It is on the disk as a whole, and not the last one."""
+        """The oldest file, taken out of the log, if its time is over. It is on the disk as a whole,
+        and not the last one."""
         files = self._log.files.files
-        if len(files) < 2 or files[0].end >= self._log.flushed_offset:  # something of the next one is on the disk
+        if (
+            len(files) < 2 or files[0].end >= self._log.flushed_offset
+        ):  # something of the next one is on the disk
             return None
         try:
             modified_ms = await self._in_thread(files[0].modified_ms)
@@ -167,7 +181,9 @@ class CleaningService:
                     done = False
         try:
             await self._in_thread(_delete_all, self.drop_expired_index(min_phy_offset))
-        except StoreFileError as error:  # they are not found any more, and tried again after the next start
+        except (
+            StoreFileError
+        ) as error:  # they are not found any more, and tried again after the next start
             self._complain(error)
         if done:
             self._followed = min_phy_offset
@@ -177,7 +193,9 @@ class CleaningService:
         if not self._is_there(queue):
             return
         queue.min_offset = max(queue.min_offset, offset)
-        expired = [file for file in queue.files.files[:-1] if file.end <= queue.min_offset * CQ_UNIT_SIZE]
+        expired = [
+            file for file in queue.files.files[:-1] if file.end <= queue.min_offset * CQ_UNIT_SIZE
+        ]
         if expired:
             try:
                 await self._in_thread(self._delete_in_order, expired)
@@ -191,9 +209,11 @@ class CleaningService:
                 queue.ext.files.drop_deleted()
 
     async def delete_expired_queues(self) -> list[str]:
-        """Delete the queues that have no message left, so that they start at 0 again (request 306); returns their names.
+        """Delete the queues that have no message left, so that they start at 0 again (request 306);
+        returns their names.
 
-        Those that never had one stay, and so do those of the schedule topic and those that somebody waits at.
+        Those that never had one stay, and so do those of the schedule topic and those that somebody
+        waits at.
         """
         async with self._cleaning:
             deleted = []
@@ -202,12 +222,20 @@ class CleaningService:
                 if end == 0 or queue.watched or queue.topic == TopicName.SCHEDULE:
                     continue
                 try:
-                    expired = await self._in_thread(queue.find_min_offset, self._log.min_phy_offset) == end
+                    expired = (
+                        await self._in_thread(queue.find_min_offset, self._log.min_phy_offset)
+                        == end
+                    )
                 except StoreFileError as error:
                     if self._is_there(queue):
                         self._complain(error)
                     continue
-                if expired and self._is_there(queue) and queue.max_offset == end and not queue.watched:
+                if (
+                    expired
+                    and self._is_there(queue)
+                    and queue.max_offset == end
+                    and not queue.watched
+                ):
                     self._queues.delete(queue)
                     deleted.append(f"{queue.topic}-{queue.queue_id}")
             return deleted
@@ -215,7 +243,8 @@ class CleaningService:
     # -- small things
 
     def _delete_in_order(self, files: Iterable[MappedFile]) -> None:
-        """One is gone for good before the next one goes, or a power failure could bring back some and leave a hole."""
+        """One is gone for good before the next one goes, or a power failure could bring back some
+        and leave a hole."""
         for file in files:
             file.delete()
             self._disk.sync_directory(file.path.parent)

@@ -1,11 +1,12 @@
-"""Getting written bytes onto the disk, off the event loop (classes FlushRealTimeService, GroupCommitService,
-FlushConsumeQueueService).
+"""Getting written bytes onto the disk, off the event loop (classes FlushRealTimeService,
+GroupCommitService, FlushConsumeQueueService).
 
-Order is everything: commit log first, then consume queues and index, then the checkpoint that claims them. What it
-claims is measured before the syncs begin, so it can say less than what is on the disk, never more.
+Order is everything: commit log first, then consume queues and index, then the checkpoint that
+claims them. What it claims is measured before the syncs begin, so it can say less than what is on
+the disk, never more.
 
-What fails because the system is short of something, or forbids it, is put off and tried again; while that is the commit log,
-messages are refused. A sync that failed is the end (``errors``).
+What fails because the system is short of something, or forbids it, is put off and tried again;
+while that is the commit log, messages are refused. A sync that failed is the end (``errors``).
 """
 
 from __future__ import annotations
@@ -74,18 +75,20 @@ class FlushService:
         self._config: Final = config
         self._clock: Final = clock
         self.broken: StoreError | None = None
-        """Why a sync failed. From then on nothing is claimed any more: the system forgets what it could not
-        write and the next sync would lie."""
+        """Why a sync failed. From then on nothing is claimed any more: the system forgets what it
+        could not write and the next sync would lie."""
         self.on_broken: Callable[[StoreError], None] = _log_broken
         self.on_put_off: Callable[[StoreError | None], None] = lambda _error: None
-        """Called with the error when the commit log cannot be synced just now, with None when it can again."""
+        """Called with the error when the commit log cannot be synced just now, with None when it
+        can again."""
         self._put_off: Final[dict[str, str]] = {}
         """What could not be synced the last time, and why."""
         self.due: bool = False
         """Everything is to be synced in the next round, whatever the interval."""
         self.rounds: Rounds | None = None
         self._waiters: Final[deque[tuple[int, float, Callable[[bool], None]]]] = deque()
-        """Position to be on the disk, when the wait began, whom to tell; the oldest first, and so are positions."""
+        """Position to be on the disk, when the wait began, whom to tell; the oldest first, and so
+        are positions."""
         self._waits_ms: dict[int, int] = {}
         self._wanted: asyncio.Event | None = None
         self._fast_syncs = 0
@@ -102,9 +105,9 @@ class FlushService:
         return len(self._waiters)
 
     def when_flushed(self, phy_offset: int, done: Callable[[bool], None]) -> None:
-        """Group commit: ``done(True)`` when everything below ``phy_offset`` (``result.phy_offset + result.size``) is on the
-        disk, ``done(False)`` after ``sync_flush_timeout``: FLUSH_DISK_TIMEOUT. Perhaps at once. No task and no future: a
-        group completes in one go."""
+        """Group commit: ``done(True)`` when everything below ``phy_offset`` (``result.phy_offset +
+        result.size``) is on the disk, ``done(False)`` after ``sync_flush_timeout``:
+        FLUSH_DISK_TIMEOUT. Perhaps at once. No task and no future: a group completes in one go."""
         if phy_offset <= self._log.flushed_offset or self.broken is not None:
             done(phy_offset <= self._log.flushed_offset)
             return
@@ -114,7 +117,12 @@ class FlushService:
 
     def _complete(self) -> int:
         """Tell those who need not wait any more; how many messages that are."""
-        flushed, now, waiters, waits_ms = self._log.flushed_offset, self._clock.monotonic(), self._waiters, self._waits_ms
+        flushed, now, waiters, waits_ms = (
+            self._log.flushed_offset,
+            self._clock.monotonic(),
+            self._waiters,
+            self._waits_ms,
+        )
         overdue, told = now - self._config.sync_flush_timeout / 1000, 0
         while waiters:
             phy_offset, began, done = waiters[0]
@@ -191,7 +199,10 @@ class FlushService:
         last = self._clock.monotonic()
         while True:
             await self._clock.sleep(max(config.flush_interval_commit_log / 1000, _SHORTEST_SECONDS))
-            now, thorough = self._clock.monotonic(), config.flush_commit_log_thorough_interval / 1000
+            now, thorough = (
+                self._clock.monotonic(),
+                config.flush_commit_log_thorough_interval / 1000,
+            )
             written, flushed = self._log.max_phy_offset, self._log.flushed_offset
             enough = written // _PAGE - flushed // _PAGE >= config.flush_commit_log_least_pages
             due = enough or flushed < self._log.base or now - last >= thorough
@@ -203,8 +214,13 @@ class FlushService:
         config = self._config
         last = self._clock.monotonic()
         while True:
-            await self._clock.sleep(max(config.flush_interval_consume_queue / 1000, _SHORTEST_SECONDS))
-            now, thorough = self._clock.monotonic(), config.flush_consume_queue_thorough_interval / 1000
+            await self._clock.sleep(
+                max(config.flush_interval_consume_queue / 1000, _SHORTEST_SECONDS)
+            )
+            now, thorough = (
+                self._clock.monotonic(),
+                config.flush_consume_queue_thorough_interval / 1000,
+            )
             least = config.flush_consume_queue_least_pages * _PAGE // CQ_UNIT_SIZE
             if now - last >= thorough or self.due or _DERIVED in self._put_off:
                 last, self.due = now, False
@@ -213,8 +229,8 @@ class FlushService:
                 await self._in_thread(_DERIVED, self._sync_dirty_queues, self._queues.all(), least)
 
     async def sync_log(self) -> bool:
-        """Sync the commit log up to its end of this moment; whether that was possible. A failure is kept in ``broken``, or
-        put off."""
+        """Sync the commit log up to its end of this moment; whether that was possible. A failure is
+        kept in ``broken``, or put off."""
         target = self._log.max_phy_offset
         good = await self._in_thread(_LOG, self._sync_files, self._log.flushed_offset, target)
         if good:
@@ -222,26 +238,34 @@ class FlushService:
         return good
 
     def _sync_log_here(self) -> None:
-        """On the event loop: for one waiter and a fast disk the way to the thread and back takes longer than the sync."""
+        """On the event loop: for one waiter and a fast disk the way to the thread and back takes
+        longer than the sync."""
         target = self._log.max_phy_offset
         if self._guarded(_LOG, self._sync_files, self._log.flushed_offset, target):
             self._log.flushed_offset = max(self._log.flushed_offset, target)
 
     async def sync_everything(self) -> None:
-        """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in ``broken``, or put off."""
+        """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in
+        ``broken``, or put off."""
         self._indexing.step()  # what still waits then is not claimed
-        target, timestamp = self._indexing.position(self._log.max_phy_offset), self._log.last_store_timestamp
+        target, timestamp = (
+            self._indexing.position(self._log.max_phy_offset),
+            self._log.last_store_timestamp,
+        )
         ends = self._ends.snapshot(self._queues.all())
         for _ in ends.steps():
             await asyncio.sleep(0)
         index = self._index.sync_work()
         work = self._queues.all(), index, target, timestamp, ends
         synced = await self.sync_log()  # of all that the snapshot knows
-        if not (synced and await self._in_thread(_DERIVED, self._sync_queues_and_checkpoint, *work)):
+        if not (
+            synced and await self._in_thread(_DERIVED, self._sync_queues_and_checkpoint, *work)
+        ):
             self._index.take_back(index)
 
     def close(self) -> bool:
-        """Sync everything and write the checkpoint; blocks. False when something could not be synced."""
+        """Sync everything and write the checkpoint; blocks. False when something could not be
+        synced."""
         self._threads.shutdown(wait=True)
         good = self.save()
         self._complete()
@@ -258,7 +282,9 @@ class FlushService:
             ends = self._ends.snapshot(queues)
             for _ in ends.steps():
                 pass
-            good = self._guarded(_DERIVED, self._sync_queues_and_checkpoint, queues, index, target, timestamp, ends)
+            good = self._guarded(
+                _DERIVED, self._sync_queues_and_checkpoint, queues, index, target, timestamp, ends
+            )
             if not good:
                 self._index.take_back(index)
         return good
@@ -266,7 +292,9 @@ class FlushService:
     async def _in_thread(self, what: str, function: Callable[..., None], *args: object) -> bool:
         self._busy += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._guarded, what, function, *args)
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._guarded, what, function, *args
+            )
         finally:
             self._busy -= 1
 
@@ -322,7 +350,12 @@ class FlushService:
         self._queues.sync(self._dirty(queues, least_units))
 
     def _sync_queues_and_checkpoint(
-        self, queues: list[ConsumeQueue], index: SyncWork, target: int, timestamp: int, ends: Snapshot
+        self,
+        queues: list[ConsumeQueue],
+        index: SyncWork,
+        target: int,
+        timestamp: int,
+        ends: Snapshot,
     ) -> None:
         self._queues.sync(queues)
         self._index.sync(index)
@@ -336,4 +369,6 @@ class FlushService:
 
 
 def _log_broken(error: StoreError) -> None:
-    log.critical("the disk failed, nothing is stored any more until the broker is restarted: %s", error)
+    log.critical(
+        "the disk failed, nothing is stored any more until the broker is restarted: %s", error
+    )

@@ -1,4 +1,5 @@
-"""Which files have had their time (classes CleanCommitLogService, CleanConsumeQueueService; commitlog.md §12).
+"""Which files have had their time (classes CleanCommitLogService, CleanConsumeQueueService;
+commitlog.md §12).
 
 Files go for one of three reasons::
 
@@ -8,7 +9,8 @@ Files go for one of three reasons::
                    more than 90 % used: the same, and no message is taken any more
     a person       request 329: files older than ``fileReservedTime``, in the next 20 rounds
 
-Always the oldest one first, never the last one, at most ten in a round. Pure: time, ages and ratios come from outside.
+Always the oldest one first, never the last one, at most ten in a round. Pure: time, ages and ratios
+come from outside.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ class Space(IntEnum):
 
 
 class DiskUse(msgspec.Struct, frozen=True):
-    """How full the disks of the parts of a store are, 0.0 to 1.0 in whole percent, ``UNKNOWN_RATIO`` when nobody can
-    tell.
+    """How full the disks of the parts of a store are, 0.0 to 1.0 in whole percent,
+    ``UNKNOWN_RATIO`` when nobody can tell.
     """
 
     commit_log: float
@@ -102,9 +104,14 @@ def delete_hours(text: str) -> frozenset[int]:
     >>> sorted(delete_hours("04;16"))
     [4, 16]
     """
-    hours = frozenset(int(part) if part.strip().isdecimal() else -1 for part in text.split(";") if part.strip())
+    hours = frozenset(
+        int(part) if part.strip().isdecimal() else -1 for part in text.split(";") if part.strip()
+    )
     if not hours or not hours <= frozenset(range(24)):
-        raise StoreConfigError(f"deleteWhen={text}: expected hours of the day (0 to 23) joined by ';', such as 04 or 04;16")
+        raise StoreConfigError(
+            f"deleteWhen={text}: expected hours of the day (0 to 23) joined by ';', such as 04 or "
+            "04;16"
+        )
     return hours
 
 

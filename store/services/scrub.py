@@ -1,9 +1,9 @@
-"""The scrub: reads the whole commit log now and then and checks every record, so that rot is found while another replica has
-what is intact.
+"""The scrub: reads the whole commit log now and then and checks every record, so that rot is found
+while another replica has what is intact.
 
-It reads with ``pread`` in small pieces, slowly (``scrubBytesPerSecond``), and has the system forget what was not in memory
-before. A pass begins ``scrubIntervalHours`` after the last one did, the first ``FIRST_S`` after the start; only what is on
-the disk is looked at. ``look`` is pure.
+It reads with ``pread`` in small pieces, slowly (``scrubBytesPerSecond``), and has the system forget
+what was not in memory before. A pass begins ``scrubIntervalHours`` after the last one did, the
+first ``FIRST_S`` after the start; only what is on the disk is looked at. ``look`` is pure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ log: Final = logging.getLogger(__name__)
 
 FIRST_S: Final = 3600.0
 PIECE: Final = 64 << 10
-"""Read at once: less than half a millisecond's work, so that the event loop gets the interpreter back."""
+"""Read at once: less than half a millisecond's work, so that the event loop gets the interpreter
+back."""
 _LONGEST: Final = 64 << 20
 _IDLE_S: Final = 60.0
 
@@ -43,8 +44,8 @@ class Look(NamedTuple):
 
 
 def look(data: bytes, base: int, left: int) -> Look:
-    """Look at records from ``base`` on, of which the file has ``left`` bytes, ``data`` the first. With all of them in
-    ``data`` everything is done with."""
+    """Look at records from ``base`` on, of which the file has ``left`` bytes, ``data`` the first.
+    With all of them in ``data`` everything is done with."""
     at, whole = 0, len(data) == left
     damaged: list[tuple[int, int, str]] = []
     while at < len(data):
@@ -66,7 +67,13 @@ def look(data: bytes, base: int, left: int) -> Look:
 class Scrub:
     """Service."""
 
-    def __init__(self, commit_log: CommitLog, damage: DamagedRecords, config: MessageStoreConfig, clock: Clock) -> None:
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        damage: DamagedRecords,
+        config: MessageStoreConfig,
+        clock: Clock,
+    ) -> None:
         self._log: Final = commit_log
         self._damage: Final = damage
         self._config: Final = config
@@ -105,7 +112,9 @@ class Scrub:
             size = min(wanted, end - at)
             try:
                 cold = not file.is_in_memory(at - file.start, size)
-                looking = loop.run_in_executor(self._threads, _look_at, file, at, size, end - at, cold)
+                looking = loop.run_in_executor(
+                    self._threads, _look_at, file, at, size, end - at, cold
+                )
                 data, seen = await looking
             except StoreFileError as error:
                 if not file.deleted:
@@ -126,7 +135,9 @@ class Scrub:
         return at - file.start
 
 
-def _look_at(file: MappedFile, phy_offset: int, size: int, left: int, cold: bool) -> tuple[int, Look]:
+def _look_at(
+    file: MappedFile, phy_offset: int, size: int, left: int, cold: bool
+) -> tuple[int, Look]:
     """In a thread. Raises StoreFileError."""
     data = file.read_unmapped(phy_offset - file.start, size)
     if cold:

@@ -1,4 +1,5 @@
-"""The public names: all there, imported late; the blocking clients take what the asyncio clients take."""
+"""The public names: all there, imported late; the blocking clients take what the asyncio clients
+take."""
 
 from __future__ import annotations
 
@@ -28,8 +29,13 @@ def test_other_names_are_not() -> None:
 
 
 def test_importing_the_package_imports_nothing_else() -> None:
-    program = "import sys, aiorocketmq; print([m for m in sys.modules if m.startswith(('aiorocketmq.', 'asyncio'))])"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    program = (
+        "import sys, aiorocketmq; print([m for m in sys.modules if m.startswith(('aiorocketmq.', "
+        "'asyncio'))])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert found.stdout.strip() == "[]"
 
 
@@ -42,7 +48,9 @@ def test_importing_the_package_imports_nothing_else() -> None:
         (sync.Admin, aiorocketmq.Admin, sync.AdminOptions),
     ],
 )
-def test_the_blocking_clients_do_not_drift(blocking: type, asynchronous: type, options: type) -> None:
+def test_the_blocking_clients_do_not_drift(
+    blocking: type, asynchronous: type, options: type
+) -> None:
     taken = get_type_hints(asynchronous.__init__)  # type: ignore[misc]
     parameters = inspect.signature(asynchronous).parameters.values()
     own = {p.name: taken[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
@@ -54,7 +62,8 @@ def test_the_blocking_clients_do_not_drift(blocking: type, asynchronous: type, o
     }
     # What an instance or a program asks of a consumer is no concern of its user.
     assert missing <= {
-        "take", "give_up", "consumer_data", "wake_rebalance", "reset_offsets", "running_info", "offsets_of",
+        "take", "give_up", "consumer_data", "wake_rebalance", "reset_offsets", "running_info",
+        "offsets_of",
             "consume_directly", "stalled", "send_again", "hold", "mark_done",
     }  # fmt: skip
 
@@ -63,13 +72,21 @@ def test_the_blocking_transaction_producer_does_not_drift() -> None:
     taken = get_type_hints(aiorocketmq.TransactionProducer.__init__)
     parameters = inspect.signature(aiorocketmq.TransactionProducer).parameters.values()
     own = {p.name: taken[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
-    assert get_type_hints(sync.TransactionProducerOptions) == {**get_type_hints(sync.ProducerOptions), **own}
+    assert get_type_hints(sync.TransactionProducerOptions) == {
+        **get_type_hints(sync.ProducerOptions),
+        **own,
+    }
     for asynchronous, blocking in (
         (aiorocketmq.TransactionProducer, sync.TransactionProducer),
         (Transaction, sync.Transaction),
     ):
         names = {name for name in vars(asynchronous) if not name.startswith("_")}
-        assert names - set(dir(blocking)) <= {"begin", "end", "rollback", "leave_unknown"}  # the latter are attributes
+        assert names - set(dir(blocking)) <= {
+            "begin",
+            "end",
+            "rollback",
+            "leave_unknown",
+        }  # the latter are attributes
 
 
 def test_options_reach_the_client() -> None:

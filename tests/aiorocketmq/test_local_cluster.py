@@ -49,7 +49,9 @@ async def send_and_receive(cluster: LocalCluster) -> bytes:
 
 
 async def receive(cluster: LocalCluster) -> bytes:
-    async with PullConsumer("GID_test", "Test", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST) as consumer:
+    async with PullConsumer(
+        "GID_test", "Test", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST
+    ) as consumer:
         async with asyncio.timeout(30):
             async for message in consumer:
                 return message.body
@@ -84,7 +86,17 @@ def test_in_a_thread(temporary: Path) -> None:
 
 def test_two_at_a_time() -> None:
     with LocalCluster() as first, LocalCluster() as second:
-        assert len({first.namesrv_address, first.broker_address, second.namesrv_address, second.broker_address}) == 4
+        assert (
+            len(
+                {
+                    first.namesrv_address,
+                    first.broker_address,
+                    second.namesrv_address,
+                    second.broker_address,
+                }
+            )
+            == 4
+        )
         assert first.data_dir != second.data_dir
 
 
@@ -101,7 +113,9 @@ def test_a_data_directory_is_there_again(tmp_path: Path, temporary: Path) -> Non
 async def send_again(cluster: LocalCluster) -> None:
     """The group goes on after what it consumed; the topic and its messages are still there."""
     async with Producer("PID_test", namesrv=cluster.namesrv_address) as producer:
-        result = await producer.send([Message("Test", b"more")], queue=(await producer.queues("Test"))[0])
+        result = await producer.send(
+            [Message("Test", b"more")], queue=(await producer.queues("Test"))[0]
+        )
     assert result.queue.topic == "Test"
     assert await receive(cluster) == b"more"
 
@@ -115,15 +129,22 @@ def test_disk_use_is_small() -> None:
 
 def test_given_ports_and_properties() -> None:
     with LocalCluster() as first:
-        ports = [int(address.rpartition(":")[2]) for address in (first.namesrv_address, first.broker_address)]
-    with LocalCluster(namesrv_port=ports[0], broker_port=ports[1], properties={"brokerName": "mine"}) as cluster:
+        ports = [
+            int(address.rpartition(":")[2])
+            for address in (first.namesrv_address, first.broker_address)
+        ]
+    with LocalCluster(
+        namesrv_port=ports[0], broker_port=ports[1], properties={"brokerName": "mine"}
+    ) as cluster:
         assert cluster.namesrv_address == f"127.0.0.1:{ports[0]}"
         assert cluster.broker_address == f"127.0.0.1:{ports[1]}"
         assert asyncio.run(broker_names(cluster)) == {"mine"}
 
 
 async def broker_names(cluster: LocalCluster) -> set[str]:
-    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(cluster.create_topic("Made", queue_nums=3), cluster.loop))
+    await asyncio.wrap_future(
+        asyncio.run_coroutine_threadsafe(cluster.create_topic("Made", queue_nums=3), cluster.loop)
+    )
     async with Producer("PID_test", namesrv=cluster.namesrv_address) as producer:
         queues = await producer.queues("Made")
     assert [queue.queue_id for queue in queues] == [0, 1, 2]
@@ -132,7 +153,9 @@ async def broker_names(cluster: LocalCluster) -> set[str]:
 
 @pytest.mark.parametrize("which", ["namesrv_port", "broker_port"])
 @pytest.mark.parametrize("in_thread", [False, True])
-def test_a_port_that_is_taken(temporary: Path, taken_port: int, which: str, in_thread: bool) -> None:
+def test_a_port_that_is_taken(
+    temporary: Path, taken_port: int, which: str, in_thread: bool
+) -> None:
     cluster = LocalCluster(**{which: taken_port})  # type: ignore[arg-type]
     threads = threading.active_count()
     with pytest.raises(AddressInUseError, match=f"port {taken_port}"):
@@ -146,12 +169,18 @@ def test_a_port_that_is_taken(temporary: Path, taken_port: int, which: str, in_t
     [
         ({"brokerNam": "x"}, LaunchError, "brokerNam"),
         ({"brokerId": "x"}, PropertyError, "brokerId"),
-        ({"brokerPermission": 4}, LaunchError, "the value of a property is text: brokerPermission='4', not 4"),
+        (
+            {"brokerPermission": 4},
+            LaunchError,
+            "the value of a property is text: brokerPermission='4', not 4",
+        ),
         ({"aclEnable": True}, LaunchError, "aclEnable='true', not True"),
         ({"brokerRole": "SLAVE"}, LaunchError, "SLAVE"),
     ],
 )
-def test_properties_that_cannot_be(temporary: Path, properties: dict[str, Any], error: type[Exception], text: str) -> None:
+def test_properties_that_cannot_be(
+    temporary: Path, properties: dict[str, Any], error: type[Exception], text: str
+) -> None:
     with pytest.raises(error, match=text):
         start(LocalCluster(properties=properties), in_thread=False)
     assert not list(temporary.iterdir())
@@ -195,7 +224,10 @@ def test_cancelled_while_starting(temporary: Path, turns: int) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        *((name, "known once the cluster runs") for name in ("namesrv_address", "broker_address", "data_dir", "loop")),
+        *(
+            (name, "known once the cluster runs")
+            for name in ("namesrv_address", "broker_address", "data_dir", "loop")
+        ),
         ("nonsense", "'LocalCluster' object has no attribute 'nonsense'"),
     ],
 )

@@ -1,4 +1,5 @@
-"""Blocking programs that are told to stop while they have messages in hand, and while they do not."""
+"""Blocking programs that are told to stop while they have messages in hand, and while they do
+not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The pytest plugin, as another project gets it: through the entry point, with and without asyncio."""
+"""The pytest plugin, as another project gets it: through the entry point, with and without
+asyncio."""
 
 import subprocess
 import sys
@@ -61,7 +62,8 @@ def test_the_plugin_imports_nothing_of_the_cluster() -> None:
     """It is loaded in every project that has this package installed."""
     code = (
         "import sys, pytest; before = set(sys.modules); import aiorocketmq.testing; "
-        "print(sorted(name for name in set(sys.modules) - before if name.partition('.')[0] not in sys.stdlib_module_names))"
+        "print(sorted(name for name in set(sys.modules) - before if name.partition('.')[0] not in "
+        "sys.stdlib_module_names))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['aiorocketmq', 'aiorocketmq.testing']"

@@ -20,7 +20,10 @@ def figure(*ours: float, floor: tuple[float, ...] = (), more: bool = False) -> d
 
 
 def report(**figures: dict[str, Any]) -> dict[str, Any]:
-    rows = [{"benchmark": "send", "name": name, "figures": {"cpu": each}} for name, each in figures.items()]
+    rows = [
+        {"benchmark": "send", "name": name, "figures": {"cpu": each}}
+        for name, each in figures.items()
+    ]
     return {"machine": {}, "rows": rows, "seconds": 1.0}
 
 
@@ -34,7 +37,9 @@ def report(**figures: dict[str, Any]) -> dict[str, Any]:
     ],
     ids=["faster", "slower", "more", "less"],
 )
-def test_what_lies_apart_has_changed(old: dict[str, Any], new: dict[str, Any], share: float) -> None:
+def test_what_lies_apart_has_changed(
+    old: dict[str, Any], new: dict[str, Any], share: float
+) -> None:
     change = changed("send", old, new)
     assert change is not None
     assert change.share == pytest.approx(share)
@@ -76,10 +81,16 @@ def test_a_floor_that_stayed_means_us() -> None:
 
 
 def test_the_worst_change_stands_first_and_the_machine_last() -> None:
-    old = report(a=figure(10, 10), b=figure(10, 10), c=figure(10, 10, floor=(1, 1)), d=figure(10, 10))
+    old = report(
+        a=figure(10, 10), b=figure(10, 10), c=figure(10, 10, floor=(1, 1)), d=figure(10, 10)
+    )
     new = report(a=figure(5, 5), b=figure(30, 30), c=figure(20, 20, floor=(2, 2)), d=figure(10, 10))
     found = compare(old, new)
-    assert [change.name for change in found.changes] == ["send: b, cpu", "send: a, cpu", "send: c, cpu"]
+    assert [change.name for change in found.changes] == [
+        "send: b, cpu",
+        "send: a, cpu",
+        "send: c, cpu",
+    ]
     assert found.same == 1
 
 
@@ -93,8 +104,12 @@ def test_rows_that_only_one_run_has_are_named() -> None:
     assert "only in one of them: send: b" in list(lines(found))
 
 
-@pytest.mark.parametrize(("factor", "code"), [(1.0, 0), (2.0, 1), (0.5, 0)], ids=["same", "worse", "better"])
-def test_the_command_ends_with_one_when_something_is_worse(tmp_path: Path, factor: float, code: int) -> None:
+@pytest.mark.parametrize(
+    ("factor", "code"), [(1.0, 0), (2.0, 1), (0.5, 0)], ids=["same", "worse", "better"]
+)
+def test_the_command_ends_with_one_when_something_is_worse(
+    tmp_path: Path, factor: float, code: int
+) -> None:
     for name, by in (("old", 1.0), ("new", factor)):
         (tmp_path / name).write_text(json.dumps(report(a=figure(10 * by, 10.1 * by))))
     command = [sys.executable, str(COMPARE), "old", "new"]

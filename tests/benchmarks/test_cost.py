@@ -1,7 +1,7 @@
 """No request holds the event loop of a daemon for long: the dearest frames of every code, in small.
 
-``python -m benchmarks.cost`` measures it in full, against 50 ms. Here the bound is wide, and it is CPU time: it tells what
-is done at once from what is done in slices or refused.
+``python -m benchmarks.cost`` measures it in full, against 50 ms. Here the bound is wide, and it is
+CPU time: it tells what is done at once from what is done in slices or refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Growing holds no event loop for long, in small: ``python -m benchmarks.growth`` measures it in full, against 50 ms."""
+"""Growing holds no event loop for long, in small: ``python -m benchmarks.growth`` measures it in
+full, against 50 ms."""
 
 from __future__ import annotations
 

@@ -17,17 +17,30 @@ SEND = Row(
     name="send 64x1",
     figures={
         "cpu": figure(
-            "µs/message", [12, 10, 11], [6, 5, 7], mark=11.0, mark_ratio=1.9, original=28.0, pure=[17, 18], pure_mark=16.0
+            "µs/message",
+            [12, 10, 11],
+            [6, 5, 7],
+            mark=11.0,
+            mark_ratio=1.9,
+            original=28.0,
+            pure=[17, 18],
+            pure_mark=16.0,
         ),
         "user": figure("µs/message", [6, 5.5, 5], mark=5.2),
-        "rate": figure("messages/s", [80_000, 90_000, 70_000], [160_000], more_is_better=True, mark=75_000.0),
+        "rate": figure(
+            "messages/s", [80_000, 90_000, 70_000], [160_000], more_is_better=True, mark=75_000.0
+        ),
         "p50": figure("µs", [20, 30, 25]),
     },
 )
 SCALE = Row(
     benchmark="scale_topics",
     name="against topics",
-    figures={"1": figure("µs/message", [3]), "16": figure("µs/message", [4]), "6400": figure("µs/message", [5])},
+    figures={
+        "1": figure("µs/message", [3]),
+        "16": figure("µs/message", [4]),
+        "6400": figure("µs/message", [5]),
+    },
     note="topics",
 )
 BROKEN = Row(benchmark="pull", name="pull 32", failed="refused | why\nindeed")
@@ -48,7 +61,9 @@ def cells(table: str) -> list[list[str]]:
         (figure("µs", [3]), 3, None, None),
     ],
 )
-def test_best_ratio_and_mark(each: Figure, best: float, ratio: float | None, reached: bool | None) -> None:
+def test_best_ratio_and_mark(
+    each: Figure, best: float, ratio: float | None, reached: bool | None
+) -> None:
     assert (each.best, each.ratio, each.is_reached) == (best, ratio, reached)
 
 
@@ -57,7 +72,9 @@ def test_a_row_of_messages_has_cpu_rate_and_latency() -> None:
     ours = ["send 64x1", "10", "11", "5", "2.0", "≤ 11, ≤ 1.9 x floor", "✗", "5", "≤ 5.2", "✓"]
     assert cpu.lines == [[*ours, "28", "2.8", "17", "≤ 16", "✗"]]
     assert len(cpu.headings) == len(cpu.lines[0])
-    assert rate.lines == [["send 64x1", "90,000", "80,000", "160,000", "≥ 75,000", "✓", "", "25", "", "", ""]]
+    assert rate.lines == [
+        ["send 64x1", "90,000", "80,000", "160,000", "≥ 75,000", "✓", "", "25", "", "", ""]
+    ]
 
 
 def test_a_row_without_user_time_leaves_its_cells_empty() -> None:
@@ -81,7 +98,9 @@ def test_the_page_has_every_row_and_the_charts_that_are_there(tmp_path: Path) ->
     charts = tmp_path / "performance"
     charts.mkdir()
     (charts / "scale-topics.svg").touch()
-    text = page(Report(machine={"kernel": "Linux 1"}, rows=[SEND, SCALE, BROKEN], seconds=60.0), charts)
+    text = page(
+        Report(machine={"kernel": "Linux 1"}, rows=[SEND, SCALE, BROKEN], seconds=60.0), charts
+    )
     part = text.partition("## Scale\n")[2].partition("\n## ")[0]
     assert "![against topics](performance/scale-topics.svg)" in part
     assert "| kernel | Linux 1 |" in text

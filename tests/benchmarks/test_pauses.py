@@ -46,7 +46,10 @@ def test_what_the_campaign_waited_for_is_no_pause() -> None:
 def test_a_pause_is_told_step_by_step(tmp_path: Path) -> None:
     clock = ManualClock()  # begins at 22:13:20
     (tmp_path / "log").write_text(LOG)
-    timeline = Timeline({"master": tmp_path / "log", "slave": tmp_path / "never started"}, lambda: clock.time_ms() / 1000)
+    timeline = Timeline(
+        {"master": tmp_path / "log", "slave": tmp_path / "never started"},
+        lambda: clock.time_ms() / 1000,
+    )
     pauses = Pauses(lambda: clock.time_ms() / 1000)
     timeline.note("before")
     clock.advance(0.5)

@@ -77,8 +77,8 @@ class Wire(asyncio.Transport):
 
 
 class TlsWire(Wire):
-    """As ``asyncio.sslproto``: the socket takes all that is written, and whether anything waits is asked after that, and
-    when something has come.
+    """As ``asyncio.sslproto``: the socket takes all that is written, and whether anything waits is
+    asked after that, and when something has come.
     """
 
     def __init__(self, own: asyncio.Protocol | asyncio.BufferedProtocol) -> None:
@@ -133,7 +133,9 @@ class World:
         self.clock = ManualClock()
         self.settings = ReplicationSettings(**settings)
         self.master = open_store(folder / "master", mapped_file_size_commit_log=1 << 20)
-        self.slave = open_store(folder / "slave", mapped_file_size_commit_log=1 << 20, broker_role=BrokerRole.SLAVE)
+        self.slave = open_store(
+            folder / "slave", mapped_file_size_commit_log=1 << 20, broker_role=BrokerRole.SLAVE
+        )
         acks = ReplicaAcks(in_sync, 1 << 28, 3.0)
         self.server = ReplicationServer(self.master, self.settings, acks, self.clock, port=1)
         self.client = ReplicationClient(self.slave, self.settings, self.clock, self._verify)

@@ -70,7 +70,9 @@ def bodies(sim: SimBroker, topic: str = "T", queue_id: int = 0) -> list[bytes]:
     return [message.body for message in messages(sim, topic, queue_id)]
 
 
-def put_scheduled(sim: SimBroker, properties: str, code: int, level: int = 1, **more: Any) -> PutResult:
+def put_scheduled(
+    sim: SimBroker, properties: str, code: int, level: int = 1, **more: Any
+) -> PutResult:
     """What a Java broker may have left."""
     return sim.broker.store.put_message(
         SCHEDULE, level - 1, b"x", properties.encode(), PEER, 1, sim.clock.time_ms(), code, **more

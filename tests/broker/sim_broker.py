@@ -1,4 +1,5 @@
-"""A broker without sockets: the real one on a store in a folder of the test, and clients on simulated connections."""
+"""A broker without sockets: the real one on a store in a folder of the test, and clients on
+simulated connections."""
 
 from __future__ import annotations
 
@@ -13,7 +14,12 @@ from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Handler
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
-from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from aiorocketmq.remoting.protocol.bodies.heartbeat import (
+    ConsumerData,
+    HeartbeatData,
+    ProducerData,
+    SubscriptionData,
+)
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageResponse
@@ -31,7 +37,8 @@ ADDRESS = ("127.0.0.1", 10911)
 
 
 class SimClient:
-    """A client of the broker. ``pushed`` is what the broker asked or told it, ``answers`` what it says to that."""
+    """A client of the broker. ``pushed`` is what the broker asked or told it, ``answers`` what it
+    says to that."""
 
     def __init__(self, broker_side: SimOwner, port: int) -> None:
         self.pushed: list[tuple[RequestCode, Any]] = []
@@ -61,21 +68,30 @@ class SimClient:
         answer = self.answers.get(code)
         return answer(request, body, ctx) if answer is not None else None
 
-    async def ask(self, code: RequestCode, header: Record | None = None, body: bytes = b"") -> Response:
+    async def ask(
+        self, code: RequestCode, header: Record | None = None, body: bytes = b""
+    ) -> Response:
         return await self.connection.invoke(code, header, body, timeout=10)
 
-    async def heartbeat(self, client_id: str, *groups: str, topic: str = "T", producers: tuple[str, ...] = ()) -> Response:
+    async def heartbeat(
+        self, client_id: str, *groups: str, topic: str = "T", producers: tuple[str, ...] = ()
+    ) -> Response:
         wanted = (SubscriptionData(topic=topic, sub_string="*", sub_version=1),)
         data = HeartbeatData(
             client_id=client_id,
-            consumer_data_set=tuple(ConsumerData(group_name=group, subscription_data_set=wanted) for group in groups),
+            consumer_data_set=tuple(
+                ConsumerData(group_name=group, subscription_data_set=wanted) for group in groups
+            ),
             producer_data_set=tuple(ProducerData(group_name=group) for group in producers),
         )
         return await self.ask(RequestCode.HEART_BEAT, None, encode_body(data))
 
-    async def send(self, topic: str, body: bytes, queue_id: int = 0, properties: str | None = None) -> SendMessageResponse:
+    async def send(
+        self, topic: str, body: bytes, queue_id: int = 0, properties: str | None = None
+    ) -> SendMessageResponse:
         header = SendMessageRequest(
-            producer_group="p", topic=topic, default_topic="TBW102", default_topic_queue_nums=4, queue_id=queue_id,
+            producer_group="p", topic=topic, default_topic="TBW102", default_topic_queue_nums=4,
+            queue_id=queue_id,
             sys_flag=0, born_timestamp=1, flag=0, properties=properties,
         )  # fmt: skip
         response = await self.ask(RequestCode.SEND_MESSAGE, header, body)
@@ -95,8 +111,11 @@ class SimBroker:
         self._ports = iter(range(50000, 60000))
 
     async def make_topic(self, name: str) -> None:
-        """As an administrator does, in the file when this returns: answers to messages wait for that."""
-        self.broker.topics.update(TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4))
+        """As an administrator does, in the file when this returns: answers to messages wait for
+        that."""
+        self.broker.topics.update(
+            TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4)
+        )
         await self.broker.tables.topics_file.saved()
 
     def connect(self) -> SimClient:
@@ -105,9 +124,14 @@ class SimBroker:
 
 @asynccontextmanager
 async def sim_broker(
-    folder: Path, *, store: MessageStoreConfig | None = None, disk: Disk | None = None, **config: Any
+    folder: Path,
+    *,
+    store: MessageStoreConfig | None = None,
+    disk: Disk | None = None,
+    **config: Any,
 ) -> AsyncIterator[SimBroker]:
-    """A broker named b in cluster C; its tables are written by a real service, its clock stands still."""
+    """A broker named b in cluster C; its tables are written by a real service, its clock stands
+    still."""
     clock = ManualClock()
     store_config = store or MessageStoreConfig(
         store_path_root_dir=str(folder),
@@ -117,10 +141,18 @@ async def sim_broker(
         max_index_num=400,
     )
     settings = BrokerSettings(
-        BrokerConfig(broker_name="b", broker_cluster_name="C", broker_ip1="127.0.0.1", namesrv_addr=None, **config),
+        BrokerConfig(
+            broker_name="b",
+            broker_cluster_name="C",
+            broker_ip1="127.0.0.1",
+            namesrv_addr=None,
+            **config,
+        ),
         store=store_config,
     )
-    message_store = MessageStore.open(store_config, clock, store_host=pack_host(*ADDRESS), disk=disk)
+    message_store = MessageStore.open(
+        store_config, clock, store_host=pack_host(*ADDRESS), disk=disk
+    )
     broker = Broker(settings, message_store, ADDRESS, clock)
     tables = asyncio.create_task(broker.tables.files.run())
     try:

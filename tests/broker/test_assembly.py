@@ -15,7 +15,8 @@ from aiorocketmq.remoting.services import run_stages
 from .sim_broker import sim_broker
 
 FIRST_VERTICAL = {
-    10, 11, 12, 14, 15, 17, 21, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 38, 41, 42, 43, 45, 46, 200, 201, 202, 203, 204,
+    10, 11, 12, 14, 15, 17, 21, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 38, 41, 42, 43, 45, 46,
+    200, 201, 202, 203, 204,
     207, 208, 215, 300, 305, 306, 307, 310, 316, 320, 328, 329, 361,
 }  # fmt: skip
 
@@ -45,7 +46,11 @@ def test_stages_end_one_after_the_other() -> None:
     diary: list[str] = []
 
     async def main() -> None:
-        stages = [[Stage("a1", diary), Stage("a2", diary)], [Stage("b", diary)], [Stage("c", diary)]]
+        stages = [
+            [Stage("a1", diary), Stage("a2", diary)],
+            [Stage("b", diary)],
+            [Stage("c", diary)],
+        ]
         task = asyncio.create_task(run_stages(*stages))
         while len(diary) < 4:
             await asyncio.sleep(0)

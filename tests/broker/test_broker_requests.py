@@ -25,8 +25,15 @@ def test_configuration_is_read_and_changed(play: Play, tmp_path: Path) -> None:
         answer = await client.ask(RequestCode.GET_BROKER_CONFIG)
         assert answer.header.version == f'{{"counter":0,"timestamp":{sim.clock.time_ms()}}}'
         lines = answer.body.decode().splitlines()
-        assert {"brokerName=b", "listenPort=10911", "brokerRole=ASYNC_MASTER", "autoCreateTopicEnable=true"} <= set(lines)
-        answer = await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"autoCreateTopicEnable=false\nnobodyKnows=1\n")
+        assert {
+            "brokerName=b",
+            "listenPort=10911",
+            "brokerRole=ASYNC_MASTER",
+            "autoCreateTopicEnable=true",
+        } <= set(lines)
+        answer = await client.ask(
+            RequestCode.UPDATE_BROKER_CONFIG, None, b"autoCreateTopicEnable=false\nnobodyKnows=1\n"
+        )
         assert answer.code == 0
         assert not sim.broker.settings.broker.auto_create_topic_enable
         text = (tmp_path / "config" / "broker.properties").read_text()
@@ -59,8 +66,13 @@ def test_changes_that_are_refused_change_nothing(play: Play, text: bytes, code: 
 def test_a_property_of_the_store_waits_for_the_next_start(play: Play, tmp_path: Path) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
-        assert (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"fileReservedTime=48\n")).code == 0
-        assert "fileReservedTime=48" in (tmp_path / "config" / "broker.properties").read_text().splitlines()
+        assert (
+            await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"fileReservedTime=48\n")
+        ).code == 0
+        assert (
+            "fileReservedTime=48"
+            in (tmp_path / "config" / "broker.properties").read_text().splitlines()
+        )
         answer = await client.ask(RequestCode.GET_BROKER_CONFIG)
         assert b"fileReservedTime=48\n" in answer.body
 
@@ -79,7 +91,9 @@ def test_runtime_info(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
         await client.send("T", b"one")
-        table = decode_body(KVTable, (await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).check().body).table
+        table = decode_body(
+            KVTable, (await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).check().body
+        ).table
         assert table["msgPutTotalTodayNow"] == "1"
         assert table["commitLogMinOffset"] == "0"
         assert int(table["commitLogMaxOffset"]) > 91
@@ -109,8 +123,11 @@ def test_codes_that_nobody_serves(play: Play) -> None:
     play(scenario)
 
 
-def test_the_configuration_tells_what_is_in_force_and_keeps_what_was_configured(play: Play, tmp_path: Path) -> None:
-    """As the original, which works both out: the port for slaves, and the size of the bloom filter."""
+def test_the_configuration_tells_what_is_in_force_and_keeps_what_was_configured(
+    play: Play, tmp_path: Path
+) -> None:
+    """As the original, which works both out: the port for slaves, and the size of the bloom
+    filter."""
 
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()

@@ -12,7 +12,11 @@ from aiorocketmq.broker.processors import client as client_processor
 from aiorocketmq.broker.state.clients import CLIENT_EXPIRED_MS
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
-from aiorocketmq.remoting.protocol.bodies.connection import ConsumerConnection, ProducerConnection, ProducerTable
+from aiorocketmq.remoting.protocol.bodies.connection import (
+    ConsumerConnection,
+    ProducerConnection,
+    ProducerTable,
+)
 from aiorocketmq.remoting.protocol.bodies.heartbeat import (
     CheckClientRequestBody,
     ConsumerData,
@@ -20,7 +24,11 @@ from aiorocketmq.remoting.protocol.bodies.heartbeat import (
     SubscriptionData,
 )
 from aiorocketmq.remoting.protocol.bodies.lists import ConsumerIdList
-from aiorocketmq.remoting.protocol.bodies.lock import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
+from aiorocketmq.remoting.protocol.bodies.lock import (
+    LockBatchRequestBody,
+    LockBatchResponseBody,
+    UnlockBatchRequestBody,
+)
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import ConsumerGroupRequest
@@ -52,7 +60,9 @@ def test_a_heartbeat_joins_groups_makes_retry_topics_and_tells_the_members(play:
             await asyncio.sleep(0)
         assert "%RETRY%g" in sim.broker.topics
         assert sim.broker.groups.find("g") is not None
-        listed = await two.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupRequest(consumer_group="g"))
+        listed = await two.ask(
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupRequest(consumer_group="g")
+        )
         assert decode_body(ConsumerIdList, listed.body).consumer_id_list == ["c1", "c2"]
 
     play(scenario)
@@ -71,7 +81,9 @@ def test_the_notice_comes_before_the_answer_to_the_heartbeat(play: Play) -> None
 def test_notices_can_be_switched_off(play: Play, by_group: bool) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
-        quiet = SubscriptionGroupConfig(group_name="g", notify_consumer_ids_changed_enable=not by_group)
+        quiet = SubscriptionGroupConfig(
+            group_name="g", notify_consumer_ids_changed_enable=not by_group
+        )
         await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, encode_body(quiet))
         await client.heartbeat("c1", "g")
         assert client.pushed == []
@@ -86,7 +98,8 @@ def test_who_leaves_or_is_lost_is_no_member_and_the_others_are_told(play: Play) 
             await client.heartbeat(f"c{number}", "g", producers=("p",))
         one.pushed.clear()
         await two.ask(
-            RequestCode.UNREGISTER_CLIENT, UnregisterClientRequest(client_id="c1", consumer_group="g", producer_group="p")
+            RequestCode.UNREGISTER_CLIENT,
+            UnregisterClientRequest(client_id="c1", consumer_group="g", producer_group="p"),
         )
         while not one.pushed:
             await asyncio.sleep(0)
@@ -123,7 +136,9 @@ def test_a_silent_client_is_closed_and_the_others_are_told(play: Play) -> None:
 
 def test_nobody_in_the_group(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
-        answer = await sim.connect().ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupRequest(consumer_group="g"))
+        answer = await sim.connect().ask(
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupRequest(consumer_group="g")
+        )
         assert (answer.code, answer.remark) == (1, "no consumer for this group, g")
 
     play(scenario)
@@ -182,11 +197,17 @@ def test_who_is_connected(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
         await client.heartbeat("c1", "g", producers=("p",))
-        answer = await client.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupRequest(consumer_group="g"))
+        answer = await client.ask(
+            RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupRequest(consumer_group="g")
+        )
         found = decode_body(ConsumerConnection, answer.check().body)
-        assert [(each.client_id, each.client_addr) for each in found.connection_set] == [("c1", "127.0.0.1:50000")]
+        assert [(each.client_id, each.client_addr) for each in found.connection_set] == [
+            ("c1", "127.0.0.1:50000")
+        ]
         assert found.subscription_table["T"].sub_string == "*"
-        answer = await client.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupRequest(producer_group="p"))
+        answer = await client.ask(
+            RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupRequest(producer_group="p")
+        )
         assert len(decode_body(ProducerConnection, answer.check().body).connection_set) == 1
         answer = await client.ask(RequestCode.GET_ALL_PRODUCER_INFO)
         (info,) = decode_body(ProducerTable, answer.check().body).data["p"]
@@ -198,9 +219,13 @@ def test_who_is_connected(play: Play) -> None:
 def test_who_is_not_connected(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
-        answer = await client.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupRequest(consumer_group="g"))
+        answer = await client.ask(
+            RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupRequest(consumer_group="g")
+        )
         assert (answer.code, answer.remark) == (206, "the consumer group[g] not online")
-        answer = await client.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupRequest(producer_group="p"))
+        answer = await client.ask(
+            RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupRequest(producer_group="p")
+        )
         assert (answer.code, answer.remark) == (1, "the producer group[p] not exist")
 
     play(scenario)
@@ -210,12 +235,18 @@ def test_running_info_is_the_answer_of_the_consumer(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         consumer, admin = sim.connect(), sim.connect()
         await consumer.heartbeat("c1", "g")
-        wanted = GetConsumerRunningInfoRequest(consumer_group="g", client_id="c1", jstack_enable=True)
-        consumer.answers[RequestCode.GET_CONSUMER_RUNNING_INFO] = lambda *_: Reply(7, body=b"{}", remark="as it is")
+        wanted = GetConsumerRunningInfoRequest(
+            consumer_group="g", client_id="c1", jstack_enable=True
+        )
+        consumer.answers[RequestCode.GET_CONSUMER_RUNNING_INFO] = lambda *_: Reply(
+            7, body=b"{}", remark="as it is"
+        )
         answer = await admin.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, wanted)
         assert (answer.code, answer.body, answer.remark) == (7, b"{}", "as it is")
         assert consumer.pushed[-1] == (RequestCode.GET_CONSUMER_RUNNING_INFO, wanted)
-        consumer.answers[RequestCode.GET_CONSUMER_RUNNING_INFO] = lambda *_: consumer.connection.close()
+        consumer.answers[RequestCode.GET_CONSUMER_RUNNING_INFO] = lambda *_: (
+            consumer.connection.close()
+        )
         answer = await admin.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, wanted)
         assert answer.code == 1
         assert (answer.remark or "").startswith("invoke consumer <g> <c1> Exception:")
@@ -225,13 +256,17 @@ def test_running_info_is_the_answer_of_the_consumer(play: Play) -> None:
     play(scenario)
 
 
-def test_a_client_cannot_join_any_number_of_groups(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_cannot_join_any_number_of_groups(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client_processor, "MAX_GROUPS_PER_CLIENT", 3)
 
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
         assert (await client.heartbeat("c", "a", "b", "c", "d")).code == ResponseCode.SYSTEM_ERROR
-        codes = [(await client.heartbeat("c", f"g{n}", producers=(f"p{n}",))).code for n in range(6)]
+        codes = [
+            (await client.heartbeat("c", f"g{n}", producers=(f"p{n}",))).code for n in range(6)
+        ]
         assert codes == [0, 0, 1, 1, 1, 1]
 
     play(scenario)
@@ -240,12 +275,19 @@ def test_a_client_cannot_join_any_number_of_groups(play: Play, monkeypatch: pyte
 def test_a_heartbeat_has_limits(play: Play) -> None:
     async def scene(sim: SimBroker) -> None:
         client = sim.connect()
-        wanted = tuple(SubscriptionData(topic=f"t{number}", sub_string="*") for number in range(10_001))
-        data = HeartbeatData(client_id="c", consumer_data_set=(ConsumerData(group_name="g", subscription_data_set=wanted),))
+        wanted = tuple(
+            SubscriptionData(topic=f"t{number}", sub_string="*") for number in range(10_001)
+        )
+        data = HeartbeatData(
+            client_id="c",
+            consumer_data_set=(ConsumerData(group_name="g", subscription_data_set=wanted),),
+        )
         answer = await client.ask(RequestCode.HEART_BEAT, None, encode_body(data))
         assert answer.code == 1
         assert "subscribes 10001 topics, the limit is 10000" in (answer.remark or "")
-        answer = await client.ask(RequestCode.HEART_BEAT, None, b'{"clientID":"' + b"c" * (4 << 20) + b'"}')
+        answer = await client.ask(
+            RequestCode.HEART_BEAT, None, b'{"clientID":"' + b"c" * (4 << 20) + b'"}'
+        )
         assert answer.code == 1
         assert "4194319 bytes, the limit is 4194304" in (answer.remark or "")
 
@@ -267,13 +309,18 @@ def test_a_client_that_goes_in_the_middle_of_its_long_heartbeat_is_in_no_group(p
     play(scene)
 
 
-def test_a_client_that_goes_while_its_expressions_are_compiled_leaves_no_living_filter(tmp_path: Path) -> None:
+def test_a_client_that_goes_while_its_expressions_are_compiled_leaves_no_living_filter(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with sim_broker(tmp_path, enable_property_filter=True) as sim:
             client, filters = sim.connect(), sim.broker.filters
             wanted = tuple(
                 SubscriptionData(
-                    topic=f"t{number}", expression_type="SQL92", sub_string=f"a = '{'x' * 1500}'", sub_version=1
+                    topic=f"t{number}",
+                    expression_type="SQL92",
+                    sub_string=f"a = '{'x' * 1500}'",
+                    sub_version=1,
                 )
                 for number in range(6)
             )
@@ -284,7 +331,9 @@ def test_a_client_that_goes_while_its_expressions_are_compiled_leaves_no_living_
                 await asyncio.sleep(0)
             client.connection.close()
             await asyncio.gather(beat, *sim.owner.tasks, return_exceptions=True)
-            found = [each for number in range(6) if (each := filters.get(f"t{number}", "g")) is not None]
+            found = [
+                each for number in range(6) if (each := filters.get(f"t{number}", "g")) is not None
+            ]
             assert [each.is_dead for each in found] == [True] * len(found) != []
 
     asyncio.run(main())

@@ -1,4 +1,5 @@
-"""What a broker makes of damaged records: it leaves them out and says so, and never gives a damaged body a new CRC."""
+"""What a broker makes of damaged records: it leaves them out and says so, and never gives a damaged
+body a new CRC."""
 
 from __future__ import annotations
 
@@ -29,8 +30,10 @@ def spoil(store: MessageStore, phy_offset: int, at: int) -> None:
 
 def pull() -> PullMessageRequest:
     return PullMessageRequest(
-        consumer_group="g", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=PullSysFlag.SUBSCRIPTION,
-        commit_offset=0, suspend_timeout_millis=0, subscription="*", sub_version=0, expression_type="TAG",
+        consumer_group="g", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32,
+        sys_flag=PullSysFlag.SUBSCRIPTION,
+        commit_offset=0, suspend_timeout_millis=0, subscription="*", sub_version=0,
+        expression_type="TAG",
     )  # fmt: skip
 
 
@@ -39,11 +42,18 @@ def test_a_pull_tells_how_many_it_leaves_out(play: Play) -> None:
         client = sim.connect()
         for number in range(5):
             await client.send("T", b"%d" % number)
-        assert "damagedMsgNums" not in (await client.ask(RequestCode.PULL_MESSAGE, pull())).ext_fields
+        assert (
+            "damagedMsgNums" not in (await client.ask(RequestCode.PULL_MESSAGE, pull())).ext_fields
+        )
         [unit] = sim.broker.store.entries.some("T", 0, 2, 1) or []
         spoil(sim.broker.store, unit[0], MAGIC_AT)
         answer = (await client.ask(RequestCode.PULL_MESSAGE, pull())).check()
-        assert [message.body for message in decode_messages(answer.body)] == [b"0", b"1", b"3", b"4"]
+        assert [message.body for message in decode_messages(answer.body)] == [
+            b"0",
+            b"1",
+            b"3",
+            b"4",
+        ]
         assert (answer.header.damaged_msg_nums, answer.header.next_begin_offset) == (1, 5)
         body = (await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).check().body
         assert decode_body(KVTable, body).table["damagedRecords"] == "1"
@@ -57,13 +67,17 @@ def test_a_damaged_message_is_not_given_back(play: Play) -> None:
         await client.send("T", b"one")
         spoil(sim.broker.store, 0, BODY_AT)
         back = ConsumerSendMsgBackRequest(offset=0, group="g", delay_level=0)
-        assert (await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)).code == ResponseCode.SYSTEM_ERROR
+        assert (
+            await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)
+        ).code == ResponseCode.SYSTEM_ERROR
         assert sim.broker.store.max_offset("SCHEDULE_TOPIC_XXXX", 2) == 0
 
     play(scenario)
 
 
-def test_a_damaged_delayed_message_is_not_delivered_and_holds_up_none(play: Play, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_delayed_message_is_not_delivered_and_holds_up_none(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
         for number in range(3):
@@ -72,7 +86,9 @@ def test_a_damaged_delayed_message_is_not_delivered_and_holds_up_none(play: Play
         spoil(sim.broker.store, unit[0], BODY_AT)
         sim.clock.advance(2)
         sim.broker.schedule.deliver_due()
-        assert (await client.ask(RequestCode.GET_MAX_OFFSET, QueueRequest(topic="T", queue_id=0))).check().header.offset == 2
+        assert (
+            await client.ask(RequestCode.GET_MAX_OFFSET, QueueRequest(topic="T", queue_id=0))
+        ).check().header.offset == 2
         answer = (await client.ask(RequestCode.PULL_MESSAGE, pull())).check()
         assert [message.body for message in decode_messages(answer.body)] == [b"0", b"2"]
         assert f"delayed message cannot be read phy_offset={unit[0]}" in caplog.text

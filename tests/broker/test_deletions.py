@@ -1,4 +1,5 @@
-"""What a deletion costs depends on what is deleted, not on what else there is: thousands are no thousands squared."""
+"""What a deletion costs depends on what is deleted, not on what else there is: thousands are no
+thousands squared."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def of_held_pulls(topics: list[str], _folder: Path) -> Deletion:
     pulls, ctx = HeldPulls(), SimpleNamespace(raw_header=b"")
     for topic in topics:
         for queue_id in range(QUEUES):
-            pulls.hold(HeldPull(topic, queue_id, 0, 1.0, cast(Any, f"of {topic}"), cast(Any, ctx), None, 1))
+            pulls.hold(
+                HeldPull(topic, queue_id, 0, 1.0, cast(Any, f"of {topic}"), cast(Any, ctx), None, 1)
+            )
 
     def delete(topic: str) -> None:
         held = pulls.of_topic(topic)
@@ -73,7 +76,9 @@ def of_statistics_of_groups(topics: list[str], _folder: Path) -> Deletion:
 
 
 @pytest.mark.parametrize("make", [of_store, of_held_pulls, of_statistics, of_statistics_of_groups])
-def test_each_costs_the_same_however_many_there_are(make: Callable[[list[str], Path], Deletion], tmp_path: Path) -> None:
+def test_each_costs_the_same_however_many_there_are(
+    make: Callable[[list[str], Path], Deletion], tmp_path: Path
+) -> None:
     def costs(count: int) -> float:
         topics = [f"T{number}" for number in range(count)]
         delete = make(topics, tmp_path)

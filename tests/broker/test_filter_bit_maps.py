@@ -1,4 +1,5 @@
-"""Bit maps in the extension of the consume queue: messages that a group does not want are not looked at."""
+"""Bit maps in the extension of the consume queue: messages that a group does not want are not
+looked at."""
 
 from __future__ import annotations
 
@@ -23,8 +24,10 @@ BORN = 1000
 
 def open_store(folder: Path, filters: ConsumerFilters) -> MessageStore:
     config = MessageStoreConfig(
-        store_path_root_dir=str(folder), mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000,
-        mapped_file_size_consume_queue_ext=1 << 16, max_hash_slot_num=100, max_index_num=400, enable_consume_queue_ext=True,
+        store_path_root_dir=str(folder), mapped_file_size_commit_log=1 << 20,
+        mapped_file_size_consume_queue=20_000,
+        mapped_file_size_consume_queue_ext=1 << 16, max_hash_slot_num=100, max_index_num=400,
+        enable_consume_queue_ext=True,
     )  # fmt: skip
     return MessageStore.open(config, ManualClock(), store_host=HOST, bitmap_of=filters.bit_map)
 
@@ -36,7 +39,9 @@ def put(store: MessageStore, values: range, stored_ms: int = BORN + 1) -> None:
 
 def filters_of(group: str, expression: str) -> ConsumerFilters:
     filters = ConsumerFilters(BloomFilter.for_groups(32, 20))
-    wanted = SubscriptionData(topic="T", sub_string=expression, sub_version=1, expression_type="SQL92")
+    wanted = SubscriptionData(
+        topic="T", sub_string=expression, sub_version=1, expression_type="SQL92"
+    )
     at_once(filters.register(group, [Subscription(wanted)], BORN))
     return filters
 

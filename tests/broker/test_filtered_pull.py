@@ -29,17 +29,23 @@ from .sim_broker import SimBroker, SimClient, sim_broker
 
 FLAGS = PullSysFlag.SUBSCRIPTION
 BY_SQL = PullMessageRequest(
-    consumer_group="g", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=FLAGS, commit_offset=0,
-    suspend_timeout_millis=15_000, subscription="a BETWEEN 0 AND 3", sub_version=0, expression_type="SQL92",
+    consumer_group="g", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=FLAGS,
+    commit_offset=0,
+    suspend_timeout_millis=15_000, subscription="a BETWEEN 0 AND 3", sub_version=0,
+    expression_type="SQL92",
 )  # fmt: skip
 HELD = FLAGS | PullSysFlag.SUSPEND
 
 
-def play(folder: Path, scene: Callable[[SimBroker, SimClient], Awaitable[None]], **config: Any) -> None:
+def play(
+    folder: Path, scene: Callable[[SimBroker, SimClient], Awaitable[None]], **config: Any
+) -> None:
     async def main() -> None:
         async with sim_broker(folder, **{"enable_property_filter": True, **config}) as world:
             for name in ("T", "%RETRY%g"):
-                world.broker.topics.update(TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2))
+                world.broker.topics.update(
+                    TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2)
+                )
             await scene(world, world.connect())
 
     asyncio.run(main())
@@ -50,7 +56,9 @@ async def pull(client: SimClient, **changes: Any) -> Response:
 
 
 async def pull_subscribed(client: SimClient, **changes: Any) -> Response:
-    return await pull(client, **{"sys_flag": 0, "subscription": None, "expression_type": None, **changes})
+    return await pull(
+        client, **{"sys_flag": 0, "subscription": None, "expression_type": None, **changes}
+    )
 
 
 async def send(client: SimClient, *values: int, topic: str = "T", extra: str = "") -> None:
@@ -58,9 +66,13 @@ async def send(client: SimClient, *values: int, topic: str = "T", extra: str = "
         await client.send(topic, b"%d" % value, properties=f"a\x01{value}{extra}")
 
 
-async def subscribe(client: SimClient, expression: str, version: int = 1, topic: str = "T") -> Response:
+async def subscribe(
+    client: SimClient, expression: str, version: int = 1, topic: str = "T"
+) -> Response:
     wanted = (
-        SubscriptionData(topic=topic, sub_string=expression, sub_version=version, expression_type="SQL92"),
+        SubscriptionData(
+            topic=topic, sub_string=expression, sub_version=version, expression_type="SQL92"
+        ),
         SubscriptionData(topic="%RETRY%g", sub_string="*", sub_version=version),
     )
     member = ConsumerData(group_name="g", subscription_data_set=wanted)
@@ -77,14 +89,19 @@ async def turns(count: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-# --- an expression that comes with the pull -------------------------------------------------------------------------
+# --- an expression that comes with the pull
+# -------------------------------------------------------------------------
 
 
 def test_only_what_matches_is_handed_out(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         await send(client, -1, 0, 2, 3, 4, 1)
         answer = await pull(client)
-        assert (answer.code, bodies(answer), answer.header.next_begin_offset) == (0, [b"0", b"2", b"3", b"1"], 6)
+        assert (answer.code, bodies(answer), answer.header.next_begin_offset) == (
+            0,
+            [b"0", b"2", b"3", b"1"],
+            6,
+        )
         few = await pull(client, max_msg_nums=2)
         assert (bodies(few), few.header.next_begin_offset) == ([b"0", b"2"], 3)
 
@@ -95,7 +112,10 @@ def test_nothing_that_matches_moves_on(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         await send(client, 7, 8, 9)
         answer = await pull(client, sys_flag=HELD)
-        assert (answer.code, answer.remark) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE")
+        assert (answer.code, answer.remark) == (
+            ResponseCode.PULL_RETRY_IMMEDIATELY,
+            "NO_MATCHED_MESSAGE",
+        )
         assert answer.header.next_begin_offset == 3
 
     play(tmp_path, scene)
@@ -106,7 +126,9 @@ def test_a_pull_does_not_look_at_thousands_of_messages_in_one_turn(tmp_path: Pat
         for _ in range(40):
             await asyncio.gather(*(client.send("T", b"m", properties="a\x019") for _ in range(50)))
         offsets = [0]
-        while (answer := await pull(client, queue_offset=offsets[-1])).code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+        while (
+            answer := await pull(client, queue_offset=offsets[-1])
+        ).code == ResponseCode.PULL_RETRY_IMMEDIATELY:
             offsets.append(answer.header.next_begin_offset)
         steps = [after - before for before, after in pairwise(offsets)]
         assert offsets[-1] == 2000
@@ -120,10 +142,30 @@ def test_a_pull_does_not_look_at_thousands_of_messages_in_one_turn(tmp_path: Pat
     ("expression", "kind", "code", "remark"),
     [
         ("a >", "SQL92", ResponseCode.SUBSCRIPTION_PARSE_FAILED, "position 4: expected a property"),
-        ("a = 1 garbage", "SQL92", ResponseCode.SUBSCRIPTION_PARSE_FAILED, "position 7: garbage follows"),
-        ("", "SQL92", ResponseCode.SUBSCRIPTION_PARSE_FAILED, "position 1: the expression is empty"),
-        (None, "SQL92", ResponseCode.SUBSCRIPTION_PARSE_FAILED, "position 1: the expression is empty"),
-        ("a = 1", "XPATH", ResponseCode.SUBSCRIPTION_PARSE_FAILED, "there is no expression type XPATH"),
+        (
+            "a = 1 garbage",
+            "SQL92",
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+            "position 7: garbage follows",
+        ),
+        (
+            "",
+            "SQL92",
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+            "position 1: the expression is empty",
+        ),
+        (
+            None,
+            "SQL92",
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+            "position 1: the expression is empty",
+        ),
+        (
+            "a = 1",
+            "XPATH",
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+            "there is no expression type XPATH",
+        ),
     ],
 )
 def test_an_expression_that_is_none_is_refused(
@@ -142,14 +184,21 @@ def test_without_enable_property_filter_there_are_only_tags(tmp_path: Path) -> N
 
     async def scene(world: SimBroker, client: SimClient) -> None:
         await subscribe(client, "a = 1")
-        for answer in (await pull(client), await pull_subscribed(client), await check(client, "a = 1")):
+        for answer in (
+            await pull(client),
+            await pull_subscribed(client),
+            await check(client, "a = 1"),
+        ):
             assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, remark)
-        assert (await pull(client, subscription="*", expression_type="TAG")).code == ResponseCode.PULL_NOT_FOUND
+        assert (
+            await pull(client, subscription="*", expression_type="TAG")
+        ).code == ResponseCode.PULL_NOT_FOUND
 
     play(tmp_path, scene, enable_property_filter=False)
 
 
-# --- an expression of the group's heartbeats ------------------------------------------------------------------------
+# --- an expression of the group's heartbeats
+# ------------------------------------------------------------------------
 
 
 def test_the_filter_of_the_heartbeat(tmp_path: Path) -> None:
@@ -166,7 +215,9 @@ def test_the_filter_of_the_heartbeat(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_a_heartbeat_with_a_bad_expression_succeeds_and_its_group_gets_nothing_there(tmp_path: Path) -> None:
+def test_a_heartbeat_with_a_bad_expression_succeeds_and_its_group_gets_nothing_there(
+    tmp_path: Path,
+) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         (await subscribe(client, "a > 3 garbage")).check()
         await send(client, 5)
@@ -180,7 +231,11 @@ def test_a_heartbeat_with_a_bad_expression_succeeds_and_its_group_gets_nothing_t
 def test_a_heartbeat_with_more_sql_than_can_be_compiled_at_once_is_refused(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         wanted = tuple(
-            SubscriptionData(topic=f"T{n}", sub_string="a IN (" + "'x', " * 1600 + "'y')", expression_type="SQL92")
+            SubscriptionData(
+                topic=f"T{n}",
+                sub_string="a IN (" + "'x', " * 1600 + "'y')",
+                expression_type="SQL92",
+            )
             for n in range(9)
         )
         for count, code in ((8, 0), (9, ResponseCode.SYSTEM_ERROR)):
@@ -207,7 +262,9 @@ def test_filter_data_that_are_older_than_the_subscription(tmp_path: Path) -> Non
         found = world.broker.filters.get("T", "g")
         assert found is not None
         found.version = 4
-        assert (await pull_subscribed(client, sub_version=5)).code == ResponseCode.FILTER_DATA_NOT_LATEST
+        assert (
+            await pull_subscribed(client, sub_version=5)
+        ).code == ResponseCode.FILTER_DATA_NOT_LATEST
 
     play(tmp_path, scene)
 
@@ -228,7 +285,9 @@ def test_the_filter_dies_with_the_last_member(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("support", "expected"), [(False, [b"1", b"5"]), (True, [b"5"])])
-def test_retried_messages_are_filtered_when_wanted(tmp_path: Path, support: bool, expected: list[bytes]) -> None:
+def test_retried_messages_are_filtered_when_wanted(
+    tmp_path: Path, support: bool, expected: list[bytes]
+) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         await subscribe(client, "a > 3")
         await send(client, 1, 5, topic="%RETRY%g", extra="\x02RETRY_TOPIC\x01T")
@@ -239,7 +298,8 @@ def test_retried_messages_are_filtered_when_wanted(tmp_path: Path, support: bool
     play(tmp_path, scene, filter_support_retry=support)
 
 
-# --- CHECK_CLIENT_CONFIG --------------------------------------------------------------------------------------------
+# --- CHECK_CLIENT_CONFIG
+# --------------------------------------------------------------------------------------------
 
 
 async def check(client: SimClient, expression: str, kind: str = "SQL92") -> Response:
@@ -253,8 +313,18 @@ async def check(client: SimClient, expression: str, kind: str = "SQL92") -> Resp
     [
         ("a > 1", "SQL92", 0, None),
         ("||", "TAG", 0, None),
-        ("a > 1 and", "SQL92", 23, "position 10: expected a property, a literal or '(', found the end"),
-        ("a = 010", "SQL92", 23, "position 6: 10 follows a complete expression (numbers have no leading zeros)"),
+        (
+            "a > 1 and",
+            "SQL92",
+            23,
+            "position 10: expected a property, a literal or '(', found the end",
+        ),
+        (
+            "a = 010",
+            "SQL92",
+            23,
+            "position 6: 10 follows a complete expression (numbers have no leading zeros)",
+        ),
         ("a > 1", "XPATH", 23, "position 1: there is no expression type XPATH, use TAG or SQL92"),
     ],
 )
@@ -268,7 +338,8 @@ def test_a_client_asks_whether_its_expression_is_one(
     play(tmp_path, scene)
 
 
-# --- waiting --------------------------------------------------------------------------------------------------------
+# --- waiting
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("by_heartbeat", [False, True])
@@ -276,7 +347,9 @@ def test_a_held_pull_wakes_only_for_what_matches(tmp_path: Path, by_heartbeat: b
     async def scene(world: SimBroker, client: SimClient) -> None:
         await subscribe(client, "a BETWEEN 0 AND 3")
         ask = pull_subscribed if by_heartbeat else pull
-        waiting = asyncio.ensure_future(ask(client, sys_flag=PullSysFlag.SUSPEND if by_heartbeat else HELD))
+        waiting = asyncio.ensure_future(
+            ask(client, sys_flag=PullSysFlag.SUSPEND if by_heartbeat else HELD)
+        )
         await turns()
         other = world.connect()
         await send(other, 7, 8, 9)
@@ -291,7 +364,8 @@ def test_a_held_pull_wakes_only_for_what_matches(tmp_path: Path, by_heartbeat: b
 
 
 def test_a_held_pull_goes_through_thousands_of_messages_in_steps(tmp_path: Path) -> None:
-    """They arrive at once, more of them than are looked at in a turn of the loop; the last one matches."""
+    """They arrive at once, more of them than are looked at in a turn of the loop; the last one
+    matches."""
 
     async def scene(world: SimBroker, client: SimClient) -> None:
         waiting = asyncio.ensure_future(pull(client, sys_flag=HELD))
@@ -311,7 +385,9 @@ def test_a_held_pull_goes_through_thousands_of_messages_in_steps(tmp_path: Path)
     play(tmp_path, scene)
 
 
-def test_a_held_pull_that_found_nothing_is_answered_at_its_deadline_behind_it(tmp_path: Path) -> None:
+def test_a_held_pull_that_found_nothing_is_answered_at_its_deadline_behind_it(
+    tmp_path: Path,
+) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         waiting = asyncio.ensure_future(pull(client, sys_flag=HELD, suspend_timeout_millis=30))
         await turns()

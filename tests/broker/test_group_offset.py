@@ -1,4 +1,5 @@
-"""Where groups stand, and moving them (222, 223, 303, 308, 309, 314, 321), over a simulated connection."""
+"""Where groups stand, and moving them (222, 223, 303, 308, 309, 314, 321), over a simulated
+connection."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ from aiorocketmq.remoting.dispatch import PENDING, Body, Context, Outcome, Reply
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import QueryCorrectionOffsetBody
 from aiorocketmq.remoting.protocol.bodies.reset import GetConsumerStatusBody, ResetOffsetBody
-from aiorocketmq.remoting.protocol.bodies.stats import QueryConsumeQueueBody, QueryConsumeTimeSpanBody
+from aiorocketmq.remoting.protocol.bodies.stats import (
+    QueryConsumeQueueBody,
+    QueryConsumeTimeSpanBody,
+)
 from aiorocketmq.remoting.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.admin import QueryConsumeQueueRequest
 from aiorocketmq.remoting.protocol.commands.client import ConsumeMessageDirectlyRequest
@@ -39,12 +43,19 @@ RESET = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
 QUEUE = MessageQueue("T", "b", 0)
 
 
-def play(folder: Path, scene: Callable[[SimBroker, SimClient], Awaitable[None]], **config: Any) -> None:
+def play(
+    folder: Path, scene: Callable[[SimBroker, SimClient], Awaitable[None]], **config: Any
+) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), sim_broker(folder, default_topic_queue_nums=1, **config) as sim:
+        async with (
+            asyncio.timeout(30),
+            sim_broker(folder, default_topic_queue_nums=1, **config) as sim,
+        ):
             client = sim.connect()
             for number in range(5):
-                await client.send("T", b"%d" % number, properties="TAGS\x01TagA" if number % 2 else None)
+                await client.send(
+                    "T", b"%d" % number, properties="TAGS\x01TagA" if number % 2 else None
+                )
                 sim.clock.advance(1)
             await scene(sim, client)
 
@@ -62,14 +73,23 @@ async def pushed(client: SimClient, code: RequestCode) -> bytes:
     return client.pushed_bodies[-1]
 
 
-# --- reset ----------------------------------------------------------------------------------------------------------
+# --- reset
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("timestamp", "force", "target"),
-    [(-1, True, 5), (-1, False, 3), (1_700_000_000_000 + 2000, True, 2), (1_700_000_000_000 + 2000, False, 2), (0, True, 0)],
+    [
+        (-1, True, 5),
+        (-1, False, 3),
+        (1_700_000_000_000 + 2000, True, 2),
+        (1_700_000_000_000 + 2000, False, 2),
+        (0, True, 0),
+    ],
 )
-def test_every_consumer_is_told_where_to_go_on(tmp_path: Path, timestamp: int, force: bool, target: int) -> None:
+def test_every_consumer_is_told_where_to_go_on(
+    tmp_path: Path, timestamp: int, force: bool, target: int
+) -> None:
     async def scene(sim: SimBroker, admin: SimClient) -> None:
         one, two = sim.connect(), sim.connect()
         await one.heartbeat("c1", "g")
@@ -88,14 +108,18 @@ def test_every_consumer_is_told_where_to_go_on(tmp_path: Path, timestamp: int, f
     play(tmp_path, scene)
 
 
-def test_a_reset_asked_for_from_cpp_is_pushed_as_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reset_asked_for_from_cpp_is_pushed_as_a_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scene(sim: SimBroker, admin: SimClient) -> None:
         await admin.heartbeat("c1", "g")
         sim.broker.offsets.commit("g", "T", 0, 3)
         monkeypatch.setattr("aiorocketmq.remoting.dispatch.Context.language", LanguageCode.CPP)
         await admin.ask(RESET, reset())
         body = await pushed(admin, RequestCode.RESET_CONSUMER_CLIENT_OFFSET)
-        assert loads(body) == {"offsetTable": [{"brokerName": "b", "offset": 3, "queueId": 0, "topic": "T"}]}
+        assert loads(body) == {
+            "offsetTable": [{"brokerName": "b", "offset": 3, "queueId": 0, "topic": "T"}]
+        }
 
     play(tmp_path, scene)
 
@@ -103,7 +127,10 @@ def test_a_reset_asked_for_from_cpp_is_pushed_as_a_list(tmp_path: Path, monkeypa
 def test_what_cannot_be_reset(tmp_path: Path) -> None:
     async def scene(sim: SimBroker, admin: SimClient) -> None:
         answer = await admin.ask(RESET, reset(topic="U"))
-        assert (answer.code, answer.remark) == (1, "[reset-offset] reset offset failed, no topic in this broker. topic=U")
+        assert (answer.code, answer.remark) == (
+            1,
+            "[reset-offset] reset offset failed, no topic in this broker. topic=U",
+        )
         answer = await admin.ask(RESET, reset())
         assert (answer.code, answer.remark) == (1, "THe consumer group <g> not exist")
         sim.broker.offsets.commit("g", "T", 0, 3)
@@ -121,23 +148,37 @@ def test_what_cannot_be_reset(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-# --- looking --------------------------------------------------------------------------------------------------------
+# --- looking
+# --------------------------------------------------------------------------------------------------
 
 
 def test_time_spans(tmp_path: Path) -> None:
     async def scene(sim: SimBroker, admin: SimClient) -> None:
         sim.broker.offsets.commit("g", "T", 0, 3)
-        answer = await admin.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest(topic="T", group="g"))
+        answer = await admin.ask(
+            RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest(topic="T", group="g")
+        )
         (span,) = decode_body(QueryConsumeTimeSpanBody, answer.check().body).consume_time_span_set
         first = 1_700_000_000_000
         assert span.message_queue == QUEUE
-        assert (span.min_time_stamp, span.max_time_stamp, span.consume_time_stamp) == (first, first + 4000, first + 2000)
+        assert (span.min_time_stamp, span.max_time_stamp, span.consume_time_stamp) == (
+            first,
+            first + 4000,
+            first + 2000,
+        )
         assert span.delay_time == 2000  # message number 3 was stored at second 3, it is second 5
         assert (span.consume_time_stamp_str or "").endswith(":22:000")
         sim.broker.offsets.commit("g", "T", 0, 5)
-        answer = await admin.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest(topic="T", group="g"))
-        assert decode_body(QueryConsumeTimeSpanBody, answer.body).consume_time_span_set[0].delay_time == 0
-        answer = await admin.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest(topic="U", group="g"))
+        answer = await admin.ask(
+            RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest(topic="T", group="g")
+        )
+        assert (
+            decode_body(QueryConsumeTimeSpanBody, answer.body).consume_time_span_set[0].delay_time
+            == 0
+        )
+        answer = await admin.ask(
+            RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest(topic="U", group="g")
+        )
         assert (answer.code, answer.remark) == (17, "topic[U] not exist")
 
     play(tmp_path, scene)
@@ -154,13 +195,17 @@ def test_corrections(tmp_path: Path, without: str | None, expected: dict[int, in
             commit(group, "T", queue_id, offset)
         request = QueryCorrectionOffsetRequest(topic="T", compare_group="g", filter_groups=without)
         answer = await admin.ask(RequestCode.QUERY_CORRECTION_OFFSET, request)
-        assert decode_body(QueryCorrectionOffsetBody, answer.check().body).correction_offsets == expected
+        assert (
+            decode_body(QueryCorrectionOffsetBody, answer.check().body).correction_offsets
+            == expected
+        )
         assert sim.broker.offsets.get("far", "T", 0) == 1  # the original forgets it
 
     play(tmp_path, scene)
 
 
-# --- clone ----------------------------------------------------------------------------------------------------------
+# --- clone
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("topic", ["T", None, " "])
@@ -181,7 +226,9 @@ def test_offsets_are_cloned(tmp_path: Path, topic: str | None) -> None:
 
 
 @pytest.mark.parametrize("offline", [True, False])
-def test_a_topic_that_the_online_group_left_is_cloned_only_on_demand(tmp_path: Path, offline: bool) -> None:
+def test_a_topic_that_the_online_group_left_is_cloned_only_on_demand(
+    tmp_path: Path, offline: bool
+) -> None:
     async def scene(sim: SimBroker, admin: SimClient) -> None:
         await admin.heartbeat("c1", "g", topic="U")
         sim.broker.offsets.commit("g", "T", 0, 3)
@@ -192,7 +239,8 @@ def test_a_topic_that_the_online_group_left_is_cloned_only_on_demand(tmp_path: P
     play(tmp_path, scene)
 
 
-# --- questions passed on --------------------------------------------------------------------------------------------
+# --- questions passed on
+# --------------------------------------------------------------------------------------------
 
 STATUS = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
 
@@ -200,7 +248,11 @@ STATUS = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
 def test_status_of_all_consumers_or_of_one(tmp_path: Path) -> None:
     async def scene(sim: SimBroker, admin: SimClient) -> None:
         body = encode_body(GetConsumerStatusBody(message_queue_table={QUEUE: 2}))
-        for name, answer in (("c1", Reply(body=body)), ("c2", Reply(1, remark="no")), ("c3", Reply(body=b"rubbish"))):
+        for name, answer in (
+            ("c1", Reply(body=body)),
+            ("c2", Reply(1, remark="no")),
+            ("c3", Reply(body=b"rubbish")),
+        ):
             consumer = sim.connect()
             await consumer.heartbeat(name, "g")
             consumer.answers[STATUS] = lambda *_, answer=answer: answer  # type: ignore[misc]
@@ -211,16 +263,24 @@ def test_status_of_all_consumers_or_of_one(tmp_path: Path) -> None:
 
         answer = await ask(None)
         assert answer.remark == "not set any response code"
-        assert decode_body(GetConsumerStatusBody, answer.check().body).consumer_table == {"c1": {QUEUE: 2}}
-        assert decode_body(GetConsumerStatusBody, (await ask("c1")).body).consumer_table == {"c1": {QUEUE: 2}}
+        assert decode_body(GetConsumerStatusBody, answer.check().body).consumer_table == {
+            "c1": {QUEUE: 2}
+        }
+        assert decode_body(GetConsumerStatusBody, (await ask("c1")).body).consumer_table == {
+            "c1": {QUEUE: 2}
+        }
         assert decode_body(GetConsumerStatusBody, (await ask("c2")).body).consumer_table == {}
         request = GetConsumerStatusRequest(topic="T", group="nobody")
-        assert (await admin.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, request)).code == 1
+        assert (
+            await admin.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, request)
+        ).code == 1
 
     play(tmp_path, scene)
 
 
-def test_only_so_many_questions_about_status_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_questions_about_status_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(relaying, "MAX_RELAYS", 1)
 
     async def scene(sim: SimBroker, admin: SimClient) -> None:
@@ -246,7 +306,9 @@ def test_only_so_many_questions_about_status_wait(tmp_path: Path, monkeypatch: p
     play(tmp_path, scene)
 
 
-def test_a_message_is_handed_to_one_consumer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_is_handed_to_one_consumer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scene(sim: SimBroker, admin: SimClient) -> None:
         code = RequestCode.CONSUME_MESSAGE_DIRECTLY
         consumer = sim.connect()
@@ -258,7 +320,9 @@ def test_a_message_is_handed_to_one_consumer(tmp_path: Path, monkeypatch: pytest
         assert (answer.code, answer.body) == (0, b'{"consumeResult":"CR_SUCCESS"}')
         assert consumer.pushed[-1][1].broker_name == "b"
         assert b"this one" in consumer.pushed_bodies[-1]
-        assert int.from_bytes(consumer.pushed_bodies[-1][:4], "big") == len(consumer.pushed_bodies[-1])
+        assert int.from_bytes(consumer.pushed_bodies[-1][:4], "big") == len(
+            consumer.pushed_bodies[-1]
+        )
 
         async def refused(**change: Any) -> str:
             fields = {"consumer_group": "g", "client_id": "c1", "msg_id": msg_id} | change
@@ -277,28 +341,40 @@ def test_a_message_is_handed_to_one_consumer(tmp_path: Path, monkeypatch: pytest
         assert (answer.remark or "").startswith("consumer <g> <c1> Timeout:")
         monkeypatch.setattr(relaying, "MAX_RELAYS", 1)
         answers = await asyncio.gather(admin.ask(code, request), admin.ask(code, request))
-        assert [answer.code for answer in answers] == [ResponseCode.CONSUME_MSG_TIMEOUT, ResponseCode.SYSTEM_BUSY]
+        assert [answer.code for answer in answers] == [
+            ResponseCode.CONSUME_MSG_TIMEOUT,
+            ResponseCode.SYSTEM_BUSY,
+        ]
         assert (await admin.ask(code, request)).code == ResponseCode.CONSUME_MSG_TIMEOUT
 
     play(tmp_path, scene)
 
 
-# --- the consume queue ----------------------------------------------------------------------------------------------
+# --- the consume queue
+# ----------------------------------------------------------------------------------------------
 
 
 def test_entries_of_a_queue(tmp_path: Path) -> None:
     async def scene(sim: SimBroker, admin: SimClient) -> None:
         async def ask(**change: Any) -> Response:
             fields: dict[str, Any] = {"topic": "T", "queue_id": 0, "index": 1, "count": 2} | change
-            return await admin.ask(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueueRequest(**fields))
+            return await admin.ask(
+                RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueueRequest(**fields)
+            )
 
         answer = await ask()
         assert answer.remark == "not set any response code"
         assert b"filterData" not in answer.body
         body = decode_body(QueryConsumeQueueBody, answer.check().body)
         assert (body.min_queue_index, body.max_queue_index) == (0, 5)
-        assert [(row.tags_code, row.eval) for row in body.queue_data] == [(tags_code("TagA"), False), (0, False)]
-        assert body.queue_data[1].physic_offset == body.queue_data[0].physic_offset + body.queue_data[0].physic_size
+        assert [(row.tags_code, row.eval) for row in body.queue_data] == [
+            (tags_code("TagA"), False),
+            (0, False),
+        ]
+        assert (
+            body.queue_data[1].physic_offset
+            == body.queue_data[0].physic_offset + body.queue_data[0].physic_size
+        )
 
         await admin.heartbeat("c1", "g")
         body = decode_body(QueryConsumeQueueBody, (await ask(consumer_group="g")).body)
@@ -319,7 +395,8 @@ def test_entries_of_a_queue(tmp_path: Path) -> None:
 
 
 def test_entries_with_an_extension(tmp_path: Path) -> None:
-    """What the extension of a queue knows is shown, and asked whether an expression may want a message."""
+    """What the extension of a queue knows is shown, and asked whether an expression may want a
+    message."""
     store = MessageStoreConfig(
         store_path_root_dir=str(tmp_path),
         mapped_file_size_commit_log=1 << 20,
@@ -335,10 +412,15 @@ def test_entries_with_an_extension(tmp_path: Path) -> None:
         (row,) = decode_body(QueryConsumeQueueBody, answer.check().body).queue_data
         assert row.tags_code == tags_code("TagA")
         extension = loads(row.extend_data_json or "")
-        assert (extension["tagsCode"], extension["msgStoreTime"]) == (tags_code("TagA"), 1_700_000_001_000)
+        assert (extension["tagsCode"], extension["msgStoreTime"]) == (
+            tags_code("TagA"),
+            1_700_000_001_000,
+        )
         assert (extension["bitMapSize"], extension["size"], row.bit_map) == (0, 20, None)
         await admin.heartbeat("c1", "g")
-        request = QueryConsumeQueueRequest(topic="T", queue_id=0, index=1, count=1, consumer_group="g")
+        request = QueryConsumeQueueRequest(
+            topic="T", queue_id=0, index=1, count=1, consumer_group="g"
+        )
         answer = await admin.ask(RequestCode.QUERY_CONSUME_QUEUE, request)
         (row,) = decode_body(QueryConsumeQueueBody, answer.check().body).queue_data
         assert row.eval

@@ -108,14 +108,19 @@ def test_every_request_is_shown_before_and_after(tmp_path: Path) -> None:
 def test_an_answer_that_waits_for_the_disk_is_shown_too(tmp_path: Path) -> None:
     async def run() -> None:
         store = MessageStoreConfig(
-            store_path_root_dir=str(tmp_path), flush_disk_type=FlushDiskType.SYNC_FLUSH, mapped_file_size_commit_log=1 << 20
+            store_path_root_dir=str(tmp_path),
+            flush_disk_type=FlushDiskType.SYNC_FLUSH,
+            mapped_file_size_commit_log=1 << 20,
         )
         async with sim_broker(tmp_path, store=store, request_hooks=NAME) as world:
             services = asyncio.ensure_future(world.broker.store.run())
             await world.make_topic("T")
             SEEN.clear()
             await world.connect().send("T", b"ab")
-            assert [("before", int(RequestCode.SEND_MESSAGE), 2), ("after", int(RequestCode.SEND_MESSAGE), (0, "0"))] == SEEN
+            assert [
+                ("before", int(RequestCode.SEND_MESSAGE), 2),
+                ("after", int(RequestCode.SEND_MESSAGE), (0, "0")),
+            ] == SEEN
             services.cancel()
             await asyncio.gather(services, return_exceptions=True)
 
@@ -128,7 +133,8 @@ def test_an_answer_that_comes_later_is_shown_too(tmp_path: Path) -> None:
             client = world.connect()
             await client.send("T", b"x")
             header = PullMessageRequest(
-                consumer_group="g", topic="T", queue_id=0, queue_offset=1, max_msg_nums=1, sys_flag=6, commit_offset=0,
+                consumer_group="g", topic="T", queue_id=0, queue_offset=1, max_msg_nums=1,
+                sys_flag=6, commit_offset=0,
                 suspend_timeout_millis=10_000, sub_version=0, subscription="*",
             )  # fmt: skip
             pulling = asyncio.ensure_future(client.ask(RequestCode.PULL_MESSAGE, header))
@@ -151,7 +157,8 @@ def test_a_hook_may_keep_what_was_pulled(tmp_path: Path) -> None:
             for _ in range(12):
                 await client.send("T", bytes(8000))
             header = PullMessageRequest(
-                consumer_group="g", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=4, commit_offset=0,
+                consumer_group="g", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32,
+                sys_flag=4, commit_offset=0,
                 suspend_timeout_millis=0, sub_version=0, subscription="*",
             )  # fmt: skip
             pulled = await client.ask(RequestCode.PULL_MESSAGE, header)

@@ -32,7 +32,9 @@ def test_the_last_record_must_be_the_masters(tmp_path: Path) -> None:
         await pair.at_master.send("T", b"here this")
         record = pair.master.broker.store.message_by_offset(store.max_phy_offset)
         assert record is not None
-        another = record.replace(b"here this", b"here that").replace(crc_of(b"here this"), crc_of(b"here that"))
+        another = record.replace(b"here this", b"here that").replace(
+            crc_of(b"here this"), crc_of(b"here that")
+        )
         store.replica.append(store.max_phy_offset, another)
         with pytest.raises(ReplicationError, match=r"10\.0\.0\.1:10911 has another one there"):
             await pair.sync.verify("10.0.0.1:10912")
@@ -46,8 +48,12 @@ def test_the_last_record_must_be_the_masters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["s", "m"], ids=["at the slave", "at the master"])
-@pytest.mark.parametrize("at", [8, BODY_AT, BODY_AT + 4], ids=["crc", "begin of the body", "end of the body"])
-def test_a_last_record_that_is_damaged_at_one_of_both_ends_is_the_same(tmp_path: Path, where: str, at: int) -> None:
+@pytest.mark.parametrize(
+    "at", [8, BODY_AT, BODY_AT + 4], ids=["crc", "begin of the body", "end of the body"]
+)
+def test_a_last_record_that_is_damaged_at_one_of_both_ends_is_the_same(
+    tmp_path: Path, where: str, at: int
+) -> None:
     async def scene(pair: Pair) -> None:
         await pair.at_master.send("T", b"hello")
         pair.replicate()
@@ -58,7 +64,9 @@ def test_a_last_record_that_is_damaged_at_one_of_both_ends_is_the_same(tmp_path:
 
 
 @pytest.mark.parametrize("at", [23, 55, BODY_AT + 6], ids=["number", "host", "topic"])
-def test_records_that_differ_where_no_crc_tells_which_is_damaged_are_two(tmp_path: Path, at: int) -> None:
+def test_records_that_differ_where_no_crc_tells_which_is_damaged_are_two(
+    tmp_path: Path, at: int
+) -> None:
     async def scene(pair: Pair) -> None:
         await pair.at_master.send("T", b"hello")
         pair.replicate()
@@ -72,7 +80,9 @@ def test_records_that_differ_where_no_crc_tells_which_is_damaged_are_two(tmp_pat
     play(tmp_path, scene)
 
 
-def test_a_master_that_is_back_is_asked_even_if_somebody_else_has_just_asked_in_vain(tmp_path: Path) -> None:
+def test_a_master_that_is_back_is_asked_even_if_somebody_else_has_just_asked_in_vain(
+    tmp_path: Path,
+) -> None:
     async def scene(pair: Pair) -> None:
         await pair.at_master.send("T", b"hello")
         pair.replicate()

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
-from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, DelayOffsetTable
+from aiorocketmq.remoting.protocol.bodies.consumer_offsets import (
+    ConsumerOffsetTable,
+    DelayOffsetTable,
+)
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.offset import (
@@ -40,13 +43,21 @@ def test_consumer_offsets(play: Play) -> None:
         client = sim.connect()
         answer = await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query())
         assert (answer.code, answer.header.offset) == (0, 0)
-        answer = await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query(set_zero_if_not_found=False))
+        answer = await client.ask(
+            RequestCode.QUERY_CONSUMER_OFFSET, query(set_zero_if_not_found=False)
+        )
         assert answer.code == 22
-        update = UpdateConsumerOffsetRequest(consumer_group="g", topic="T", queue_id=0, commit_offset=0)
+        update = UpdateConsumerOffsetRequest(
+            consumer_group="g", topic="T", queue_id=0, commit_offset=0
+        )
         (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)).check()
-        answer = await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query(set_zero_if_not_found=False))
+        answer = await client.ask(
+            RequestCode.QUERY_CONSUMER_OFFSET, query(set_zero_if_not_found=False)
+        )
         assert (answer.code, answer.header.offset) == (0, 0)  # 0 is an offset like any other
-        update = UpdateConsumerOffsetRequest(consumer_group="g", topic="T", queue_id=0, commit_offset=5)
+        update = UpdateConsumerOffsetRequest(
+            consumer_group="g", topic="T", queue_id=0, commit_offset=5
+        )
         answer = await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
         assert (answer.code, answer.ext_fields) == (0, {})
         answer = await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query())
@@ -69,13 +80,19 @@ def test_offsets_of_queues(play: Play) -> None:
             sim.clock.advance(10)
         assert (await client.ask(RequestCode.GET_MAX_OFFSET, queue)).check().header.offset == 3
         assert (await client.ask(RequestCode.GET_MIN_OFFSET, queue)).check().header.offset == 0
-        assert (await client.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, queue)).check().header.timestamp == first
+        assert (
+            await client.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, queue)
+        ).check().header.timestamp == first
         for timestamp, offset in ((0, 0), (first + 10_000, 1), (first + 99_000, 2)):
             search = SearchOffsetRequest(topic="T", queue_id=0, timestamp=timestamp)
-            assert (await client.ask(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, search)).check().header.offset == offset
+            assert (
+                await client.ask(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, search)
+            ).check().header.offset == offset
         unknown = QueueRequest(topic="U", queue_id=0)
         assert (await client.ask(RequestCode.GET_MAX_OFFSET, unknown)).check().header.offset == 0
-        assert (await client.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, unknown)).check().header.timestamp == -1
+        assert (
+            await client.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, unknown)
+        ).check().header.timestamp == -1
 
     play(scenario)
 
@@ -87,14 +104,25 @@ def test_a_message_by_its_offset(play: Play) -> None:
         answer = await client.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=0))
         assert decode_record(answer.check().body).body == b"one"
         for offset in (1, -1, 1 << 40):
-            answer = await client.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=offset))
-            assert (answer.code, answer.remark) == (1, f"can not find message by the offset, {offset}")
+            answer = await client.ask(
+                RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=offset)
+            )
+            assert (answer.code, answer.remark) == (
+                1,
+                f"can not find message by the offset, {offset}",
+            )
 
     play(scenario)
 
 
 def by_key(key: str, **more: Any) -> QueryMessageRequest:
-    fields = {"topic": "T", "key": key, "max_num": 64, "begin_timestamp": 0, "end_timestamp": 1 << 62}
+    fields = {
+        "topic": "T",
+        "key": key,
+        "max_num": 64,
+        "begin_timestamp": 0,
+        "end_timestamp": 1 << 62,
+    }
     return QueryMessageRequest(**(fields | more))
 
 
@@ -103,20 +131,35 @@ def test_messages_by_their_keys(play: Play) -> None:
         client = sim.connect()
         code = RequestCode.QUERY_MESSAGE
         for number in range(40):
-            await client.send("T", b"%d" % number, properties=f"UNIQ_KEY\x01u{number % 39}\x02KEYS\x01all k{number}")
+            await client.send(
+                "T",
+                b"%d" % number,
+                properties=f"UNIQ_KEY\x01u{number % 39}\x02KEYS\x01all k{number}",
+            )
         sim.broker.store._indexing.build_all()  # what the store's service does
         answer = (await client.ask(code, by_key("k7"))).check()
         assert decode_record(answer.body).body == b"7"
         assert answer.header.index_last_update_timestamp == sim.clock.time_ms()
-        last = at_once(sim.broker.store.query.steps("T", "k39", 1, 0, 1 << 62)).index_last_update_phyoffset
+        last = at_once(
+            sim.broker.store.query.steps("T", "k39", 1, 0, 1 << 62)
+        ).index_last_update_phyoffset
         assert answer.header.index_last_update_phyoffset == last > 0
         assert len(list(decode_messages((await client.ask(code, by_key("all"))).body))) == 40
-        assert len(list(decode_messages((await client.ask(code, by_key("all", max_num=3))).body))) == 3
+        assert (
+            len(list(decode_messages((await client.ask(code, by_key("all", max_num=3))).body))) == 3
+        )
         one = by_key("u0", max_num=1, unique_key_query=True)  # the number is the broker's then
-        assert [message.body for message in decode_messages((await client.ask(code, one)).body)] == [b"0", b"39"]
+        assert [
+            message.body for message in decode_messages((await client.ask(code, one)).body)
+        ] == [b"0", b"39"]
         many = by_key("all", unique_key_query=True)
         assert len(list(decode_messages((await client.ask(code, many)).body))) == 32
-        for nothing in (by_key("none"), by_key("all", topic="U"), by_key("all", end_timestamp=1), by_key("all", max_num=-1)):
+        for nothing in (
+            by_key("none"),
+            by_key("all", topic="U"),
+            by_key("all", end_timestamp=1),
+            by_key("all", max_num=-1),
+        ):
             answer = await client.ask(code, nothing)
             assert (answer.code, answer.body) == (ResponseCode.QUERY_NOT_FOUND, b"")
             assert answer.remark == "can not find message, maybe time range not correct"
@@ -195,8 +238,14 @@ def test_messages_that_cannot_be_given_back(play: Play) -> None:
 def test_offsets_are_kept_under_names_of_sensible_length_only(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
-        for group, topic, code in (("g" * 600, "T", 1), ("g", "T" * 600, 1), ("g" * 300, "T" * 300, 0)):
-            header = UpdateConsumerOffsetRequest(consumer_group=group, topic=topic, queue_id=0, commit_offset=5)
+        for group, topic, code in (
+            ("g" * 600, "T", 1),
+            ("g", "T" * 600, 1),
+            ("g" * 300, "T" * 300, 0),
+        ):
+            header = UpdateConsumerOffsetRequest(
+                consumer_group=group, topic=topic, queue_id=0, commit_offset=5
+            )
             assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)).code == code
 
     play(scenario)

@@ -26,14 +26,21 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BrokerSettings:
 
     monkeypatch.setattr(Broker, "listen", listen)
     return BrokerSettings(
-        BrokerConfig(broker_name="b", broker_cluster_name="C", broker_ip1="127.0.0.1", namesrv_addr=None),
+        BrokerConfig(
+            broker_name="b", broker_cluster_name="C", broker_ip1="127.0.0.1", namesrv_addr=None
+        ),
         BrokerServerConfig(listen_port=10911),
-        store=MessageStoreConfig(store_path_root_dir=str(tmp_path), mapped_file_size_commit_log=1 << 20),
+        store=MessageStoreConfig(
+            store_path_root_dir=str(tmp_path), mapped_file_size_commit_log=1 << 20
+        ),
     )
 
 
-def test_tables_are_read_only_when_nobody_else_can_write_them(settings: BrokerSettings, tmp_path: Path) -> None:
-    """The broker before writes them when it stops: what was read earlier would take back offsets, and lose topics."""
+def test_tables_are_read_only_when_nobody_else_can_write_them(
+    settings: BrokerSettings, tmp_path: Path
+) -> None:
+    """The broker before writes them when it stops: what was read earlier would take back offsets,
+    and lose topics."""
     table = tmp_path / "config/topics.json"
     table.parent.mkdir()
     table.write_text("{ not written to the end")

@@ -27,12 +27,19 @@ def test_every_message_is_stored_counted_and_named(tmp_path: Path) -> None:
     async def scene(served: World) -> None:
         topic = served.sim.broker.topics.get("T")
         assert topic is not None
-        puts, batched, found = topic.put_nums, topic.batched_nums, served.sim.broker.stats.put_messages
+        puts, batched, found = (
+            topic.put_nums,
+            topic.batched_nums,
+            served.sim.broker.stats.put_messages,
+        )
         for number, frame in enumerate(BATCHED):
             served.receive(number % CONNECTIONS, frame)
         await served.turn()
         assert len(served.stored()) == 4 + MESSAGES
-        assert (topic.put_nums - puts, topic.batched_nums - batched) == (MESSAGES, MESSAGES - len(BATCHED))
+        assert (topic.put_nums - puts, topic.batched_nums - batched) == (
+            MESSAGES,
+            MESSAGES - len(BATCHED),
+        )
         assert served.sim.broker.stats.put_messages - found == MESSAGES
         headers = [header for answers in served.answers for _, header in answers]
         ids = [decode_header(0, header).ext_fields["msgId"].split(",") for header in headers]
@@ -59,22 +66,33 @@ def test_a_batch_that_is_too_long_is_refused_and_the_others_are_stored(tmp_path:
 @pytest.mark.parametrize("kind", ["delay", "half", "prepared"])
 def test_batches_of_what_cannot_be_in_one_are_refused(tmp_path: Path, kind: str) -> None:
     async def scene(served: World) -> None:
-        served.receive(1, b"".join(frame_of(Request(f"batches: {kind}", 0, b"x"), number) for number in range(4, 12)))
+        served.receive(
+            1,
+            b"".join(
+                frame_of(Request(f"batches: {kind}", 0, b"x"), number) for number in range(4, 12)
+            ),
+        )
         await served.turn()
-        assert {decode_header(0, header).code for _, header in served.answers[1]} == {ResponseCode.MESSAGE_ILLEGAL}
+        assert {decode_header(0, header).code for _, header in served.answers[1]} == {
+            ResponseCode.MESSAGE_ILLEGAL
+        }
         assert len(served.stored()) == 4
 
     play(tmp_path, scene)
 
 
-@pytest.mark.parametrize("cut", [[0, 100], [0, 0], []], ids=["in an item", "at the beginning", "nowhere"])
+@pytest.mark.parametrize(
+    "cut", [[0, 100], [0, 0], []], ids=["in an item", "at the beginning", "nowhere"]
+)
 def test_bodies_that_are_no_batches_alone_are_refused(tmp_path: Path, cut: list[int]) -> None:
     items = encode_batch([BatchItem(0, b"body", b"UNIQ_KEY\x01A\x02WAIT\x01true")] * 12)
     header = FrameDecoder().feed(BATCHED[0])[0][1]
     bodies = [items[start:stop] for start, stop in zip(cut, [*cut[1:], None], strict=False)]
 
     async def scene(served: World) -> None:
-        served.receive(1, b"".join(encode_frame(0, header, body) for body in [items, *bodies, items]))
+        served.receive(
+            1, b"".join(encode_frame(0, header, body) for body in [items, *bodies, items])
+        )
         await served.turn()
         good = [bool(body) and not len(body) % (len(items) // 12) for body in bodies]
         codes = [0 if each else ResponseCode.MESSAGE_ILLEGAL for each in [True, *good, True]]

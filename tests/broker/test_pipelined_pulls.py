@@ -1,4 +1,5 @@
-"""Pulls of all kinds that come many at a time: each is answered, counted and committed as if it were alone."""
+"""Pulls of all kinds that come many at a time: each is answered, counted and committed as if it
+were alone."""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.frames.serialization import ONEWAY_FLAG, RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    ONEWAY_FLAG,
+    RemotingCommand,
+    decode_header,
+    encode_header,
+)
 from aiorocketmq.remoting.protocol.wire import to_fields
 from tests.stored import decode_messages
 
@@ -53,8 +59,15 @@ def frame_of(pull: Pull, connection: int, number: int) -> bytes:
     header = PullMessageRequest(
         consumer_group="H" if kind == "other group" else "G",
         topic="unknown" if kind == "unknown topic" else "T",
-        queue_id={"bad queue": GONE, "empty queue": EMPTY}.get(kind, connection * QUEUES_OF_EACH + pull.queue),
-        queue_offset={"behind": MESSAGES, "far behind": 99, "end": MESSAGES - 2, "waits": MESSAGES}.get(kind, pull.offset),
+        queue_id={"bad queue": GONE, "empty queue": EMPTY}.get(
+            kind, connection * QUEUES_OF_EACH + pull.queue
+        ),
+        queue_offset={
+            "behind": MESSAGES,
+            "far behind": 99,
+            "end": MESSAGES - 2,
+            "waits": MESSAGES,
+        }.get(kind, pull.offset),
         max_msg_nums={"many": 33, "none": 0}.get(kind, pull.count),
         sys_flag=flag if kind == "no subscription" else flag | PullSysFlag.SUBSCRIPTION,
         commit_offset=number,
@@ -66,17 +79,26 @@ def frame_of(pull: Pull, connection: int, number: int) -> bytes:
     )
     fields = dict(sorted(to_fields(header).items()))
     command = RemotingCommand(
-        code=RequestCode.PULL_MESSAGE, opaque=1000 + number, flag=ONEWAY_FLAG if kind == "oneway" else 0, ext_fields=fields
+        code=RequestCode.PULL_MESSAGE,
+        opaque=1000 + number,
+        flag=ONEWAY_FLAG if kind == "oneway" else 0,
+        ext_fields=fields,
     )
     form = 1 if kind == "binary" else 0
     encoded = encode_header(command, form)
-    return encode_frame(form, encoded.replace(b'"queueId":"', b'"queueId":"x') if kind == "bad field" else encoded)
+    return encode_frame(
+        form, encoded.replace(b'"queueId":"', b'"queueId":"x') if kind == "bad field" else encoded
+    )
 
 
 offsets = st.one_of(st.integers(2, 9), st.integers(2, 9), st.integers(0, MESSAGES - 1))
-pulls = st.builds(Pull, st.sampled_from(KINDS), st.integers(0, 1), offsets, st.sampled_from([3, 3, 3, 1, 32]))
+pulls = st.builds(
+    Pull, st.sampled_from(KINDS), st.integers(0, 1), offsets, st.sampled_from([3, 3, 3, 1, 32])
+)
 reads = st.tuples(st.integers(0, CONNECTIONS - 1), st.lists(pulls, min_size=1, max_size=5))
-turns = st.lists(st.lists(reads, min_size=1, max_size=4, unique_by=lambda read: read[0]), min_size=1, max_size=6)
+turns = st.lists(
+    st.lists(reads, min_size=1, max_size=4, unique_by=lambda read: read[0]), min_size=1, max_size=6
+)
 Turns = list[list[tuple[int, list[Pull]]]]
 
 
@@ -86,7 +108,9 @@ class World:
     def __init__(self, sim: SimBroker, sizes: list[int], each: int = 1) -> None:
         """``each``: so many records of a queue lie side by side."""
         store = sim.broker.store
-        sim.broker.topics.update(TopicConfig(topic_name="T", read_queue_nums=EMPTY + 1, write_queue_nums=EMPTY + 1))
+        sim.broker.topics.update(
+            TopicConfig(topic_name="T", read_queue_nums=EMPTY + 1, write_queue_nums=EMPTY + 1)
+        )
         queues = CONNECTIONS * QUEUES_OF_EACH
         for number in range(queues * MESSAGES):
             body = b"%d " % (number % 7) * sizes[number % len(sizes)]
@@ -95,9 +119,13 @@ class World:
         for _ in range(MESSAGES):
             put_ok(store, "T", GONE, store_timestamp=NOW)
         self.sim = sim
-        late = SimpleNamespace(time_ms=lambda: sim.clock.time_ms() + 5, monotonic=sim.clock.monotonic)
+        late = SimpleNamespace(
+            time_ms=lambda: sim.clock.time_ms() + 5, monotonic=sim.clock.monotonic
+        )
         sim.broker.pull._clock = late  # type: ignore[assignment]  # a pull takes 5 ms
-        self.ends = [connect(sim.owner, ("127.0.0.1", 50000 + number)) for number in range(CONNECTIONS)]
+        self.ends = [
+            connect(sim.owner, ("127.0.0.1", 50000 + number)) for number in range(CONNECTIONS)
+        ]
 
     async def turn(self, received: list[tuple[int, bytes]]) -> None:
         self.sim.clock.advance(1)
@@ -109,7 +137,10 @@ class World:
     def answers(self, connection: int) -> list[tuple[int, bytes, bytes]]:
         """Opaque, header and body of each, in order."""
         frames = FrameDecoder().feed(bytes(self.ends[connection][1].written))
-        return [(decode_header(form, header).opaque, header, bytes(body)) for form, header, body in frames]
+        return [
+            (decode_header(form, header).opaque, header, bytes(body))
+            for form, header, body in frames
+        ]
 
     def counted(self) -> dict[str, Any]:
         """All that pulls leave behind."""
@@ -121,7 +152,9 @@ class World:
             for counter in queues.values():
                 key = f"{topic} {group} {counter.queue_id}"
                 counted[key] = [getattr(counter, name) for name in type(counter).__slots__]
-        counted["committed"] = [(group, topic, dict(queues)) for group, topic, queues in offsets.each()]
+        counted["committed"] = [
+            (group, topic, dict(queues)) for group, topic, queues in offsets.each()
+        ]
         counted["held"] = broker.pull.held_pulls
         return counted
 
@@ -137,10 +170,18 @@ def test_many_of_one_kind(kind: str) -> None:
     """Offsets go from one digit to two on the way, and not in all queues at once."""
 
     def turn(begins: tuple[int, ...]) -> list[tuple[int, list[Pull]]]:
-        return [(c, [Pull(kind, number % 2, at + number, 3) for number in range(4)]) for c, at in enumerate(begins)]
+        return [
+            (c, [Pull(kind, number % 2, at + number, 3) for number in range(4)])
+            for c, at in enumerate(begins)
+        ]
 
     asyncio.run(
-        compare([turn((2, 3, 4))] * LATENCY_EVERY + [turn((2, 13, 4)), turn((8, 8, 3)), turn((10, 13, 14))], [10], 1)
+        compare(
+            [turn((2, 3, 4))] * LATENCY_EVERY
+            + [turn((2, 13, 4)), turn((8, 8, 3)), turn((10, 13, 14))],
+            [10],
+            1,
+        )
     )
 
 
@@ -152,10 +193,22 @@ async def compare(turns: Turns, sizes: list[int], each: int) -> None:
             for turn in turns:
                 received = []
                 for connection, read in turn:
-                    received.append((connection, [frame_of(pull, connection, number + at) for at, pull in enumerate(read)]))
+                    received.append(
+                        (
+                            connection,
+                            [
+                                frame_of(pull, connection, number + at)
+                                for at, pull in enumerate(read)
+                            ],
+                        )
+                    )
                     number += len(read)
-                await served.turn([(connection, b"".join(frames)) for connection, frames in received])
-                await singly.turn([(connection, frame) for connection, frames in received for frame in frames])
+                await served.turn(
+                    [(connection, b"".join(frames)) for connection, frames in received]
+                )
+                await singly.turn(
+                    [(connection, frame) for connection, frames in received for frame in frames]
+                )
             for connection in range(CONNECTIONS):
                 assert served.answers(connection) == singly.answers(connection)
             assert served.counted() == singly.counted()
@@ -163,18 +216,24 @@ async def compare(turns: Turns, sizes: list[int], each: int) -> None:
 
 @pytest.mark.parametrize("sizes", [[10], [10, 200, 3]])
 @pytest.mark.parametrize("each", [1, MESSAGES])
-def test_every_pull_of_a_turn_brings_its_messages(tmp_path: Path, sizes: list[int], each: int) -> None:
+def test_every_pull_of_a_turn_brings_its_messages(
+    tmp_path: Path, sizes: list[int], each: int
+) -> None:
     async def scene() -> None:
         async with sim_broker(tmp_path) as sim:
             served = World(sim, sizes, each)
-            await served.turn([(c, frame_of(Pull("plain", c % 2, 4, 14), c, c)) for c in range(CONNECTIONS)])
+            await served.turn(
+                [(c, frame_of(Pull("plain", c % 2, 4, 14), c, c)) for c in range(CONNECTIONS)]
+            )
             for connection in range(CONNECTIONS):
                 [(_, header, body)] = served.answers(connection)
                 assert b'"nextBeginOffset":"18"' in header
                 assert b'"remark":"FOUND"' in header
                 messages = decode_messages(body, check_crc=True)
                 assert [message.queue_offset for message in messages] == list(range(4, 18))
-                assert {message.queue_id for message in messages} == {connection * QUEUES_OF_EACH + connection % 2}
+                assert {message.queue_id for message in messages} == {
+                    connection * QUEUES_OF_EACH + connection % 2
+                }
 
     asyncio.run(scene())
 
@@ -189,6 +248,10 @@ def test_who_does_not_read_holds_up_nobody_else(tmp_path: Path) -> None:
             await served.turn(received)
             served.ends[1][0].resume_writing()
             await served.turn(received)
-            assert [len(served.answers(connection)) for connection in range(CONNECTIONS)] == [3, 3, 3]
+            assert [len(served.answers(connection)) for connection in range(CONNECTIONS)] == [
+                3,
+                3,
+                3,
+            ]
 
     asyncio.run(scene())

@@ -1,4 +1,5 @@
-"""Many sends and batches of all kinds at a time: each is stored, refused, counted and answered as if it were alone."""
+"""Many sends and batches of all kinds at a time: each is stored, refused, counted and answered as
+if it were alone."""
 
 from __future__ import annotations
 
@@ -54,7 +55,10 @@ def test_together_or_one_by_one(kinds: list[str], data: st.DataObject) -> None:
 @pytest.mark.parametrize("kind", sorted(set(KINDS + BATCHES)))
 def test_many_of_one_kind(tmp_path: Path, kind: str) -> None:
     """Queue numbers go from one digit to two on the way, and not in all queues at once."""
-    group = [(number % 2, [Request(kind, max(0, number % 5 - 3), b"body %d" % number)] * 2) for number in range(6)]
+    group = [
+        (number % 2, [Request(kind, max(0, number % 5 - 3), b"body %d" % number)] * 2)
+        for number in range(6)
+    ]
     asyncio.run(compare([group] * 4, tmp_path / "one", tmp_path / "other"))
     assert store_files(tmp_path / "one") == store_files(tmp_path / "other")
 
@@ -76,7 +80,9 @@ def test_those_who_wait_are_told_and_the_log_has_a_time(tmp_path: Path, frames: 
 
     async def scene(served: World) -> None:
         store = served.sim.broker.store
-        store.arrivals.listeners.append(lambda topic, queue_id, end, *_: arrivals.append((topic, queue_id, end)))
+        store.arrivals.listeners.append(
+            lambda topic, queue_id, end, *_: arrivals.append((topic, queue_id, end))
+        )
         store.arrivals.watch("T", 2)
         served.sim.clock.advance(5)
         served.receive(1, b"".join(globals()[frames]))
@@ -124,10 +130,14 @@ def test_a_store_that_takes_nothing(tmp_path: Path, frames: str) -> None:
             queue.limit = queue.position
         served.receive(1, b"".join(globals()[frames]))
         await served.turn()
-        assert all(queue.limit == queue.position for queue in store._queues.all()), "no room was made"
+        assert all(queue.limit == queue.position for queue in store._queues.all()), (
+            "no room was made"
+        )
         for queue, end in zip(store._queues.all(), ends, strict=True):
             queue.limit = end
-        assert all("no more" in (decode_header(0, header).remark or "") for _, header in served.answers[1])
+        assert all(
+            "no more" in (decode_header(0, header).remark or "") for _, header in served.answers[1]
+        )
         assert len(served.stored()) == 4
 
     play(tmp_path, scene)
@@ -136,7 +146,10 @@ def test_a_store_that_takes_nothing(tmp_path: Path, frames: str) -> None:
 @pytest.mark.parametrize("which", [CommitLog, ConsumeQueue])
 @pytest.mark.parametrize("frames", ["PLAIN", "BATCHED"])
 def test_a_full_disk_is_told_to_everybody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frames: str, which: type[CommitLog | ConsumeQueue]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    frames: str,
+    which: type[CommitLog | ConsumeQueue],
 ) -> None:
     async def scene(served: World) -> None:
         attempts = []
@@ -177,7 +190,9 @@ def test_frames_before_a_broken_one_are_served(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("frames", [PLAIN, BATCHED], ids=["messages", "batches"])
-def test_answers_wait_for_a_slave_and_leave_together(tmp_path: Path, frames: list[bytes], late: bool) -> None:
+def test_answers_wait_for_a_slave_and_leave_together(
+    tmp_path: Path, frames: list[bytes], late: bool
+) -> None:
     code = ResponseCode.FLUSH_SLAVE_TIMEOUT if late else ResponseCode.SUCCESS
 
     async def scene(served: World) -> None:
@@ -202,7 +217,9 @@ def test_answers_wait_for_a_slave_and_leave_together(tmp_path: Path, frames: lis
         await served.turn()
         assert [transport.writes for _, transport in served.ends] == [1, 0, 1]
         assert codes_of(served.answers[0]) == [(opaque, code) for opaque in (1004, 1005, 1006)]
-        assert codes_of(served.answers[2]) == [(1004 + number, code) for number in range(5, len(frames))]
+        assert codes_of(served.answers[2]) == [
+            (1004 + number, code) for number in range(5, len(frames))
+        ]
         assert [connection.in_flight for connection, _ in served.ends] == [0, 0, 0]
 
     play_sync(tmp_path, scene, **SYNC_MASTER)
@@ -214,7 +231,9 @@ def test_without_a_slave_everybody_is_told_at_once(tmp_path: Path) -> None:
         served.receive(0, b"".join(PLAIN))
         await served.turn()
         none = ResponseCode.SLAVE_NOT_AVAILABLE
-        assert codes_of(served.answers[0]) == [(1004 + number, none) for number in range(len(PLAIN))]
+        assert codes_of(served.answers[0]) == [
+            (1004 + number, none) for number in range(len(PLAIN))
+        ]
         assert served.stored() == list(range(12))
 
     play_sync(tmp_path, scene, **SYNC_MASTER)
@@ -235,7 +254,9 @@ def test_answers_wait_for_the_disk(tmp_path: Path) -> None:
         flush._complete()
         await served.turn()
         timeout = ResponseCode.FLUSH_DISK_TIMEOUT
-        assert codes_of(served.answers[1]) == [(1004 + number, timeout) for number in range(len(PLAIN))]
+        assert codes_of(served.answers[1]) == [
+            (1004 + number, timeout) for number in range(len(PLAIN))
+        ]
         assert flush.take_waits_ms() == {0: len(PLAIN), 100_000: len(PLAIN)}
         assert flush.waiting == 0
 
@@ -244,7 +265,9 @@ def test_answers_wait_for_the_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["no wait", "batches: no wait"])
 @pytest.mark.parametrize("feature", [SYNC_MASTER, SYNC_FLUSH], ids=["slave", "disk"])
-def test_who_does_not_want_to_wait_does_not(tmp_path: Path, feature: dict[str, Any], kind: str) -> None:
+def test_who_does_not_want_to_wait_does_not(
+    tmp_path: Path, feature: dict[str, Any], kind: str
+) -> None:
     async def scene(served: World) -> None:
         served.receive(0, b"".join(frame_of(Request(kind, 0, b"x"), number) for number in range(6)))
         await served.turn()
@@ -293,7 +316,9 @@ def test_a_queue_that_the_topic_has_no_more(tmp_path: Path, frames: list[bytes])
     play(tmp_path, scene)
 
 
-def test_a_handler_that_fails_answers_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handler_that_fails_answers_everybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
@@ -303,8 +328,12 @@ def test_a_handler_that_fails_answers_everybody(tmp_path: Path, monkeypatch: pyt
             served.receive(1, b"".join(PLAIN))
         await served.turn()
         commands = [decode_header(0, header) for _, header in served.answers[1]]
-        assert [command.opaque for command in commands] == [1000 + number for number in range(4, 12)]
-        assert {(command.code, command.remark) for command in commands} == {(1, "ZeroDivisionError: a bug")}
+        assert [command.opaque for command in commands] == [
+            1000 + number for number in range(4, 12)
+        ]
+        assert {(command.code, command.remark) for command in commands} == {
+            (1, "ZeroDivisionError: a bug")
+        }
         served.receive(1, frame_of(Request("plain", 0, b"more"), 99))
         assert served.answers[1][-1][0] == 1099
         assert decode_header(0, served.answers[1][-1][1]).code == 0

@@ -12,7 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
-from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, MessageModel, SubscriptionData
+from aiorocketmq.remoting.protocol.bodies.heartbeat import (
+    ConsumerData,
+    HeartbeatData,
+    MessageModel,
+    SubscriptionData,
+)
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
@@ -40,10 +45,14 @@ HEADER = PullMessageRequest(
 )
 
 
-def play(folder: Path, scene: Callable[[SimBroker, SimClient], Awaitable[None]], **config: Any) -> None:
+def play(
+    folder: Path, scene: Callable[[SimBroker, SimClient], Awaitable[None]], **config: Any
+) -> None:
     async def main() -> None:
         async with sim_broker(folder, **config) as world:
-            world.broker.topics.update(TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2))
+            world.broker.topics.update(
+                TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2)
+            )
             await scene(world, world.connect())
 
     asyncio.run(main())
@@ -82,7 +91,12 @@ def test_messages_come_as_they_are_stored(tmp_path: Path) -> None:
         answer = await pull(client, queue_offset=1, max_msg_nums=3)
         assert (answer.code, answer.remark, bodies(answer)) == (0, "FOUND", [b"m1", b"m2", b"m3"])
         header = answer.header
-        assert (header.next_begin_offset, header.min_offset, header.max_offset, header.suggest_which_broker_id) == (
+        assert (
+            header.next_begin_offset,
+            header.min_offset,
+            header.max_offset,
+            header.suggest_which_broker_id,
+        ) == (
             4,
             0,
             5,
@@ -124,7 +138,10 @@ def test_nothing_that_matches_is_answered_at_once_and_moves_on(tmp_path: Path) -
     async def scene(world: SimBroker, client: SimClient) -> None:
         await client.send("T", b"m", properties="TAGS\x01A")
         answer = await pull(client, subscription="B", sys_flag=HELD_BY_REQUEST)
-        assert (answer.code, answer.remark) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE")
+        assert (answer.code, answer.remark) == (
+            ResponseCode.PULL_RETRY_IMMEDIATELY,
+            "NO_MATCHED_MESSAGE",
+        )
         assert answer.header.next_begin_offset == 1
 
     play(tmp_path, scene)
@@ -132,16 +149,30 @@ def test_nothing_that_matches_is_answered_at_once_and_moves_on(tmp_path: Path) -
 
 REFUSALS: list[tuple[dict[str, Any], ResponseCode, str]] = [
     ({"topic": "NoSuch"}, ResponseCode.TOPIC_NOT_EXIST, "topic[NoSuch] not exist"),
-    ({"queue_id": 2}, ResponseCode.SYSTEM_ERROR, "queueId[2] is illegal, topic:[T] topicConfig.readQueueNums:[2]"),
+    (
+        {"queue_id": 2},
+        ResponseCode.SYSTEM_ERROR,
+        "queueId[2] is illegal, topic:[T] topicConfig.readQueueNums:[2]",
+    ),
     ({"queue_id": -1}, ResponseCode.SYSTEM_ERROR, "queueId[-1] is illegal"),
-    ({"subscription": "||"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"),
-    ({"expression_type": "SQL92"}, ResponseCode.SYSTEM_ERROR, "does not support consumer to filter message by SQL92"),
+    (
+        {"subscription": "||"},
+        ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+        "parse the consumer's subscription failed",
+    ),
+    (
+        {"expression_type": "SQL92"},
+        ResponseCode.SYSTEM_ERROR,
+        "does not support consumer to filter message by SQL92",
+    ),
     ({"sys_flag": 0}, ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist"),
 ]
 
 
 @pytest.mark.parametrize(("changes", "code", "remark"), REFUSALS)
-def test_what_is_refused(tmp_path: Path, changes: dict[str, Any], code: ResponseCode, remark: str) -> None:
+def test_what_is_refused(
+    tmp_path: Path, changes: dict[str, Any], code: ResponseCode, remark: str
+) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         answer = await pull(client, **changes)
         assert answer.code == code
@@ -153,7 +184,9 @@ def test_what_is_refused(tmp_path: Path, changes: dict[str, Any], code: Response
 def test_permissions(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         broker = world.broker
-        broker.topics.update(TopicConfig(topic_name="WriteOnly", read_queue_nums=1, write_queue_nums=1, perm=2))
+        broker.topics.update(
+            TopicConfig(topic_name="WriteOnly", read_queue_nums=1, write_queue_nums=1, perm=2)
+        )
         assert (await pull(client, topic="WriteOnly")).code == ResponseCode.NO_PERMISSION
         group = broker.groups.get("g")
         assert group is not None
@@ -170,13 +203,19 @@ def test_the_subscription_of_the_heartbeat(tmp_path: Path) -> None:
         assert bodies(await pull(client, sys_flag=0)) == [b"m"]
         newer = await pull(client, sys_flag=0, sub_version=2)
         assert newer.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
-        world.broker.topics.update(TopicConfig(topic_name="U", read_queue_nums=1, write_queue_nums=1))
-        assert (await pull(client, sys_flag=0, topic="U")).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
+        world.broker.topics.update(
+            TopicConfig(topic_name="U", read_queue_nums=1, write_queue_nums=1)
+        )
+        assert (
+            await pull(client, sys_flag=0, topic="U")
+        ).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
 
     play(tmp_path, scene)
 
 
-def test_the_offset_that_comes_with_a_pull_is_committed_also_when_it_is_held(tmp_path: Path) -> None:
+def test_the_offset_that_comes_with_a_pull_is_committed_also_when_it_is_held(
+    tmp_path: Path,
+) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         flags = HELD_BY_REQUEST | PullSysFlag.COMMIT_OFFSET
         waiting = asyncio.ensure_future(pull(client, sys_flag=flags, commit_offset=42))
@@ -188,7 +227,8 @@ def test_the_offset_that_comes_with_a_pull_is_committed_also_when_it_is_held(tmp
     play(tmp_path, scene)
 
 
-# --- long polling ---------------------------------------------------------------------------------------------------
+# --- long polling
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_held_pull_is_answered_when_a_message_arrives(tmp_path: Path) -> None:
@@ -224,7 +264,10 @@ def test_what_cannot_be_read_just_now_is_said_in_words(
             await client.send("T", b"two")
             answers.append(await held)
         for answer in answers:
-            assert (answer.code, "Too many open files" in str(answer.remark)) == (ResponseCode.SYSTEM_ERROR, True)
+            assert (answer.code, "Too many open files" in str(answer.remark)) == (
+                ResponseCode.SYSTEM_ERROR,
+                True,
+            )
         assert world.broker.pull.held_pulls == 0
         assert (await pull(client)).code == ResponseCode.SUCCESS
 
@@ -253,7 +296,9 @@ def test_a_held_pull_is_answered_at_its_deadline(tmp_path: Path) -> None:
         await client.send("T", b"m")
         loop = asyncio.get_running_loop()
         start = loop.time()
-        waiting = asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST, queue_offset=1, suspend_timeout_millis=50))
+        waiting = asyncio.ensure_future(
+            pull(client, sys_flag=HELD_BY_REQUEST, queue_offset=1, suspend_timeout_millis=50)
+        )
         await turns()
         world.clock.advance(0.05)
         answer = await waiting
@@ -282,7 +327,8 @@ def test_many_wait_for_one_queue_and_all_are_answered(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         clients = [world.connect() for _ in range(50)]
         waiting = [
-            asyncio.ensure_future(pull(c, sys_flag=HELD_BY_REQUEST, consumer_group=f"g{n}")) for n, c in enumerate(clients)
+            asyncio.ensure_future(pull(c, sys_flag=HELD_BY_REQUEST, consumer_group=f"g{n}"))
+            for n, c in enumerate(clients)
         ]
         await turns()
         await client.send("T", b"m")
@@ -294,7 +340,9 @@ def test_many_wait_for_one_queue_and_all_are_answered(tmp_path: Path) -> None:
 
 def test_more_than_can_be_answered_in_one_turn_are_answered_in_the_next(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
-        waiting = [asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST)) for _ in range(300)]
+        waiting = [
+            asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST)) for _ in range(300)
+        ]
         await turns()
         assert world.broker.pull.held_pulls == 300
         world.broker.store.put_message("T", 0, b"m", b"", bytes(8), 1, 1)
@@ -323,13 +371,21 @@ def test_who_still_waits_is_woken_after_another_has_left(tmp_path: Path) -> None
     play(tmp_path, scene)
 
 
-@pytest.mark.parametrize(("allowed", "code"), [(False, ResponseCode.NO_PERMISSION), (True, ResponseCode.SUCCESS)])
-def test_a_group_may_be_forbidden_to_broadcast(tmp_path: Path, allowed: bool, code: ResponseCode) -> None:
+@pytest.mark.parametrize(
+    ("allowed", "code"), [(False, ResponseCode.NO_PERMISSION), (True, ResponseCode.SUCCESS)]
+)
+def test_a_group_may_be_forbidden_to_broadcast(
+    tmp_path: Path, allowed: bool, code: ResponseCode
+) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
-        world.broker.groups.update(SubscriptionGroupConfig(group_name="g", consume_broadcast_enable=allowed))
+        world.broker.groups.update(
+            SubscriptionGroupConfig(group_name="g", consume_broadcast_enable=allowed)
+        )
         await client.send("T", b"m")
         wanted = (SubscriptionData(topic="T", sub_string="*", sub_version=1),)
-        member = ConsumerData(group_name="g", message_model=MessageModel.BROADCASTING, subscription_data_set=wanted)
+        member = ConsumerData(
+            group_name="g", message_model=MessageModel.BROADCASTING, subscription_data_set=wanted
+        )
         heartbeat = HeartbeatData(client_id="c", consumer_data_set=(member,))
         (await client.ask(RequestCode.HEART_BEAT, None, encode_body(heartbeat))).check()
         assert (await pull(client, sys_flag=0)).code == code
@@ -337,14 +393,18 @@ def test_a_group_may_be_forbidden_to_broadcast(tmp_path: Path, allowed: bool, co
     play(tmp_path, scene)
 
 
-def test_a_held_pull_is_told_when_its_topic_is_deleted_and_the_broker_goes_on(tmp_path: Path) -> None:
+def test_a_held_pull_is_told_when_its_topic_is_deleted_and_the_broker_goes_on(
+    tmp_path: Path,
+) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         waiting = asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST))
         await turns()
         (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))).check()
         assert (await waiting).code == ResponseCode.TOPIC_NOT_EXIST
         assert world.broker.pull.held_pulls == 0
-        flushing = asyncio.create_task(world.broker.store.run())  # nothing was ever stored: there is no folder yet
+        flushing = asyncio.create_task(
+            world.broker.store.run()
+        )  # nothing was ever stored: there is no folder yet
         await world.broker.store.sync()
         await client.send("T", b"made again")
         assert bodies(await pull(client)) == [b"made again"]
@@ -354,14 +414,17 @@ def test_a_held_pull_is_told_when_its_topic_is_deleted_and_the_broker_goes_on(tm
     play(tmp_path, scene)
 
 
-# --- what the configuration changes ---------------------------------------------------------------------------------
+# --- what the configuration changes
+# ---------------------------------------------------------------------------------
 
 
 def test_a_wrong_offset_is_told_to_whoever_watches(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         await client.send("T", b"m")
         assert (await pull(client, queue_offset=5)).code == ResponseCode.PULL_OFFSET_MOVED
-        assert (await pull(client, queue_id=1, queue_offset=7)).code == ResponseCode.PULL_OFFSET_MOVED
+        assert (
+            await pull(client, queue_id=1, queue_offset=7)
+        ).code == ResponseCode.PULL_OFFSET_MOVED
         events = decode_messages(world.broker.store.get("OFFSET_MOVED_EVENT", 0, 0).body)
         assert [json.loads(event.body) for event in events] == [
             {
@@ -378,12 +441,16 @@ def test_a_wrong_offset_is_told_to_whoever_watches(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-@pytest.mark.parametrize(("enabled", "in_memory", "suggested"), [(False, False, 0), (True, True, 3), (True, False, 7)])
+@pytest.mark.parametrize(
+    ("enabled", "in_memory", "suggested"), [(False, False, 0), (True, True, 3), (True, False, 7)]
+)
 def test_who_reads_what_lies_far_back_is_sent_to_a_slave(
     tmp_path: Path, enabled: bool, in_memory: bool, suggested: int
 ) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
-        world.broker.groups.update(SubscriptionGroupConfig(group_name="g", broker_id=3, which_broker_when_consume_slowly=7))
+        world.broker.groups.update(
+            SubscriptionGroupConfig(group_name="g", broker_id=3, which_broker_when_consume_slowly=7)
+        )
         for _ in range(3):
             await client.send("T", b"m")
         if not in_memory:
@@ -396,7 +463,9 @@ def test_who_reads_what_lies_far_back_is_sent_to_a_slave(
 
 def test_without_long_polling_a_pull_waits_as_long_as_configured(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
-        waiting = asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST, suspend_timeout_millis=3_600_000))
+        waiting = asyncio.ensure_future(
+            pull(client, sys_flag=HELD_BY_REQUEST, suspend_timeout_millis=3_600_000)
+        )
         await turns()
         assert not waiting.done()
         world.clock.advance(0.02)
@@ -405,8 +474,12 @@ def test_without_long_polling_a_pull_waits_as_long_as_configured(tmp_path: Path)
     play(tmp_path, scene, long_polling_enable=False, short_polling_time_mills=20)
 
 
-@pytest.mark.parametrize(("enabled", "limit", "allowed"), [(True, 500, False), (True, 10_000, True), (False, 500, True)])
-def test_groups_that_read_far_back_may_be_stopped(tmp_path: Path, enabled: bool, limit: int, allowed: bool) -> None:
+@pytest.mark.parametrize(
+    ("enabled", "limit", "allowed"), [(True, 500, False), (True, 10_000, True), (False, 500, True)]
+)
+def test_groups_that_read_far_back_may_be_stopped(
+    tmp_path: Path, enabled: bool, limit: int, allowed: bool
+) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         for _ in range(5):
             await client.send("T", b"m" * 100)
@@ -418,4 +491,9 @@ def test_groups_that_read_far_back_may_be_stopped(tmp_path: Path, enabled: bool,
         assert (await pull(client)).code == (0 if allowed else ResponseCode.NO_PERMISSION)
         assert (await pull(client, consumer_group="quick")).code == 0
 
-    play(tmp_path, scene, disable_consume_if_consumer_read_slowly=enabled, consumer_fallbehind_threshold=limit)
+    play(
+        tmp_path,
+        scene,
+        disable_consume_if_consumer_read_slowly=enabled,
+        consumer_fallbehind_threshold=limit,
+    )

@@ -46,7 +46,9 @@ def test_nothing_is_sent_while_something_waits_to_be_read(tmp_path: Path) -> Non
         here, there = world.connect()
         there.deliver()
         await turns(100)
-        assert here.writes == [32_768 + BATCH_HEAD.size], "this wire takes nothing at once: the batch that had begun"
+        assert here.writes == [32_768 + BATCH_HEAD.size], (
+            "this wire takes nothing at once: the batch that had begun"
+        )
         await carry(here, there)
         assert world.slave.max_phy_offset == world.master.max_phy_offset
 
@@ -97,7 +99,9 @@ def test_sends_wait_for_the_slave_and_wake_the_sender(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_who_waits_too_long_gets_its_code_and_a_slave_that_goes_is_not_waited_for(tmp_path: Path) -> None:
+def test_who_waits_too_long_gets_its_code_and_a_slave_that_goes_is_not_waited_for(
+    tmp_path: Path,
+) -> None:
     async def scene(world: World) -> None:
         durability = Durability(world.master, server=world.server)
         here, there = world.connect()
@@ -122,9 +126,12 @@ def test_who_waits_too_long_gets_its_code_and_a_slave_that_goes_is_not_waited_fo
 
 
 @pytest.mark.parametrize(
-    ("connected", "code"), [(False, ResponseCode.SLAVE_NOT_AVAILABLE), (True, ResponseCode.FLUSH_DISK_TIMEOUT)]
+    ("connected", "code"),
+    [(False, ResponseCode.SLAVE_NOT_AVAILABLE), (True, ResponseCode.FLUSH_DISK_TIMEOUT)],
 )
-def test_of_disk_and_slaves_the_slaves_code_wins(tmp_path: Path, connected: bool, code: int) -> None:
+def test_of_disk_and_slaves_the_slaves_code_wins(
+    tmp_path: Path, connected: bool, code: int
+) -> None:
     async def scene(world: World) -> None:
         durability = Durability(world.master, sync_flush=True, server=world.server)
         if connected:
@@ -177,7 +184,9 @@ def test_a_master_that_proves_nothing_is_left_after_five_seconds(tmp_path: Path)
 
     async def scene(world: World) -> None:
         security = LinkSecurity(secret=b"a secret of slave and master")
-        client = ReplicationClient(world.slave, world.settings, world.clock, world._verify, security=security)
+        client = ReplicationClient(
+            world.slave, world.settings, world.clock, world._verify, security=security
+        )
         link = MasterLink(client)
         wire = Wire(link)
         link.connection_made(wire)
@@ -199,7 +208,9 @@ def test_a_master_without_tls_is_not_followed_where_it_is_enforced(
 
     async def scene(world: World) -> None:
         security = LinkSecurity(outbound=client_context(TlsConfig()))
-        client = ReplicationClient(world.slave, world.settings, world.clock, world._verify, security=security)
+        client = ReplicationClient(
+            world.slave, world.settings, world.clock, world._verify, security=security
+        )
         said = asyncio.Event()
 
         async def original(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -220,15 +231,21 @@ def test_a_master_without_tls_is_not_followed_where_it_is_enforced(
         await server.wait_closed()
 
     play(tmp_path, scene)
-    assert "enforcing demands: a master of the original has none on its port for slaves" in caplog.text
+    assert (
+        "enforcing demands: a master of the original has none on its port for slaves" in caplog.text
+    )
 
 
 def test_with_a_secret_the_log_is_copied_as_ever(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         security = LinkSecurity(secret=b"a secret of slave and master")
         acks = ReplicaAcks(1, 1 << 28, 3.0)
-        server = ReplicationServer(world.master, world.settings, acks, world.clock, port=1, security=security)
-        client = ReplicationClient(world.slave, world.settings, world.clock, world._verify, security=security)
+        server = ReplicationServer(
+            world.master, world.settings, acks, world.clock, port=1, security=security
+        )
+        client = ReplicationClient(
+            world.slave, world.settings, world.clock, world._verify, security=security
+        )
         end = fill(world.master, 5)
         here, there = Wire(SlaveLink(server)), Wire(MasterLink(client))
         here.other, there.other = there, here
@@ -240,7 +257,9 @@ def test_with_a_secret_the_log_is_copied_as_ever(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_a_slave_that_is_ahead_is_refused_with_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_slave_that_is_ahead_is_refused_with_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scene(world: World) -> None:
         fill(world.master, 5)
         await carry(*world.connect())
@@ -256,7 +275,9 @@ def test_a_slave_that_is_ahead_is_refused_with_one_line(tmp_path: Path, caplog: 
 
     with caplog.at_level(logging.ERROR):
         play(tmp_path, scene)
-    lines = [record.getMessage() for record in caplog.records if "slave refused" in record.getMessage()]
+    lines = [
+        record.getMessage() for record in caplog.records if "slave refused" in record.getMessage()
+    ]
     assert len(lines) == 1
     assert "the slave is ahead" in lines[0]
 
@@ -384,7 +405,10 @@ def test_what_lies_far_back_is_brought_in_by_a_thread_if_it_is_not_in_memory(
 
 @pytest.mark.parametrize("warm_bytes", [1000, 1 << 30], ids=["far back", "near the end"])
 def test_what_cannot_be_read_ends_the_connection_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, warm_bytes: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    warm_bytes: int,
 ) -> None:
     monkeypatch.setattr("aiorocketmq.broker.replication.master.WARM_BYTES", warm_bytes)
 

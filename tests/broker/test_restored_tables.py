@@ -1,4 +1,5 @@
-"""Config tables that are missing, empty or damaged: the content before comes back, and an administrator is told so."""
+"""Config tables that are missing, empty or damaged: the content before comes back, and an
+administrator is told so."""
 
 from __future__ import annotations
 
@@ -34,7 +35,11 @@ def damage(file: Path, how: str) -> None:
     if how == "missing":
         file.unlink()
     else:
-        file.write_bytes({"empty": b"", "blank": b" \n", "zeroed": bytes(100), "cut": file.read_bytes()[:50]}[how])
+        file.write_bytes(
+            {"empty": b"", "blank": b" \n", "zeroed": bytes(100), "cut": file.read_bytes()[:50]}[
+                how
+            ]
+        )
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "blank", "zeroed", "cut"])
@@ -52,14 +57,29 @@ def test_a_table_from_its_backup_is_told_with_what_differs(
         async with sim_broker(tmp_path) as sim:
             broker = sim.broker
             assert ("Old" in broker.topics, "New" in broker.topics) == (True, False)
-            assert (broker.offsets.get("old", "Old", 0), broker.offsets.get("new", "New", 0)) == (1, -1)
-            for file in (broker.tables.topics_file, broker.tables.groups_file, broker.tables.offsets_file):
+            assert (broker.offsets.get("old", "Old", 0), broker.offsets.get("new", "New", 0)) == (
+                1,
+                -1,
+            )
+            for file in (
+                broker.tables.topics_file,
+                broker.tables.groups_file,
+                broker.tables.offsets_file,
+            ):
                 await file.saved()  # whole again, without waiting for the next change
-        lines = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+        lines = [
+            record.getMessage() for record in caplog.records if record.levelno == logging.ERROR
+        ]
         for name in TABLES:
             [line] = [each for each in lines if f"{config / name} " in each]
             assert f"{name}.bak" in line
-            assert ("is missing" if how == "missing" else "is empty" if how in ("empty", "blank") else "cannot be") in line
+            assert (
+                "is missing"
+                if how == "missing"
+                else "is empty"
+                if how in ("empty", "blank")
+                else "cannot be"
+            ) in line
         assert any("topics.json" in line and "does not know: New" in line for line in lines)
         caplog.clear()
         async with sim_broker(tmp_path):
@@ -69,7 +89,8 @@ def test_a_table_from_its_backup_is_told_with_what_differs(
 
 
 def test_a_damaged_table_never_replaces_its_backup(tmp_path: Path) -> None:
-    """Else a crash in the middle of the next write would leave neither. It is kept under another name."""
+    """Else a crash in the middle of the next write would leave neither. It is kept under another
+    name."""
 
     async def main() -> None:
         async with sim_broker(tmp_path) as sim:
@@ -114,7 +135,9 @@ def test_so_it_is_with_the_filters_of_groups(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["empty", "missing"])
-def test_without_any_backup_it_is_told_too(tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_any_backup_it_is_told_too(
+    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
         async with sim_broker(tmp_path) as sim:
             await fill(sim)
@@ -131,7 +154,9 @@ def test_without_any_backup_it_is_told_too(tmp_path: Path, how: str, caplog: pyt
     asyncio.run(main())
 
 
-def test_groups_that_only_the_offsets_know_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_groups_that_only_the_offsets_know_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
         async with sim_broker(tmp_path) as sim:
             await fill(sim)
@@ -139,7 +164,10 @@ def test_groups_that_only_the_offsets_know_are_told(tmp_path: Path, caplog: pyte
         caplog.clear()
         async with sim_broker(tmp_path):
             pass
-        assert "subscriptionGroup.json is not up to date with consumerOffset.json, it does not know: new" in caplog.text
+        assert (
+            "subscriptionGroup.json is not up to date with consumerOffset.json, it does not know: "
+            "new" in caplog.text
+        )
 
     asyncio.run(main())
 

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
-from aiorocketmq.remoting.protocol.commands.offset import QueryConsumerOffsetRequest, UpdateConsumerOffsetRequest
+from aiorocketmq.remoting.protocol.commands.offset import (
+    QueryConsumerOffsetRequest,
+    UpdateConsumerOffsetRequest,
+)
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
 from aiorocketmq.store.model.config import MessageStoreConfig
@@ -27,7 +30,9 @@ def config(root: Path, **changes: Any) -> MessageStoreConfig:
     settings: dict[str, Any] = {
         "mapped_file_size_commit_log": LOG_FILE,
         "mapped_file_size_consume_queue": 200,
-        "delete_when": str((time.localtime(ManualClock().time_ms() / 1000).tm_hour + 12) % 24),  # not now
+        "delete_when": str(
+            (time.localtime(ManualClock().time_ms() / 1000).tm_hour + 12) % 24
+        ),  # not now
         "delete_commit_log_files_interval": 0,
         "delete_consume_queue_files_interval": 0,
     }
@@ -52,8 +57,10 @@ async def filled(sim: SimBroker, root: Path) -> SimClient:
 
 def pull_request(offset: int) -> PullMessageRequest:
     return PullMessageRequest(
-        consumer_group="g", topic="T", queue_id=0, queue_offset=offset, max_msg_nums=1, sys_flag=PullSysFlag.SUBSCRIPTION,
-        commit_offset=0, suspend_timeout_millis=15_000, subscription="*", sub_version=1, expression_type="TAG",
+        consumer_group="g", topic="T", queue_id=0, queue_offset=offset, max_msg_nums=1,
+        sys_flag=PullSysFlag.SUBSCRIPTION,
+        commit_offset=0, suspend_timeout_millis=15_000, subscription="*", sub_version=1,
+        expression_type="TAG",
     )  # fmt: skip
 
 
@@ -68,7 +75,10 @@ def test_an_administrator_deletes_expired_files_and_queues(tmp_path: Path) -> No
             await store.cleaning.clean()
             assert store.min_phy_offset == 9 * LOG_FILE
             answer = await client.ask(RequestCode.PULL_MESSAGE, pull_request(0))
-            assert (answer.code, answer.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL")
+            assert (answer.code, answer.remark) == (
+                ResponseCode.PULL_OFFSET_MOVED,
+                "OFFSET_TOO_SMALL",
+            )
             header = answer.header
             assert (header.next_begin_offset, header.min_offset, header.max_offset) == (9, 9, 10)
             answer = await client.ask(RequestCode.PULL_MESSAGE, pull_request(9))
@@ -84,7 +94,8 @@ def test_an_administrator_deletes_expired_files_and_queues(tmp_path: Path) -> No
 
 def test_a_sender_is_told_how_full_the_disk_is(tmp_path: Path) -> None:
     request = SendMessageRequest(
-        producer_group="p", topic="T", default_topic="TBW102", default_topic_queue_nums=4, queue_id=0, sys_flag=0,
+        producer_group="p", topic="T", default_topic="TBW102", default_topic_queue_nums=4,
+        queue_id=0, sys_flag=0,
         born_timestamp=1, flag=0,
     )  # fmt: skip
 
@@ -110,14 +121,20 @@ def test_groups_do_not_go_on_behind_what_a_crash_has_left(
 ) -> None:
     async def offset_after(sim: SimBroker) -> int:
         request = QueryConsumerOffsetRequest(consumer_group="g", topic="T", queue_id=0)
-        return int((await sim.connect().ask(RequestCode.QUERY_CONSUMER_OFFSET, request)).check().header.offset)
+        return int(
+            (await sim.connect().ask(RequestCode.QUERY_CONSUMER_OFFSET, request))
+            .check()
+            .header.offset
+        )
 
     async def main() -> None:
         async with sim_broker(tmp_path, store=config(tmp_path)) as sim:
             client = sim.connect()
             for number in range(3):
                 await client.send("T", b"%d" % number)
-            commit = UpdateConsumerOffsetRequest(consumer_group="g", topic="T", queue_id=0, commit_offset=7)
+            commit = UpdateConsumerOffsetRequest(
+                consumer_group="g", topic="T", queue_id=0, commit_offset=7
+            )
             assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit)).code == 0
             sim.broker.tables.offsets_file.changed()
         if crashed:

@@ -37,7 +37,9 @@ HEADER = SendMessageRequestV2(
 )
 
 
-def play(folder: Path, scene: Callable[[SimBroker, SimClient], Awaitable[None]], **config: Any) -> None:
+def play(
+    folder: Path, scene: Callable[[SimBroker, SimClient], Awaitable[None]], **config: Any
+) -> None:
     async def main() -> None:
         async with sim_broker(folder, **config) as world:
             await scene(world, world.connect())
@@ -50,7 +52,9 @@ async def send(client: SimClient, body: bytes = b"hello", **changes: Any) -> Res
 
 
 def stored(world: SimBroker, topic: str = "T", queue_id: int = 1) -> list[MessageExt]:
-    result = world.broker.store.get(topic, queue_id, world.broker.store.min_offset(topic, queue_id), 32)
+    result = world.broker.store.get(
+        topic, queue_id, world.broker.store.min_offset(topic, queue_id), 32
+    )
     return list(decode_messages(result.body))
 
 
@@ -58,12 +62,22 @@ def test_a_message_is_stored_as_the_original_stores_it(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         answer = (await send(client)).check()
         [message] = stored(world)
-        assert (message.body, message.flag, message.queue_id, message.reconsume_times) == (b"hello", 5, 1, 2)
+        assert (message.body, message.flag, message.queue_id, message.reconsume_times) == (
+            b"hello",
+            5,
+            1,
+            2,
+        )
         assert message.born_timestamp == 1_600_000_000_000
         assert message.store_timestamp == world.clock.time_ms()
         assert message.born_host == "127.0.0.1:50000"
         assert message.store_host == "127.0.0.1:10911"
-        assert message.properties == {"UNIQ_KEY": "U1", "TAGS": "TagA", "colour": "red", "CLUSTER": "C"}
+        assert message.properties == {
+            "UNIQ_KEY": "U1",
+            "TAGS": "TagA",
+            "colour": "red",
+            "CLUSTER": "C",
+        }
         assert (answer.header.queue_id, answer.header.queue_offset) == (1, 0)
         assert answer.header.msg_id == message.offset_msg_id
         assert parse_offset_message_id(answer.header.msg_id).phy_offset == message.commit_log_offset
@@ -75,7 +89,10 @@ def test_a_message_is_stored_as_the_original_stores_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE])
 def test_only_the_header_says_what_is_a_batch(tmp_path: Path, code: RequestCode) -> None:
-    items = [BatchItem(flag=n, body=f"m{n}".encode(), properties=f"TAGS\x01t{n}".encode()) for n in range(3)]
+    items = [
+        BatchItem(flag=n, body=f"m{n}".encode(), properties=f"TAGS\x01t{n}".encode())
+        for n in range(3)
+    ]
 
     async def scene(world: SimBroker, client: SimClient) -> None:
         header = replace(HEADER, batch=True, properties="WAIT\x01true")
@@ -84,7 +101,9 @@ def test_only_the_header_says_what_is_a_batch(tmp_path: Path, code: RequestCode)
         messages = stored(world)
         assert [m.body for m in messages] == [b"m0", b"m1", b"m2"]
         assert [m.offset_msg_id for m in messages] == ids
-        assert [m.properties for m in messages] == [{"TAGS": f"t{n}", "WAIT": "true", "CLUSTER": "C"} for n in range(3)]
+        assert [m.properties for m in messages] == [
+            {"TAGS": f"t{n}", "WAIT": "true", "CLUSTER": "C"} for n in range(3)
+        ]
         opaque = (await client.ask(code, replace(HEADER, batch=False), encode_batch(items))).check()
         assert stored(world)[-1].body == encode_batch(items)
         assert opaque.header.queue_offset == 3
@@ -102,7 +121,9 @@ def test_the_long_names_of_code_10_are_the_same_message(tmp_path: Path) -> None:
 
 
 def to_fields_by_name(header: SendMessageRequestV2) -> dict[str, str]:
-    plain = SendMessageRequest(**{name: getattr(header, name) for name in SendMessageRequest.__struct_fields__})
+    plain = SendMessageRequest(
+        **{name: getattr(header, name) for name in SendMessageRequest.__struct_fields__}
+    )
     return to_fields(plain)
 
 
@@ -123,9 +144,24 @@ REFUSALS: list[tuple[dict[str, Any], bytes, ResponseCode, str]] = [
         "topic[Other] not exist",
     ),
     ({"queue_id": 4}, b"x", ResponseCode.SYSTEM_ERROR, "request queueId[4] is illegal"),
-    ({}, bytes(4 * 1024 * 1024 + 1), ResponseCode.MESSAGE_ILLEGAL, "msg body length limit 4194304B"),
-    ({"properties": "k\x01" + "v" * 33000}, b"x", ResponseCode.MESSAGE_ILLEGAL, "msg properties length limit 32KB"),
-    ({"properties": "DELAY\x01soon"}, b"x", ResponseCode.SYSTEM_ERROR, "number of a delay level, not 'soon'"),
+    (
+        {},
+        bytes(4 * 1024 * 1024 + 1),
+        ResponseCode.MESSAGE_ILLEGAL,
+        "msg body length limit 4194304B",
+    ),
+    (
+        {"properties": "k\x01" + "v" * 33000},
+        b"x",
+        ResponseCode.MESSAGE_ILLEGAL,
+        "msg properties length limit 32KB",
+    ),
+    (
+        {"properties": "DELAY\x01soon"},
+        b"x",
+        ResponseCode.SYSTEM_ERROR,
+        "number of a delay level, not 'soon'",
+    ),
     (
         {"properties": "UNIQ_KEY\x01K\x02TRAN_MSG\x01true\x02PGROUP\x01p\x02DELAY\x01soon"},
         b"x",
@@ -133,13 +169,20 @@ REFUSALS: list[tuple[dict[str, Any], bytes, ResponseCode, str]] = [
         "number of a delay level, not 'soon'",
     ),
     ({"batch": True}, b"no batch", ResponseCode.MESSAGE_ILLEGAL, "the batch cannot be read"),
-    ({"batch": True, "properties": "DELAY\x013"}, b"", ResponseCode.MESSAGE_ILLEGAL, "neither a delay level nor"),
+    (
+        {"batch": True, "properties": "DELAY\x013"},
+        b"",
+        ResponseCode.MESSAGE_ILLEGAL,
+        "neither a delay level nor",
+    ),
     ({"batch": True}, b"", ResponseCode.MESSAGE_ILLEGAL, "the batch cannot be read"),
 ]
 
 
 @pytest.mark.parametrize(("changes", "body", "code", "remark"), REFUSALS)
-def test_what_is_refused(tmp_path: Path, changes: dict[str, Any], body: bytes, code: ResponseCode, remark: str) -> None:
+def test_what_is_refused(
+    tmp_path: Path, changes: dict[str, Any], body: bytes, code: ResponseCode, remark: str
+) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         answer = await send(client, body, **changes)
         assert answer.code == code
@@ -189,14 +232,18 @@ def test_a_retry_that_has_no_try_left_goes_to_the_dead_letter_queue(tmp_path: Pa
         retry = {"topic": "%RETRY%g", "queue_id": 0}
         (await send(client, b"again", reconsume_times=15, **retry)).check()
         (await send(client, b"dead", reconsume_times=16, **retry)).check()
-        (await send(client, b"dead sooner", reconsume_times=3, max_reconsume_times=3, **retry)).check()
+        (
+            await send(client, b"dead sooner", reconsume_times=3, max_reconsume_times=3, **retry)
+        ).check()
         assert [m.body for m in stored(world, "%RETRY%g", 0)] == [b"again"]
         assert [m.body for m in stored(world, "%DLQ%g", 0)] == [b"dead", b"dead sooner"]
 
     play(tmp_path, scene)
 
 
-def test_a_retry_of_an_unknown_group_is_refused_when_groups_are_not_made_automatically(tmp_path: Path) -> None:
+def test_a_retry_of_an_unknown_group_is_refused_when_groups_are_not_made_automatically(
+    tmp_path: Path,
+) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         answer = await send(client, topic="%RETRY%nobody", queue_id=0)
         assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
@@ -250,7 +297,9 @@ def test_with_sync_flush_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("batch", [False, True])
-def test_an_answer_that_had_to_wait_says_where_the_message_lies_and_what_did_not_come(tmp_path: Path, batch: bool) -> None:
+def test_an_answer_that_had_to_wait_says_where_the_message_lies_and_what_did_not_come(
+    tmp_path: Path, batch: bool
+) -> None:
     store_config = MessageStoreConfig(
         store_path_root_dir=str(tmp_path),
         mapped_file_size_commit_log=1 << 20,
@@ -267,26 +316,32 @@ def test_an_answer_that_had_to_wait_says_where_the_message_lies_and_what_did_not
         assert answer.ext_fields["msgId"] == stored(world)[0].offset_msg_id
         assert (answer.ext_fields["queueId"], answer.ext_fields["queueOffset"]) == ("1", "0")
         (await send(client, body, batch=batch, properties="WAIT\x01false")).check()
-        assert (await send(client, body, batch=batch, properties="x\x01WAIT\x01false")).code == answer.code
+        assert (
+            await send(client, body, batch=batch, properties="x\x01WAIT\x01false")
+        ).code == answer.code
 
     play(tmp_path, scene, store=store_config)
 
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_client_cannot_say_which_addresses_a_record_holds(tmp_path: Path, batch: bool) -> None:
-    """The bits change the layout of a record: stored as they came, it and everything behind it could not be read."""
+    """The bits change the layout of a record: stored as they came, it and everything behind it
+    could not be read."""
 
     async def scene(world: SimBroker, client: SimClient) -> None:
         body = encode_batch([BatchItem(0, b"hello", b"")]) if batch else b"hello"
         for sys_flag in (0, MessageSysFlag.BORN_HOST_V6, MessageSysFlag.STORE_HOST_V6, 0x30, 0):
             (await send(client, body, sys_flag=sys_flag, batch=batch)).check()
-        assert [(m.body, m.sys_flag, m.born_host) for m in stored(world)] == [(b"hello", 0, client.connection.local)] * 5
+        assert [(m.body, m.sys_flag, m.born_host) for m in stored(world)] == [
+            (b"hello", 0, client.connection.local)
+        ] * 5
 
     play(tmp_path, scene)
 
 
 def test_an_ordered_topic_is_refused_by_a_broker_that_may_not_be_written(tmp_path: Path) -> None:
-    """Of others the name server takes the permission away; where order counts nobody may be late."""
+    """Of others the name server takes the permission away; where order counts nobody may be
+    late."""
 
     async def scene(world: SimBroker, client: SimClient) -> None:
         (await send(client)).check()
@@ -308,7 +363,10 @@ def test_what_is_stored_is_counted(tmp_path: Path) -> None:
         assert (await send(client, queue_id=99)).code != 0
         broker, topic = world.broker, world.broker.topics.get("T")
         assert topic is not None
-        assert (broker.stats.put_messages, broker.stats.put_bytes) == (3, broker.store.max_phy_offset)
+        assert (broker.stats.put_messages, broker.stats.put_bytes) == (
+            3,
+            broker.store.max_phy_offset,
+        )
         assert (topic.put_nums, topic.put_size_bytes) == (3, broker.store.max_phy_offset)
 
     play(tmp_path, scene)

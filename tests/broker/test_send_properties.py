@@ -11,32 +11,47 @@ pairs = st.lists(st.tuples(names, values), max_size=6)
 
 
 @given(pairs, st.booleans())
-def test_wait_is_taken_out_and_nothing_else(properties: list[tuple[str, str]], trailing: bool) -> None:
-    text = "\x02".join(f"{name}\x01{value}" for name, value in properties) + ("\x02" if trailing else "")
+def test_wait_is_taken_out_and_nothing_else(
+    properties: list[tuple[str, str]], trailing: bool
+) -> None:
+    text = "\x02".join(f"{name}\x01{value}" for name, value in properties) + (
+        "\x02" if trailing else ""
+    )
     left = decode_properties(without_wait(text))
-    assert left == {name: value for name, value in decode_properties(text).items() if name != "WAIT"}
+    assert left == {
+        name: value for name, value in decode_properties(text).items() if name != "WAIT"
+    }
 
 
 rests = st.lists(
-    st.tuples(st.sampled_from(["WAIT", "TAGS", "KEYS", "UNIQ_KEY", "a"]), st.text("ab\x01", max_size=2)), max_size=5
+    st.tuples(
+        st.sampled_from(["WAIT", "TAGS", "KEYS", "UNIQ_KEY", "a"]), st.text("ab\x01", max_size=2)
+    ),
+    max_size=5,
 )
 
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["UNIQ_KEY\x01U", "UNIQ_KEY\x01V", "UNIQ_KEY\x01", "k\x01v", ""]), rests),
+        st.tuples(
+            st.sampled_from(["UNIQ_KEY\x01U", "UNIQ_KEY\x01V", "UNIQ_KEY\x01", "k\x01v", ""]), rests
+        ),
         min_size=2,
         max_size=6,
     )
 )
-def test_what_is_remembered_is_what_is_worked_out(messages: list[tuple[str, list[tuple[str, str]]]]) -> None:
+def test_what_is_remembered_is_what_is_worked_out(
+    messages: list[tuple[str, list[tuple[str, str]]]],
+) -> None:
     stored = StoredProperties("C")
     for first, rest in messages * 2:
         text = "\x02".join([first, *(f"{name}\x01{value}" for name, value in rest)])
         rewritten = stored.rewrite(text)
         assert rewritten is not None
         properties, code = rewritten
-        expected = {name: value for name, value in decode_properties(text).items() if name != "WAIT"} | {"CLUSTER": "C"}
+        expected = {
+            name: value for name, value in decode_properties(text).items() if name != "WAIT"
+        } | {"CLUSTER": "C"}
         assert decode_properties(properties) == expected
         assert code == tags_code(expected.get("TAGS"))
 

@@ -1,4 +1,5 @@
-"""Topics and groups as an administrator meets them: typed requests go in, answers come out, over a simulated connection."""
+"""Topics and groups as an administrator meets them: typed requests go in, answers come out, over a
+simulated connection."""
 
 from __future__ import annotations
 
@@ -14,12 +15,23 @@ from aiorocketmq.broker.processors.lists import PER_TURN
 from aiorocketmq.broker.state.topics import MAX_QUEUES_PER_TOPIC
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.lists import GroupList, TopicList
-from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
-from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
+from aiorocketmq.remoting.protocol.bodies.stats import (
+    ConsumeStats,
+    OffsetWrapper,
+    TopicOffset,
+    TopicStatsTable,
+)
+from aiorocketmq.remoting.protocol.bodies.subscription_group import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+)
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import TopicRequest
-from aiorocketmq.remoting.protocol.commands.group import DeleteSubscriptionGroupRequest, GetConsumeStatsRequest
+from aiorocketmq.remoting.protocol.commands.group import (
+    DeleteSubscriptionGroupRequest,
+    GetConsumeStatsRequest,
+)
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.slices import at_once
@@ -34,7 +46,12 @@ Play = Callable[..., None]
 
 
 def topic_request(name: str, queues: int = 4, **more: Any) -> CreateTopicRequest:
-    fields = {"read_queue_nums": queues, "write_queue_nums": queues, "perm": 6, "topic_filter_type": "SINGLE_TAG"} | more
+    fields = {
+        "read_queue_nums": queues,
+        "write_queue_nums": queues,
+        "perm": 6,
+        "topic_filter_type": "SINGLE_TAG",
+    } | more
     return CreateTopicRequest(topic=name, default_topic="TBW102", **fields)
 
 
@@ -44,15 +61,26 @@ def test_a_topic_is_made_changed_listed_and_deleted(play: Play, tmp_path: Path) 
         answer = await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_request("T"))
         assert (answer.code, answer.remark) == (0, "not set any response code")
         assert '"T":{' in (tmp_path / "config" / "topics.json").read_text()
-        await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_request("T", 2, perm=4, topic_filter_type="MULTI_TAG"))
+        await client.ask(
+            RequestCode.UPDATE_AND_CREATE_TOPIC,
+            topic_request("T", 2, perm=4, topic_filter_type="MULTI_TAG"),
+        )
         answer = await client.ask(RequestCode.GET_ALL_TOPIC_CONFIG)
         assert answer.ext_fields == {}
         table = decode_body(TopicConfigTable, answer.check().body)
         config = table.topic_config_table["T"]
-        assert (config.read_queue_nums, config.perm, config.topic_filter_type.value) == (2, 4, "MULTI_TAG")
+        assert (config.read_queue_nums, config.perm, config.topic_filter_type.value) == (
+            2,
+            4,
+            "MULTI_TAG",
+        )
         assert table.data_version.counter == 2
-        assert (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))).code == 0
-        assert (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))).code == 0
+        assert (
+            await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))
+        ).code == 0
+        assert (
+            await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))
+        ).code == 0
         assert "T" not in sim.broker.topics
         assert '"T":{' not in (tmp_path / "config" / "topics.json").read_text()
 
@@ -95,10 +123,17 @@ def test_topics_that_cannot_be_made(play: Play, request_: CreateTopicRequest) ->
 
 def test_system_topics_cannot_be_deleted(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
-        answer = await sim.connect().ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="TBW102"))
-        assert (answer.code, answer.remark) == (1, "The topic[TBW102] is conflict with system topic.")
+        answer = await sim.connect().ask(
+            RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="TBW102")
+        )
+        assert (answer.code, answer.remark) == (
+            1,
+            "The topic[TBW102] is conflict with system topic.",
+        )
         listed = await sim.connect().ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
-        assert {"TBW102", "C", "b", "C_REPLY_TOPIC"} <= set(decode_body(TopicList, listed.body).topic_list)
+        assert {"TBW102", "C", "b", "C_REPLY_TOPIC"} <= set(
+            decode_body(TopicList, listed.body).topic_list
+        )
 
     play(scenario)
 
@@ -123,7 +158,9 @@ def test_a_topic_is_deleted_altogether_or_not_at_all_when_the_broker_stops(play:
             for queue_id in range(4):
                 await client.send(topic, b"x", queue_id)
         answers = [
-            asyncio.ensure_future(client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic=topic)))
+            asyncio.ensure_future(
+                client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic=topic))
+            )
             for topic in ("Begun", "Waiting")
         ]
         while len(store.queue_ids("Begun")) > 2:
@@ -173,11 +210,16 @@ def test_a_group_is_made_listed_and_deleted(play: Play, tmp_path: Path) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
         wanted = SubscriptionGroupConfig(group_name="g", retry_max_times=2)
-        answer = await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, encode_body(wanted))
+        answer = await client.ask(
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, encode_body(wanted)
+        )
         assert answer.code == 0
         assert '"g":{' in (tmp_path / "config" / "subscriptionGroup.json").read_text()
         answer = await client.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        assert decode_body(SubscriptionGroupTable, answer.check().body).subscription_group_table["g"] == wanted
+        assert (
+            decode_body(SubscriptionGroupTable, answer.check().body).subscription_group_table["g"]
+            == wanted
+        )
         for group in ("g", "h"):
             sim.broker.offsets.commit(group, "T", 0, 1)
         for name, remove in (("g", False), ("h", True)):
@@ -186,7 +228,9 @@ def test_a_group_is_made_listed_and_deleted(play: Play, tmp_path: Path) -> None:
         assert sim.broker.groups.find("g") is None
         assert at_once(sim.broker.offsets.groups_of("T")) == ["g"]
         bad = encode_body(SubscriptionGroupConfig(group_name="a b"))
-        assert (await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, bad)).code == 1
+        assert (
+            await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, bad)
+        ).code == 1
 
     play(scenario)
 
@@ -200,14 +244,22 @@ def test_progress_of_a_group(play: Play) -> None:
         for topic in ("T", "gone"):
             sim.broker.offsets.commit("g", topic, 0, 2)
         now = sim.clock.time_ms()
-        answer = await client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group="g"))
+        answer = await client.ask(
+            RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group="g")
+        )
         stats = decode_body(ConsumeStats, answer.check().body)
         assert stats.offset_table == {
-            MessageQueue("T", "b", 0): OffsetWrapper(broker_offset=3, consumer_offset=2, last_timestamp=now),
+            MessageQueue("T", "b", 0): OffsetWrapper(
+                broker_offset=3, consumer_offset=2, last_timestamp=now
+            ),
             MessageQueue("T", "b", 1): OffsetWrapper(),
         }
-        await client.heartbeat("c1", "g", topic="U")  # the group is online now, and does not want T any more
-        answer = await client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group="g"))
+        await client.heartbeat(
+            "c1", "g", topic="U"
+        )  # the group is online now, and does not want T any more
+        answer = await client.ask(
+            RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group="g")
+        )
         assert decode_body(ConsumeStats, answer.check().body).offset_table == {}
 
     play(scenario)
@@ -221,8 +273,13 @@ def test_a_group_cannot_have_any_number_of_retry_queues(play: Play, queues: int)
         client = sim.connect()
         group = encode_body(SubscriptionGroupConfig(group_name="g", retry_queue_nums=queues))
         answer = await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, group)
-        assert (answer.code, "retryQueueNums" in (answer.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
-        sim.broker.groups.update(SubscriptionGroupConfig(group_name="g", retry_queue_nums=queues))  # from an older file
+        assert (answer.code, "retryQueueNums" in (answer.remark or "")) == (
+            ResponseCode.SYSTEM_ERROR,
+            True,
+        )
+        sim.broker.groups.update(
+            SubscriptionGroupConfig(group_name="g", retry_queue_nums=queues)
+        )  # from an older file
         (await client.heartbeat("c", "g")).check()
         retry = sim.broker.topics.get("%RETRY%g")
         assert retry is not None
@@ -231,7 +288,8 @@ def test_a_group_cannot_have_any_number_of_retry_queues(play: Play, queues: int)
     play(scenario)
 
 
-# -- what administrators of 5.x ask besides ---------------------------------------------------------------------------
+# -- what administrators of 5.x ask besides
+# ---------------------------------------------------------------------------
 
 
 def test_the_configuration_of_one_topic(play: Play) -> None:
@@ -271,12 +329,18 @@ def test_a_list_of_topics_is_made_all_or_none(play: Play, tmp_path: Path) -> Non
         assert (config.read_queue_nums, config.write_queue_nums, config.order) == (3, 16, False)
         assert '"T99":{' in (tmp_path / "config" / "topics.json").read_text()
         version = sim.broker.topics.data_version
-        for bad in ({"topicName": "a b"}, {"topicName": "TBW102"}, {"topicName": "U", "readQueueNums": -1}):
+        for bad in (
+            {"topicName": "a b"},
+            {"topicName": "TBW102"},
+            {"topicName": "U", "readQueueNums": -1},
+        ):
             answer = await ask(client, {"topicName": "Good"}, bad)
             assert (answer.code, bool(answer.remark)) == (1, True)
         assert (await ask(client, *listed)).code == 0
         assert sim.broker.topics.data_version == version
-        answer = await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, b" " * (1 << 20) + b"{}")
+        answer = await client.ask(
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, b" " * (1 << 20) + b"{}"
+        )
         assert (answer.code, "the limit is 1048576" in (answer.remark or "")) == (1, True)
 
     play(scenario)
@@ -289,7 +353,10 @@ def test_a_list_of_groups_is_made_all_or_none(play: Play, tmp_path: Path) -> Non
 
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
-        answer = await ask(client, *({"groupName": f"g{number}", "subscriptionDataSet": None} for number in range(100)))
+        answer = await ask(
+            client,
+            *({"groupName": f"g{number}", "subscriptionDataSet": None} for number in range(100)),
+        )
         assert (answer.code, answer.remark) == (0, None)
         assert '"g99":{' in (tmp_path / "config" / "subscriptionGroup.json").read_text()
         for bad in ({"groupName": "a b"}, {"groupName": "h", "retryQueueNums": -1}):
@@ -303,21 +370,34 @@ def test_an_answer_has_so_many_queues_at_most(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
         for name in ("T", "U"):
-            sim.broker.topics.update(TopicConfig(topic_name=name, read_queue_nums=60_000, write_queue_nums=60_000))
+            sim.broker.topics.update(
+                TopicConfig(topic_name=name, read_queue_nums=60_000, write_queue_nums=60_000)
+            )
             sim.broker.offsets.commit("g", name, 0, 1)
-        assert (await client.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic="T"))).code == 0
-        answer = await client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group="g"))
+        assert (
+            await client.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic="T"))
+        ).code == 0
+        answer = await client.ask(
+            RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group="g")
+        )
         assert answer.code == 1
-        assert answer.remark == "the answer would have 120000 queues, the limit is maxQueuesPerAnswer=100000"
+        assert (
+            answer.remark
+            == "the answer would have 120000 queues, the limit is maxQueuesPerAnswer=100000"
+        )
 
     play(scenario)
 
 
 def test_others_are_served_while_many_queues_are_looked_at(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
-        sim.broker.topics.update(TopicConfig(topic_name="T", read_queue_nums=8000, write_queue_nums=8000))
+        sim.broker.topics.update(
+            TopicConfig(topic_name="T", read_queue_nums=8000, write_queue_nums=8000)
+        )
         slow, quick = sim.connect(), sim.connect()
-        long = asyncio.create_task(slow.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic="T")))
+        long = asyncio.create_task(
+            slow.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic="T"))
+        )
         asked = 0
         while not long.done():
             await quick.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
@@ -343,14 +423,18 @@ def group_list(number: int) -> object:
         (RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, group_list),
     ],
 )
-def test_many_lists_at_once_do_not_make_a_turn_long(play: Play, code: RequestCode, listed: Callable[[int], object]) -> None:
+def test_many_lists_at_once_do_not_make_a_turn_long(
+    play: Play, code: RequestCode, listed: Callable[[int], object]
+) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
 
         def changes() -> int:
             return sim.broker.topics.data_version.counter + sim.broker.groups.data_version.counter
 
-        asking = asyncio.gather(*(client.ask(code, None, json.dumps(listed(number)).encode()) for number in range(3)))
+        asking = asyncio.gather(
+            *(client.ask(code, None, json.dumps(listed(number)).encode()) for number in range(3))
+        )
         before, most = changes(), 0
         while not asking.done():
             await asyncio.sleep(0)

@@ -1,4 +1,5 @@
-"""Transactions at a broker, over the wire of a simulated connection (``broker-services.md`` §5, ``headers.md`` §A.8)."""
+"""Transactions at a broker, over the wire of a simulated connection (``broker-services.md`` §5,
+``headers.md`` §A.8)."""
 
 from __future__ import annotations
 
@@ -40,7 +41,12 @@ def test_a_half_message_is_an_ordinary_message_of_the_half_topic(tmp_path: Path)
     async def scene(world: SimBroker, client: SimClient) -> None:
         sent = await half(world, client)
         again = await half(world, client, queue_id=3)
-        assert (sent.queue_id, sent.queue_offset, again.queue_id, again.queue_offset) == (1, 0, 3, 1)
+        assert (sent.queue_id, sent.queue_offset, again.queue_id, again.queue_offset) == (
+            1,
+            0,
+            3,
+            1,
+        )
         assert stored(world, "T", 1) == []
         message = stored(world, HALF)[0]
         assert message.offset_msg_id == sent.msg_id
@@ -70,7 +76,9 @@ def test_nobody_forges_where_a_half_message_goes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ["TRUE", "True"])
 def test_the_mark_is_read_as_java_does(tmp_path: Path, value: str) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
-        for number, properties in enumerate((f"TRAN_MSG\x01{value}", "TRAN_MSG\x01false\x02TRAN_MSG\x01true")):
+        for number, properties in enumerate(
+            (f"TRAN_MSG\x01{value}", "TRAN_MSG\x01false\x02TRAN_MSG\x01true")
+        ):
             await half(world, client, properties=properties + "\x02PGROUP\x01pg")
             assert len(stored(world, HALF)) == number + 1
         await half(world, client, properties="TRAN_MSG\x01true\x02TRAN_MSG\x01no", sys_flag=0)
@@ -83,7 +91,8 @@ def test_the_mark_is_read_as_java_does(tmp_path: Path, value: str) -> None:
 def test_a_broker_may_refuse_transactions(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         header = SendMessageRequest(
-            producer_group="pg", topic="T", default_topic="TBW102", default_topic_queue_nums=4, queue_id=0, sys_flag=4,
+            producer_group="pg", topic="T", default_topic="TBW102", default_topic_queue_nums=4,
+            queue_id=0, sys_flag=4,
             born_timestamp=1, flag=0, properties="TRAN_MSG\x01true",
         )  # fmt: skip
         answer = await client.ask(RequestCode.SEND_MESSAGE, header, b"x")
@@ -101,11 +110,22 @@ def test_commit_stores_the_message_and_an_op(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         sent = await half(world, client)
         await end(client, sent, COMMIT)
-        [half_message], [message], [op] = stored(world, HALF), stored(world, "T", 1), stored(world, OP)
+        [half_message], [message], [op] = (
+            stored(world, HALF),
+            stored(world, "T", 1),
+            stored(world, OP),
+        )
         assert message.raw_properties == half_message.raw_properties
-        assert (message.body, message.flag, message.sys_flag) == (b"body K", 7, MessageSysFlag.TRANSACTION_COMMIT)
+        assert (message.body, message.flag, message.sys_flag) == (
+            b"body K",
+            7,
+            MessageSysFlag.TRANSACTION_COMMIT,
+        )
         assert message.prepared_transaction_offset == half_message.commit_log_offset
-        assert (message.born_timestamp, message.born_host) == (half_message.born_timestamp, half_message.born_host)
+        assert (message.born_timestamp, message.born_host) == (
+            half_message.born_timestamp,
+            half_message.born_host,
+        )
         assert (op.body, op.properties, op.sys_flag, op.born_host) == (
             b"0",
             {"TAGS": "d", "WAIT": "true"},
@@ -126,7 +146,10 @@ def test_what_is_remembered_of_a_half_message_is_what_is_stored(tmp_path: Path, 
     """The end of a transaction reads its half message only when it is not one of the last."""
 
     async def scene(world: SimBroker, client: SimClient) -> None:
-        first, second = await half(world, client, more=more), await half(world, client, "L", more=more, queue_id=2)
+        first, second = (
+            await half(world, client, more=more),
+            await half(world, client, "L", more=more, queue_id=2),
+        )
         log = world.broker.transactions
         remembered = [log.take(0), log.take(1)]
         assert remembered == [log.take(0), log.take(1)]
@@ -165,8 +188,12 @@ def test_rollback_stores_an_op_only(tmp_path: Path) -> None:
 def test_unknown_is_not_answered(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         sent = await half(world, client)
-        silence = asyncio.ensure_future(client.ask(RequestCode.END_TRANSACTION, word(sent, UNKNOWN)))
-        await end(client, await half(world, client), ROLLBACK)  # answered, though it was asked later
+        silence = asyncio.ensure_future(
+            client.ask(RequestCode.END_TRANSACTION, word(sent, UNKNOWN))
+        )
+        await end(
+            client, await half(world, client), ROLLBACK
+        )  # answered, though it was asked later
         assert not silence.done()
         silence.cancel()
         assert len(stored(world, OP)) == 1
@@ -185,7 +212,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changed", "remark"), WRONG)
-def test_a_word_about_something_else_is_refused(tmp_path: Path, changed: dict[str, Any], remark: str) -> None:
+def test_a_word_about_something_else_is_refused(
+    tmp_path: Path, changed: dict[str, Any], remark: str
+) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         sent = await half(world, client)
         answer = await client.ask(RequestCode.END_TRANSACTION, word(sent, COMMIT, **changed))
@@ -210,7 +239,9 @@ def test_only_half_messages_are_committed(tmp_path: Path) -> None:
         forged = await client.send("T", bytes(record))
         phy_offset = parse_offset_message_id(forged.msg_id).phy_offset + 88
         assert decode_record(world.broker.store.message_by_offset(phy_offset) or b"").topic == HALF
-        answer = await client.ask(RequestCode.END_TRANSACTION, word(forged, COMMIT, commit_log_offset=phy_offset))
+        answer = await client.ask(
+            RequestCode.END_TRANSACTION, word(forged, COMMIT, commit_log_offset=phy_offset)
+        )
         assert answer.remark == "Find prepared transaction message failed"
 
     play(tmp_path, scene)
@@ -227,7 +258,10 @@ def test_everything_that_is_stored_counts_for_the_store(tmp_path: Path) -> None:
         await checked(world)
         world.broker.settings.broker.transaction_check_max = 1
         await checked(world)
-        records = sum(len(stored(world, topic, queue)) for topic, queue in ((HALF, 0), (OP, 0), ("T", 1), (GIVEN_UP, 0)))
+        records = sum(
+            len(stored(world, topic, queue))
+            for topic, queue in ((HALF, 0), (OP, 0), ("T", 1), (GIVEN_UP, 0))
+        )
         assert (stats.all_messages, stats.all_bytes) == (records, world.broker.store.max_phy_offset)
 
     play(tmp_path, scene)
@@ -247,7 +281,9 @@ def test_a_word_that_is_said_twice_counts_once(tmp_path: Path) -> None:
 def test_a_slave_ends_nothing(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         sent = await half(world, client)
-        world.broker.settings.store = replace(world.broker.settings.store, broker_role=BrokerRole.SLAVE)
+        world.broker.settings.store = replace(
+            world.broker.settings.store, broker_role=BrokerRole.SLAVE
+        )
         answer = await client.ask(RequestCode.END_TRANSACTION, word(sent, COMMIT))
         assert answer.code == ResponseCode.SLAVE_NOT_AVAILABLE
 
@@ -292,10 +328,16 @@ def test_a_delay_that_is_no_number_does_not_hold_a_commit(tmp_path: Path) -> Non
 
     async def scene(world: SimBroker, client: SimClient) -> None:
         properties = b"PGROUP\x01pg\x02DELAY\x01soon\x02REAL_TOPIC\x01T\x02REAL_QID\x011"
-        result = world.broker.store.put_message(HALF, 0, b"body K", properties, bytes(8), 0, world.clock.time_ms())
+        result = world.broker.store.put_message(
+            HALF, 0, b"body K", properties, bytes(8), 0, world.clock.time_ms()
+        )
         world.broker.transactions.halves.added(result.queue_offset)
         message_id = world.broker.store.message_id(result.phy_offset)
-        await end(client, SendMessageResponse(msg_id=message_id, queue_id=1, queue_offset=result.queue_offset), COMMIT)
+        await end(
+            client,
+            SendMessageResponse(msg_id=message_id, queue_id=1, queue_offset=result.queue_offset),
+            COMMIT,
+        )
         assert [m.body for m in stored(world, "T", 1)] == [b"body K"]
 
     play(tmp_path, scene)
@@ -303,7 +345,9 @@ def test_a_delay_that_is_no_number_does_not_hold_a_commit(tmp_path: Path) -> Non
 
 def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
-        sent = await half(world, client, properties="TRAN_MSG\x01true\x02PGROUP\x01pg\x02WAIT\x01false")
+        sent = await half(
+            world, client, properties="TRAN_MSG\x01true\x02PGROUP\x01pg\x02WAIT\x01false"
+        )
         await end(client, sent, COMMIT)  # does not wait
         store = world.broker.store
         flushing = asyncio.ensure_future(store.run())
@@ -322,9 +366,16 @@ def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
         flushing.cancel()
         await asyncio.gather(flushing, return_exceptions=True)
 
-    small = {"mapped_file_size_commit_log": 1 << 20, "mapped_file_size_consume_queue": 20_000, "max_hash_slot_num": 100}
+    small = {
+        "mapped_file_size_commit_log": 1 << 20,
+        "mapped_file_size_consume_queue": 20_000,
+        "max_hash_slot_num": 100,
+    }
     config = MessageStoreConfig(
-        store_path_root_dir=str(tmp_path), flush_disk_type=FlushDiskType.SYNC_FLUSH, max_index_num=400, **small
+        store_path_root_dir=str(tmp_path),
+        flush_disk_type=FlushDiskType.SYNC_FLUSH,
+        max_index_num=400,
+        **small,
     )
     play(tmp_path, scene, store=config)
 

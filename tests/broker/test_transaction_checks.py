@@ -1,4 +1,5 @@
-"""What a broker asks producers about, and what it knows after a restart (``broker-services.md`` §5.4, §5.5)."""
+"""What a broker asks producers about, and what it knows after a restart (``broker-services.md``
+§5.4, §5.5)."""
 
 from __future__ import annotations
 
@@ -45,10 +46,21 @@ def test_a_silent_producer_is_asked_about_a_copy(tmp_path: Path) -> None:
         await checked(world, 0.001)
         [(request, message)] = asked(client)
         original, copy = stored(world, HALF)
-        assert (request.tran_state_table_offset, request.commit_log_offset) == (1, copy.commit_log_offset)
-        assert (request.msg_id, request.transaction_id, request.offset_msg_id) == ("K", "K", copy.offset_msg_id)
+        assert (request.tran_state_table_offset, request.commit_log_offset) == (
+            1,
+            copy.commit_log_offset,
+        )
+        assert (request.msg_id, request.transaction_id, request.offset_msg_id) == (
+            "K",
+            "K",
+            copy.offset_msg_id,
+        )
         assert copy.properties == {**original.properties, "TRANSACTION_CHECK_TIMES": "1"}
-        assert (copy.flag, copy.body, copy.born_timestamp) == (7, b"body K", original.born_timestamp)
+        assert (copy.flag, copy.body, copy.born_timestamp) == (
+            7,
+            b"body K",
+            original.born_timestamp,
+        )
         assert copy.store_timestamp == world.clock.time_ms()
         assert (message.topic, message.queue_id, message.body) == ("T", 1, b"body K")
         assert message.properties == {**copy.properties, "WAIT": "false"}
@@ -132,7 +144,10 @@ def test_what_was_given_up_can_be_resumed(tmp_path: Path) -> None:
         [given_up] = stored(world, GIVEN_UP)
         resume = ResumeCheckHalfMessageRequest(msg_id=given_up.offset_msg_id)
         (await client.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, resume)).check()
-        assert stored(world, HALF)[-1].properties == {**given_up.properties, "TRANSACTION_CHECK_TIMES": "0"}
+        assert stored(world, HALF)[-1].properties == {
+            **given_up.properties,
+            "TRANSACTION_CHECK_TIMES": "0",
+        }
         await checked(world)
         [(request, message)] = asked(client)
         assert message.properties["TRANSACTION_CHECK_TIMES"] == "1"
@@ -146,7 +161,9 @@ def test_only_what_was_given_up_can_be_resumed(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         sent = await half(world, client)
         for msg_id in (sent.msg_id, "", "zz", "F" * 32, None):
-            answer = await client.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, ResumeCheckHalfMessageRequest(msg_id=msg_id))
+            answer = await client.ask(
+                RequestCode.RESUME_CHECK_HALF_MESSAGE, ResumeCheckHalfMessageRequest(msg_id=msg_id)
+            )
             assert answer.code == ResponseCode.SYSTEM_ERROR
             assert "id" in (answer.remark or "")
         assert len(stored(world, HALF)) == 1
@@ -154,7 +171,9 @@ def test_only_what_was_given_up_can_be_resumed(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_a_producer_that_is_gone_is_asked_when_another_one_of_its_group_comes(tmp_path: Path) -> None:
+def test_a_producer_that_is_gone_is_asked_when_another_one_of_its_group_comes(
+    tmp_path: Path,
+) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         await half(world, client)
         client.connection.close()
@@ -237,7 +256,10 @@ def test_immunity_keeps_a_half_message_and_its_number(tmp_path: Path) -> None:
         assert asked(client) == []
         await checked(world)
         [(request, message)] = asked(client)
-        assert (request.tran_state_table_offset, message.properties["TRANSACTION_CHECK_TIMES"]) == (3, "1")
+        assert (request.tran_state_table_offset, message.properties["TRANSACTION_CHECK_TIMES"]) == (
+            3,
+            "1",
+        )
         await end(client, sent, COMMIT)
         await checked(world)
         assert asked(client) == []
@@ -291,8 +313,9 @@ def test_producers_are_asked_when_the_copies_and_the_progress_are_safe(
 
         async def saved() -> None:
             await save()
-            assert '"RMQ_SYS_TRANS_HALF_TOPIC@CID_RMQ_SYS_TRANS":{0:1' in offsets_file.read_text().replace("\n", "").replace(
-                "\t", ""
+            assert (
+                '"RMQ_SYS_TRANS_HALF_TOPIC@CID_RMQ_SYS_TRANS":{0:1'
+                in offsets_file.read_text().replace("\n", "").replace("\t", "")
             )
             events.append("saved")
 
@@ -405,7 +428,8 @@ def test_a_service_checks_every_interval(tmp_path: Path) -> None:
 
 
 def replay(folder: Path, *scenes: Scene, **config: Any) -> None:
-    """Scenes with an orderly restart in between; the store is read again each time, as the service does at start."""
+    """Scenes with an orderly restart in between; the store is read again each time, as the service
+    does at start."""
     for scene in scenes:
 
         async def loaded(world: SimBroker, client: SimClient, scene: Scene = scene) -> None:
@@ -429,7 +453,9 @@ def test_after_a_restart_everything_is_known(tmp_path: Path) -> None:
         assert len(stored(world, "T", 1)) == 50
         world.clock.advance(100)
         await checked(world)
-        assert sorted(m.msg_id for _, m in asked(client)) == sorted(f"K{n}" for n in range(1, 100, 2))
+        assert sorted(m.msg_id for _, m in asked(client)) == sorted(
+            f"K{n}" for n in range(1, 100, 2)
+        )
 
     async def at_last(world: SimBroker, client: SimClient) -> None:
         halves = world.broker.transactions.halves
@@ -438,13 +464,17 @@ def test_after_a_restart_everything_is_known(tmp_path: Path) -> None:
     replay(tmp_path, before, after, at_last)
 
 
-def test_copies_whose_originals_are_still_there_after_a_crash_stand_for_them(tmp_path: Path) -> None:
+def test_copies_whose_originals_are_still_there_after_a_crash_stand_for_them(
+    tmp_path: Path,
+) -> None:
     """The progress was not saved after the copies were put."""
     sent: list[SendMessageResponse] = []
 
     async def before(world: SimBroker, client: SimClient) -> None:
         sent.append(await half(world, client, key="A"))
-        sent.append(await half(world, client, key="A", born_timestamp=world.clock.time_ms() + 1))  # sent again by its client
+        sent.append(
+            await half(world, client, key="A", born_timestamp=world.clock.time_ms() + 1)
+        )  # sent again by its client
         await checked(world)
         world.broker.offsets.commit(GROUP, HALF, 0, 0)
         await world.broker.tables.save_offsets()

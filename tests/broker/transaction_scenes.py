@@ -48,14 +48,27 @@ def stored(world: SimBroker, topic: str, queue_id: int = 0) -> list[MessageExt]:
 
 
 async def half(
-    world: SimBroker, client: SimClient, key: str = "K", more: str = "", topic: str = "T", queue_id: int = 1, **fields: Any
+    world: SimBroker,
+    client: SimClient,
+    key: str = "K",
+    more: str = "",
+    topic: str = "T",
+    queue_id: int = 1,
+    **fields: Any,
 ) -> SendMessageResponse:
     header: dict[str, Any] = {
-        "producer_group": "pg", "topic": topic, "default_topic": "TBW102", "default_topic_queue_nums": 4,
-        "queue_id": queue_id, "sys_flag": MessageSysFlag.TRANSACTION_PREPARED, "born_timestamp": world.clock.time_ms(),
-        "flag": 7, "properties": f"TAGS\x01a\x02TRAN_MSG\x01true\x02UNIQ_KEY\x01{key}\x02WAIT\x01true\x02PGROUP\x01pg{more}",
+        "producer_group": "pg", "topic": topic, "default_topic": "TBW102",
+        "default_topic_queue_nums": 4,
+        "queue_id": queue_id, "sys_flag": MessageSysFlag.TRANSACTION_PREPARED,
+        "born_timestamp": world.clock.time_ms(),
+        "flag": 7,
+        "properties": f"TAGS\x01a\x02TRAN_MSG\x01true\x02UNIQ_KEY\x01{key}\x02WAIT\x01true\x02PGROUP\x01pg{more}",
     }  # fmt: skip
-    answer = await client.ask(RequestCode.SEND_MESSAGE, SendMessageRequest(**{**header, **fields}), b"body " + key.encode())
+    answer = await client.ask(
+        RequestCode.SEND_MESSAGE,
+        SendMessageRequest(**{**header, **fields}),
+        b"body " + key.encode(),
+    )
     header_found = answer.check().header
     assert isinstance(header_found, SendMessageResponse)
     return header_found

@@ -1,4 +1,5 @@
-"""A client on simulated connections to brokers that answer what a test wants; frames, codec, dispatch are real."""
+"""A client on simulated connections to brokers that answer what a test wants; frames, codec,
+dispatch are real."""
 
 from __future__ import annotations
 
@@ -18,7 +19,11 @@ from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Reply
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumeType
 from aiorocketmq.remoting.protocol.bodies.lists import ConsumerIdList
-from aiorocketmq.remoting.protocol.bodies.lock import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
+from aiorocketmq.remoting.protocol.bodies.lock import (
+    LockBatchRequestBody,
+    LockBatchResponseBody,
+    UnlockBatchRequestBody,
+)
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
@@ -46,7 +51,10 @@ class _PipedRemoting(RemotingClient):
         self.script.knocks += 1
         if self.script.down:
             raise ConnectionRefusedError
-        here, there = Pipe(("127.0.0.1", 10911), ("127.0.0.1", 50000)), Pipe(("127.0.0.1", 50000), ("127.0.0.1", 10911))
+        here, there = (
+            Pipe(("127.0.0.1", 10911), ("127.0.0.1", 50000)),
+            Pipe(("127.0.0.1", 50000), ("127.0.0.1", 10911)),
+        )
         here.other, there.other = there, here
         here.own = connection = Connection(self, pause_reading=False)
         there.own = served = Connection(self.script.owner)
@@ -57,7 +65,8 @@ class _PipedRemoting(RemotingClient):
 
 
 class ScriptedBroker:
-    """``answers`` by request code; ``asked`` is every request that came, with its header (locks: body)."""
+    """``answers`` by request code; ``asked`` is every request that came, with its header (locks:
+    body)."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -114,7 +123,9 @@ class ScriptedBroker:
 
     def instance(self) -> ClientInstance:
         """A client that knows the brokers' addresses."""
-        instance = ClientInstance(namesrv="127.0.0.1:9876", instance_name="me", client_ip="10.0.0.1", clock=self.clock)
+        instance = ClientInstance(
+            namesrv="127.0.0.1:9876", instance_name="me", client_ip="10.0.0.1", clock=self.clock
+        )
         remoting = _PipedRemoting(clock=self.clock, dispatcher=instance.remoting.dispatcher)
         remoting.script = self
         instance.remoting = instance.name_servers._remoting = remoting
@@ -123,13 +134,21 @@ class ScriptedBroker:
 
     def have_nothing(self, offset: int) -> None:
         """The group has come to ``offset`` in every queue, and that is where they end."""
-        nothing = PullMessageResponse(suggest_which_broker_id=0, next_begin_offset=offset, min_offset=0, max_offset=offset)
+        nothing = PullMessageResponse(
+            suggest_which_broker_id=0, next_begin_offset=offset, min_offset=0, max_offset=offset
+        )
         self.answers |= {
-            RequestCode.QUERY_CONSUMER_OFFSET: lambda _: Reply(header=OffsetResponse(offset=offset)),
-            RequestCode.PULL_MESSAGE: lambda _: Reply(int(ResponseCode.PULL_NOT_FOUND), header=nothing),
+            RequestCode.QUERY_CONSUMER_OFFSET: lambda _: Reply(
+                header=OffsetResponse(offset=offset)
+            ),
+            RequestCode.PULL_MESSAGE: lambda _: Reply(
+                int(ResponseCode.PULL_NOT_FOUND), header=nothing
+            ),
         }
 
-    def know_topic(self, instance: ClientInstance, topic: str, queues: int = 4) -> list[MessageQueue]:
+    def know_topic(
+        self, instance: ClientInstance, topic: str, queues: int = 4
+    ) -> list[MessageQueue]:
         """The client has its route."""
         instance.routes._store(topic_route(topic, route_of(queues)))
         return [MessageQueue(topic, BROKER, number) for number in range(queues)]
@@ -138,7 +157,9 @@ class ScriptedBroker:
 def route_of(queues: int) -> TopicRouteData:
     """A topic on the one broker."""
     return TopicRouteData(
-        queue_datas=[QueueData(broker_name=BROKER, read_queue_nums=queues, write_queue_nums=queues, perm=6)],
+        queue_datas=[
+            QueueData(broker_name=BROKER, read_queue_nums=queues, write_queue_nums=queues, perm=6)
+        ],
         broker_datas=[BrokerData(cluster="C", broker_name=BROKER, broker_addrs={0: ADDRESS})],
     )
 

@@ -30,7 +30,9 @@ def test_an_operation_is_typed_and_documented(name: str, operation: Callable[...
     assert Any not in hints.values()
     doc = operation.__doc__ or ""
     assert doc, f"{name} says nothing"
-    assert "timestamp_ms" not in parameters or "time" in doc, "what the unit is, or what the time means"
+    assert "timestamp_ms" not in parameters or "time" in doc, (
+        "what the unit is, or what the time means"
+    )
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

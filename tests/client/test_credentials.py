@@ -38,9 +38,13 @@ def test_the_environment(tmp_path: Path) -> None:
     assert credentials_from(None, {}) is None
     variables = {"ROCKETMQ_ACCESS_KEY": "a", "ROCKETMQ_SECRET_KEY": "b"}
     assert credentials_from(None, variables) == Credentials("a", "b")
-    assert credentials_from(None, {**variables, "ROCKETMQ_SECURITY_TOKEN": "t"}) == Credentials("a", "b", "t")
+    assert credentials_from(None, {**variables, "ROCKETMQ_SECURITY_TOKEN": "t"}) == Credentials(
+        "a", "b", "t"
+    )
     (tmp_path / "key").write_text("AccessKey=c\nSecretKey=d")
-    assert credentials_from(None, {"ROCKETMQ_CLIENT_KEYFILE": str(tmp_path / "key")}) == Credentials("c", "d")
+    assert credentials_from(
+        None, {"ROCKETMQ_CLIENT_KEYFILE": str(tmp_path / "key")}
+    ) == Credentials("c", "d")
 
 
 @pytest.mark.parametrize("text", ["", "AccessKey=a", "SecretKey=b", "AccessKey=\nSecretKey=b"])

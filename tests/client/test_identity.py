@@ -1,4 +1,5 @@
-"""Names and ids: clients that never collide, groups that may be used, message ids (client.md §1.1, §3.2, §3.9)."""
+"""Names and ids: clients that never collide, groups that may be used, message ids (client.md §1.1,
+§3.2, §3.9)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def test_a_client_id_is_address_and_instance() -> None:
     assert instance.partition("#")[0].isdecimal()
 
 
-@pytest.mark.parametrize("group", ["", " ", "a b", "g" * 256, "DEFAULT_PRODUCER", "DEFAULT_CONSUMER"])
+@pytest.mark.parametrize(
+    "group", ["", " ", "a b", "g" * 256, "DEFAULT_PRODUCER", "DEFAULT_CONSUMER"]
+)
 def test_groups_that_cannot_be_used(group: str) -> None:
     with pytest.raises(ConfigError):
         checked_group(group)
@@ -50,7 +53,10 @@ def test_there_are_two_access_channels() -> None:
         ClientInstance(namesrv="ns:1", access_channel="cloud")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("now", ["2026-11-21T13:14:15", "2026-12-31T23:59:59", "2024-02-29T00:00:00", "2026-01-01T00:00:00"])
+@pytest.mark.parametrize(
+    "now",
+    ["2026-11-21T13:14:15", "2026-12-31T23:59:59", "2024-02-29T00:00:00", "2026-01-01T00:00:00"],
+)
 def test_the_month_of_an_instant(now: str) -> None:
     when = datetime.fromisoformat(now)
     start, end = month_of(int(when.timestamp() * 1000))

@@ -1,4 +1,5 @@
-"""Queues of an ordered consumer that go to another member: several at once, of which one has to wait for its handler."""
+"""Queues of an ordered consumer that go to another member: several at once, of which one has to
+wait for its handler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An ordered consumer whose lock was somebody else's for a while (client.md §4.9), on a scripted broker."""
+"""An ordered consumer whose lock was somebody else's for a while (client.md §4.9), on a scripted
+broker."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def test_no_offset_is_told_of_a_queue_that_another_had_meanwhile(meanwhile: str)
                 broker.locked_by_others = set()  # and free again before we give it up
             broker.asked.clear()
         told = [
-            request.commit_offset for request in broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET) if request.topic == "T"
+            request.commit_offset
+            for request in broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET)
+            if request.topic == "T"
         ]
         assert told == ([9] if meanwhile == "kept" else [])
         await instance.remoting.close()

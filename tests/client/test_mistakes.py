@@ -31,14 +31,19 @@ make_message: Any = Message
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: make_producer("g", namesrv=NAMESRV, send_timout=3), "no option send_timout; did you mean send_timeout"),
-        (lambda: make_push("g", namesrv=NAMESRV, name_server="x"), "PushConsumer has no option name_server"),
-        (lambda: make_pull("g", namesrv=NAMESRV, credential=None), "no option credential; did you mean credentials"),
+        (lambda: make_producer("g", namesrv=NAMESRV, send_timout=3),
+        "no option send_timout; did you mean send_timeout"),
+        (lambda: make_push("g", namesrv=NAMESRV, name_server="x"),
+        "PushConsumer has no option name_server"),
+        (lambda: make_pull("g", namesrv=NAMESRV, credential=None),
+        "no option credential; did you mean credentials"),
         (
-            lambda: TransactionProducer("g", checker=lambda _: TransactionState.COMMIT, cheker_concurrency=1),  # type: ignore[call-arg]
+            lambda: TransactionProducer("g", checker=lambda _: TransactionState.COMMIT,
+            cheker_concurrency=1),  # type: ignore[call-arg]
             "TransactionProducer has no option cheker_concurrency; did you mean check_concurrency",
         ),
-        (lambda: Admin(namesrvs=NAMESRV), "Admin has no option namesrvs; did you mean namesrv"),  # type: ignore[call-arg]
+        (lambda: Admin(namesrvs=NAMESRV), "Admin has no option namesrvs; did you mean namesrv"),
+        # type: ignore[call-arg]
     ],
 )  # fmt: skip
 def test_an_option_that_does_not_exist(call: Callable[[], object], text: str) -> None:
@@ -49,24 +54,52 @@ def test_an_option_that_does_not_exist(call: Callable[[], object], text: str) ->
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: make_producer("g", namesrv=9876), "namesrv is 'host:9876' or a list of such texts, not 9876"),
+        (
+            lambda: make_producer("g", namesrv=9876),
+            "namesrv is 'host:9876' or a list of such texts, not 9876",
+        ),
         (lambda: make_producer("g", namesrv=[9876]), "namesrv is 'host:9876' or a list"),
-        (lambda: make_producer("g", namesrv=NAMESRV, send_timeout="3"), "send_timeout must be a number, not '3'"),
+        (
+            lambda: make_producer("g", namesrv=NAMESRV, send_timeout="3"),
+            "send_timeout must be a number, not '3'",
+        ),
         (lambda: make_producer("g", namesrv=NAMESRV, tls=True), "tls is an ssl.SSLContext"),
-        (lambda: make_producer("g", namesrv=NAMESRV, credentials=("key", "hidden")), "credentials are Credentials"),
-        (lambda: make_push("g", namesrv=NAMESRV, start_from="first"), "start_from is one of StartFrom.LAST, "),
-        (lambda: make_push("g", namesrv=NAMESRV, start_time="today"), "start_time is a datetime, not 'today'"),
-        (lambda: make_push("g", namesrv=NAMESRV, model="BROADCASTING"), "model is one of MessageModel.BROADCASTING"),
-        (lambda: make_pull("g", namesrv=NAMESRV, model="BROADCASTING"), "model is one of MessageModel.BROADCASTING"),
+        (
+            lambda: make_producer("g", namesrv=NAMESRV, credentials=("key", "hidden")),
+            "credentials are Credentials",
+        ),
+        (
+            lambda: make_push("g", namesrv=NAMESRV, start_from="first"),
+            "start_from is one of StartFrom.LAST, ",
+        ),
+        (
+            lambda: make_push("g", namesrv=NAMESRV, start_time="today"),
+            "start_time is a datetime, not 'today'",
+        ),
+        (
+            lambda: make_push("g", namesrv=NAMESRV, model="BROADCASTING"),
+            "model is one of MessageModel.BROADCASTING",
+        ),
+        (
+            lambda: make_pull("g", namesrv=NAMESRV, model="BROADCASTING"),
+            "model is one of MessageModel.BROADCASTING",
+        ),
         (lambda: make_push("g", namesrv=NAMESRV, cache=100), "cache is a CacheLimits"),
         (lambda: make_push("g", namesrv=NAMESRV, allocate="averagely"), "allocate is a function"),
         (lambda: make_push("g", namesrv=NAMESRV).on_message(None), "a handler is a function"),
         (
             lambda: make_push("g", namesrv=NAMESRV).on_message(lambda message, context: None),
-            r"called with one message .*, <lambda>\(message, context\): missing a required argument: 'context'",
+            r"called with one message .*, <lambda>\(message, context\): missing a required "
+            r"argument: 'context'",
         ),
-        (lambda: make_push("g", namesrv=NAMESRV).on_batch(lambda: None), "called with a list of messages and nothing else"),
-        (lambda: make_push("g", namesrv=NAMESRV).subscribe("T", ["a"]), "an expression is a text such as 'TagA || TagB'"),
+        (
+            lambda: make_push("g", namesrv=NAMESRV).on_batch(lambda: None),
+            "called with a list of messages and nothing else",
+        ),
+        (
+            lambda: make_push("g", namesrv=NAMESRV).subscribe("T", ["a"]),
+            "an expression is a text such as 'TagA || TagB'",
+        ),
     ],
 )
 def test_a_value_that_cannot_be_taken(call: Callable[[], object], text: str) -> None:
@@ -76,7 +109,8 @@ def test_a_value_that_cannot_be_taken(call: Callable[[], object], text: str) -> 
 
 
 @pytest.mark.parametrize(
-    "handler", [print, functools.partial(max, 1), lambda message, more=1: None, lambda *_: None, len, str]
+    "handler",
+    [print, functools.partial(max, 1), lambda message, more=1: None, lambda *_: None, len, str],
 )
 def test_whatever_takes_one_argument_is_a_handler(handler: Any) -> None:
     make_push("g", namesrv=NAMESRV).on_message(handler)
@@ -89,7 +123,10 @@ def test_whatever_takes_one_argument_is_a_handler(handler: Any) -> None:
         (make_message("T", b"x", tags=["a"]), "the tags of a message are one text"),
         (make_message("T", b"x", tags=b"a"), "the tags of a message are one text"),
         (make_message("T", b"x", keys=[42]), r"a key must be text, not 42 \(int\)"),
-        (make_message("T", b"x", properties={"price": 3}), "names and values of properties must be text, not 3"),
+        (
+            make_message("T", b"x", properties={"price": 3}),
+            "names and values of properties must be text, not 3",
+        ),
     ],
 )
 def test_a_message_of_wrong_parts(message: Message, text: str) -> None:
@@ -105,7 +142,10 @@ def test_a_message_of_wrong_parts(message: Message, text: str) -> None:
 def test_what_is_no_message(wrong: Any) -> None:
     async def main() -> None:
         async with Producer("g", namesrv=NAMESRV) as producer:
-            with pytest.raises(MessageError, match=r"what is sent is a Message\(topic, body\) or a list of them, not "):
+            with pytest.raises(
+                MessageError,
+                match=r"what is sent is a Message\(topic, body\) or a list of them, not ",
+            ):
                 await producer.send(wrong)
 
     asyncio.run(main())
@@ -117,7 +157,9 @@ class Broken:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def prepare(self, _message: Message, _key: object = None, _queue: MessageQueue | None = None) -> None:
+    def prepare(
+        self, _message: Message, _key: object = None, _queue: MessageQueue | None = None
+    ) -> None:
         raise self._error
 
 
@@ -137,14 +179,20 @@ def test_the_number_of_a_queue_is_no_queue() -> None:
 
 
 def test_another_event_loop() -> None:
-    producer, consumer, admin = Producer("g", namesrv=NAMESRV), PullConsumer("g", namesrv=NAMESRV), Admin(namesrv=NAMESRV)
+    producer, consumer, admin = (
+        Producer("g", namesrv=NAMESRV),
+        PullConsumer("g", namesrv=NAMESRV),
+        Admin(namesrv=NAMESRV),
+    )
     instance = ClientInstance(namesrv=NAMESRV)
 
     async def start() -> None:
         for client in (producer, consumer, admin, instance):
             await client.start()
         producer.plain = Broken(RuntimeError("Event loop is closed"))  # type: ignore[assignment]
-        with pytest.raises(RuntimeError, match="Event loop is closed"):  # its own loop: what went wrong is something else
+        with pytest.raises(
+            RuntimeError, match="Event loop is closed"
+        ):  # its own loop: what went wrong is something else
             await producer.send(Message("T", b"x"))
 
     asyncio.run(start())
@@ -154,5 +202,7 @@ def test_another_event_loop() -> None:
         lambda: admin.broker_config("b:1"),
         instance.stop,
     ):
-        with pytest.raises(ClientStateError, match=r"started on another event loop: .*aiorocketmq\.sync"):
+        with pytest.raises(
+            ClientStateError, match=r"started on another event loop: .*aiorocketmq\.sync"
+        ):
             asyncio.run(call())  # type: ignore[no-untyped-call]

@@ -13,7 +13,11 @@ from aiorocketmq.client.consumer.pulling import PullSettings
 from aiorocketmq.client.consumer.subscription import tag_subscription
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
-from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
+from aiorocketmq.remoting.protocol.commands.pull import (
+    PullMessageRequest,
+    PullMessageResponse,
+    PullSysFlag,
+)
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import encode_record
@@ -29,19 +33,25 @@ PULL = RequestCode.PULL_MESSAGE
 def answer(code: int, following: int, *tags: str) -> Reply:
     records = b"".join(
         encode_record(
-            "T", 0, b"body", encode_properties({"TAGS": tag}), queue_offset=following - len(tags) + index, phy_offset=0,
+            "T", 0, b"body", encode_properties({"TAGS": tag}),
+            queue_offset=following - len(tags) + index, phy_offset=0,
             sys_flag=0, born_timestamp=1, born_host=HOST, store_timestamp=2, store_host=HOST,
         )
         for index, tag in enumerate(tags)
     )  # fmt: skip
-    header = PullMessageResponse(suggest_which_broker_id=0, next_begin_offset=following, min_offset=0, max_offset=100)
+    header = PullMessageResponse(
+        suggest_which_broker_id=0, next_begin_offset=following, min_offset=0, max_offset=100
+    )
     return Reply(int(code), header=header, body=records)
 
 
 class Scene:
-    """One queue that is pulled from 5 on; the broker says what ``answers`` says, and then nothing more."""
+    """One queue that is pulled from 5 on; the broker says what ``answers`` says, and then nothing
+    more."""
 
-    def __init__(self, *answers: Reply, subscribe: str = "*", settings: PullSettings | None = None) -> None:
+    def __init__(
+        self, *answers: Reply, subscribe: str = "*", settings: PullSettings | None = None
+    ) -> None:
         self.broker = ScriptedBroker()
         self._answers = list(answers)
         self.broker.answers[PULL] = self._next
@@ -94,16 +104,27 @@ class Scene:
 @pytest.mark.parametrize(
     ("code", "following", "tags", "expected"),
     [
-        (ResponseCode.SUCCESS, 8, ("a", "a", "b"), (5, [5, 6], 8)),  # committed, submitted, pulled next
+        (
+            ResponseCode.SUCCESS,
+            8,
+            ("a", "a", "b"),
+            (5, [5, 6], 8),
+        ),  # committed, submitted, pulled next
         (ResponseCode.SUCCESS, 8, ("b", "b", "b"), (8, [], 8)),  # of other tags: passed
         (ResponseCode.PULL_NOT_FOUND, 7, (), (7, [], 7)),
         (ResponseCode.PULL_RETRY_IMMEDIATELY, 9, (), (9, [], 9)),
         (ResponseCode.PULL_NOT_FOUND, 3, (), (5, [], 3)),  # never backwards
     ],
 )
-def test_an_answer(code: int, following: int, tags: tuple[str, ...], expected: tuple[int, list[int], int]) -> None:
+def test_an_answer(
+    code: int, following: int, tags: tuple[str, ...], expected: tuple[int, list[int], int]
+) -> None:
     async def main() -> None:
-        scene = Scene(answer(code, following, *tags), answer(ResponseCode.PULL_NOT_FOUND, following), subscribe="a")
+        scene = Scene(
+            answer(code, following, *tags),
+            answer(ResponseCode.PULL_NOT_FOUND, following),
+            subscribe="a",
+        )
         await scene.play(lambda: len(scene.pulls) == 2)
         offsets = [message.queue_offset for message in scene.submitted]
         assert (scene.committed, offsets, scene.pulls[1].queue_offset) == expected
@@ -114,7 +135,9 @@ def test_an_answer(code: int, following: int, tags: tuple[str, ...], expected: t
 
 def test_nothing_new_does_not_pass_what_is_held() -> None:
     async def main() -> None:
-        scene = Scene(answer(ResponseCode.SUCCESS, 6, "a"), answer(ResponseCode.PULL_RETRY_IMMEDIATELY, 50))
+        scene = Scene(
+            answer(ResponseCode.SUCCESS, 6, "a"), answer(ResponseCode.PULL_RETRY_IMMEDIATELY, 50)
+        )
         await scene.play(lambda: len(scene.pulls) == 2)
         assert (scene.committed, scene.owned.pulling.next_offset) == (5, 50)
         await scene.close()
@@ -153,7 +176,9 @@ def test_an_offset_out_of_range_is_corrected_in_both_directions(corrected: int) 
         (ResponseCode.SUBSCRIPTION_NOT_LATEST, 1.0, 1),
     ],
 )
-def test_an_error_is_tried_again_at_the_same_place(code: int, pause: float, heartbeats: int) -> None:
+def test_an_error_is_tried_again_at_the_same_place(
+    code: int, pause: float, heartbeats: int
+) -> None:
     async def main() -> None:
         scene = Scene(Reply(int(code), remark="no"), answer(ResponseCode.PULL_NOT_FOUND, 5))
         scene.member.instance._state = "running"
@@ -179,17 +204,27 @@ def test_an_error_is_tried_again_at_the_same_place(code: int, pause: float, hear
     [
         (True, PullSysFlag.SUSPEND, (PullSysFlag.SUSPEND | PullSysFlag.COMMIT_OFFSET, 5, None, 1)),
         (False, PullSysFlag.SUSPEND, (PullSysFlag.SUSPEND, 0, None, 1)),
-        (False, PullSysFlag.SUSPEND | PullSysFlag.SUBSCRIPTION | PullSysFlag.LITE_PULL, (22, 0, "a", 0)),
+        (
+            False,
+            PullSysFlag.SUSPEND | PullSysFlag.SUBSCRIPTION | PullSysFlag.LITE_PULL,
+            (22, 0, "a", 0),
+        ),
     ],
 )
-def test_what_a_pull_says(commits: bool, flag: int, expected: tuple[int, int, str | None, int]) -> None:
+def test_what_a_pull_says(
+    commits: bool, flag: int, expected: tuple[int, int, str | None, int]
+) -> None:
     async def main() -> None:
         settings = PullSettings(17, 15.0, flag, commits_on_pull=commits)
         scene = Scene(answer(ResponseCode.PULL_NOT_FOUND, 5), subscribe="a", settings=settings)
         await scene.play(lambda: len(scene.pulls) == 1)
         (pull,) = scene.pulls
         assert (pull.sys_flag, pull.commit_offset, pull.subscription, pull.sub_version) == expected
-        assert (pull.max_msg_nums, pull.suspend_timeout_millis, pull.queue_offset) == (17, 15_000, 5)
+        assert (pull.max_msg_nums, pull.suspend_timeout_millis, pull.queue_offset) == (
+            17,
+            15_000,
+            5,
+        )
         assert MessageQueue(pull.topic, pull.bname or "", pull.queue_id) == scene.queue
         await scene.close()
 
@@ -218,25 +253,37 @@ def test_pulls_that_bring_something_may_be_apart() -> None:
 
 def damaged(reply: Reply, at: int) -> Reply:
     body = bytes(reply.body)
-    return Reply(reply.code, header=reply.header, body=body[:at] + bytes([body[at] ^ 4]) + body[at + 1 :])
+    return Reply(
+        reply.code, header=reply.header, body=body[:at] + bytes([body[at] ^ 4]) + body[at + 1 :]
+    )
 
 
 def left_out(reply: Reply) -> Reply:
     """A broker that has found the second of three records damaged."""
     size = len(reply.body) // 3
     header = msgspec.structs.replace(reply.header, damaged_msg_nums=1)
-    return Reply(reply.code, header=header, body=bytes(reply.body[:size]) + bytes(reply.body[2 * size :]))
+    return Reply(
+        reply.code, header=header, body=bytes(reply.body[:size]) + bytes(reply.body[2 * size :])
+    )
 
 
 @pytest.mark.parametrize("by_broker", [False, True])
 def test_a_damaged_message_is_read_from_the_slave(by_broker: bool) -> None:
     async def main() -> None:
         found = answer(ResponseCode.SUCCESS, 8, "a", "a", "a")
-        scene = Scene(left_out(found) if by_broker else damaged(found, 90), found, answer(ResponseCode.PULL_NOT_FOUND, 8))
-        scene.member.instance.routes._brokers["broker-a"] = {0: "127.0.0.1:10911", 1: "127.0.0.1:10921"}
+        scene = Scene(
+            left_out(found) if by_broker else damaged(found, 90),
+            found,
+            answer(ResponseCode.PULL_NOT_FOUND, 8),
+        )
+        scene.member.instance.routes._brokers["broker-a"] = {
+            0: "127.0.0.1:10911",
+            1: "127.0.0.1:10921",
+        }
         await scene.play(lambda: len(scene.pulls) == 3)
         assert [message.queue_offset for message in scene.submitted] == [5, 6, 7]
-        assert [(pull.queue_offset, bool(pull.sys_flag & PullSysFlag.SUSPEND)) for pull in scene.pulls] == [
+        assert [(pull.queue_offset,
+        bool(pull.sys_flag & PullSysFlag.SUSPEND)) for pull in scene.pulls] == [
             (5, True), (5, False), (8, True),
         ]  # fmt: skip
         assert scene.member.damaged == 0
@@ -254,7 +301,10 @@ def test_a_message_that_is_damaged_everywhere_does_not_hold_up_its_queue(
         answers = [found, answer(ResponseCode.SYSTEM_ERROR, 0)] if slave else [found]
         scene = Scene(*answers, answer(ResponseCode.PULL_NOT_FOUND, 8))
         if slave:
-            scene.member.instance.routes._brokers["broker-a"] = {0: "127.0.0.1:10911", 1: "127.0.0.1:10921"}
+            scene.member.instance.routes._brokers["broker-a"] = {
+                0: "127.0.0.1:10911",
+                1: "127.0.0.1:10921",
+            }
         await scene.play(lambda: len(scene.pulls) == len(answers) + 1)
         assert [message.queue_offset for message in scene.submitted] == [6, 7]
         assert (scene.pulls[-1].queue_offset, scene.member.damaged) == (8, 1)

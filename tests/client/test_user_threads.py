@@ -14,7 +14,9 @@ from aiorocketmq.client.user_threads import UserThreads
 def test_results_and_errors_come_back() -> None:
     async def main() -> None:
         pool = UserThreads(2, "pool")
-        assert await asyncio.gather(*(pool.call(str, number) for number in range(100))) == [str(n) for n in range(100)]
+        assert await asyncio.gather(*(pool.call(str, number) for number in range(100))) == [
+            str(n) for n in range(100)
+        ]
         with pytest.raises(ValueError, match="invalid literal"):
             await pool.call(int, "no number")
         pool.close()
@@ -73,7 +75,9 @@ def test_its_threads_end_when_it_is_closed_and_are_not_waited_for_before() -> No
         pool = UserThreads(2, "of this test")
         await pool.call(str, 1)
         await pool.call(str, 2)
-        threads = [thread for thread in threading.enumerate() if thread.name.startswith("of this test")]
+        threads = [
+            thread for thread in threading.enumerate() if thread.name.startswith("of this test")
+        ]
         assert threads
         assert all(thread.daemon for thread in threads)
         pool.close()

@@ -1,4 +1,5 @@
-"""A broker that is away for a moment is waited for: attempts are for answers, the time limit ends a send."""
+"""A broker that is away for a moment is waited for: attempts are for answers, the time limit ends a
+send."""
 
 from __future__ import annotations
 
@@ -109,7 +110,9 @@ async def test_the_time_limit_is_what_ends_it(scene: Scene) -> None:
     await pass_time(scene.broker, 2.9)
     assert not sent.done()
     await pass_time(scene.broker, 0.2)
-    with pytest.raises(SendTimedOut, match=r"broker-a .* after 2\.\d+ s: cannot connect .* connection refused") as failure:
+    with pytest.raises(
+        SendTimedOut, match=r"broker-a .* after 2\.\d+ s: cannot connect .* connection refused"
+    ) as failure:
         await sent
     assert len(failure.value.attempts) == 1
     assert scene.broker.knocks == 9, "after 0, 0.05, 0.15, 0.35, 0.75, 1.25, ... s"
@@ -129,7 +132,9 @@ async def test_many_sends_knock_no_more_than_one(scene: Scene) -> None:
 
 @in_scene
 async def test_answers_use_up_attempts(scene: Scene) -> None:
-    scene.broker.answers[RequestCode.SEND_MESSAGE_V2] = lambda _: Reply(int(ResponseCode.SERVICE_NOT_AVAILABLE))
+    scene.broker.answers[RequestCode.SEND_MESSAGE_V2] = lambda _: Reply(
+        int(ResponseCode.SERVICE_NOT_AVAILABLE)
+    )
     with pytest.raises(SendFailed, match="SERVICE_NOT_AVAILABLE"):
         await send(scene)
     assert scene.sends == 3
@@ -168,7 +173,9 @@ async def test_a_pull_waits_for_the_next_attempt_to_connect(scene: Scene) -> Non
     scene.broker.have_nothing(5)
     member, target = member_of(scene.instance, NotingOwner(), TOPIC), OnePull()
     settings = PullSettings(32, 15.0, PullSysFlag.SUSPEND, commits_on_pull=False)
-    puller = QueuePuller(member, MessageQueue(TOPIC, BROKER, 0), tag_subscription(TOPIC, "*", 1), settings, target, 5)
+    puller = QueuePuller(
+        member, MessageQueue(TOPIC, BROKER, 0), tag_subscription(TOPIC, "*", 1), settings, target, 5
+    )
     pulling = asyncio.create_task(puller.run())
     await pass_time(scene.broker, 0.1)
     assert target.pulled.done(), "after an error it would rest for a second"

@@ -33,7 +33,8 @@ class Limits:
 
 
 @pytest.mark.parametrize(
-    ("files", "connections"), [(1, 1), (256, 128), (512, 256), (1024, 768), (2048, 1792), (65_536, 57_344), (22_858, 20_001)]
+    ("files", "connections"),
+    [(1, 1), (256, 128), (512, 256), (1024, 768), (2048, 1792), (65_536, 57_344), (22_858, 20_001)],
 )
 def test_an_eighth_and_at_least_256_stay_for_files(files: int, connections: int) -> None:
     assert most_connections(files) == connections
@@ -59,7 +60,9 @@ def test_the_limit_is_raised_as_far_as_possible_and_never_lowered(
     assert limits.soft == raised
 
 
-def test_what_does_not_fit_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_does_not_fit_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     for soft in (INFINITE, 22_858):
         monkeypatch.setattr(descriptors, "resource", Limits(soft, soft))
         assert allowed_connections(20_000) == 20_000
@@ -70,4 +73,7 @@ def test_what_does_not_fit_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pyte
     with caplog.at_level(logging.DEBUG):
         assert allowed_connections(20_000, told=False) == allowed_connections(20_000) == 768
     assert [record.levelname for record in caplog.records] == ["DEBUG", "INFO"]
-    assert "768 connections at most, the other 256 files are kept for the store; allow 22858 files" in caplog.text
+    assert (
+        "768 connections at most, the other 256 files are kept for the store; allow 22858 files"
+        in caplog.text
+    )

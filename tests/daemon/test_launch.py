@@ -31,7 +31,9 @@ class Mode(Enum):
 
 
 class ToyConfig(Record, kw_only=True):
-    listen_port: Annotated[int, msgspec.Meta(ge=0, le=65535, description="the port to serve")] = 9876
+    listen_port: Annotated[int, msgspec.Meta(ge=0, le=65535, description="the port to serve")] = (
+        9876
+    )
     rocketmq_home: str = "/opt/rocketmq"
     namesrv_addr: str | None = None
     file_size: int = 1024
@@ -52,7 +54,9 @@ def _logging_as_before() -> Iterator[None]:
     own.setLevel(before[2])
 
 
-def daemon(serve: Callable[[Settings], Awaitable[None]], important: frozenset[str] | None = None) -> Daemon:
+def daemon(
+    serve: Callable[[Settings], Awaitable[None]], important: frozenset[str] | None = None
+) -> Daemon:
     return Daemon(
         name="mqtoy",
         summary="A toy.",
@@ -111,7 +115,9 @@ def test_all_properties_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_important_properties_are_printed_where_there_are_any(capsys: pytest.CaptureFixture[str]) -> None:
+def test_important_properties_are_printed_where_there_are_any(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(daemon(nothing, frozenset({"fileSize"})), ["-m"]) == 0
     assert capsys.readouterr().out == "fileSize=1024\n"
     assert main(daemon(nothing), ["-m"]) == 1
@@ -138,7 +144,10 @@ def test_help_names_every_property_with_what_it_takes(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--listenPort=x"], "command line: listenPort must be a whole number from 0 to 65535, not 'x'"),
+        (
+            ["--listenPort=x"],
+            "command line: listenPort must be a whole number from 0 to 65535, not 'x'",
+        ),
         (["-c", "toy.conf"], "toy.conf:2: role must be MASTER or SLAVE, not 'KING'"),
         (["-c", "none.conf"], "there is no configuration file none.conf"),
         (["-c", "."], "Is a directory: ."),
@@ -147,7 +156,11 @@ def test_help_names_every_property_with_what_it_takes(
     ],
 )
 def test_what_cannot_be_used_is_told_in_one_line(
-    arguments: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("toy.conf").write_text("fileSize=1\nrole=KING\n")
@@ -162,10 +175,15 @@ def test_what_cannot_be_used_is_told_in_one_line(
         (AddressInUseError("port 9876 is in use"), "port 9876 is in use"),
         (LaunchError("two\nlines"), "two lines"),
         (PermissionError(13, "Permission denied", "/root/x"), "Permission denied: /root/x"),
-        (ExceptionGroup("", [AddressInUseError("a"), ExceptionGroup("", [LaunchError("b")])]), "a; b"),
+        (
+            ExceptionGroup("", [AddressInUseError("a"), ExceptionGroup("", [LaunchError("b")])]),
+            "a; b",
+        ),
     ],
 )
-def test_an_operating_error_is_one_line_and_code_1(error: Exception, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_operating_error_is_one_line_and_code_1(
+    error: Exception, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     async def serve(_settings: Settings) -> None:
         raise error
 
@@ -211,7 +229,9 @@ def test_a_cancellation_that_no_signal_asked_for_is_no_clean_stop() -> None:
         main(daemon(serve), [])
 
 
-def test_the_home_that_is_gone_on_with_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_home_that_is_gone_on_with_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv("ROCKETMQ_HOME", raising=False)
     settings_of()
     assert "ROCKETMQ_HOME is not set" in capsys.readouterr().err

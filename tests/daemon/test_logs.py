@@ -73,7 +73,8 @@ def test_the_worst_news_are_never_left_out() -> None:
     assert all(flood.filter(news) for _ in range(2 * LINES_PER_SECOND))
 
 
-# --- JSON ---------------------------------------------------------------------------------------------------------------
+# --- JSON
+# --------------------------------------------------------------------------------------------------
 
 
 def as_json(message: str, *args: object) -> dict[str, object]:
@@ -116,7 +117,8 @@ def test_a_bug_brings_its_traceback_as_a_field() -> None:
     assert "ZeroDivisionError" in entry["traceback"]
 
 
-# --- files --------------------------------------------------------------------------------------------------------------
+# --- files
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_log_file_is_rotated(tmp_path: Path) -> None:
@@ -131,6 +133,12 @@ def test_a_log_file_is_rotated(tmp_path: Path) -> None:
     finally:
         root.handlers[:] = before
         logging.getLogger("aiorocketmq").setLevel(level)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["broker.log", "broker.log.1", "broker.log.2"]
-    assert all(json.loads(line) for file in tmp_path.iterdir() for line in file.read_text().splitlines())
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "broker.log",
+        "broker.log.1",
+        "broker.log.2",
+    ]
+    assert all(
+        json.loads(line) for file in tmp_path.iterdir() for line in file.read_text().splitlines()
+    )
     assert "number=14" in path.read_text()

@@ -20,10 +20,15 @@ def test_the_new_content_is_there_and_the_old_one_kept(tmp_path: Path) -> None:
     replace_file(str(path), "three")
     assert read_file(path) == "three"
     assert backup_of(path).read_bytes() == "zwei ü".encode()
-    assert sorted(entry.name for entry in path.parent.iterdir()) == ["kvConfig.json", "kvConfig.json.bak"]
+    assert sorted(entry.name for entry in path.parent.iterdir()) == [
+        "kvConfig.json",
+        "kvConfig.json.bak",
+    ]
 
 
-def test_a_crash_before_the_rename_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_before_the_rename_leaves_the_old_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "f"
     replace_file(path, "old")
 
@@ -70,7 +75,9 @@ def test_the_owner_is_kept(tmp_path: Path) -> None:
     path.write_text("one")
     os.chown(path, 4711, 4712)
     replace_file(path, "two")
-    assert [(each.stat().st_uid, each.stat().st_gid) for each in (path, backup_of(path))] == [(4711, 4712)] * 2
+    assert [(each.stat().st_uid, each.stat().st_gid) for each in (path, backup_of(path))] == [
+        (4711, 4712)
+    ] * 2
 
 
 @pytest.mark.parametrize(
@@ -93,4 +100,7 @@ def test_new_files_are_as_strict_as_the_stricter_of_property_and_umask(
         assert os.umask(umask) == umask, "as before"
     finally:
         os.umask(before)
-    assert (mode_of(tmp_path / "config" / "topics.json"), mode_of(tmp_path / "config")) == (file, folder)
+    assert (mode_of(tmp_path / "config" / "topics.json"), mode_of(tmp_path / "config")) == (
+        file,
+        folder,
+    )

@@ -47,7 +47,9 @@ def test_a_file_of_a_process_that_is_gone_is_removed(home: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{pid}\nanother command line\n", "{pid}\n", "", "what?"])
-def test_a_process_id_that_belongs_to_another_process_by_now_does_not_count(home: Path, content: str) -> None:
+def test_a_process_id_that_belongs_to_another_process_by_now_does_not_count(
+    home: Path, content: str
+) -> None:
     stale = home / "run" / "broker-1.pid"
     stale.parent.mkdir(parents=True)
     stale.write_text(content.replace("{pid}", str(os.getpid())))

@@ -31,12 +31,16 @@ class Interrupted:  # at the first of the modules that take long
 sys.meta_path.insert(0, Interrupted())
 import aiorocketmq.{module}
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
 def test_other_errors_are_told() -> None:
     program = "from aiorocketmq.remoting import quiet_interrupt\nraise ValueError('this')"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
     assert done.stderr.endswith("ValueError: this\n")

@@ -13,7 +13,9 @@ from aiorocketmq.daemon.event_loop import new_event_loop
 from aiorocketmq.daemon.stop_signals import StopSignals, on_stop_signal
 
 BOTH = (signal.SIGTERM, signal.SIGINT)
-LOOPS = pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, new_event_loop], ids=["asyncio", "fast"])
+LOOPS = pytest.mark.parametrize(
+    "loop_factory", [asyncio.new_event_loop, new_event_loop], ids=["asyncio", "fast"]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +52,9 @@ def test_a_handler_of_the_program_wins() -> None:
         signal.signal(signal.SIGINT, lambda number, _frame: heard.append(number))
         signal.raise_signal(signal.SIGINT)
     assert heard == [signal.SIGTERM, signal.SIGINT]
-    assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler  # it is still the program's
+    assert (
+        signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    )  # it is still the program's
 
 
 def test_ignored_signals_stay_ignored() -> None:
@@ -75,7 +79,9 @@ def test_other_threads_hear_nothing() -> None:
 
 @LOOPS
 @pytest.mark.parametrize("number", BOTH)
-def test_a_block_is_cancelled_and_left_without_an_error(number: signal.Signals, loop_factory: object) -> None:
+def test_a_block_is_cancelled_and_left_without_an_error(
+    number: signal.Signals, loop_factory: object
+) -> None:
     steps: list[str] = []
 
     async def work() -> str:

@@ -1,6 +1,8 @@
-"""Real daemons for end-to-end tests: a name server and brokers, each a process of its own on free loopback ports.
+"""Real daemons for end-to-end tests: a name server and brokers, each a process of its own on free
+loopback ports.
 
-A test waits for conditions, never for a time; whatever happens, only processes that were started here are ended.
+A test waits for conditions, never for a time; whatever happens, only processes that were started
+here are ended.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ P = ParamSpec("P")
 
 
 class DaemonProcess:
-    """``python -m <module>``, ready when its log says so. The log is a file: nobody has to read a pipe."""
+    """``python -m <module>``, ready when its log says so. The log is a file: nobody has to read a
+    pipe."""
 
     def __init__(self, module: str, ready: re.Pattern[str], folder: Path, *arguments: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -92,7 +95,12 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _tb: TracebackType | None,
+    ) -> None:
         for daemon in (*self.brokers.values(), *self._others, self.name_server):
             daemon.end()
 
@@ -114,7 +122,8 @@ class Cluster:
         return self._folder / name / "store"
 
     def start_broker(self, name: str = "broker-a", **properties: object) -> DaemonProcess:
-        """A broker that is registered when this returns; one that was there before keeps its port and its store."""
+        """A broker that is registered when this returns; one that was there before keeps its port
+        and its store."""
         port = self._ports.setdefault(name, free_port(HOST))
         settings = {
             "listenPort": port,
@@ -128,7 +137,8 @@ class Cluster:
             "mappedFileSizeConsumeQueue": 20 * 20_000,
             "maxHashSlotNum": 10_000,
             "maxIndexNum": 40_000,
-            "waitTimeMillsInSendQueue": 60_000,  # that the machine is busy is no reason to refuse a message
+            # that the machine is busy is no reason to refuse a message
+            "waitTimeMillsInSendQueue": 60_000,
             **properties,
         }
         broker = DaemonProcess(
@@ -138,12 +148,23 @@ class Cluster:
             *(f"--{name}={value}" for name, value in settings.items()),
         )
         self.brokers[name] = broker
-        asyncio.run(self._wait_until_known(str(settings["brokerName"]), int(str(settings.get("brokerId", 0)))))
+        asyncio.run(
+            self._wait_until_known(
+                str(settings["brokerName"]), int(str(settings.get("brokerId", 0)))
+            )
+        )
         return broker
 
-    def start_slave(self, name: str = "broker-a", broker_id: int = 1, **properties: object) -> DaemonProcess:
+    def start_slave(
+        self, name: str = "broker-a", broker_id: int = 1, **properties: object
+    ) -> DaemonProcess:
         """A slave of that broker; here it is called ``<name>-<id>``."""
-        properties = {"brokerName": name, "brokerRole": "SLAVE", "brokerId": broker_id, **properties}
+        properties = {
+            "brokerName": name,
+            "brokerRole": "SLAVE",
+            "brokerId": broker_id,
+            **properties,
+        }
         return self.start_broker(f"{name}-{broker_id}", **properties)
 
     def kill_broker(self, name: str) -> None:
@@ -165,7 +186,8 @@ class Cluster:
 
 
 async def until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> None:
-    """Wait for a condition (a function or a coroutine function). An error of ours in it counts as "not yet"."""
+    """Wait for a condition (a function or a coroutine function). An error of ours in it counts as
+    "not yet"."""
     deadline = time.monotonic() + patience_s
     failure: RocketMQError | None = None
     while time.monotonic() < deadline:
@@ -182,7 +204,8 @@ async def until(condition: Callable[[], Any], what: str, patience_s: float = PAT
 
 
 def asynchronous(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """A test that is a coroutine, on a loop of its own. Tasks that it leaves behind are a failure."""
+    """A test that is a coroutine, on a loop of its own. Tasks that it leaves behind are a
+    failure."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -201,7 +224,10 @@ async def create_topic(namesrv: str, topic: str, queues: int) -> None:
     async with Admin(namesrv=namesrv) as admin:
         addresses = await admin.masters_of("DefaultCluster")
         for address in addresses:
-            await admin.create_topic(address, TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues))
+            await admin.create_topic(
+                address,
+                TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues),
+            )
     for server in namesrv.split(";"):
         async with Admin(namesrv=server) as admin:
 

@@ -1,4 +1,5 @@
-"""Run with the package ``rocketmq`` 0.4.4 (a C++ client and its ctypes binding) on the path, in a process of its own::
+"""Run with the package ``rocketmq`` 0.4.4 (a C++ client and its ctypes binding) on the path, in a
+process of its own::
 
 python foreign_program.py send <namesrv> <topic> <count>        prints a line of JSON per message
 python foreign_program.py consume <namesrv> <topic> <count> <group>
@@ -31,7 +32,12 @@ def send(namesrv: str, topic: str, count: int) -> None:
         message.set_property("number", str(number))
         message.set_body(body_of(number))
         result = producer.send_sync(message)
-        print(json.dumps({"id": result.msg_id, "status": int(result.status), "offset": result.offset}), flush=True)
+        print(
+            json.dumps(
+                {"id": result.msg_id, "status": int(result.status), "offset": result.offset}
+            ),
+            flush=True,
+        )
     producer.shutdown()
 
 
@@ -41,7 +47,12 @@ def consume(namesrv: str, topic: str, count: int, group: str) -> None:
     done, lock, seen = threading.Event(), threading.Lock(), []
 
     def handle(message: Any) -> None:
-        row = {"id": message.id, "body": message.body.decode(), "tags": message.tags.decode(), "keys": message.keys.decode()}
+        row = {
+            "id": message.id,
+            "body": message.body.decode(),
+            "tags": message.tags.decode(),
+            "keys": message.keys.decode(),
+        }
         with lock:
             seen.append(row)
             if len({each["id"] for each in seen}) >= count:

@@ -1,5 +1,6 @@
-"""What ``test_request_codes`` asks, and what comes back (``headers.md``): literal rows, names and values as they stand on
-the wire. A row that changes something uses names of its own; rows do not depend on each other.
+"""What ``test_request_codes`` asks, and what comes back (``headers.md``): literal rows, names and
+values as they stand on the wire. A row that changes something uses names of its own; rows do not
+depend on each other.
 """
 
 # ruff: noqa: E501  (rows of a table)
@@ -21,7 +22,11 @@ SEND: dict[str, Any] = {
     "bornTimestamp": 5, "flag": 0, "properties": "UNIQ_KEY\x01U9\x02WAIT\x01true", "reconsumeTimes": 0, "batch": False,
 }  # fmt: skip
 SEND_V2 = dict(zip("abcdefghijm", SEND.values(), strict=True))
-REPLY = {**SEND, "topic": "DefaultCluster_REPLY_TOPIC", "properties": "REPLY_TO_CLIENT\x01member\x02CORRELATION_ID\x01c"}
+REPLY = {
+    **SEND,
+    "topic": "DefaultCluster_REPLY_TOPIC",
+    "properties": "REPLY_TO_CLIENT\x01member\x02CORRELATION_ID\x01c",
+}
 REPLY["queueId"] = 0
 REPLY_V2 = dict(zip("abcdefghijm", REPLY.values(), strict=True))
 PULL: dict[str, Any] = {
@@ -42,12 +47,18 @@ KEY = {"topic": T, "key": "K1", "maxNum": 8, "beginTimestamp": 0, "endTimestamp"
 SUB = '{"classFilterMode":false,"codeSet":[],"expressionType":"%s","subString":"%s","subVersion":1,"tagsSet":[],"topic":"Codes"}'
 SQL_ON = "enablePropertyFilter=true"
 TRANSACTION = "UNIQ_KEY\x01U9\x02TRAN_MSG\x01true\x02PGROUP\x01p-codes"
-ACCOUNT = {"accessKey": "newcomer", "secretKey": "new-secret", "admin": False, "defaultTopicPerm": "PUB"}
+ACCOUNT = {
+    "accessKey": "newcomer",
+    "secretKey": "new-secret",
+    "admin": False,
+    "defaultTopicPerm": "PUB",
+}
 LOCK = ('{"clientId":"member","consumerGroup":"g-codes","mqSet":[' + MQ % 0 + "]}").encode()
 
 
 class Row(NamedTuple):
-    """One request and its answer. ``remark`` and ``answer`` are regular expressions, found in remark and body."""
+    """One request and its answer. ``remark`` and ``answer`` are regular expressions, found in
+    remark and body."""
 
     code: Code
     what: str
@@ -61,8 +72,8 @@ class Row(NamedTuple):
     config: str = ""
     """A property of the broker that is changed while this is asked."""
     at: str = "master"
-    """Whom: the master, its slave, or the ``guarded`` broker, where an administrator signs, and which is a SYNC_MASTER
-    without slaves."""
+    """Whom: the master, its slave, or the ``guarded`` broker, where an administrator signs, and
+    which is a SYNC_MASTER without slaves."""
 
     def __str__(self) -> str:
         return f"{self.code.name}-{self.what}"
@@ -73,7 +84,9 @@ REFUSED = "MSG_REGION TRACE_ON"
 PULLED = "maxOffset minOffset nextBeginOffset suggestWhichBrokerId"
 
 
-def send_rows(code: Code, fields: dict[str, Any], names: dict[str, str], body: bytes = b"body") -> list[Row]:
+def send_rows(
+    code: Code, fields: dict[str, Any], names: dict[str, str], body: bytes = b"body"
+) -> list[Row]:
     """Of every way to send."""
 
     def row(what: str, expected: int, remark: str, config: str = "", **change: Any) -> Row:
@@ -82,11 +95,22 @@ def send_rows(code: Code, fields: dict[str, Any], names: dict[str, str], body: b
 
     return [
         Row(code, "stored", fields, body, header=STORED),
-        Row(code, "queue-by-broker", fields | {names.get("queueId", "queueId"): -1}, body, header=STORED),
+        Row(
+            code,
+            "queue-by-broker",
+            fields | {names.get("queueId", "queueId"): -1},
+            body,
+            header=STORED,
+        ),
         Row(code, "broker-read-only", fields, body, header=STORED, config="brokerPermission=4"),
         Row(code, "no-slave", fields, body, 11, header=STORED, at="guarded"),
         Row(code, "at-a-slave", fields, body, 14, "slave", at="slave"),
-        row("not-yet", 1, "broker unable to service, until", config="startAcceptSendRequestTimeStamp=9999999999999"),
+        row(
+            "not-yet",
+            1,
+            "broker unable to service, until",
+            config="startAcceptSendRequestTimeStamp=9999999999999",
+        ),
         row(
             "ordered-topic-read-only",
             16,
@@ -97,8 +121,19 @@ def send_rows(code: Code, fields: dict[str, Any], names: dict[str, str], body: b
         row("blank-topic", 1, "The specified topic is blank", topic=" "),
         row("illegal-topic", 1, "contains illegal characters", topic="a b"),
         row("long-topic", 1, "longer than topic max length", topic="t" * 128),
-        row("forbidden-topic", 16, r"Sending message to topic\[SELF_TEST_TOPIC\] is forbidden", topic="SELF_TEST_TOPIC"),
-        row("unknown-topic", 17, r"topic\[Nowhere\] not exist", topic="Nowhere", defaultTopic="NoSuchTemplate"),
+        row(
+            "forbidden-topic",
+            16,
+            r"Sending message to topic\[SELF_TEST_TOPIC\] is forbidden",
+            topic="SELF_TEST_TOPIC",
+        ),
+        row(
+            "unknown-topic",
+            17,
+            r"topic\[Nowhere\] not exist",
+            topic="Nowhere",
+            defaultTopic="NoSuchTemplate",
+        ),
         row("queue-too-high", 1, r"request queueId\[99\] is illegal", queueId=99),
     ]
 
@@ -133,8 +168,24 @@ def single_rows(code: Code, fields: dict[str, Any], names: dict[str, str]) -> li
             header=REFUSED,
             config="rejectTransactionMessage=true",
         ),
-        Row(code, "no-delay-level", broken, b"body", 1, "DELAY is the number of a delay level", header=REFUSED),
-        Row(code, "too-long", fields, b"x" * (4 << 20 | 1), 13, "msg properties length limit 32KB", header=REFUSED),
+        Row(
+            code,
+            "no-delay-level",
+            broken,
+            b"body",
+            1,
+            "DELAY is the number of a delay level",
+            header=REFUSED,
+        ),
+        Row(
+            code,
+            "too-long",
+            fields,
+            b"x" * (4 << 20 | 1),
+            13,
+            "msg properties length limit 32KB",
+            header=REFUSED,
+        ),
     ]
 
 

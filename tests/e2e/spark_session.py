@@ -1,8 +1,9 @@
 """One Spark for all tests of the Spark connector: starting it takes longer than most of them.
 
-The fixture ``spark`` skips where Spark cannot run. The session sees the packages as an installed wheel would have them (the
-editable installation of a clone is invisible to Spark's look-up of data sources), so ``format("rocketmq")`` is there by
-itself. ``local[2,2]``: two tasks at a time, and a task that fails is tried twice.
+The fixture ``spark`` skips where Spark cannot run. The session sees the packages as an installed
+wheel would have them (the editable installation of a clone is invisible to Spark's look-up of data
+sources), so ``format("rocketmq")`` is there by itself. ``local[2,2]``: two tasks at a time, and a
+task that fails is tried twice.
 """
 
 from __future__ import annotations
@@ -29,30 +30,51 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session with the connector in it; every test that asks for it runs in the same process (tests/conftest.py)."""
+    """A session with the connector in it; every test that asks for it runs in the same process
+    (tests/conftest.py)."""
     if (problem := spark_problem()) is not None:
         pytest.skip(problem)
     folder = tmp_path_factory.mktemp("spark")
-    with pytest.MonkeyPatch.context() as patch:  # for the JVM, which keeps it; other tests must not run the copy
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # for the JVM, which keeps it; other tests must not run the copy
         patch.setenv("PYTHONPATH", os.pathsep.join([str(installed_copy(folder)), str(REPOSITORY)]))
         patch.setenv("PYSPARK_PYTHON", quick_python(folder))
         patch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)  # for planning Spark takes that first
         patch.setenv("SPARK_LOCAL_DIRS", str(folder / "local"))
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # Spark starts dozens of processes that import the copy
-        with contextlib.chdir(folder):  # Spark's processes import from where they are before everything else
+        patch.delenv(
+            "PYTHONDONTWRITEBYTECODE", raising=False
+        )  # Spark starts dozens of processes that import the copy
+        with contextlib.chdir(
+            folder
+        ):  # Spark's processes import from where they are before everything else
             session = new_session(folder)
     try:
         yield session
     finally:
         session.stop()
-        BrokerAccess.close_all()  # else it asks for routes of clusters that are gone while other tests look at the log
+        # else it asks for routes of clusters that are gone while other tests look at the log
+        BrokerAccess.close_all()
 
 
 def installed_copy(folder: Path) -> Path:
     """A folder with the packages as a wheel has them."""
     copy = folder / "site"
-    setup = [sys.executable, "-c", "import setuptools; setuptools.setup()", "-q", "egg_info", "--egg-base", str(folder)]
-    subprocess.run([*setup, "build_py", "--build-lib", str(copy)], cwd=REPOSITORY, check=True, capture_output=True)
+    setup = [
+        sys.executable,
+        "-c",
+        "import setuptools; setuptools.setup()",
+        "-q",
+        "egg_info",
+        "--egg-base",
+        str(folder),
+    ]
+    subprocess.run(
+        [*setup, "build_py", "--build-lib", str(copy)],
+        cwd=REPOSITORY,
+        check=True,
+        capture_output=True,
+    )
     return copy
 
 

@@ -57,8 +57,12 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 async def make_topics(cluster: Cluster, *topics: str) -> None:
     async with Admin(namesrv=cluster.namesrv, credentials=ADMIN) as admin:
         for topic in topics:
-            await admin.create_topic(cluster.brokers["broker-a"].address, TopicConfig(topic_name=topic))
-            await until(lambda topic=topic: admin.topic_route(topic), f"the name server knows {topic}")  # type: ignore[misc]
+            await admin.create_topic(
+                cluster.brokers["broker-a"].address, TopicConfig(topic_name=topic)
+            )
+            await until(
+                lambda topic=topic: admin.topic_route(topic), f"the name server knows {topic}"
+            )  # type: ignore[misc]
 
 
 @asynchronous
@@ -73,18 +77,31 @@ async def test_who_may_sends_and_reads_and_nobody_else(guarded: Cluster) -> None
             await producer.send([Message("Bills", b"x"), Message("Bills", b"y")])
     for credentials, why in (
         (None, "No accessKey is configured"),
-        (Credentials("the-writer", "wrong-secret"), "Check signature failed for accessKey=the-writer"),
+        (
+            Credentials("the-writer", "wrong-secret"),
+            "Check signature failed for accessKey=the-writer",
+        ),
         (Credentials("nobody-here", "any-secret"), "No acl config for nobody-here"),
     ):
         async with Producer("p", namesrv=guarded.namesrv, credentials=credentials) as producer:
             with pytest.raises(RocketMQError, match=why):
                 await producer.send(Message("Orders", b"x"))
-    async with PullConsumer("readers", "Orders", namesrv=guarded.namesrv, credentials=READER, suspend=SUSPEND) as consumer:
-        assert sorted(message.body for message in await total_of(consumer, 3)) == [b"one", b"three", b"two"]
+    async with PullConsumer(
+        "readers", "Orders", namesrv=guarded.namesrv, credentials=READER, suspend=SUSPEND
+    ) as consumer:
+        assert sorted(message.body for message in await total_of(consumer, 3)) == [
+            b"one",
+            b"three",
+            b"two",
+        ]
 
 
-def test_a_blocking_client_signs_what_it_sends_itself(guarded: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def give_up(_message: Message, _id: str, bound: bool, _timeout: float | None, failed: Attempt) -> NoReturn:
+def test_a_blocking_client_signs_what_it_sends_itself(
+    guarded: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def give_up(
+        _message: Message, _id: str, bound: bool, _timeout: float | None, failed: Attempt
+    ) -> NoReturn:
         given_up.append(bound)
         raise failed.error
 
@@ -94,10 +111,15 @@ def test_a_blocking_client_signs_what_it_sends_itself(guarded: Cluster, monkeypa
         producer.send(Message("Orders", b"x"))
         monkeypatch.setattr(producer._client, "send", None)  # the event loop sends nothing
         monkeypatch.setattr(producer._client, "send_again", give_up)
-        assert producer.send(Message("Orders", b"x", tags="Ä", keys=["k"])).status is SendStatus.SEND_OK
+        assert (
+            producer.send(Message("Orders", b"x", tags="Ä", keys=["k"])).status
+            is SendStatus.SEND_OK
+        )
         monkeypatch.setattr(producer._client.plain, "_signer", Signer("wrong-secret"))
         for more in ({}, {"sharding_key": 1}, {"queue": producer.queues("Orders")[0]}):
-            with pytest.raises(RocketMQError, match="Check signature failed for accessKey=the-writer"):
+            with pytest.raises(
+                RocketMQError, match="Check signature failed for accessKey=the-writer"
+            ):
                 producer.send(Message("Orders", b"x"), **more)  # type: ignore[arg-type]
         assert given_up == [False, True, True]  # a queue that was chosen has one attempt
 
@@ -108,7 +130,9 @@ async def test_administration_needs_an_administrator(guarded: Cluster) -> None:
     async with Admin(namesrv=guarded.namesrv, credentials=WRITER) as admin:
         with pytest.raises(RocketMQError, match="Need admin permission for request code=17"):
             await admin.create_topic(address, TopicConfig(topic_name="More"))
-    account = CreateAccessConfigRequest(access_key="newcomer", secret_key="new-secret", default_topic_perm="PUB")
+    account = CreateAccessConfigRequest(
+        access_key="newcomer", secret_key="new-secret", default_topic_perm="PUB"
+    )
     async with RemotingClient(credentials=WRITER) as client:
         answer = await client.invoke(address, RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, account)
         assert answer.code == 1
@@ -116,7 +140,9 @@ async def test_administration_needs_an_administrator(guarded: Cluster) -> None:
         answer = await client.invoke(address, RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, account)
         assert answer.code == 0
     await make_topics(guarded, "News")
-    async with Producer("p", namesrv=guarded.namesrv, credentials=Credentials("newcomer", "new-secret")) as producer:
+    async with Producer(
+        "p", namesrv=guarded.namesrv, credentials=Credentials("newcomer", "new-secret")
+    ) as producer:
         await producer.send(Message("News", b"x"))
 
 
@@ -128,7 +154,9 @@ async def test_a_changed_file_counts_without_a_restart(guarded: Cluster, tmp_pat
     (home / "conf" / "acl" / "more.yml").write_text(
         "accounts: [{accessKey: latecomer, secretKey: late-secret, defaultTopicPerm: PUB}]"
     )
-    async with Producer("p", namesrv=guarded.namesrv, credentials=Credentials("latecomer", "late-secret")) as producer:
+    async with Producer(
+        "p", namesrv=guarded.namesrv, credentials=Credentials("latecomer", "late-secret")
+    ) as producer:
         await until(lambda: producer.send(Message("Later", b"x")), "the new account counts")
 
 
@@ -149,11 +177,15 @@ async def test_a_consumer_needs_its_topic_and_its_group_and_no_more(guarded: Clu
         consumer.subscribe("Orders")
 
         @consumer.on_message
-        async def handle(message: MessageExt, tried: dict[str, int] = tried, ordered: bool = ordered) -> None:
+        async def handle(
+            message: MessageExt, tried: dict[str, int] = tried, ordered: bool = ordered
+        ) -> None:
             tried[message.msg_id] = tried.get(message.msg_id, 0) + 1
             if tried[message.msg_id] == 1:
                 raise SuspendQueue(0.01) if ordered else RetryLater(1)
 
         async with Producer("p", namesrv=guarded.namesrv, credentials=WRITER) as producer, consumer:
             sent = await producer.send(Message("Orders", b"x"))
-            await until(lambda tried=tried, sent=sent: tried.get(sent.msg_id, 0) == 2, "it came twice")  # type: ignore[misc]
+            await until(
+                lambda tried=tried, sent=sent: tried.get(sent.msg_id, 0) == 2, "it came twice"
+            )  # type: ignore[misc]

@@ -53,8 +53,14 @@ async def test_looking_after_a_cluster(shared: Cluster, topic: str, group: str) 
             return [message.body for message in await admin.query_messages(topic, "key")] == [b"x"]
 
         await until(indexed, "the message is found by its key")
-        assert [message.body for message in await admin.query_by_unique_key(topic, sent.msg_id)] == [b"x"]
-        assert await admin.query_messages(topic, "other") == await admin.query_by_unique_key(topic, "key") == []
+        assert [
+            message.body for message in await admin.query_by_unique_key(topic, sent.msg_id)
+        ] == [b"x"]
+        assert (
+            await admin.query_messages(topic, "other")
+            == await admin.query_by_unique_key(topic, "key")
+            == []
+        )
         assert (await admin.max_offset(sent.queue), await admin.min_offset(sent.queue)) == (1, 0)
         assert "brokerVersion" in await admin.broker_runtime_info(address)
 
@@ -65,7 +71,9 @@ async def test_looking_after_a_cluster(shared: Cluster, topic: str, group: str) 
         await until(caught_up, "the group has consumed the message")
         assert group in await admin.query_topic_consume_by_who(topic)
         connection = await admin.consumer_connection(group)
-        assert [client.client_id for client in connection.connection_set] == [consumer.instance.client_id]
+        assert [client.client_id for client in connection.connection_set] == [
+            consumer.instance.client_id
+        ]
         assert connection.subscription_table[topic].sub_string == "a"
         info = await admin.consumer_running_info(group, consumer.instance.client_id)
         assert info.mq_table[sent.queue].commit_offset == 1
@@ -90,7 +98,11 @@ async def test_where_a_new_group_begins(shared: Cluster, topic: str, group: str)
             await producer.send(Message(topic, b"%d" % number))
     for start_from in StartFrom:
         consumer = PullConsumer(
-            f"{group}-{start_from.name}", topic, namesrv=shared.namesrv, start_from=start_from, suspend=SUSPEND
+            f"{group}-{start_from.name}",
+            topic,
+            namesrv=shared.namesrv,
+            start_from=start_from,
+            suspend=SUSPEND,
         )
         async with consumer:
             assert len(await total_of(consumer, 3)) == 3
@@ -102,14 +114,18 @@ def test_without_asyncio(shared: Cluster, topic: str, group: str) -> None:
         assert producer.send(Message(topic, b"0")).status is SendStatus.SEND_OK
         soon = [producer.send_soon(Message(topic, b"%d" % number)) for number in range(1, 5)]
         assert len({future.result().msg_id for future in soon}) == 4
-        with aiorocketmq.sync.PullConsumer(group, topic, namesrv=shared.namesrv, suspend=SUSPEND) as pull:
+        with aiorocketmq.sync.PullConsumer(
+            group, topic, namesrv=shared.namesrv, suspend=SUSPEND
+        ) as pull:
             for message in pull:
                 received.append(message.body)
                 if len(received) == 5:
                     break
             pull.commit()
             assert sum(pull.committed(queue) or 0 for queue in pull.assignment()) == 5
-        push = aiorocketmq.sync.PushConsumer(f"{group}-push", namesrv=shared.namesrv, suspend=SUSPEND)
+        push = aiorocketmq.sync.PushConsumer(
+            f"{group}-push", namesrv=shared.namesrv, suspend=SUSPEND
+        )
         push.subscribe(topic)
 
         @push.on_message
@@ -123,21 +139,27 @@ def test_without_asyncio(shared: Cluster, topic: str, group: str) -> None:
     assert sorted(received) == sorted([b"0", b"1", b"2", b"3", b"4"] * 2)
 
 
-@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork")
+@pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
+)
 def test_a_forked_child_is_told(shared: Cluster, topic: str) -> None:
     with aiorocketmq.sync.Producer("p", namesrv=shared.namesrv) as producer:
         for _ in range(2):  # the second one leaves a connection that the child must not use
             producer.send(Message(topic, b"x"))
         context = multiprocessing.get_context("fork")
         answers = context.SimpleQueue()
-        child = context.Process(target=_use_after_fork, args=(producer, shared.namesrv, topic, answers))
+        child = context.Process(
+            target=_use_after_fork, args=(producer, shared.namesrv, topic, answers)
+        )
         child.start()
         child.join(30)
         assert child.exitcode == 0
         assert answers.get() == ["made before the process forked", "SEND_OK"]
 
 
-def _use_after_fork(producer: aiorocketmq.sync.Producer, namesrv: str, topic: str, answers: object) -> None:
+def _use_after_fork(
+    producer: aiorocketmq.sync.Producer, namesrv: str, topic: str, answers: object
+) -> None:
     told: list[str] = []
     try:
         producer.send(Message(topic, b"y"))

@@ -1,4 +1,5 @@
-"""The broker as a process: it starts, serves two ports, is stopped or killed, and still has what it acknowledged."""
+"""The broker as a process: it starts, serves two ports, is stopped or killed, and still has what it
+acknowledged."""
 
 from __future__ import annotations
 
@@ -18,12 +19,15 @@ from aiorocketmq.remoting.protocol.codes import RequestCode
 
 from .test_namesrv import NameServerProcess, Peer
 
-READY = re.compile(r"broker ready name=(\S+) cluster=(\S+) address=(\S+) port=(\d+) vip_port=(\d+) store=(\S+)")
+READY = re.compile(
+    r"broker ready name=(\S+) cluster=(\S+) address=(\S+) port=(\d+) vip_port=(\d+) store=(\S+)"
+)
 REGISTERED = re.compile(r"registered name_server=(\S+)")
 
 
 class BrokerProcess:
-    """``python -m aiorocketmq.broker`` on a store of its own; the port stays the same over restarts."""
+    """``python -m aiorocketmq.broker`` on a store of its own; the port stays the same over
+    restarts."""
 
     def __init__(self, folder: Path, port: int = 0, *arguments: str) -> None:
         self.folder = folder
@@ -60,7 +64,9 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "HOME": str(folder), "ROCKETMQ_HOME": str(folder / "rocketmq")}
     environment.pop("NAMESRV_ADDR", None)
     command = [sys.executable, "-m", "aiorocketmq.broker", *arguments]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    return subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
 
 
 def send(peer: Peer, topic: str, body: bytes) -> dict[str, str]:
@@ -128,7 +134,9 @@ def test_the_second_port_serves_everything_but_pulls(broker: BrokerProcess) -> N
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_restart_loses_nothing_that_was_acknowledged(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_restart_loses_nothing_that_was_acknowledged(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     first = BrokerProcess(tmp_path)
     peer = Peer(first.port)
     create = {
@@ -142,7 +150,13 @@ def test_a_restart_loses_nothing_that_was_acknowledged(tmp_path: Path, number: s
     assert peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, **create)[0]["code"] == 0
     for count in range(100):
         send(peer, "T", b"x" * count)
-    peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup="g", topic="T", queueId="0", commitOffset="42")
+    peer.ask(
+        RequestCode.UPDATE_CONSUMER_OFFSET,
+        consumerGroup="g",
+        topic="T",
+        queueId="0",
+        commitOffset="42",
+    )
     peer.close()
     first.stop(number)
     second = BrokerProcess(tmp_path, first.port)
@@ -183,8 +197,16 @@ def fails(folder: Path, *arguments: str) -> str:
 def test_a_port_in_use_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        last = fails(tmp_path, f"--listenPort={port}", "--bindAddress=127.0.0.1", f"--storePathRootDir={tmp_path / 's'}")
-    assert last == f"mqbroker: port {port} of 127.0.0.1 is in use; stop the other process or set listenPort"
+        last = fails(
+            tmp_path,
+            f"--listenPort={port}",
+            "--bindAddress=127.0.0.1",
+            f"--storePathRootDir={tmp_path / 's'}",
+        )
+    assert (
+        last
+        == f"mqbroker: port {port} of 127.0.0.1 is in use; stop the other process or set listenPort"
+    )
 
 
 def test_a_store_in_use_is_one_line_and_exit_code_1(broker: BrokerProcess) -> None:

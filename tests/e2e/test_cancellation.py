@@ -1,4 +1,5 @@
-"""Cancelled at any point, a client leaves nothing behind: no task, no connection, no half of a frame."""
+"""Cancelled at any point, a client leaves nothing behind: no task, no connection, no half of a
+frame."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ async def request(namesrv: str, topic: str) -> None:
 
 async def push(namesrv: str, topic: str) -> None:
     handled = asyncio.Event()
-    consumer = PushConsumer(f"g-{uuid.uuid4().hex}", namesrv=namesrv, suspend=1.0, start_from=StartFrom.FIRST)
+    consumer = PushConsumer(
+        f"g-{uuid.uuid4().hex}", namesrv=namesrv, suspend=1.0, start_from=StartFrom.FIRST
+    )
     consumer.subscribe(topic)
 
     @consumer.on_message
@@ -61,7 +64,9 @@ async def ordered(namesrv: str, topic: str) -> None:
     """Two members on one client, so that leaving is not the end of everything."""
     handled = asyncio.Event()
     async with ClientInstance(namesrv=namesrv) as instance:
-        consumer = PushConsumer(f"g-{uuid.uuid4().hex}", instance=instance, ordered=True, start_from=StartFrom.FIRST)
+        consumer = PushConsumer(
+            f"g-{uuid.uuid4().hex}", instance=instance, ordered=True, start_from=StartFrom.FIRST
+        )
         consumer.subscribe(topic)
 
         @consumer.on_message
@@ -76,7 +81,9 @@ async def ordered(namesrv: str, topic: str) -> None:
 
 async def pull(namesrv: str, topic: str) -> None:
     group = f"g-{uuid.uuid4().hex}"
-    async with PullConsumer(group, topic, namesrv=namesrv, suspend=1.0, start_from=StartFrom.FIRST) as consumer:
+    async with PullConsumer(
+        group, topic, namesrv=namesrv, suspend=1.0, start_from=StartFrom.FIRST
+    ) as consumer:
         assert await consumer.poll()
         await consumer.commit()
         queue = next(iter(consumer.assignment()))
@@ -89,10 +96,13 @@ def open_files() -> int:
     return len(os.listdir(FILES))
 
 
-@pytest.mark.parametrize("work", [send, request, push, ordered, pull], ids=lambda work: work.__name__)
+@pytest.mark.parametrize(
+    "work", [send, request, push, ordered, pull], ids=lambda work: work.__name__
+)
 @asynchronous
 async def test_nothing_is_left_behind(shared: Cluster, topic: str, work: Work) -> None:
-    """Cancelled after ever more turns of the loop, often a second time while it cleans up, until it ends by itself."""
+    """Cancelled after ever more turns of the loop, often a second time while it cleans up, until it
+    ends by itself."""
     rng = random.Random(work.__name__)
     await create_topic(shared.namesrv, topic, 2)
     async with Producer("p", namesrv=shared.namesrv) as producer:
@@ -124,13 +134,18 @@ async def test_nothing_is_left_behind(shared: Cluster, topic: str, work: Work) -
 
 
 @asynchronous
-async def test_a_cancelled_request_harms_nobody_on_the_same_connection(shared: Cluster, topic: str, group: str) -> None:
+async def test_a_cancelled_request_harms_nobody_on_the_same_connection(
+    shared: Cluster, topic: str, group: str
+) -> None:
     rng = random.Random(1)
     await create_topic(shared.namesrv, topic, 1)
     async with Producer("p", namesrv=shared.namesrv) as producer:
         done = 0
         for _ in range(100):
-            tasks = [asyncio.create_task(producer.send(Message(topic, b"x" * rng.randrange(1, 50_000)))) for _ in range(10)]
+            tasks = [
+                asyncio.create_task(producer.send(Message(topic, b"x" * rng.randrange(1, 50_000))))
+                for _ in range(10)
+            ]
             for _ in range(rng.randrange(10)):
                 await asyncio.sleep(0)
             for task in rng.sample(tasks, 5):
@@ -145,11 +160,16 @@ async def test_a_cancelled_request_harms_nobody_on_the_same_connection(shared: C
 
 
 @asynchronous
-async def test_a_stop_that_is_cancelled_leaves_the_group_all_the_same(shared: Cluster, topic: str, group: str) -> None:
-    """Handlers are not waited for any more, but the brokers are told how far we got, and that we go."""
+async def test_a_stop_that_is_cancelled_leaves_the_group_all_the_same(
+    shared: Cluster, topic: str, group: str
+) -> None:
+    """Handlers are not waited for any more, but the brokers are told how far we got, and that we
+    go."""
     await create_topic(shared.namesrv, topic, 1)
     begun = asyncio.Event()
-    consumer = PushConsumer(group, namesrv=shared.namesrv, suspend=1.0, start_from=StartFrom.FIRST, concurrency=1)
+    consumer = PushConsumer(
+        group, namesrv=shared.namesrv, suspend=1.0, start_from=StartFrom.FIRST, concurrency=1
+    )
     consumer.subscribe(topic)
 
     @consumer.on_message
@@ -166,13 +186,19 @@ async def test_a_stop_that_is_cancelled_leaves_the_group_all_the_same(shared: Cl
         async with asyncio.timeout(0.05):
             await consumer.stop()
     async with PullConsumer(group, topic, namesrv=shared.namesrv, suspend=1.0) as successor:
-        await until(lambda: len(successor.assignment()) == 1, "the queue is free", BEFORE_THE_NEXT_REBALANCE_S)
+        await until(
+            lambda: len(successor.assignment()) == 1,
+            "the queue is free",
+            BEFORE_THE_NEXT_REBALANCE_S,
+        )
         (queue,) = successor.assignment()
         assert await successor.committed(queue) == 3
 
 
 @asynchronous
-async def test_a_stop_that_is_cancelled_at_once_waits_for_no_handler(shared: Cluster, topic: str, group: str) -> None:
+async def test_a_stop_that_is_cancelled_at_once_waits_for_no_handler(
+    shared: Cluster, topic: str, group: str
+) -> None:
     begun = asyncio.Event()
     consumer = PushConsumer(group, namesrv=shared.namesrv, suspend=1.0, start_from=StartFrom.FIRST)
     consumer.subscribe(topic)

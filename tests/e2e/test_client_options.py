@@ -1,4 +1,5 @@
-"""Namespaces, VIP channel, address server, accumulator, long lists, hooks, traces, forks: against real daemons."""
+"""Namespaces, VIP channel, address server, accumulator, long lists, hooks, traces, forks: against
+real daemons."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ from .cluster import HOST, SUSPEND, Cluster, asynchronous, create_topic, total_o
 
 
 @asynchronous
-async def test_a_namespace_is_in_the_cluster_and_not_in_the_program(shared: Cluster, topic: str, group: str) -> None:
+async def test_a_namespace_is_in_the_cluster_and_not_in_the_program(
+    shared: Cluster, topic: str, group: str
+) -> None:
     await create_topic(shared.namesrv, f"shop%{topic}", 4)
     selected: list[str] = []
     async with Producer(group, namesrv=shared.namesrv, namespace="shop") as producer:
@@ -53,40 +56,65 @@ async def test_a_namespace_is_in_the_cluster_and_not_in_the_program(shared: Clus
         assert (await producer.send(Message(topic, b"two"), queue=queues[1])).queue == queues[1]
         batch = await producer.send([Message(topic, b"three"), Message(topic, b"four")])
         assert batch.queue.topic == topic
-        await producer.send(Message(topic, b"five"), selector=lambda qs, m: (selected.append(m.topic), qs[0])[1])
+        await producer.send(
+            Message(topic, b"five"), selector=lambda qs, m: (selected.append(m.topic), qs[0])[1]
+        )
         await producer.send_oneway(Message(topic, b"six"))
         assert selected == [topic]
         async with Admin(namesrv=shared.namesrv) as admin:
             found = lambda: admin.producer_connection(f"shop%{group}", f"shop%{topic}")  # noqa: E731
             await until(found, "the broker knows the group of the namespace")
-    async with PullConsumer(group, f"shop%{topic}", namesrv=shared.namesrv, suspend=SUSPEND) as consumer:
+    async with PullConsumer(
+        group, f"shop%{topic}", namesrv=shared.namesrv, suspend=SUSPEND
+    ) as consumer:
         messages = await total_of(consumer, 6)
-    assert {message.body for message in messages} == {b"one", b"two", b"three", b"four", b"five", b"six"}
-    assert {m.properties.get("INSTANCE_ID") for m in messages if m.body in (b"one", b"two", b"five", b"six")} == {"shop"}
+    assert {message.body for message in messages} == {
+        b"one",
+        b"two",
+        b"three",
+        b"four",
+        b"five",
+        b"six",
+    }
+    assert {
+        m.properties.get("INSTANCE_ID")
+        for m in messages
+        if m.body in (b"one", b"two", b"five", b"six")
+    } == {"shop"}
 
 
 @asynchronous
-async def test_two_namespaces_may_have_one_transaction_topic(shared: Cluster, topic: str, group: str) -> None:
+async def test_two_namespaces_may_have_one_transaction_topic(
+    shared: Cluster, topic: str, group: str
+) -> None:
     await create_topic(shared.namesrv, f"shop%{topic}", 1)
     async with TransactionProducer(
         group, checker=lambda _: TransactionState.UNKNOWN, namesrv=shared.namesrv, namespace="shop"
     ) as producer:
         async with producer.transaction(Message(topic, b"sold")) as transaction:
             assert transaction.sent.queue.topic == topic
-    async with PullConsumer(group, f"shop%{topic}", namesrv=shared.namesrv, suspend=SUSPEND) as consumer:
+    async with PullConsumer(
+        group, f"shop%{topic}", namesrv=shared.namesrv, suspend=SUSPEND
+    ) as consumer:
         (message,) = await total_of(consumer, 1)
     assert message.body == b"sold"
 
 
 @asynchronous
-async def test_the_vip_channel_is_a_connection_of_its_own(shared: Cluster, topic: str, group: str) -> None:
+async def test_the_vip_channel_is_a_connection_of_its_own(
+    shared: Cluster, topic: str, group: str
+) -> None:
     await create_topic(shared.namesrv, topic, 1)
     port = shared.brokers["broker-a"].port
     async with Producer(group, namesrv=shared.namesrv, vip_channel=True) as producer:
         await producer.send(Message(topic, b"x"))
         await producer.send_oneway(Message(topic, b"y"))
         await producer.instance.heartbeat()
-        assert set(producer.instance.remoting.addresses()) == {shared.namesrv, f"{HOST}:{port}", f"{HOST}:{port - 2}"}
+        assert set(producer.instance.remoting.addresses()) == {
+            shared.namesrv,
+            f"{HOST}:{port}",
+            f"{HOST}:{port - 2}",
+        }
     async with Admin(namesrv=shared.namesrv, vip_channel=True) as admin:
         (queue,) = await admin.read_queues(topic)
         await until(lambda: _is(admin.max_offset(queue), 2), "both messages are stored")
@@ -107,7 +135,10 @@ async def test_an_address_server_tells_the_name_servers(
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.append(await reader.readuntil(b"\r\n\r\n"))
         body = f"{shared.namesrv}\n".encode()
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(body), body))
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
+            % (len(body), body)
+        )
         writer.close()
         await writer.wait_closed()
 
@@ -117,13 +148,20 @@ async def test_an_address_server_tells_the_name_servers(
         async with Producer(group, address_server=f"{HOST}:{port}", unit_name="u") as producer:
             await producer.send(Message(topic, b"x"))
             assert producer.instance.client_id.endswith("@u")
-    assert [request.partition(b"\r\n")[0] for request in asked] == [b"GET /rocketmq/nsaddr-u?nofix=1 HTTP/1.1"]
+    assert [request.partition(b"\r\n")[0] for request in asked] == [
+        b"GET /rocketmq/nsaddr-u?nofix=1 HTTP/1.1"
+    ]
 
 
 @asynchronous
-async def test_a_list_of_20_mib_goes_in_batch_frames(shared: Cluster, topic: str, group: str) -> None:
+async def test_a_list_of_20_mib_goes_in_batch_frames(
+    shared: Cluster, topic: str, group: str
+) -> None:
     await create_topic(shared.namesrv, topic, 2)
-    messages = [Message(topic, b"%06d" % number + b"x" * 65_530, keys=[str(number)]) for number in range(320)]
+    messages = [
+        Message(topic, b"%06d" % number + b"x" * 65_530, keys=[str(number)])
+        for number in range(320)
+    ]
     async with Producer(group, namesrv=shared.namesrv) as producer:
         with pytest.raises(MessageError, match="split"):
             await producer.send(messages)
@@ -132,7 +170,9 @@ async def test_a_list_of_20_mib_goes_in_batch_frames(shared: Cluster, topic: str
         results = [await producer.send(part, timeout=30) for part in parts]
     assert [len(result.msg_id.split(",")) for result in results] == [len(part) for part in parts]
     async with Admin(namesrv=shared.namesrv) as admin:
-        assert sum([await admin.max_offset(queue) for queue in await admin.read_queues(topic)]) == 320
+        assert (
+            sum([await admin.max_offset(queue) for queue in await admin.read_queues(topic)]) == 320
+        )
 
 
 @asynchronous
@@ -147,7 +187,9 @@ async def test_single_sends_share_frames(shared: Cluster, topic: str, group: str
             assert context.result is not None
 
     gather = Accumulate(max_bytes=8 << 10)
-    async with Producer(group, namesrv=shared.namesrv, accumulate=gather, hooks=[Counter()]) as producer:
+    async with Producer(
+        group, namesrv=shared.namesrv, accumulate=gather, hooks=[Counter()]
+    ) as producer:
         bodies = [b"%d" % number for number in range(500)]
         results = await asyncio.gather(*(producer.send(Message(topic, body)) for body in bodies))
         alone = await producer.send(Message(topic, b"x"), sharding_key=1)
@@ -161,12 +203,18 @@ async def test_single_sends_share_frames(shared: Cluster, topic: str, group: str
     assert found == {r.msg_id: (r.offset_msg_id, r.queue, r.queue_offset) for r in results}
 
 
-async def traces_of(namesrv: str, trace_topic: str, count: int) -> tuple[list[TraceRecord], list[MessageExt]]:
+async def traces_of(
+    namesrv: str, trace_topic: str, count: int
+) -> tuple[list[TraceRecord], list[MessageExt]]:
     """The first records in a trace topic."""
     records: list[TraceRecord] = []
     messages: list[MessageExt] = []
     async with PullConsumer(
-        f"reads-{trace_topic}", trace_topic, namesrv=namesrv, suspend=SUSPEND, start_from=StartFrom.FIRST
+        f"reads-{trace_topic}",
+        trace_topic,
+        namesrv=namesrv,
+        suspend=SUSPEND,
+        start_from=StartFrom.FIRST,
     ) as consumer:
         async with asyncio.timeout(30):
             while len(records) < count:
@@ -177,7 +225,9 @@ async def traces_of(namesrv: str, trace_topic: str, count: int) -> tuple[list[Tr
 
 
 @asynchronous
-async def test_what_was_sent_and_consumed_can_be_traced(shared: Cluster, topic: str, group: str) -> None:
+async def test_what_was_sent_and_consumed_can_be_traced(
+    shared: Cluster, topic: str, group: str
+) -> None:
     own = f"trace-{topic}"
     await create_topic(shared.namesrv, topic, 1)
     await create_topic(shared.namesrv, own, 1)
@@ -212,10 +262,16 @@ async def test_what_was_sent_and_consumed_can_be_traced(shared: Cluster, topic: 
     assert (ended.msg_id, ended.state, ended.from_check) == (half.msg_id, "COMMIT_MESSAGE", False)
     before = [record for record in records if isinstance(record, Consuming)]
     after = [record for record in records if isinstance(record, Consumed)]
-    assert [r.msg_id for r in before] == [m.msg_id for m in messages[:3]] == [r.msg_id for r in after]
+    assert (
+        [r.msg_id for r in before] == [m.msg_id for m in messages[:3]] == [r.msg_id for r in after]
+    )
     assert [r.outcome.name for r in after] == ["SUCCESS", "SUCCESS", "EXCEPTION"]
-    assert before[0].request_id == before[1].request_id == after[0].request_id != after[2].request_id
-    assert {one.msg_id, "k1", "k2", "k3", "k4", *two.msg_id.split(",")} <= {key for m in sent for key in m.keys}
+    assert (
+        before[0].request_id == before[1].request_id == after[0].request_id != after[2].request_id
+    )
+    assert {one.msg_id, "k1", "k2", "k3", "k4", *two.msg_id.split(",")} <= {
+        key for m in sent for key in m.keys
+    }
     assert {m.topic for m in sent} == {own}
 
 
@@ -225,7 +281,9 @@ async def test_many_traces_are_sent_in_parts(shared: Cluster, topic: str, group:
     await create_topic(shared.namesrv, own, 1)
     async with Producer(group, namesrv=shared.namesrv, trace=own) as producer:
         for _ in range(3):
-            await producer.send([Message(topic, b"x", keys=[f"key-{n}-{'y' * 50}"]) for n in range(1000)])
+            await producer.send(
+                [Message(topic, b"x", keys=[f"key-{n}-{'y' * 50}"]) for n in range(1000)]
+            )
     records, messages = await traces_of(shared.namesrv, own, 3000)
     assert len(records) == 3000
     assert all(len(message.body) < 120_000 for message in messages)
@@ -239,7 +297,9 @@ def test_two_clusters_in_one_process(topic: str) -> None:
                 async with Producer("p", namesrv=cluster.namesrv_address) as producer:
                     await producer.send(Message(topic, body))
             for cluster, body in ((east, b"east"), (west, b"west")):
-                async with PullConsumer("c", topic, namesrv=cluster.namesrv_address, suspend=SUSPEND) as consumer:
+                async with PullConsumer(
+                    "c", topic, namesrv=cluster.namesrv_address, suspend=SUSPEND
+                ) as consumer:
                     assert [message.body for message in await total_of(consumer, 1)] == [body]
 
     asyncio.run(scenario())
@@ -279,13 +339,16 @@ def test_a_client_is_not_used_after_a_fork(shared: Cluster, topic: str) -> None:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "refused: this client was made before the process forked; make a new one in the child process",
+        "refused: this client was made before the process forked; make a new one in the child "
+        "process",
         "other id: True",
     ]
 
     @asynchronous
     async def read() -> set[bytes]:
-        async with PullConsumer(f"c-{next_message_id(0)}", topic, namesrv=shared.namesrv, suspend=SUSPEND) as consumer:
+        async with PullConsumer(
+            f"c-{next_message_id(0)}", topic, namesrv=shared.namesrv, suspend=SUSPEND
+        ) as consumer:
             bodies.update(message.body for message in await total_of(consumer, 3))
 
     bodies: set[bytes] = set()

@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 import trustme
 
-from aiorocketmq import Admin, ConnectError, Message, MessageExt, Producer, PullConsumer, PushConsumer, StartFrom, sync
+from aiorocketmq import (
+    Admin,
+    ConnectError,
+    Message,
+    MessageExt,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    StartFrom,
+    sync,
+)
 
 from .cluster import _NAMESRV_READY, HOST, SUSPEND, Cluster, DaemonProcess, asynchronous, total_of
 
@@ -34,7 +44,8 @@ class SecureCluster(Cluster):
         }
         self._folder = folder
         self.name_server = DaemonProcess(
-            "aiorocketmq.namesrv", _NAMESRV_READY, folder / "namesrv", "--listenPort=0", f"--bindAddress={HOST}",
+            "aiorocketmq.namesrv", _NAMESRV_READY, folder / "namesrv", "--listenPort=0",
+            f"--bindAddress={HOST}",
             *(f"--{name}={value}" for name, value in self.tls.items()),
         )  # fmt: skip
         self.brokers = {}
@@ -58,7 +69,9 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureCluster]:
 @asynchronous
 async def test_asyncio_clients(secure: SecureCluster, topic: str, group: str) -> None:
     received = asyncio.Event()
-    consumer = PushConsumer(group, namesrv=secure.namesrv, tls=secure.context, start_from=StartFrom.FIRST)
+    consumer = PushConsumer(
+        group, namesrv=secure.namesrv, tls=secure.context, start_from=StartFrom.FIRST
+    )
     consumer.subscribe(topic)
 
     @consumer.on_message
@@ -69,7 +82,9 @@ async def test_asyncio_clients(secure: SecureCluster, topic: str, group: str) ->
         sent = await producer.send(Message(topic, b"x" * 5000))
         async with consumer, asyncio.timeout(30):
             await received.wait()
-    async with PullConsumer(f"{group}-pull", topic, namesrv=secure.namesrv, tls=secure.context, suspend=SUSPEND) as puller:
+    async with PullConsumer(
+        f"{group}-pull", topic, namesrv=secure.namesrv, tls=secure.context, suspend=SUSPEND
+    ) as puller:
         (message,) = await total_of(puller, 1)
     assert (message.msg_id, message.body) == (sent.msg_id, b"x" * 5000)
 
@@ -82,12 +97,18 @@ def test_blocking_clients(secure: SecureCluster, topic: str, group: str) -> None
         assert isinstance(connection._socket, ssl.SSLSocket)
         assert connection.is_open()
         producer.send(Message(topic, b"x"))
-    with sync.PullConsumer(group, topic, namesrv=secure.namesrv, tls=secure.context, suspend=SUSPEND) as consumer:
+    with sync.PullConsumer(
+        group, topic, namesrv=secure.namesrv, tls=secure.context, suspend=SUSPEND
+    ) as consumer:
         assert next(iter(consumer)).body == b"x"
 
 
 @asynchronous
-async def test_who_does_not_trust_the_certificate_does_not_connect(secure: SecureCluster, topic: str, group: str) -> None:
-    async with Producer(group, namesrv=secure.namesrv, tls=ssl.create_default_context()) as producer:
+async def test_who_does_not_trust_the_certificate_does_not_connect(
+    secure: SecureCluster, topic: str, group: str
+) -> None:
+    async with Producer(
+        group, namesrv=secure.namesrv, tls=ssl.create_default_context()
+    ) as producer:
         with pytest.raises(ConnectError, match="certificate"):
             await producer.send(Message(topic, b"x"))

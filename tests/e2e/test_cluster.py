@@ -1,4 +1,5 @@
-"""A cluster of two masters, a slave and two name servers, and what is done with it in daily life."""
+"""A cluster of two masters, a slave and two name servers, and what is done with it in daily
+life."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def test_maintenance_new_addresses_and_name_servers_that_are_down(tmp_path: Path
         asynchronous(lambda: scenario(cluster, second, slave, both))()
 
 
-async def scenario(cluster: Cluster, second: DaemonProcess, slave: DaemonProcess, both: str) -> None:
+async def scenario(
+    cluster: Cluster, second: DaemonProcess, slave: DaemonProcess, both: str
+) -> None:
     await create_topic(both, TOPIC, 2)
     options = {"namesrv": both, "route_interval": 0.5}
     consumer = PushConsumer("g", suspend=SUSPEND, **options)
@@ -91,7 +94,9 @@ async def moved(cluster: Cluster, slave: DaemonProcess, client: Client, both: st
     port = free_port(-2, 1)
     assert port != old
     await asyncio.to_thread(
-        lambda: cluster.start_broker("broker-a", brokerRole="SYNC_MASTER", listenPort=port, namesrvAddr=both, **SMALL)
+        lambda: cluster.start_broker(
+            "broker-a", brokerRole="SYNC_MASTER", listenPort=port, namesrvAddr=both, **SMALL
+        )
     )
     await client.until_sent_to("broker-a", "broker-b", status=SendStatus.SEND_OK)
     assert f"the master's port for slaves is {HOST}:{port + 1} " in slave.log_path.read_text()

@@ -1,6 +1,8 @@
-"""docker-compose.yml without containers: each service's own command line as a process of this machine.
+"""docker-compose.yml without containers: each service's own command line as a process of this
+machine.
 
-Only what the file takes from the environment is changed: hosts and paths. Ports are those of the file.
+Only what the file takes from the environment is changed: hosts and paths. Ports are those of the
+file.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def starting_order(services: dict[str, Any]) -> list[str]:
     ordered: list[str] = []
     while len(ordered) < len(services):
         ready = [
-            name for name in services if name not in ordered and set(services[name].get("depends_on", ())) <= set(ordered)
+            name
+            for name in services
+            if name not in ordered and set(services[name].get("depends_on", ())) <= set(ordered)
         ]
         assert ready, "services wait for each other"
         ordered += ready
@@ -77,7 +81,9 @@ def running(command: list[str], home: Path) -> Iterator[subprocess.Popen[bytes]]
     assert code == 0, (home / "daemon.log").read_text()
 
 
-def wait_until_healthy(name: str, check: list[str], process: subprocess.Popen[bytes], log: Path) -> None:
+def wait_until_healthy(
+    name: str, check: list[str], process: subprocess.Popen[bytes], log: Path
+) -> None:
     assert check[0] == "CMD"
     deadline = time.monotonic() + PATIENCE_S
     while subprocess.run(local_program(check[1:]), capture_output=True, check=False).returncode:
@@ -99,7 +105,9 @@ def skip_unless_free(ports: list[int]) -> None:
 def test_the_cluster_of_the_compose_file_works(tmp_path: Path) -> None:
     conf = tmp_path / "conf"
     conf.mkdir()
-    (conf / "broker.conf").write_text((REPOSITORY / "conf" / "broker.conf").read_text() + SMALL_FILES)
+    (conf / "broker.conf").write_text(
+        (REPOSITORY / "conf" / "broker.conf").read_text() + SMALL_FILES
+    )
     services = compose_file({**LOCAL, "ROCKETMQ_CONF": str(conf)})["services"]
     skip_unless_free([port for service in services.values() for port in published_ports(service)])
     with ExitStack() as stack:
@@ -108,7 +116,12 @@ def test_the_cluster_of_the_compose_file_works(tmp_path: Path) -> None:
             for name in starting_order(services)
         }
         for name, service in services.items():
-            wait_until_healthy(name, service["healthcheck"]["test"], processes[name], tmp_path / name / "daemon.log")
+            wait_until_healthy(
+                name,
+                service["healthcheck"]["test"],
+                processes[name],
+                tmp_path / name / "daemon.log",
+            )
         asynchronous(cluster_works)()
     assert (tmp_path / "broker-a-slave" / "store" / "commitlog").is_dir(), "data lies in the volume"
 
@@ -131,7 +144,11 @@ async def cluster_works() -> None:
 
         async def both_replicate() -> bool:
             results = [await producer.send(Message("Orders", b"x")) for _ in range(8)]
-            good = {result.queue.broker_name for result in results if result.status is SendStatus.SEND_OK}
+            good = {
+                result.queue.broker_name
+                for result in results
+                if result.status is SendStatus.SEND_OK
+            }
             return good == {"broker-a", "broker-b"}
 
         await until(both_replicate, "both masters have a slave that follows")
@@ -140,7 +157,9 @@ async def cluster_works() -> None:
 def test_the_kubernetes_example_is_complete() -> None:
     """Two services, two sets of pods, each set with a disk for every pod."""
     kinds: dict[str, list[str]] = {}
-    for each in yaml.safe_load_all((REPOSITORY / "docs" / "deploy" / "kubernetes.yaml").read_text()):
+    for each in yaml.safe_load_all(
+        (REPOSITORY / "docs" / "deploy" / "kubernetes.yaml").read_text()
+    ):
         kinds.setdefault(each["kind"], []).append(each["metadata"]["name"])
         if each["kind"] == "StatefulSet":
             (container,) = each["spec"]["template"]["spec"]["containers"]
@@ -153,14 +172,25 @@ def test_the_kubernetes_example_is_complete() -> None:
 def test_what_a_compose_file_has_to_have() -> None:
     content = compose_file({})
     services = content["services"]
-    assert sorted(services) == ["broker-a", "broker-a-slave", "broker-b", "broker-b-slave", "namesrv-1", "namesrv-2"]
+    assert sorted(services) == [
+        "broker-a",
+        "broker-a-slave",
+        "broker-b",
+        "broker-b-slave",
+        "namesrv-1",
+        "namesrv-2",
+    ]
     ports = [port for service in services.values() for port in published_ports(service)]
     assert len(set(ports)) == len(ports), "each service has ports of its own"
     for name, service in services.items():
         (volume,) = service["volumes"]
         assert volume.partition(":")[0] == name
         assert name in content["volumes"]
-        listens = next(int(part.partition("=")[2]) for part in service["command"] if part.startswith("--listenPort="))
+        listens = next(
+            int(part.partition("=")[2])
+            for part in service["command"]
+            if part.startswith("--listenPort=")
+        )
         assert listens in published_ports(service)
         assert f"localhost:{listens}" in service["healthcheck"]["test"]
         if name.startswith("broker"):

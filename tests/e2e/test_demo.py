@@ -1,5 +1,5 @@
-"""``python -m examples.demo`` as its users run it: real processes, the whole way, and pleasant when it fails. Its last step,
-with Spark, is in test_spark_demo.py."""
+"""``python -m examples.demo`` as its users run it: real processes, the whole way, and pleasant when
+it fails. Its last step, with Spark, is in test_spark_demo.py."""
 
 import os
 import re
@@ -36,7 +36,12 @@ def data(tmp_path: Path) -> Path:
 
 def demo(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*DEMO, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=WITHIN, check=False
+        [*DEMO, *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=WITHIN,
+        check=False,
     )
 
 
@@ -49,7 +54,9 @@ def fails_with(problem: str, *arguments: str | Path) -> None:
 
 def table_row(output: str, name: str) -> list[str]:
     """Cells of the row of a table that begins with that name."""
-    row = next(line for line in output.splitlines() if re.match(rf"[│|] {re.escape(name)} +[│|]", line))
+    row = next(
+        line for line in output.splitlines() if re.match(rf"[│|] {re.escape(name)} +[│|]", line)
+    )
     return [cell.strip() for cell in re.split("[│|]", row)[1:-1]]
 
 
@@ -72,11 +79,15 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-# --- it works ---------------------------------------------------------------------------------------------------------
+# --- it works
+# --------------------------------------------------------------------------------------------------
 
 
 def test_every_row_of_a_csv_file_arrives(tmp_path: Path, data: Path) -> None:
-    rows = [f"{number},{['red', 'green', 'blue', 'red'][number % 4]},text {number}" for number in range(1000)]
+    rows = [
+        f"{number},{['red', 'green', 'blue', 'red'][number % 4]},text {number}"
+        for number in range(1000)
+    ]
     rows[500] = "500,red"
     path = tmp_path / "colours.csv"
     path.write_text("\n".join(["number,colour,text", *rows]), encoding="utf-8")
@@ -95,7 +106,9 @@ def test_every_row_of_a_csv_file_arrives(tmp_path: Path, data: Path) -> None:
     assert table_row(output, "green") == ["green", "250", "250", "0"]
     assert "rows sent   999; 1 of the file left out\nlost        0\n" in output
     progress = output.partition("$ mqadmin consumerProgress")[2]
-    queues = re.findall(r"^colours +demo-broker +(\d) +(\d+) +(\d+) +(\d+) +", progress, re.MULTILINE)
+    queues = re.findall(
+        r"^colours +demo-broker +(\d) +(\d+) +(\d+) +(\d+) +", progress, re.MULTILINE
+    )
     assert [int(queue) for queue, *_ in queues[:8]] == list(range(8))
     assert sum(int(offset) for _, offset, *_ in queues[:8]) == 999
     assert all(offset == consumed and diff == "0" for _, offset, consumed, diff in queues[:8])
@@ -106,7 +119,8 @@ def test_every_row_of_a_csv_file_arrives(tmp_path: Path, data: Path) -> None:
 
 
 class Kept(NamedTuple):
-    """A demo of a file with JSON lines and a broken one, whose columns and ports were chosen and whose data stays."""
+    """A demo of a file with JSON lines and a broken one, whose columns and ports were chosen and
+    whose data stays."""
 
     done: subprocess.CompletedProcess[str]
     ports: tuple[int, int]
@@ -119,16 +133,31 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     (data := folder / "data").mkdir()
     ports = free_port(), free_port(-2, 1)
     path = folder / "rows.jsonl"
-    lines = [f'{{"kind": "k{number % 2}", "other": "o{number % 3}", "id": {number}}}' for number in range(30)]
+    lines = [
+        f'{{"kind": "k{number % 2}", "other": "o{number % 3}", "id": {number}}}'
+        for number in range(30)
+    ]
     path.write_text("\n".join([*lines, "{broken"]), encoding="utf-8")
-    chosen = ("--tags", "other", "--keys", "kind", "--namesrv-port", str(ports[0]), "--broker-port", str(ports[1]))
+    chosen = (
+        "--tags",
+        "other",
+        "--keys",
+        "kind",
+        "--namesrv-port",
+        str(ports[0]),
+        "--broker-port",
+        str(ports[1]),
+    )
     return Kept(demo("--input", path, *chosen, "--data", data, "--keep"), ports, data)
 
 
 def test_json_lines_with_columns_that_were_asked_for(kept: Kept) -> None:
     done = kept.done
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Tags come from the column other (3 different).\nKeys come from the column kind.\n" in done.stdout
+    assert (
+        "Tags come from the column other (3 different).\nKeys come from the column kind.\n"
+        in done.stdout
+    )
     assert "  line 31: broken JSON: " in done.stdout
     assert table_row(done.stdout, "C")[3:] == ["10", "10", "0", "0", "0"]
 
@@ -137,7 +166,9 @@ def test_data_that_is_kept(kept: Kept) -> None:
     (folder,) = kept.data.iterdir()
     assert str(folder) in kept.done.stdout
     assert next((folder / "store" / "commitlog").iterdir()).stat().st_size > 0
-    assert {"broker.log", "namesrv.log", "broker.conf", "demo.log"} <= {path.name for path in folder.iterdir()}
+    assert {"broker.log", "namesrv.log", "broker.conf", "demo.log"} <= {
+        path.name for path in folder.iterdir()
+    }
 
 
 def test_ports_can_be_chosen(kept: Kept) -> None:
@@ -145,7 +176,8 @@ def test_ports_can_be_chosen(kept: Kept) -> None:
     assert f"broker on 127.0.0.1:{kept.ports[1]}," in kept.done.stdout
 
 
-# --- it fails ---------------------------------------------------------------------------------------------------------
+# --- it fails
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -176,7 +208,13 @@ def test_a_port_in_use(data: Path, option: str) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        fails_with(f"port {port} is in use; name another one with {option}", option, str(port), "--data", data)
+        fails_with(
+            f"port {port} is in use; name another one with {option}",
+            option,
+            str(port),
+            "--data",
+            data,
+        )
     assert list(data.iterdir()) == []
 
 
@@ -186,14 +224,17 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     fails_with("cannot write to .*file", "--data", no_folder)
 
 
-# --- it is interrupted ------------------------------------------------------------------------------------------------
+# --- it is interrupted
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def running(tmp_path: Path, data: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """A demo in the middle of its work, and the file that has its output."""
     path = tmp_path / "many.csv"
-    path.write_text("id,kind\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(50_000)), encoding="utf-8")
+    path.write_text(
+        "id,kind\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(50_000)), encoding="utf-8"
+    )
     output = tmp_path / "output"
     with output.open("wb") as file:
         process = subprocess.Popen(
@@ -231,7 +272,9 @@ def test_a_broker_that_dies_is_told_with_the_end_of_its_log(
     namesrv, broker = daemon_pids(output.read_text())
     os.kill(broker, signal.SIGKILL)
     assert process.wait(WITHIN) == 1
-    _, told, log = output.read_text().partition("\ndemo: the broker was ended by SIGKILL; the end of its log:\n")
+    _, told, log = output.read_text().partition(
+        "\ndemo: the broker was ended by SIGKILL; the end of its log:\n"
+    )
     assert told
     assert re.search(r"^\d{4}-\d\d-\d\dT.* INFO +broker\.", log, re.MULTILINE)
     assert "Traceback" not in log

@@ -31,7 +31,8 @@ BIN = Path(sys.executable).parent
 def unit(name: str, root: Path, instance: str = "") -> str:
     """A unit as it is below another root, of this interpreter's programs."""
     text = (DEPLOY / name).read_text().replace("%i", instance)
-    return text.replace("/opt/aiorocketmq/bin", str(BIN)).replace("/etc/rocketmq", f"{root}/etc").replace(
+    return text.replace("/opt/aiorocketmq/bin", str(BIN)).replace("/etc/rocketmq",
+    f"{root}/etc").replace(
         "/var/lib/rocketmq", f"{root}/var"
     )  # fmt: skip
 
@@ -47,7 +48,11 @@ def started(text: str, root: Path, name: str) -> Iterator[subprocess.Popen[bytes
     log = root / f"{name}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            setting(text, "ExecStart").split(), env=environment, cwd="/", stdout=output, stderr=subprocess.STDOUT
+            setting(text, "ExecStart").split(),
+            env=environment,
+            cwd="/",
+            stdout=output,
+            stderr=subprocess.STDOUT,
         )
     try:
         yield process
@@ -86,7 +91,12 @@ def test_what_systemd_starts_works(tmp_path: Path) -> None:
         assert f"{tmp_path}/var" in writable, name
     found = sorted(path.name for path in (tmp_path / "var").iterdir())
     assert "broker-a" in found, "its store"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["broker.log", "etc", "namesrv.log", "var"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "broker.log",
+        "etc",
+        "namesrv.log",
+        "var",
+    ]
 
 
 async def one_message(namesrv: str) -> None:
@@ -104,10 +114,15 @@ async def one_message(namesrv: str) -> None:
 def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("there is no systemd-analyze")
-    for name, instance in (("rocketmq-namesrv.service", ""), ("rocketmq-broker@.service", "broker-a")):
+    for name, instance in (
+        ("rocketmq-namesrv.service", ""),
+        ("rocketmq-broker@.service", "broker-a"),
+    ):
         path = tmp_path / name.replace("@", f"@{instance}")
         path.write_text(unit(name, tmp_path, instance).replace("User=rocketmq", "User=daemon"))
-        done = subprocess.run(["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False
+        )
         if "Failed to" in done.stderr and "bus" in done.stderr:
             pytest.skip(done.stderr.strip()[-200:])
         assert (done.returncode, done.stdout + done.stderr) == (0, "")
@@ -115,12 +130,20 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
 
 def pods() -> dict[str, Any]:
     """The container of each stateful set."""
-    kinds = [each for each in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()) if each["kind"] == "StatefulSet"]
-    return {each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0] for each in kinds}
+    kinds = [
+        each
+        for each in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
+        if each["kind"] == "StatefulSet"
+    ]
+    return {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0]
+        for each in kinds
+    }
 
 
 def test_what_kubernetes_starts_works(tmp_path: Path) -> None:
-    """Pod 0 of the brokers is a master that waits for its slave, pod 1 the slave; both find the name servers by name."""
+    """Pod 0 of the brokers is a master that waits for its slave, pod 1 the slave; both find the
+    name servers by name."""
     containers = pods()
     names = [free_port(), free_port()]
     ports = [free_port(-2, 1), free_port(-2, 1)]
@@ -131,10 +154,17 @@ def test_what_kubernetes_starts_works(tmp_path: Path) -> None:
             stack.enter_context(running(command, tmp_path / f"namesrv-{number}"))
         shell, option, script = containers["broker-a"]["command"]
         for number, port in enumerate(ports):
-            pod = f"export POD_NAME=broker-a-{number} POD_NAMESPACE=default\n" + on_this_machine(script, names)
-            pod = pod.replace("exec mqbroker", f"exec {BIN}/mqbroker --listenPort={port} --configFile={tmp_path}/small.conf")
+            pod = f"export POD_NAME=broker-a-{number} POD_NAMESPACE=default\n" + on_this_machine(
+                script, names
+            )
+            pod = pod.replace(
+                "exec mqbroker",
+                f"exec {BIN}/mqbroker --listenPort={port} --configFile={tmp_path}/small.conf",
+            )
             home = tmp_path / f"broker-a-{number}"
-            process = stack.enter_context(running([shutil.which(shell) or shell, option, pod], home))
+            process = stack.enter_context(
+                running([shutil.which(shell) or shell, option, pod], home)
+            )
             ready = containers["broker-a"]["readinessProbe"]["exec"]["command"]
             ready = [on_this_machine(part, names).replace(":10911", f":{port}") for part in ready]
             wait_until_healthy(f"pod {number}", ["CMD", *ready], process, home / "daemon.log")
@@ -144,7 +174,11 @@ def test_what_kubernetes_starts_works(tmp_path: Path) -> None:
 
 def on_this_machine(text: str, names: list[int]) -> str:
     """With the addresses of this machine in the place of names that only a cluster knows."""
-    text = re.sub(r"namesrv-([01])\.namesrv[\w.$]*:9876", lambda found: f"127.0.0.1:{names[int(found[1])]}", text)
+    text = re.sub(
+        r"namesrv-([01])\.namesrv[\w.$]*:9876",
+        lambda found: f"127.0.0.1:{names[int(found[1])]}",
+        text,
+    )
     return text.replace("$POD_NAME.broker-a.$POD_NAMESPACE.svc.cluster.local", "127.0.0.1")
 
 
@@ -169,4 +203,6 @@ def test_the_test_starts_what_the_files_say() -> None:
     assert "exec mqbroker" in script
     for name in ("rocketmq-namesrv.service", "rocketmq-broker@.service"):
         text = unit(name, Path("/r"), "i")
-        assert not re.search(r"/opt/|/etc/rocketmq|/var/lib|%i", re.sub(r"^#.*$", "", text, flags=re.MULTILINE))
+        assert not re.search(
+            r"/opt/|/etc/rocketmq|/var/lib|%i", re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
+        )

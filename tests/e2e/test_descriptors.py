@@ -1,4 +1,5 @@
-"""More silent connections than the system gives descriptors: the store keeps its own, and what is connected goes on."""
+"""More silent connections than the system gives descriptors: the store keeps its own, and what is
+connected goes on."""
 
 from __future__ import annotations
 
@@ -40,14 +41,27 @@ sys.stdin.read()
 class LimitedDaemon:
     """A daemon that may have ``soft`` open files, and raise that to ``hard``."""
 
-    def __init__(self, module: str, folder: Path, soft: int, hard: int, **properties: object) -> None:
+    def __init__(
+        self, module: str, folder: Path, soft: int, hard: int, **properties: object
+    ) -> None:
         self.log_path = folder / f"{module}.log"
-        environment = {**os.environ, "HOME": str(folder), "ROCKETMQ_HOME": str(folder), "NAMESRV_ADDR": ""}
+        environment = {
+            **os.environ,
+            "HOME": str(folder),
+            "ROCKETMQ_HOME": str(folder),
+            "NAMESRV_ADDR": "",
+        }
         limits = f'ulimit -Sn {soft} && ulimit -Hn {hard} && exec "$@"'
-        settings = (f"--{name}={value}" for name, value in {"listenPort": 0, "bindAddress": HOST, **properties}.items())
+        settings = (
+            f"--{name}={value}"
+            for name, value in {"listenPort": 0, "bindAddress": HOST, **properties}.items()
+        )
         with self.log_path.open("w") as log:
             self.process = subprocess.Popen(
-                ["sh", "-c", limits, "sh", sys.executable, "-m", module, *settings], env=environment, stdout=log, stderr=log
+                ["sh", "-c", limits, "sh", sys.executable, "-m", module, *settings],
+                env=environment,
+                stdout=log,
+                stderr=log,
             )
         self.port = 0
 
@@ -74,7 +88,9 @@ class LimitedDaemon:
 
 
 @contextmanager
-def daemon(module: str, folder: Path, soft: int, hard: int, **properties: object) -> Iterator[LimitedDaemon]:
+def daemon(
+    module: str, folder: Path, soft: int, hard: int, **properties: object
+) -> Iterator[LimitedDaemon]:
     started = LimitedDaemon(module, folder, soft, hard, **properties)
     try:
         yield started
@@ -103,29 +119,48 @@ def crowd(count: int, *ports: int) -> Iterator[None]:
 
 async def send(client: RemotingClient, port: int, topic: str, body: bytes = b"body") -> int:
     header = SendMessageRequest(
-        producer_group="p", topic=topic, default_topic="TBW102", default_topic_queue_nums=1, queue_id=0, sys_flag=0,
+        producer_group="p", topic=topic, default_topic="TBW102", default_topic_queue_nums=1,
+        queue_id=0, sys_flag=0,
         born_timestamp=1, flag=0, properties="KEYS\x01k\x02",
     )  # fmt: skip
-    return (await client.invoke(f"{HOST}:{port}", RequestCode.SEND_MESSAGE, header, body, timeout=PATIENCE_S)).code
+    return (
+        await client.invoke(
+            f"{HOST}:{port}", RequestCode.SEND_MESSAGE, header, body, timeout=PATIENCE_S
+        )
+    ).code
 
 
 @asynchronous
-async def test_a_crowd_of_silent_connections_leaves_the_store_its_descriptors(tmp_path: Path) -> None:
+async def test_a_crowd_of_silent_connections_leaves_the_store_its_descriptors(
+    tmp_path: Path,
+) -> None:
     store = {
-        "storePathRootDir": tmp_path / "store", "mappedFileSizeCommitLog": 256 << 10, "maxHashSlotNum": 100,
-        "maxIndexNum": 40, "flushIntervalConsumeQueue": 100, "flushConsumeQueueThoroughInterval": 200,
+        "storePathRootDir": tmp_path / "store", "mappedFileSizeCommitLog": 256 << 10,
+        "maxHashSlotNum": 100,
+        "maxIndexNum": 40, "flushIntervalConsumeQueue": 100,
+        "flushConsumeQueueThoroughInterval": 200,
     }  # fmt: skip
     with daemon("aiorocketmq.broker", tmp_path, DESCRIPTORS, DESCRIPTORS, **store) as broker:
         await until(broker.is_ready, "the broker is ready")
         async with RemotingClient() as client:
             assert await send(client, broker.port, "Before") == 0
             with crowd(SILENT // 2, broker.port, broker.port - 2):  # both ports count together
-                await until(lambda: "accepting pauses" in broker.log, "the broker says that it is full")
-                for number in range(30):  # new files of queues, log and index; and of the table of topics
-                    assert await send(client, broker.port, f"During{number}", bytes(20_000)) == 0, broker.log
+                await until(
+                    lambda: "accepting pauses" in broker.log, "the broker says that it is full"
+                )
+                for number in range(
+                    30
+                ):  # new files of queues, log and index; and of the table of topics
+                    assert await send(client, broker.port, f"During{number}", bytes(20_000)) == 0, (
+                        broker.log
+                    )
                 assert "consumequeue" in os.listdir(tmp_path / "store")
-                await until(lambda: (tmp_path / "store" / "checkpoint").exists(), "a checkpoint is written")
-            await until(lambda: "accepting goes on" in broker.log, "the broker says that it goes on")
+                await until(
+                    lambda: (tmp_path / "store" / "checkpoint").exists(), "a checkpoint is written"
+                )
+            await until(
+                lambda: "accepting goes on" in broker.log, "the broker says that it goes on"
+            )
             async with RemotingClient() as another:
                 assert await send(another, broker.port, "After") == 0
     log = broker.log

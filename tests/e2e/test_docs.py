@@ -1,4 +1,5 @@
-"""The snippets of the documentation run: those of a page one after the other, against a cluster in this process."""
+"""The snippets of the documentation run: those of a page one after the other, against a cluster in
+this process."""
 
 import ast
 import asyncio
@@ -14,7 +15,9 @@ import pytest
 from aiorocketmq.local_cluster import LocalCluster
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-SNIPPET = re.compile(r"(?P<mark><!-- pytest -->\n)?^```python$(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+SNIPPET = re.compile(
+    r"(?P<mark><!-- pytest -->\n)?^```python$(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 def snippets_of(page: str, *, pytest_file: bool) -> list[str]:
@@ -63,6 +66,10 @@ def test_the_first_program_of_the_readme_runs() -> None:
     assert first is not None
     with LocalCluster() as cluster:
         program = first["code"].replace("localhost:9876", cluster.namesrv_address)
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        )
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(r"\w{32} MessageQueue\(topic='Orders', .*\)\nnew b'one coffee'\n", done.stdout)
+    assert re.fullmatch(
+        r"\w{32} MessageQueue\(topic='Orders', .*\)\nnew b'one coffee'\n", done.stdout
+    )

@@ -17,23 +17,32 @@ EXPECTED = {
         r"billing: received a book\n"
     ),
     "batches.py": (
-        r"3 rows in one frame: 3 ids\ntoo long: the batch of 10000 messages takes \d+ bytes, the limit is 4194304\n"
+        r"3 rows in one frame: 3 ids\ntoo long: the batch of 10000 messages takes \d+ bytes, the "
+        r"limit is 4194304\n"
         r"10000 rows in 3 frames\n1000 sends, each with its own result: 1000 ids\nstored: 11003\n"
     ),
     "broadcast.py": r"ann read first, second\nbob read first, second\n",
     "delayed.py": r"now: after less than 0.9 s\nlater: after more than 0.9 s\n",
     "fastapi_lifespan.py": r"200 Order \d+\n",
-    "filter_sql.py": r"matched: 0 1 2 3 7\nrefused: position 16: there is no operator LIKE; topic Reading, expression .*\n",
-    "hooks.py": (r"to Order: 1 message\(s\), 6 bytes\nSEND_OK in less than 5 s\nrefused: nobody works on Sundays\n"),
+    "filter_sql.py": r"matched: 0 1 2 3 7\nrefused: position 16: there is no operator LIKE; topic Reading, "
+    r"expression .*\n",
+    "hooks.py": (
+        r"to Order: 1 message\(s\), 6 bytes\nSEND_OK in less than 5 s\nrefused: nobody works on "
+        r"Sundays\n"
+    ),
     "namespaces.py": (
         r"north sent to Order\nsouth sent to Order\n"
-        r"north received from Order: an order in the north\nsouth received from Order: an order in the south\n"
+        r"north received from Order: an order in the north\nsouth received from Order: an order "
+        r"in the south\n"
         r"in the cluster: north%Order south%Order\n"
     ),
     "open_messaging.py": r"polled a book for 12.5\nlistener got a book\n",
-    "ordered.py": "".join(rf"order {number}: created, paid, packed, sent\n" for number in (1001, 1002, 1003)),
+    "ordered.py": "".join(
+        rf"order {number}: created, paid, packed, sent\n" for number in (1001, 1002, 1003)
+    ),
     "ordered_handler.py": (
-        r"account 4711 is closed, try 1\naccount 4711 is closed, try 2\nbalances: {4711: 11, 4712: 11}\n"
+        r"account 4711 is closed, try 1\naccount 4711 is closed, try 2\nbalances: {4711: 11, "
+        r"4712: 11}\n"
         r"suspended: 0 seen\nresumed: 6 seen\n"
     ),
     "pull.py": r"(queue [0-3] offset \d+: \d\d degrees\n){12}(queue [0-3]: committed \d+\n){4}",
@@ -45,7 +54,8 @@ EXPECTED = {
         r"(received order 1: 25\n|the broker asks about order 3\n){2}received order 3: 40\n"
     ),
     "trace.py": "".join(
-        rf"order {number}: shop sent {size} bytes, stored: True\n" for number, size in ((4711, 6), (4712, 5), (4713, 6))
+        rf"order {number}: shop sent {size} bytes, stored: True\n"
+        for number, size in ((4711, 6), (4712, 5), (4713, 6))
     ),
     "sync_quickstart.py": r"sent (\w{32}) to queue [0-3]\nreceived \1: Hello, world\n",
 }
@@ -53,12 +63,15 @@ EXPECTED = {
 NEEDS = {"fastapi_lifespan.py": "fastapi"}
 """Packages that this one does not depend on."""
 NEW_INTERPRETER = {"quickstart.py", "sync_quickstart.py", "pytest_fixture.py"}
-"""Of those that people try first Python's start and all imports are seen too; pytest wants to import its plugins itself."""
+"""Of those that people try first Python's start and all imports are seen too; pytest wants to
+import its plugins itself."""
 
 
 def test_every_example_is_tested() -> None:
     of_spark = {path.name for path in EXAMPLES.glob("spark_*.py")}  # test_spark_examples.py
-    assert {path.name for path in EXAMPLES.glob("*.py")} - {"__init__.py"} - of_spark == set(EXPECTED)
+    assert {path.name for path in EXAMPLES.glob("*.py")} - {"__init__.py"} - of_spark == set(
+        EXPECTED
+    )
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -67,7 +80,9 @@ def test_example(name: str, tmp_path: Path) -> None:
         pytest.importorskip(NEEDS[name], reason=f"{name} needs the package {NEEDS[name]}")
     if name in NEW_INTERPRETER:
         command = [sys.executable, str(EXAMPLES / name)]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
     else:
         done = forked.run(EXAMPLES / name, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,5 @@
-"""Bad input against real daemons: a typed answer or a closed connection, one line in the log, nobody else notices.
+"""Bad input against real daemons: a typed answer or a closed connection, one line in the log,
+nobody else notices.
 
 The longer campaign with the same frames is ``make fuzz``.
 """
@@ -21,7 +22,11 @@ from aiorocketmq import Admin, Message, Producer, StartFrom
 from aiorocketmq.client.consumer.pull_consumer import PullConsumer
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.frames.frame import pack_prefix
-from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    RemotingCommand,
+    decode_header,
+    encode_header,
+)
 from benchmarks.cpu import cpu_ns
 from benchmarks.hostile_frames import Hostile, garbage, seeds
 from tests.stored import EntryKind, StoreDirectory
@@ -41,15 +46,25 @@ class Peer:
         self.writer = writer
 
     def write(
-        self, code: int, fields: dict[str, str] | None = None, body: bytes = b"", *, form: int = 0, **more: int
+        self,
+        code: int,
+        fields: dict[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        form: int = 0,
+        **more: int,
     ) -> None:
         header = encode_header(RemotingCommand(code=code, ext_fields=fields, **more), form)
-        self.writer.write(pack_prefix(4 + len(header) + len(body), form << 24 | len(header)) + header + body)
+        self.writer.write(
+            pack_prefix(4 + len(header) + len(body), form << 24 | len(header)) + header + body
+        )
 
     async def read(self) -> RemotingCommand:
         """The next frame. Raises ``IncompleteReadError`` when the connection ends."""
         async with asyncio.timeout(20):
-            frame = await self.reader.readexactly(int.from_bytes(await self.reader.readexactly(4), "big"))
+            frame = await self.reader.readexactly(
+                int.from_bytes(await self.reader.readexactly(4), "big")
+            )
         return decode_header(frame[0], frame[4 : 4 + int.from_bytes(frame[1:4], "big")])
 
     async def ask(
@@ -82,8 +97,9 @@ async def peer_of(daemon: DaemonProcess) -> AsyncIterator[Peer]:
 
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster of its own, whose logs must have no bug in them at the end. How long a send takes is measured here: that it
-    waited 0.2 s because the machine has other work as well is no reason to refuse it.
+    """A cluster of its own, whose logs must have no bug in them at the end. How long a send takes
+    is measured here: that it waited 0.2 s because the machine has other work as well is no reason
+    to refuse it.
     """
     with Cluster(tmp_path_factory.mktemp("attacked")) as cluster:
         daemons = (cluster.name_server, cluster.start_broker(waitTimeMillsInSendQueue=10_000))
@@ -142,9 +158,13 @@ async def test_others_do_not_notice(attacked: Cluster, topic: str) -> None:
     await create_topic(attacked.namesrv, topic, 1)
     rng = random.Random(5)
     worst = 0.0
-    async with Producer("p", namesrv=attacked.namesrv, request_timeout=15.0) as producer:  # heartbeats wait as long
+    async with Producer(
+        "p", namesrv=attacked.namesrv, request_timeout=15.0
+    ) as producer:  # heartbeats wait as long
         peers = [
-            Peer(*await asyncio.open_connection(HOST, daemon.port)) for daemon in daemons_of(attacked) for _ in range(50)
+            Peer(*await asyncio.open_connection(HOST, daemon.port))
+            for daemon in daemons_of(attacked)
+            for _ in range(50)
         ]
         for number, peer in enumerate(peers):
             if number % 3 == 0:
@@ -163,7 +183,9 @@ async def test_others_do_not_notice(attacked: Cluster, topic: str) -> None:
             for peer in peers:
                 peer.writer.transport.abort()
     assert worst < 10.0
-    async with PullConsumer(f"g-{topic}", topic, namesrv=attacked.namesrv, start_from=StartFrom.FIRST) as consumer:
+    async with PullConsumer(
+        f"g-{topic}", topic, namesrv=attacked.namesrv, start_from=StartFrom.FIRST
+    ) as consumer:
         assert len(await total_of(consumer, 100)) == 100
 
 
@@ -175,11 +197,17 @@ async def test_the_answer_of_a_rogue_client_that_is_passed_on(attacked: Cluster)
         consumers = [{"groupName": "rogue", "subscriptionDataSet": []}]
         assert (
             await rogue.ask(
-                RequestCode.HEART_BEAT, None, json.dumps({"clientID": "c", "consumerDataSet": consumers}).encode()
+                RequestCode.HEART_BEAT,
+                None,
+                json.dumps({"clientID": "c", "consumerDataSet": consumers}).encode(),
             )
         ).code == 0
         asked = asyncio.create_task(
-            admin.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, {"consumerGroup": "rogue", "clientId": "c"}, form=1)
+            admin.ask(
+                RequestCode.GET_CONSUMER_RUNNING_INFO,
+                {"consumerGroup": "rogue", "clientId": "c"},
+                form=1,
+            )
         )
         while (question := await rogue.read()).code != RequestCode.GET_CONSUMER_RUNNING_INFO:
             pass
@@ -197,7 +225,9 @@ async def test_nobody_waits_for_a_slow_reading(attacked: Cluster) -> None:
             header = b'{"code":34,"opaque":1,extFields:{' + b"a:1," * 3_000_000 + b"}}"
             peer.writer.write(pack_prefix(4 + len(header), len(header)) + header)
             peer.write(RequestCode.HEART_BEAT, body=b"x")
-            other.write(RequestCode.HEART_BEAT, body=b"{clientID:1,x:[" + b"{}," * 4_000_000 + b"]}")
+            other.write(
+                RequestCode.HEART_BEAT, body=b"{clientID:1,x:[" + b"{}," * 4_000_000 + b"]}"
+            )
             before = cpu_ns(daemon.process.pid)
             assert (await other.read()).code in (1, 3)
             assert await peer.ended()
@@ -234,7 +264,11 @@ async def _unfinished_frames(cluster: Cluster, broker: DaemonProcess) -> None:
     assert most < 128 << 20  # it was 240 MiB and more
     assert told(broker, "maxBufferedBytes=67108864")
     await until(lambda: told(broker, "memory given back"), "memory goes back to the system")
-    await until(lambda: private_bytes(broker) - before < 32 << 20, f"{private_bytes(broker) - before} go back", 10)
+    await until(
+        lambda: private_bytes(broker) - before < 32 << 20,
+        f"{private_bytes(broker) - before} go back",
+        10,
+    )
 
 
 def told(daemon: DaemonProcess, text: str) -> bool:
@@ -242,7 +276,9 @@ def told(daemon: DaemonProcess, text: str) -> bool:
 
 
 def private_bytes(daemon: DaemonProcess) -> int:
-    found = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{daemon.process.pid}/status").read_text())
+    found = re.search(
+        r"RssAnon:\s+(\d+) kB", Path(f"/proc/{daemon.process.pid}/status").read_text()
+    )
     assert found is not None
     return int(found[1]) << 10
 
@@ -262,13 +298,18 @@ def test_the_store_is_whole_afterwards(tmp_path: Path) -> None:
 
 async def _send_with_flags(broker: DaemonProcess) -> int:
     fields = {
-        "producerGroup": "p", "topic": "Flags", "defaultTopic": "TBW102", "defaultTopicQueueNums": "1", "queueId": "0",
+        "producerGroup": "p", "topic": "Flags", "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": "1", "queueId": "0",
         "bornTimestamp": "1", "flag": "0", "properties": "",
     }  # fmt: skip
-    flags = [flag for flag in (*range(256), -1, 2**31 - 1, -(2**31)) if not flag & 0x4]  # prepared ones are in no queue
+    flags = [
+        flag for flag in (*range(256), -1, 2**31 - 1, -(2**31)) if not flag & 0x4
+    ]  # prepared ones are in no queue
     async with peer_of(broker) as peer:
         for flag in flags:
-            assert (await peer.ask(RequestCode.SEND_MESSAGE, {**fields, "sysFlag": str(flag)}, b"hello")).code == 0
+            assert (
+                await peer.ask(RequestCode.SEND_MESSAGE, {**fields, "sysFlag": str(flag)}, b"hello")
+            ).code == 0
     return len(flags)
 
 

@@ -1,4 +1,5 @@
-"""What was written before the end of a connection arrives: answers of a broker that stops, above all."""
+"""What was written before the end of a connection arrives: answers of a broker that stops, above
+all."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ from aiorocketmq.daemon.event_loop import new_event_loop
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
 from aiorocketmq.remoting.protocol.frames.frame import Frame, FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, SerializeType, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    RemotingCommand,
+    SerializeType,
+    encode_header,
+)
 from aiorocketmq.remoting.protocol.wire import to_fields
 from aiorocketmq.remoting.transport.farewell import Farewell
 
@@ -28,7 +33,8 @@ from .cluster import HOST, PATIENCE_S, Cluster, create_topic, until
 SMALL_BUFFER = 16 << 10
 SENT = 60_000
 STORED = 10_000
-"""Messages that the broker has when it is told to stop. Their answers are more than a peer with small buffers takes."""
+"""Messages that the broker has when it is told to stop. Their answers are more than a peer with
+small buffers takes."""
 
 
 @pytest.fixture
@@ -50,7 +56,9 @@ def a_send(topic: str) -> bytes:
         flag=0,
         properties="",
     )
-    command = RemotingCommand(code=RequestCode.SEND_MESSAGE_V2, opaque=1, ext_fields=to_fields(header))
+    command = RemotingCommand(
+        code=RequestCode.SEND_MESSAGE_V2, opaque=1, ext_fields=to_fields(header)
+    )
     return encode_frame(SerializeType.JSON, encode_header(command, SerializeType.JSON), b"x" * 100)
 
 
@@ -106,7 +114,9 @@ def test_peers_that_do_not_end_are_not_waited_for(cluster: Cluster, topic: str) 
     asyncio.run(create_topic(cluster.namesrv, topic, 1))
     address = (HOST, cluster.brokers["broker-a"].port)
     with contextlib.ExitStack() as stack:
-        peers = [stack.enter_context(socket.create_connection(address, PATIENCE_S)) for _ in range(20)]
+        peers = [
+            stack.enter_context(socket.create_connection(address, PATIENCE_S)) for _ in range(20)
+        ]
         for peer in peers:
             peer.sendall(a_send(topic))
             assert peer.recv(SMALL_BUFFER)
@@ -126,7 +136,9 @@ class Leaver(asyncio.Protocol):
         peer = cast(asyncio.Transport, transport)
         peer.pause_reading()
         peer.write(self._said)
-        Farewell(asyncio.get_running_loop(), peer, lambda _: self.ended.set_result(None), PATIENCE_S)
+        Farewell(
+            asyncio.get_running_loop(), peer, lambda _: self.ended.set_result(None), PATIENCE_S
+        )
 
 
 @pytest.fixture

@@ -30,7 +30,10 @@ async def test_a_daemon_logs_json_into_a_file(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
     )
     try:
-        await until(lambda: path.exists() and "name server ready" in path.read_text(), "the log says that it is ready")
+        await until(
+            lambda: path.exists() and "name server ready" in path.read_text(),
+            "the log says that it is ready",
+        )
     finally:
         process.send_signal(signal.SIGTERM)
         out, err = await asyncio.to_thread(process.communicate, timeout=30)

@@ -1,4 +1,5 @@
-"""mqadmin on clusters of several daemons: two masters of which one dies, a master and its slave, nothing at all."""
+"""mqadmin on clusters of several daemons: two masters of which one dies, a master and its slave,
+nothing at all."""
 
 from __future__ import annotations
 
@@ -28,14 +29,19 @@ class Printed(NamedTuple):
 
 
 class Tool:
-    """Runs command lines against one cluster, in this process: starting one takes longer than most commands."""
+    """Runs command lines against one cluster, in this process: starting one takes longer than most
+    commands."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self._environment = {"NAMESRV_ADDR": cluster.namesrv, "ROCKETMQ_HOME": str(folder)}
 
     def __call__(self, line: str) -> Printed:
         out, err = io.StringIO(), io.StringIO()
-        with mock.patch.dict(os.environ, self._environment), redirect_stdout(out), redirect_stderr(err):
+        with (
+            mock.patch.dict(os.environ, self._environment),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
             code = run(line.split())
         return Printed(code, out.getvalue(), err.getvalue())
 
@@ -54,14 +60,20 @@ def test_two_brokers_and_then_one(two: Cluster, tmp_path: Path) -> None:
     made = mqadmin("updateTopic -c DefaultCluster -t Orders -r 2 -w 2 -o true")
     assert made.out.startswith(
         f"create topic to {a} success.\ncreate topic to {b} success.\n"
-        "set cluster orderConf. isOrder=true, orderConf=[broker-a:2;broker-b:2]TopicConfig [topicName=Orders"
+        "set cluster orderConf. isOrder=true, orderConf=[broker-a:2;broker-b:2]TopicConfig "
+        "[topicName=Orders"
     )
     status = json.loads(mqadmin("topicStatus -t Orders --json").out)
-    assert [(row["brokerName"], row["qid"]) for row in status] == [(f"broker-{x}", n) for x in "ab" for n in (0, 1)]
+    assert [(row["brokerName"], row["qid"]) for row in status] == [
+        (f"broker-{x}", n) for x in "ab" for n in (0, 1)
+    ]
     route = mqadmin("topicRoute -lt Orders").out.splitlines()
     assert route[-1].split() == ["Total:", "2", "4", "4"]
 
-    assert mqadmin(f"exportMetadata -c DefaultCluster -t -f {tmp_path}").out == f"export {tmp_path}/topic.json success\n"
+    assert (
+        mqadmin(f"exportMetadata -c DefaultCluster -t -f {tmp_path}").out
+        == f"export {tmp_path}/topic.json success\n"
+    )
     exported = json.loads((tmp_path / "topic.json").read_text())["topicConfigTable"]["Orders"]
     assert (exported["readQueueNums"], exported["writeQueueNums"]) == (4, 4), "added up"
 
@@ -104,22 +116,32 @@ def test_a_master_and_its_slave(tmp_path: Path) -> None:
         mqadmin(f"updateTopic -b {master} -t GoldNormal -r 4 -w 4")
         assert golden(mqadmin("topicRoute -t GoldNormal").out) == step("topicRoute -t GoldNormal")
         figures = re.compile(r" +\d+\.\d\d(?=\()|\d+ms| +\d+ +\d+\.\d\d \d\.\d{4}$", re.MULTILINE)
-        assert figures.sub("#", golden(mqadmin("clusterList").out)) == figures.sub("#", step("clusterList"))
+        assert figures.sub("#", golden(mqadmin("clusterList").out)) == figures.sub(
+            "#", step("clusterList")
+        )
         assert golden(mqadmin("clusterList -m").out) == step("clusterList -m")
         titles = re.findall(r"=+.*=+\n", mqadmin("getBrokerConfig -c DefaultCluster").out)
         line = "=" * 12
-        assert titles == [f"{line}Master: {master}{line}\n", f"{line}My Master: {master}=====Slave: {slave}{line}\n"]
+        assert titles == [
+            f"{line}Master: {master}{line}\n",
+            f"{line}My Master: {master}=====Slave: {slave}{line}\n",
+        ]
         status = mqadmin("brokerStatus -c DefaultCluster").out.splitlines()
         assert {each.split()[0] for each in status} == {master, slave}
         assert mqadmin("updateAclConfig -c DefaultCluster -a an-account -s a-secret").out == (
             f"create or update plain access config to {master} success.\n"
             f"create or update plain access config to {slave} success.\n"
-            "PlainAccessConfig [accessKey=an-account, whiteRemoteAddress=null, admin=false, defaultTopicPerm=null, "
+            "PlainAccessConfig [accessKey=an-account, whiteRemoteAddress=null, admin=false, "
+            "defaultTopicPerm=null, "
             "defaultGroupPerm=null, topicPerms=[], groupPerms=[]]"
         )
         assert mqadmin(f"exportConfigs -c DefaultCluster -f {tmp_path}").code == 0
         exported = json.loads((tmp_path / "configs.json").read_text())
-        assert exported["clusterScale"] == {"namesrvSize": 1, "slaveBrokerSize": 1, "masterBrokerSize": 1}
+        assert exported["clusterScale"] == {
+            "namesrvSize": 1,
+            "slaveBrokerSize": 1,
+            "masterBrokerSize": 1,
+        }
         refused = mqadmin(f"updateTopic -b {slave} -t OnSlave")
         assert (refused.code, refused.err.count("\n")) == (1, 1)
         assert "slave" in refused.err
@@ -139,11 +161,16 @@ def test_over_tls(tmp_path: Path) -> None:
         plain = mqadmin("clusterList")
         assert (plain.code, plain.err.count("\n")) == (1, 1)
         settings.write_text(f"tls.client.authServer=true\ntls.client.trustCertPath={certificate}\n")
-        assert "certificate" in mqadmin(f"clusterList --tlsConfig {settings}").err, "it is not its own authority"
+        assert "certificate" in mqadmin(f"clusterList --tlsConfig {settings}").err, (
+            "it is not its own authority"
+        )
         settings.write_text("tls.client.authSever=true\n")
         problem = f"mqadmin clusterList: {settings}: there is no property tls.client.authSever\n"
         assert mqadmin(f"clusterList --tlsConfig {settings}").err == problem
-        assert "there is no configuration file" in mqadmin(f"clusterList --tlsConfig {tmp_path}/none").err
+        assert (
+            "there is no configuration file"
+            in mqadmin(f"clusterList --tlsConfig {tmp_path}/none").err
+        )
 
 
 def test_everything_down(tmp_path: Path) -> None:

@@ -53,7 +53,9 @@ class NameServerProcess:
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "HOME": str(folder), "ROCKETMQ_HOME": str(folder / "rocketmq")}
     command = [sys.executable, "-m", "aiorocketmq.namesrv", *arguments]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    return subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
 
 
 class Peer:
@@ -68,7 +70,8 @@ class Peer:
         self._socket.sendall(data)
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
-        """The next frame. Raises ``ConnectionError`` when the name server has closed the connection."""
+        """The next frame. Raises ``ConnectionError`` when the name server has closed the
+        connection."""
         while True:
             data = self._socket.recv(65536)
             if not data:
@@ -88,7 +91,13 @@ class Peer:
 
     def ask(self, code: int, body: bytes = b"", **ext_fields: str) -> tuple[dict[str, Any], bytes]:
         self._opaque += 1
-        header = {"code": code, "extFields": ext_fields, "flag": 0, "opaque": self._opaque, "version": 409}
+        header = {
+            "code": code,
+            "extFields": ext_fields,
+            "flag": 0,
+            "opaque": self._opaque,
+            "version": 409,
+        }
         self.send(encode_frame(0, json.dumps(header).encode(), body))
         answer, reply_body = self.receive()
         assert answer["opaque"] == self._opaque
@@ -98,7 +107,13 @@ class Peer:
         config = {"topicName": topic, "perm": 6, "readQueueNums": 4, "writeQueueNums": 4}
         table = {"dataVersion": {"counter": 1, "timestamp": 2}, "topicConfigTable": {topic: config}}
         body = json.dumps({"filterServerList": [], "topicConfigSerializeWrapper": table}).encode()
-        fields = {"brokerName": name, "brokerAddr": address, "clusterName": "C", "haServerAddr": "h:1", "brokerId": "0"}
+        fields = {
+            "brokerName": name,
+            "brokerAddr": address,
+            "clusterName": "C",
+            "haServerAddr": "h:1",
+            "brokerId": "0",
+        }
         assert self.ask(RequestCode.REGISTER_BROKER, body, **fields)[0]["code"] == 0
 
     def route_code(self, topic: str) -> int:
@@ -131,22 +146,30 @@ def connect(server: NameServerProcess) -> Iterator[Callable[[], Peer]]:
 
 
 def eventually(holds: Callable[[], bool], attempts: int = 2000) -> None:
-    """Asks again and again; each question is a round trip, so this neither sleeps nor spins for long."""
+    """Asks again and again; each question is a round trip, so this neither sleeps nor spins for
+    long."""
     assert any(holds() for _ in range(attempts))
 
 
 OVERTAKEN = {("rocketmq-wire", 698), ("rocketmq-wire", 889)}
-"""Route queries (by opaque) that the original's threads answered before a registration that had come a little earlier."""
+"""Route queries (by opaque) that the original's threads answered before a registration that had
+come a little earlier."""
 
 
 @pytest.mark.parametrize("capture", ["json-wire", "rocketmq-wire"])
-def test_the_answers_to_captured_frames_are_the_captured_answers(capture: str, tmp_path: Path) -> None:
-    """Brokers, clients and mqadmin of the original, frame by frame and byte by byte; only the language differs.
+def test_the_answers_to_captured_frames_are_the_captured_answers(
+    capture: str, tmp_path: Path
+) -> None:
+    """Brokers, clients and mqadmin of the original, frame by frame and byte by byte; only the
+    language differs.
 
-    Left out are answers in the order of a Java hash table, and the configuration, which names paths.
+    Left out are answers in the order of a Java hash table, and the configuration, which names
+    paths.
     """
     conversation = [line for line in golden_lines(capture) if line["peer"] == "namesrv"]
-    (tmp_path / "kvConfig.json").write_text('{"configTable":{"ORDER_TOPIC_CONFIG":{"GoldOrder":"broker-g:4"}}}')
+    (tmp_path / "kvConfig.json").write_text(
+        '{"configTable":{"ORDER_TOPIC_CONFIG":{"GoldOrder":"broker-g:4"}}}'
+    )
     server = NameServerProcess(tmp_path)
     peers: dict[int, Peer] = {}
     answers: dict[tuple[int, int], bytes] = {}
@@ -157,7 +180,9 @@ def test_the_answers_to_captured_frames_are_the_captured_answers(capture: str, t
         if line["kind"] == "resp":
             if line["reqCode"] in (206, 319) or (capture, line["opaque"]) in OVERTAKEN:
                 continue
-            assert answers[exchange] == in_our_language(frame), f"{line['reqCode']} in step {line['step']}"
+            assert answers[exchange] == in_our_language(frame), (
+                f"{line['reqCode']} in step {line['step']}"
+            )
             compared += 1
             continue
         if line["conn"] not in peers:
@@ -166,7 +191,9 @@ def test_the_answers_to_captured_frames_are_the_captured_answers(capture: str, t
         if line["kind"] == "req":
             answers[exchange] = peers[line["conn"]].receive_bytes()
         else:
-            peers[line["conn"]].route_code("T")  # the oneway request has been read when the next connection asks
+            peers[line["conn"]].route_code(
+                "T"
+            )  # the oneway request has been read when the next connection asks
     assert compared > 200
     for peer in peers.values():
         peer.close()
@@ -178,12 +205,21 @@ def in_our_language(frame: bytes) -> bytes:
     if frame[4] == SerializeType.ROCKETMQ:
         return frame[:10] + bytes([LanguageCode.PYTHON]) + frame[11:]
     ((_, header, body),) = FrameDecoder().feed(frame)
-    return encode_frame(SerializeType.JSON, header.replace(b'"language":"JAVA"', b'"language":"PYTHON"'), body)
+    return encode_frame(
+        SerializeType.JSON, header.replace(b'"language":"JAVA"', b'"language":"PYTHON"'), body
+    )
 
 
-def test_bad_input_harms_nobody_else(server: NameServerProcess, connect: Callable[[], Peer]) -> None:
+def test_bad_input_harms_nobody_else(
+    server: NameServerProcess, connect: Callable[[], Peer]
+) -> None:
     good = connect()
-    for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff", b"\x00\x00\x00\x05\x07\x00\x00\x01x", b"\x16\x03\x01"):
+    for garbage in (
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\xff\xff\xff\xff",
+        b"\x00\x00\x00\x05\x07\x00\x00\x01x",
+        b"\x16\x03\x01",
+    ):
         bad = connect()
         bad.send(garbage)
         with pytest.raises(ConnectionError):
@@ -193,10 +229,23 @@ def test_bad_input_harms_nobody_else(server: NameServerProcess, connect: Callabl
     answer, _ = good.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC)
     assert answer["code"] == 1
     assert "topic" in answer["remark"]
-    answer, _ = good.ask(RequestCode.UNREGISTER_BROKER, brokerName="a", brokerAddr="x", clusterName="C", brokerId="one")
+    answer, _ = good.ask(
+        RequestCode.UNREGISTER_BROKER,
+        brokerName="a",
+        brokerAddr="x",
+        clusterName="C",
+        brokerId="one",
+    )
     assert answer["code"] == 1
     assert "brokerId" in answer["remark"]
-    answer, _ = good.ask(RequestCode.QUERY_DATA_VERSION, b"{", brokerName="a", brokerAddr="x", clusterName="C", brokerId="0")
+    answer, _ = good.ask(
+        RequestCode.QUERY_DATA_VERSION,
+        b"{",
+        brokerName="a",
+        brokerAddr="x",
+        clusterName="C",
+        brokerId="0",
+    )
     assert answer["code"] == 1
     assert good.route_code("nowhere") == 17
     assert server.process.poll() is None
@@ -232,7 +281,9 @@ def test_what_was_configured_outlives_a_restart(tmp_path: Path) -> None:
 
     again = NameServerProcess(tmp_path)
     peer = Peer(again.port)
-    assert peer.ask(RequestCode.GET_KV_CONFIG, namespace="N", key="k")[0]["extFields"] == {"value": "v"}
+    assert peer.ask(RequestCode.GET_KV_CONFIG, namespace="N", key="k")[0]["extFields"] == {
+        "value": "v"
+    }
     _, body = peer.ask(RequestCode.GET_NAMESRV_CONFIG)
     assert b"productEnvName=here\n" in body
     assert f"configStorePath={tmp_path / 'namesrv.conf'}\n".encode() in body
@@ -240,11 +291,15 @@ def test_what_was_configured_outlives_a_restart(tmp_path: Path) -> None:
     assert again.stop() == 0
 
 
-def test_a_start_that_cannot_be_is_one_line_and_code_1(server: NameServerProcess, tmp_path: Path) -> None:
+def test_a_start_that_cannot_be_is_one_line_and_code_1(
+    server: NameServerProcess, tmp_path: Path
+) -> None:
     (tmp_path / "bad.conf").write_text("listenPort=1\norderMessageEnable=yes\n")
     processes = {
         f"port {server.port} is in use": start(tmp_path, f"--listenPort={server.port}"),
-        "bad.conf:2: orderMessageEnable must be true or false, not 'yes'": start(tmp_path, "-c", str(tmp_path / "bad.conf")),
+        "bad.conf:2: orderMessageEnable must be true or false, not 'yes'": start(
+            tmp_path, "-c", str(tmp_path / "bad.conf")
+        ),
         "there is no configuration file": start(tmp_path, "-c", "nowhere.conf"),
     }
     for problem, process in processes.items():

@@ -1,4 +1,5 @@
-"""Who listens on all interfaces and asks nobody who he is says so, once; what is for one person listens on loopback."""
+"""Who listens on all interfaces and asks nobody who he is says so, once; what is for one person
+listens on loopback."""
 
 from __future__ import annotations
 
@@ -16,16 +17,26 @@ _CLUSTER_READY = re.compile(r"broker +\S+:(\d+) ")
 SAID = "open to everybody: listening on all interfaces"
 
 
-@pytest.mark.parametrize(("properties", "lines"), [([], 1), ([f"--bindAddress={HOST}"], 0), (["--bindAddress=::"], 1)])
+@pytest.mark.parametrize(
+    ("properties", "lines"), [([], 1), ([f"--bindAddress={HOST}"], 0), (["--bindAddress=::"], 1)]
+)
 def test_a_name_server(tmp_path: Path, properties: list[str], lines: int) -> None:
-    daemon = DaemonProcess("aiorocketmq.namesrv", _NAMESRV_READY, tmp_path, "--listenPort=0", *properties)
+    daemon = DaemonProcess(
+        "aiorocketmq.namesrv", _NAMESRV_READY, tmp_path, "--listenPort=0", *properties
+    )
     daemon.end()
     assert daemon.log_path.read_text().count(SAID) == lines
 
 
-@pytest.mark.parametrize(("properties", "lines"), [([], 1), ([f"--bindAddress={HOST}"], 0), (["--aclEnable=true"], 0)])
+@pytest.mark.parametrize(
+    ("properties", "lines"), [([], 1), ([f"--bindAddress={HOST}"], 0), (["--aclEnable=true"], 0)]
+)
 def test_a_broker(tmp_path: Path, properties: list[str], lines: int) -> None:
-    settings = (f"--listenPort={free_port('')}", "--brokerIP1=127.0.0.1", f"--storePathRootDir={tmp_path}/store")
+    settings = (
+        f"--listenPort={free_port('')}",
+        "--brokerIP1=127.0.0.1",
+        f"--storePathRootDir={tmp_path}/store",
+    )
     daemon = DaemonProcess("aiorocketmq.broker", _BROKER_READY, tmp_path, *settings, *properties)
     daemon.end()
     assert daemon.log_path.read_text().count(SAID) == lines
@@ -34,10 +45,14 @@ def test_a_broker(tmp_path: Path, properties: list[str], lines: int) -> None:
 @pytest.mark.parametrize(("options", "everybody"), [([], False), (["--host=0.0.0.0"], True)])
 def test_mqcluster(tmp_path: Path, options: list[str], everybody: bool) -> None:
     ports = ("--namesrvPort=0", "--brokerPort=0")
-    daemon = DaemonProcess("aiorocketmq.tools.mqcluster", _CLUSTER_READY, tmp_path, *ports, *options)
+    daemon = DaemonProcess(
+        "aiorocketmq.tools.mqcluster", _CLUSTER_READY, tmp_path, *ports, *options
+    )
     try:
         for port in (daemon.port, daemon.port - 2, daemon.port + 1):
-            with socket.socket() as probe:  # an address that is not the one it listens on, unless it listens on all
+            with (
+                socket.socket() as probe
+            ):  # an address that is not the one it listens on, unless it listens on all
                 assert (probe.connect_ex(("127.0.0.2", port)) == 0) is everybody
     finally:
         daemon.end()

@@ -40,7 +40,10 @@ async def test_what_producers_send_a_pull_consumer_hands_out_until_it_is_acknowl
         consumer = await point.started(point.create_pull_consumer(topic, options))
         received = [message for _ in range(6) if (message := await consumer.poll()) is not None]
         assert [message.body for message in received] == [b"0", b"1", b"2", b"3", b"4", b"5"]
-        assert [m.headers["MessageId"] for m in received[:2]] == [sent.message_id, promised.message_id]
+        assert [m.headers["MessageId"] for m in received[:2]] == [
+            sent.message_id,
+            promised.message_id,
+        ]
         assert received[0].properties["price"] == "2.5"
         assert (received[1].headers["Queue"], received[2].headers["Topic"]) == (topic, topic)
         assert await consumer.poll({PropertyKeys.OPERATION_TIMEOUT: "10"}) is None
@@ -84,7 +87,9 @@ async def test_a_push_consumer_is_done_with_a_message_when_it_is_acknowledged(
 
     async with MessagingAccessPoint(f"openmessaging:rocketmq://{shared.namesrv}/ns") as point:
         producer = await point.started(point.create_producer())
-        consumer = point.create_push_consumer({PropertyKeys.CONSUMER_GROUP: group}).attach_queue(topic, listener)
+        consumer = point.create_push_consumer({PropertyKeys.CONSUMER_GROUP: group}).attach_queue(
+            topic, listener
+        )
         await point.started(consumer)
         for number in range(3):
             await producer.send(producer.create_bytes_message_to_topic(topic, b"%d" % number))

@@ -6,27 +6,45 @@ import asyncio
 import itertools
 from pathlib import Path
 
-from aiorocketmq import Message, MessageExt, MessageModel, Producer, PushConsumer, StartFrom, SuspendQueue
+from aiorocketmq import (
+    Message,
+    MessageExt,
+    MessageModel,
+    Producer,
+    PushConsumer,
+    StartFrom,
+    SuspendQueue,
+)
 
 from .cluster import SUSPEND, Cluster, asynchronous, create_topic, until
 
 
 @asynchronous
-async def test_order_is_kept_while_members_come_and_go(shared: Cluster, topic: str, group: str) -> None:
-    """No queue has two owners at a time, and nothing overtakes; what is repeated comes in order again."""
+async def test_order_is_kept_while_members_come_and_go(
+    shared: Cluster, topic: str, group: str
+) -> None:
+    """No queue has two owners at a time, and nothing overtakes; what is repeated comes in order
+    again."""
     await create_topic(shared.namesrv, topic, 4)
     running: dict[int, str] = {}
     seen: dict[int, list[int]] = {queue_id: [] for queue_id in range(4)}
 
     def member(name: str) -> PushConsumer:
         consumer = PushConsumer(
-            group, namesrv=shared.namesrv, suspend=SUSPEND, ordered=True, start_from=StartFrom.FIRST, instance_name=name
+            group,
+            namesrv=shared.namesrv,
+            suspend=SUSPEND,
+            ordered=True,
+            start_from=StartFrom.FIRST,
+            instance_name=name,
         )
         consumer.subscribe(topic)
 
         @consumer.on_message
         async def handle(message: MessageExt) -> None:
-            assert message.queue_id not in running, f"{name} and {running[message.queue_id]} at a time"
+            assert message.queue_id not in running, (
+                f"{name} and {running[message.queue_id]} at a time"
+            )
             running[message.queue_id] = name
             await asyncio.sleep(0)
             seen[message.queue_id].append(message.queue_offset)
@@ -44,22 +62,35 @@ async def test_order_is_kept_while_members_come_and_go(shared: Cluster, topic: s
             sending = asyncio.create_task(send(600))
             await until(lambda: len(first.assignment()) >= 4, "the first has every queue")
             async with member("second") as second:
-                await until(lambda: {q.topic for q in second.assignment()} >= {topic}, "the second has some")
+                await until(
+                    lambda: {q.topic for q in second.assignment()} >= {topic}, "the second has some"
+                )
                 await sending
-            await until(lambda: sum(len(set(offsets)) for offsets in seen.values()) == 600, "every message")
+            await until(
+                lambda: sum(len(set(offsets)) for offsets in seen.values()) == 600, "every message"
+            )
     for offsets in seen.values():
         repeated = [now for before, now in itertools.pairwise(offsets) if now <= before]
         firsts = list(dict.fromkeys(offsets))
         assert firsts == sorted(firsts), "nothing overtakes"
-        assert len(repeated) <= 3, "only what was not yet committed when the queue moved comes again"
+        assert len(repeated) <= 3, (
+            "only what was not yet committed when the queue moved comes again"
+        )
 
 
 @asynchronous
-async def test_a_suspended_queue_goes_on_with_the_same_message(shared: Cluster, topic: str, group: str) -> None:
+async def test_a_suspended_queue_goes_on_with_the_same_message(
+    shared: Cluster, topic: str, group: str
+) -> None:
     await create_topic(shared.namesrv, topic, 1)
     handled: list[bytes] = []
     consumer = PushConsumer(
-        group, namesrv=shared.namesrv, suspend=SUSPEND, ordered=True, start_from=StartFrom.FIRST, suspend_queue=0.05
+        group,
+        namesrv=shared.namesrv,
+        suspend=SUSPEND,
+        ordered=True,
+        start_from=StartFrom.FIRST,
+        suspend_queue=0.05,
     )
     consumer.subscribe(topic)
 
@@ -79,7 +110,9 @@ async def test_a_suspended_queue_goes_on_with_the_same_message(shared: Cluster, 
 
 
 @asynchronous
-async def test_an_ordered_message_that_always_fails_becomes_a_dead_letter(shared: Cluster, topic: str, group: str) -> None:
+async def test_an_ordered_message_that_always_fails_becomes_a_dead_letter(
+    shared: Cluster, topic: str, group: str
+) -> None:
     await create_topic(shared.namesrv, topic, 1)
     handled: list[bytes] = []
     consumer = PushConsumer(
@@ -100,7 +133,9 @@ async def test_an_ordered_message_that_always_fails_becomes_a_dead_letter(shared
             raise ValueError("never")
 
     dead: list[bytes] = []
-    undertaker = PushConsumer(f"{group}-u", namesrv=shared.namesrv, suspend=SUSPEND, start_from=StartFrom.FIRST)
+    undertaker = PushConsumer(
+        f"{group}-u", namesrv=shared.namesrv, suspend=SUSPEND, start_from=StartFrom.FIRST
+    )
     undertaker.subscribe(f"%DLQ%{group}")
     undertaker.on_message(lambda message: dead.append(message.body))
     async with Producer("p", namesrv=shared.namesrv) as producer, consumer:
@@ -143,11 +178,18 @@ async def test_broadcasting_reaches_every_member_and_remembers(
         for number in range(10):
             await producer.send(Message(topic, b"%d" % number))
         async with member("a"), member("b"):
-            await until(lambda: all(len(bodies) == 10 for bodies in received.values()), "every message at each member")
+            await until(
+                lambda: all(len(bodies) == 10 for bodies in received.values()),
+                "every message at each member",
+            )
         await producer.send(Message(topic, b"later"))
         async with member("a"):
             await until(lambda: received["a"][-1:] == [b"later"], "the message that came meanwhile")
-    assert sorted(received["a"][:10]) == sorted(received["b"]) == [b"%d" % number for number in range(10)]
+    assert (
+        sorted(received["a"][:10])
+        == sorted(received["b"])
+        == [b"%d" % number for number in range(10)]
+    )
     assert len(received["a"]) == 11
 
 

@@ -1,4 +1,5 @@
-"""Links that are cut for a moment, under load: name server, master, slave and client on hosts of their own.
+"""Links that are cut for a moment, under load: name server, master, slave and client on hosts of
+their own.
 
 The long version, with routes that expire, is ``make soak ONLY=soak_partition``.
 """
@@ -14,7 +15,11 @@ import pytest
 
 from .cluster import PATIENCE_S
 
-NOT_ALLOWED = ("network namespaces are not allowed here", "the command ip cannot be run", "cannot enter the network")
+NOT_ALLOWED = (
+    "network namespaces are not allowed here",
+    "the command ip cannot be run",
+    "cannot enter the network",
+)
 
 
 def test_nothing_that_was_acknowledged_is_lost_when_links_are_cut() -> None:

@@ -41,11 +41,18 @@ from .cluster import (
 @asynchronous
 async def test_what_is_sent_is_received(shared: Cluster, topic: str, group: str) -> None:
     async with Producer(group, namesrv=shared.namesrv) as producer:
-        sent = await producer.send(Message(topic, b"hello", tags="a", keys=["k1", "k2"], flag=9, properties={"own": "v"}))
+        sent = await producer.send(
+            Message(topic, b"hello", tags="a", keys=["k1", "k2"], flag=9, properties={"own": "v"})
+        )
     async with PullConsumer(group, topic, namesrv=shared.namesrv, suspend=SUSPEND) as consumer:
         (message,) = await total_of(consumer, 1)
     assert sent.status is SendStatus.SEND_OK
-    assert (message.body, message.tags, message.keys, message.flag) == (b"hello", "a", ("k1", "k2"), 9)
+    assert (message.body, message.tags, message.keys, message.flag) == (
+        b"hello",
+        "a",
+        ("k1", "k2"),
+        9,
+    )
     assert message.user_properties["own"] == "v"
     assert (message.msg_id, message.offset_msg_id) == (sent.msg_id, sent.offset_msg_id)
     assert (message.queue, message.queue_offset) == (sent.queue, sent.queue_offset)
@@ -56,7 +63,9 @@ async def test_what_is_sent_is_received(shared: Cluster, topic: str, group: str)
 async def test_many_sends_in_flight(shared: Cluster, topic: str, group: str) -> None:
     async with Producer(group, namesrv=shared.namesrv) as producer:
         tasks = [producer.send_soon(Message(topic, b"%d" % number)) for number in range(200)]
-        results = await asyncio.gather(*(producer.send(Message(topic, b"%d" % number)) for number in range(200, 400)))
+        results = await asyncio.gather(
+            *(producer.send(Message(topic, b"%d" % number)) for number in range(200, 400))
+        )
     results += [task.result() for task in tasks]  # stop waited for them
     assert len({(result.queue, result.queue_offset) for result in results}) == 400
     assert len({result.msg_id for result in results}) == 400
@@ -66,7 +75,9 @@ async def test_many_sends_in_flight(shared: Cluster, topic: str, group: str) -> 
 
 
 @asynchronous
-async def test_stop_waits_for_sends_that_have_not_begun(shared: Cluster, topic: str, group: str) -> None:
+async def test_stop_waits_for_sends_that_have_not_begun(
+    shared: Cluster, topic: str, group: str
+) -> None:
     async with Producer(group, namesrv=shared.namesrv) as producer:
         await producer.send(Message(topic, b"first"))
         tasks = [producer.send_soon(Message(topic, b"%d" % number)) for number in range(10)]
@@ -85,7 +96,9 @@ async def test_queues_take_turns(shared: Cluster, topic: str, group: str) -> Non
 async def test_a_batch_is_one_frame_in_one_queue(shared: Cluster, topic: str, group: str) -> None:
     bodies = [b"message %d" % number for number in range(20)]
     async with Producer(group, namesrv=shared.namesrv) as producer:
-        result = await producer.send([Message(topic, body, tags="t", keys=[f"k{n}"]) for n, body in enumerate(bodies)])
+        result = await producer.send(
+            [Message(topic, body, tags="t", keys=[f"k{n}"]) for n, body in enumerate(bodies)]
+        )
     ids = result.msg_id.split(",")
     assert len(ids) == len(result.offset_msg_id.split(",")) == 20
     async with PullConsumer(group, topic, namesrv=shared.namesrv, suspend=SUSPEND) as consumer:
@@ -108,7 +121,9 @@ async def test_oneway(shared: Cluster, topic: str, group: str) -> None:
 
 @pytest.mark.parametrize("size", [4095, 4096, 100_000])
 @asynchronous
-async def test_long_bodies_are_compressed(shared: Cluster, topic: str, group: str, size: int) -> None:
+async def test_long_bodies_are_compressed(
+    shared: Cluster, topic: str, group: str, size: int
+) -> None:
     body = b"0123456789" * (size // 10) + b"x" * (size % 10)
     async with Producer(group, namesrv=shared.namesrv) as producer:
         await producer.send(Message(topic, body))
@@ -127,9 +142,13 @@ async def test_a_message_goes_where_it_is_told_to(shared: Cluster, topic: str, g
         queues = await producer.queues(topic)
         assert [queue.queue_id for queue in queues] == [0, 1, 2, 3, 4]
         assert (await producer.send(Message(topic, b"x"), queue=queues[3])).queue == queues[3]
-        assert (await producer.send(Message(topic, b"x"), selector=lambda qs, _: qs[1])).queue == queues[1]
+        assert (
+            await producer.send(Message(topic, b"x"), selector=lambda qs, _: qs[1])
+        ).queue == queues[1]
         for key in ("order-1", "order-2", 42, -7):
-            assert (await producer.send(Message(topic, b"x"), sharding_key=key)).queue == choose_by_key(queues, key)
+            assert (
+                await producer.send(Message(topic, b"x"), sharding_key=key)
+            ).queue == choose_by_key(queues, key)
         with pytest.raises(MessageError, match="the queue's is"):
             await producer.send(Message("other", b"x"), queue=queues[0])
 
@@ -137,7 +156,9 @@ async def test_a_message_goes_where_it_is_told_to(shared: Cluster, topic: str, g
 @asynchronous
 async def test_a_topic_that_nobody_has_made(shared: Cluster, topic: str, group: str) -> None:
     async with Producer(group, namesrv=shared.namesrv, template_topic="NoSuchTemplate") as producer:
-        with pytest.raises(NoRouteError, match=f"{topic} cannot be sent to: .* has it, or would make it; create it"):
+        with pytest.raises(
+            NoRouteError, match=f"{topic} cannot be sent to: .* has it, or would make it; create it"
+        ):
             await producer.send(Message(topic, b"x"))
 
 
@@ -192,7 +213,9 @@ async def test_a_consumer_without_a_name_server_does_not_start(topic: str, group
 @asynchronous
 async def test_another_name_server_is_asked(shared: Cluster, topic: str, group: str) -> None:
     async with Producer(group, namesrv=[f"{HOST}:1", f"{HOST}:2", shared.namesrv]) as producer:
-        producer.instance.name_servers.addresses.sort(key=lambda address: len(address))  # the live one is the last
+        producer.instance.name_servers.addresses.sort(
+            key=lambda address: len(address)
+        )  # the live one is the last
         assert producer.instance.name_servers.addresses[-1] == shared.namesrv
         assert (await producer.send(Message(topic, b"x"))).status is SendStatus.SEND_OK
         assert producer.instance.name_servers.current == shared.namesrv
@@ -206,7 +229,9 @@ def test_another_broker_takes_over(cluster: Cluster, topic: str, group: str) -> 
     async def scenario() -> None:
         await create_topic(cluster.namesrv, topic, 2)
         async with Producer(group, namesrv=cluster.namesrv, retries=1) as producer:
-            before = {(await producer.send(Message(topic, b"x"))).queue.broker_name for _ in range(4)}
+            before = {
+                (await producer.send(Message(topic, b"x"))).queue.broker_name for _ in range(4)
+            }
             assert before == {"broker-a", "broker-b"}
             await asyncio.to_thread(cluster.kill_broker, "broker-a")
             results = [await producer.send(Message(topic, b"x")) for _ in range(8)]
@@ -231,7 +256,9 @@ def test_a_broker_that_is_restarted_costs_no_send(cluster: Cluster, topic: str, 
         cluster.start_broker()
         return time.monotonic() - began
 
-    async def send_on(send: Callable[[], Awaitable[object]], over: asyncio.Event) -> list[Exception]:
+    async def send_on(
+        send: Callable[[], Awaitable[object]], over: asyncio.Event
+    ) -> list[Exception]:
         failures: list[Exception] = []
         while not over.is_set():
             try:
@@ -256,11 +283,15 @@ def test_a_broker_that_is_restarted_costs_no_send(cluster: Cluster, topic: str, 
                     lambda: producer.send_soon(message),
                     lambda: asyncio.to_thread(blocking.send, message),
                 ]
-                sending = [asyncio.create_task(send_on(way, over)) for way in ways for _ in range(5)]
+                sending = [
+                    asyncio.create_task(send_on(way, over)) for way in ways for _ in range(5)
+                ]
                 took_s = await asyncio.to_thread(restart)
                 over.set()
                 failures = await asyncio.gather(*sending)
-                if took_s < SOON_S:  # else the machine is busy with something else, and it is tried again
+                if (
+                    took_s < SOON_S
+                ):  # else the machine is busy with something else, and it is tried again
                     break
             await asyncio.to_thread(blocking.stop)
         assert failures == [[]] * len(failures)

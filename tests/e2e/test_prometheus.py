@@ -43,9 +43,16 @@ async def test_a_scrape(measured: tuple[Cluster, int]) -> None:
     status, text = get(port, "/metrics")
     assert status == 200
     lines = text.splitlines()
-    assert 'rocketmq_messages_in_total{cluster="DefaultCluster",node_id="broker-a",topic="Measured"} 5.0' in lines
+    assert (
+        'rocketmq_messages_in_total{cluster="DefaultCluster",node_id="broker-a",topic="Measured"} '
+        "5.0" in lines
+    )
     assert any(line.startswith("process_resident_memory_bytes ") for line in lines)
-    for path, method, expected in (("/", "GET", 404), ("/metrics", "POST", 405), ("/metrics?x=1", "HEAD", 200)):
+    for path, method, expected in (
+        ("/", "GET", 404),
+        ("/metrics", "POST", 405),
+        ("/metrics?x=1", "HEAD", 200),
+    ):
         assert get(port, path, method)[0] == expected
 
 

@@ -57,7 +57,9 @@ async def test_tags_are_filtered(shared: Cluster, topic: str, group: str) -> Non
 
 
 @asynchronous
-async def test_a_message_counts_when_the_next_one_is_asked_for(shared: Cluster, topic: str, group: str) -> None:
+async def test_a_message_counts_when_the_next_one_is_asked_for(
+    shared: Cluster, topic: str, group: str
+) -> None:
     queue = MessageQueue(topic, "broker-a", 0)
     await create_topic(shared.namesrv, topic, 1)
     async with Producer("p", namesrv=shared.namesrv) as producer:
@@ -82,12 +84,16 @@ async def test_a_message_counts_when_the_next_one_is_asked_for(shared: Cluster, 
 
 
 @asynchronous
-async def test_commit_reaches_the_broker_before_it_returns(shared: Cluster, topic: str, group: str) -> None:
+async def test_commit_reaches_the_broker_before_it_returns(
+    shared: Cluster, topic: str, group: str
+) -> None:
     await create_topic(shared.namesrv, topic, 1)
     queue = MessageQueue(topic, "broker-a", 0)
     async with (
         Producer("p", namesrv=shared.namesrv) as producer,
-        PullConsumer(group, topic, namesrv=shared.namesrv, auto_commit=False, suspend=SUSPEND) as consumer,
+        PullConsumer(
+            group, topic, namesrv=shared.namesrv, auto_commit=False, suspend=SUSPEND
+        ) as consumer,
         Admin(namesrv=shared.namesrv) as admin,
     ):
         for number in range(3):
@@ -133,7 +139,9 @@ async def test_seek_pause_and_time(shared: Cluster, topic: str, group: str) -> N
             consumer.subscribe(topic)
         first = datetime.fromtimestamp(messages[0].store_timestamp / 1000, UTC)
         assert await consumer.offset_for_time(queue, first) == 0
-        assert await consumer.offset_for_time(queue, first + timedelta(hours=1)) == 5  # the last one when all are older
+        assert (
+            await consumer.offset_for_time(queue, first + timedelta(hours=1)) == 5
+        )  # the last one when all are older
 
 
 @asynchronous
@@ -151,8 +159,12 @@ async def test_two_consumers_share_the_queues(shared: Cluster, topic: str, group
                 BEFORE_THE_NEXT_REBALANCE_S,
             )
             assert not first.assignment() & second.assignment()
-            sent = {(await producer.send(Message(topic, b"%d" % number))).msg_id for number in range(80)}
-            received = [message.msg_id for message in await total_of(first, 40) + await total_of(second, 40)]
+            sent = {
+                (await producer.send(Message(topic, b"%d" % number))).msg_id for number in range(80)
+            }
+            received = [
+                message.msg_id for message in await total_of(first, 40) + await total_of(second, 40)
+            ]
             assert sorted(received) == sorted(sent)
         await until(
             lambda: len(first.assignment()) == 8,

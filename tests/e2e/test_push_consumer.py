@@ -64,12 +64,18 @@ async def test_subscriptions_change_while_running(shared: Cluster, topic: str, g
         await producer.send([Message(topic, b"x", tags=tag) for tag in ("a", "b")])
         await until(lambda: received[3:] == ["b"], "messages of the second tag")
         consumer.unsubscribe(topic)
-        await until(lambda: all(queue.topic != topic for queue in consumer.assignment()), "its queues are given up")
+        await until(
+            lambda: all(queue.topic != topic for queue in consumer.assignment()),
+            "its queues are given up",
+        )
 
 
 @asynchronous
 async def test_producers_introduce_themselves(shared: Cluster, topic: str, group: str) -> None:
-    async with Producer(group, namesrv=shared.namesrv) as producer, Admin(namesrv=shared.namesrv) as admin:
+    async with (
+        Producer(group, namesrv=shared.namesrv) as producer,
+        Admin(namesrv=shared.namesrv) as admin,
+    ):
         await producer.send(Message(topic, b"x"))
 
         async def connected() -> bool:
@@ -85,7 +91,12 @@ async def test_batches_and_flow_control(shared: Cluster, topic: str, group: str)
     sizes: list[int] = []
     gate = asyncio.Event()
     consumer = PushConsumer(
-        group, namesrv=shared.namesrv, suspend=SUSPEND, batch_size=10, concurrency=1, cache=CacheLimits(messages=40)
+        group,
+        namesrv=shared.namesrv,
+        suspend=SUSPEND,
+        batch_size=10,
+        concurrency=1,
+        cache=CacheLimits(messages=40),
     )
     consumer.subscribe(topic)
 
@@ -98,7 +109,9 @@ async def test_batches_and_flow_control(shared: Cluster, topic: str, group: str)
         await producer.send([Message(topic, b"%d" % number) for number in range(200)])
         (queue,) = [queue for queue in await assigned(consumer, 1) if queue.topic == topic]
         info = consumer.running_info
-        await until(lambda: info().mq_table[queue].cached_msg_count > 40, "pulling stops above the limit")
+        await until(
+            lambda: info().mq_table[queue].cached_msg_count > 40, "pulling stops above the limit"
+        )
         assert info().mq_table[queue].cached_msg_count <= 40 + 32
         gate.set()
         await until(lambda: sum(sizes) == 200, "every message is handled")
@@ -134,7 +147,9 @@ async def test_offsets_survive_the_consumer(shared: Cluster, topic: str, group: 
             await producer.send(Message(topic, b"%d" % number))
         async with consumer():
             await until(lambda: len(received) >= 30, "the messages sent meanwhile")
-    assert sorted(map(int, received)) == list(range(30))  # none twice: the offsets were committed at the end
+    assert sorted(map(int, received)) == list(
+        range(30)
+    )  # none twice: the offsets were committed at the end
 
 
 @asynchronous
@@ -166,7 +181,8 @@ async def test_stop_waits_for_running_handlers(shared: Cluster, topic: str, grou
 
 
 def test_a_failed_message_comes_again(cluster: Cluster, topic: str, group: str) -> None:
-    """The broker's delay table is shortened: the first retry comes after a second instead of ten."""
+    """The broker's delay table is shortened: the first retry comes after a second instead of
+    ten."""
     cluster.start_broker(messageDelayLevel="1s 1s 1s 1s")
 
     @asynchronous
@@ -215,13 +231,18 @@ def test_a_failed_message_that_no_broker_takes_back(
             sent = await producer.send(Message(topic, b"x"))
             info = consumer.running_info
             await until(
-                lambda: sent.queue in info().mq_table and info().mq_table[sent.queue].cached_msg_count, "it was pulled"
+                lambda: (
+                    sent.queue in info().mq_table and info().mq_table[sent.queue].cached_msg_count
+                ),
+                "it was pulled",
             )
             await asyncio.to_thread(cluster.kill_broker, "broker-a")
             gate.set()
             await until(lambda: calls == 2, "the second try")
             assert info().mq_table[sent.queue].commit_offset == 0
-            await until(lambda: not info().mq_table[sent.queue].cached_msg_count, "the third try succeeds")
+            await until(
+                lambda: not info().mq_table[sent.queue].cached_msg_count, "the third try succeeds"
+            )
             assert (calls, info().mq_table[sent.queue].commit_offset) == (3, 1)
             await asyncio.to_thread(cluster.start_broker, "broker-a")
 
@@ -247,13 +268,16 @@ async def test_offsets_can_be_reset(shared: Cluster, topic: str, group: str) -> 
 
 
 def test_offsets_survive_a_killed_broker(cluster: Cluster, topic: str, group: str) -> None:
-    """Consumers go on by themselves when their broker comes back, and nothing that was acknowledged is lost."""
+    """Consumers go on by themselves when their broker comes back, and nothing that was acknowledged
+    is lost."""
     cluster.start_broker()
 
     @asynchronous
     async def scenario() -> None:
         received: list[int] = []
-        consumer = PushConsumer(group, namesrv=cluster.namesrv, suspend=SUSPEND, commit_interval=0.1)
+        consumer = PushConsumer(
+            group, namesrv=cluster.namesrv, suspend=SUSPEND, commit_interval=0.1
+        )
         consumer.subscribe(topic)
         consumer.on_message(lambda message: received.append(int(message.body)))
         async with Producer("p", namesrv=cluster.namesrv) as producer, consumer:
@@ -263,7 +287,9 @@ def test_offsets_survive_a_killed_broker(cluster: Cluster, topic: str, group: st
             await until(lambda: len(consumer.assignment()) == 5, "the retry topic is divided too")
             await asyncio.to_thread(cluster.kill_broker, "broker-a")
             await asyncio.to_thread(cluster.start_broker, "broker-a")
-            await until(lambda: producer.send(Message(topic, b"10")), "the broker takes messages again")
+            await until(
+                lambda: producer.send(Message(topic, b"10")), "the broker takes messages again"
+            )
             await until(lambda: 10 in received, "the message after", BEFORE_THE_NEXT_REBALANCE_S)
             assert set(received) == set(range(11))
 

@@ -1,4 +1,5 @@
-"""Consumers that come, go and die while messages flow; the long form is ``python -m benchmarks.consumers``."""
+"""Consumers that come, go and die while messages flow; the long form is ``python -m
+benchmarks.consumers``."""
 
 from __future__ import annotations
 
@@ -20,10 +21,13 @@ from .cluster import SUSPEND, Cluster, asynchronous, create_topic, until
 async def test_nothing_is_lost_and_order_is_kept_when_members_die(
     shared: Cluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever is killed comes back under its client id, or its locks would have to expire (60 s)."""
+    """Whoever is killed comes back under its client id, or its locks would have to expire (60
+    s)."""
     monkeypatch.setattr(asyncio, "create_subprocess_exec", forked.create_subprocess_exec)
     await create_topic(shared.namesrv, topic, 4)
-    options = Options(messages=6000, seconds=5.0, members=2, queues=4, seed=3, every_s=1.5, same_ids=True)
+    options = Options(
+        messages=6000, seconds=5.0, members=2, queues=4, seed=3, every_s=1.5, same_ids=True
+    )
     campaign = Campaign(tmp_path, shared.namesrv, topic, options)
     await campaign.run()
     report = "\n".join(campaign.report())
@@ -44,15 +48,26 @@ BEGIN, END, ANY = Kind
     ("first", "second", "expected"),
     [
         ([(0, 1, 2), (1, 3, 4)], [(2, 5, 6)], (3, 0, 0, 0, 0)),
-        ([(0, 1, 2), (1, 3, 4)], [(1, 5, 6), (2, 7, 8)], (3, 0, 1, 0, 0)),  # again at the next owner: allowed
+        (
+            [(0, 1, 2), (1, 3, 4)],
+            [(1, 5, 6), (2, 7, 8)],
+            (3, 0, 1, 0, 0),
+        ),  # again at the next owner: allowed
         ([(0, 1, 4)], [(1, 3, 5), (2, 6, 7)], (3, 0, 0, 1, 0)),  # two at once
         ([(0, 1, 2), (2, 3, 4)], [(1, 5, 6)], (3, 0, 0, 0, 1)),  # overtaken
-        ([(0, 1, 2), (1, 3, 4), (0, 5, 6)], [(2, 7, 8)], (3, 0, 1, 0, 1)),  # back without another owner
+        (
+            [(0, 1, 2), (1, 3, 4), (0, 5, 6)],
+            [(2, 7, 8)],
+            (3, 0, 1, 0, 1),
+        ),  # back without another owner
         ([(0, 1, 2), (1, 3, 4)], [], (2, 1, 0, 0, 0)),  # lost
     ],
 )
 def test_the_ledger_sees_what_is_wrong(
-    tmp_path: Path, first: list[tuple[int, int, int]], second: list[tuple[int, int, int]], expected: tuple[int, ...]
+    tmp_path: Path,
+    first: list[tuple[int, int, int]],
+    second: list[tuple[int, int, int]],
+    expected: tuple[int, ...],
 ) -> None:
     """Of (offset, begin, end): handled, lost, duplicates, two at once, out of order."""
     paths = []
@@ -67,11 +82,16 @@ def test_the_ledger_counts_what_a_killed_member_had_begun(tmp_path: Path) -> Non
     heir = journal(tmp_path / "heir", (BEGIN, 0, 0, 30), (END, 0, 0, 31))
     assert judge_ordered([dead, heir], {0: 1}, {dead: 20})[:5] == (1, 0, 1, 0, 0)
     assert judge_ordered([dead, heir], {0: 1}, {dead: 40})[:5] == (1, 0, 1, 1, 0)
-    assert judge_unordered([journal(tmp_path / "any", (ANY, 0, 0, 1), (ANY, 0, 0, 2))], {0: 2})[:3] == (1, 1, 1)
+    assert judge_unordered([journal(tmp_path / "any", (ANY, 0, 0, 1), (ANY, 0, 0, 2))], {0: 2})[
+        :3
+    ] == (1, 1, 1)
 
 
-def test_a_broker_that_dies_with_the_locks_ends_no_order(cluster: Cluster, topic: str, group: str) -> None:
-    """It has forgotten every lock when it comes back; two members go on, each with queues of its own."""
+def test_a_broker_that_dies_with_the_locks_ends_no_order(
+    cluster: Cluster, topic: str, group: str
+) -> None:
+    """It has forgotten every lock when it comes back; two members go on, each with queues of its
+    own."""
     cluster.start_broker()
 
     @asynchronous
@@ -94,7 +114,9 @@ def test_a_broker_that_dies_with_the_locks_ends_no_order(cluster: Cluster, topic
 
             @consumer.on_message
             async def handle(message: MessageExt) -> None:
-                assert message.queue_id not in running, f"{name} and {running[message.queue_id]} at a time"
+                assert message.queue_id not in running, (
+                    f"{name} and {running[message.queue_id]} at a time"
+                )
                 running[message.queue_id] = name
                 await asyncio.sleep(0.001)
                 seen[message.queue_id].append(message.queue_offset)
@@ -105,14 +127,23 @@ def test_a_broker_that_dies_with_the_locks_ends_no_order(cluster: Cluster, topic
         def total() -> int:
             return sum(len(set(offsets)) for offsets in seen.values())
 
-        async with Producer("p", namesrv=cluster.namesrv) as producer, member("first") as first, member("second") as second:
-            await until(lambda: len(first.assignment()) >= 2 and len(second.assignment()) >= 2, "both have queues")
+        async with (
+            Producer("p", namesrv=cluster.namesrv) as producer,
+            member("first") as first,
+            member("second") as second,
+        ):
+            await until(
+                lambda: len(first.assignment()) >= 2 and len(second.assignment()) >= 2,
+                "both have queues",
+            )
             for number in range(200):
                 await producer.send(Message(topic, b"%d" % number), sharding_key=number)
             await until(lambda: total() > 20, "some are handled")
             await asyncio.to_thread(cluster.kill_broker, "broker-a")
             await asyncio.to_thread(cluster.start_broker, "broker-a")
-            await until(lambda: producer.send(Message(topic, b"200")), "the broker takes messages again")
+            await until(
+                lambda: producer.send(Message(topic, b"200")), "the broker takes messages again"
+            )
             await until(lambda: total() == 201, "every message")
         for offsets in seen.values():
             firsts = list(dict.fromkeys(offsets))

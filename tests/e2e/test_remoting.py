@@ -29,7 +29,12 @@ from aiorocketmq.remoting.errors import (
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import OffsetResponse, QueryConsumerOffsetRequest
 from aiorocketmq.remoting.protocol.frames.frame import encode_frame
-from aiorocketmq.remoting.protocol.frames.serialization import ONEWAY_FLAG, RemotingCommand, SerializeType, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    ONEWAY_FLAG,
+    RemotingCommand,
+    SerializeType,
+    encode_header,
+)
 from aiorocketmq.remoting.protocol.wire import to_fields
 from aiorocketmq.remoting.signature import Credentials, signature
 from aiorocketmq.remoting.transport.accepting import Seats, accept_all, listening_socket
@@ -37,7 +42,13 @@ from aiorocketmq.remoting.transport.client import RemotingClient
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.flow import Limits
 from aiorocketmq.remoting.transport.server import RemotingServer
-from aiorocketmq.remoting.transport.tls import ServerTls, TlsConfig, TlsMode, client_context, server_tls
+from aiorocketmq.remoting.transport.tls import (
+    ServerTls,
+    TlsConfig,
+    TlsMode,
+    client_context,
+    server_tls,
+)
 
 HOST = "127.0.0.1"
 QUERY = RequestCode.QUERY_CONSUMER_OFFSET
@@ -66,7 +77,11 @@ class Service:
     @property
     def dispatcher(self) -> Dispatcher:
         return Dispatcher(
-            {QUERY: self.offset, RequestCode.HEART_BEAT: self.echo, RequestCode.GET_BROKER_CONFIG: lambda r, b, c: PENDING}
+            {
+                QUERY: self.offset,
+                RequestCode.HEART_BEAT: self.echo,
+                RequestCode.GET_BROKER_CONFIG: lambda r, b, c: PENDING,
+            }
         )
 
 
@@ -75,7 +90,9 @@ async def serving(service: Service | None = None, **options: Any) -> AsyncIterat
     port = options.pop("port", 0)
     limits = options.pop("limits", Limits(shutdown_grace_s=0.2))
     dispatcher = (service or Service()).dispatcher
-    server = RemotingServer(dispatcher, host=HOST, port=port, clock=SystemClock(), limits=limits, **options)
+    server = RemotingServer(
+        dispatcher, host=HOST, port=port, clock=SystemClock(), limits=limits, **options
+    )
     await server.listen()
     task = asyncio.create_task(server.run())
     try:
@@ -104,7 +121,9 @@ def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 def test_requests_and_answers_in_every_form(form: int) -> None:
     async def main() -> None:
         async with serving() as server, RemotingClient(serialize_type=form) as client:
-            responses = await asyncio.gather(*(client.invoke(address(server), QUERY, query(n)) for n in range(200)))
+            responses = await asyncio.gather(
+                *(client.invoke(address(server), QUERY, query(n)) for n in range(200))
+            )
             assert [r.check().header.offset for r in responses] == [n * 10 for n in range(200)]
             assert len(server.connections) == 1
             big = bytes(range(256)) * 20000
@@ -139,7 +158,9 @@ def test_an_unanswered_request_times_out_and_the_connection_lives() -> None:
 def test_a_lost_connection_fails_what_is_in_flight_and_is_made_again() -> None:
     async def main() -> None:
         async with serving() as server, RemotingClient() as client:
-            waiting = asyncio.ensure_future(client.invoke(address(server), RequestCode.GET_BROKER_CONFIG, timeout=30))
+            waiting = asyncio.ensure_future(
+                client.invoke(address(server), RequestCode.GET_BROKER_CONFIG, timeout=30)
+            )
             await until(lambda: server.connections)
             next(iter(server.connections)).close("test")
             with pytest.raises(ConnectionLostError):
@@ -184,8 +205,12 @@ def test_what_is_no_address_is_said_clearly(bad: str) -> None:
 def test_a_port_in_use_is_said_clearly() -> None:
     async def main() -> None:
         async with serving() as server:
-            other = RemotingServer(Service().dispatcher, host=HOST, port=server.port, clock=SystemClock())
-            with pytest.raises(AddressInUseError, match=f"port {server.port} of 127.0.0.1 is in use"):
+            other = RemotingServer(
+                Service().dispatcher, host=HOST, port=server.port, clock=SystemClock()
+            )
+            with pytest.raises(
+                AddressInUseError, match=f"port {server.port} of 127.0.0.1 is in use"
+            ):
                 await other.listen()
 
     run(main)
@@ -194,7 +219,9 @@ def test_a_port_in_use_is_said_clearly() -> None:
 def test_an_unknown_code_is_an_error_for_the_caller() -> None:
     async def main() -> None:
         async with serving() as server, RemotingClient() as client:
-            response = await client.invoke(address(server), RequestCode.GET_ROUTEINFO_BY_TOPIC, None)
+            response = await client.invoke(
+                address(server), RequestCode.GET_ROUTEINFO_BY_TOPIC, None
+            )
             with pytest.raises(RequestNotSupported, match="request type 105 not supported"):
                 response.check(address(server))
 
@@ -204,7 +231,10 @@ def test_an_unknown_code_is_an_error_for_the_caller() -> None:
 def test_requests_are_signed() -> None:
     async def main() -> None:
         service = Service()
-        async with serving(service) as server, RemotingClient(credentials=Credentials("RocketMQ", "12345678")) as client:
+        async with (
+            serving(service) as server,
+            RemotingClient(credentials=Credentials("RocketMQ", "12345678")) as client,
+        ):
             await client.invoke(address(server), QUERY, query())
         fields = {**to_fields(query()), "AccessKey": "RocketMQ"}
         assert service.signed == [signature("12345678", fields, b"")]
@@ -224,7 +254,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
-def test_bad_bytes_close_their_connection_and_no_other(bad: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_bad_bytes_close_their_connection_and_no_other(
+    bad: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
         async with serving() as server, RemotingClient() as client:
             await client.invoke(address(server), QUERY, query())
@@ -249,20 +281,36 @@ def test_who_is_not_admitted_and_why(caplog: pytest.LogCaptureFixture) -> None:
             left = socket.create_connection((HOST, server.port))
             left_from = left.getsockname()[1]
             left.close()
-            await until(lambda: f"127.0.0.1:{left_from} reason=it left before it said anything" in caplog.text)
+            await until(
+                lambda: (
+                    f"127.0.0.1:{left_from} reason=it left before it said anything" in caplog.text
+                )
+            )
             with socket.create_connection((HOST, server.port)) as silent:
                 silent_from = silent.getsockname()[1]
-                await until(lambda: f"127.0.0.1:{silent_from} reason=it said nothing within 0.05 s" in caplog.text)
-        lines = {record.levelname for record in caplog.records if f":{left_from} " in record.getMessage()}
+                await until(
+                    lambda: (
+                        f"127.0.0.1:{silent_from} reason=it said nothing within 0.05 s"
+                        in caplog.text
+                    )
+                )
+        lines = {
+            record.levelname for record in caplog.records if f":{left_from} " in record.getMessage()
+        }
         assert lines == {"DEBUG"}
-        assert {record.levelname for record in caplog.records if f":{silent_from} " in record.getMessage()} == {"INFO"}
+        assert {
+            record.levelname
+            for record in caplog.records
+            if f":{silent_from} " in record.getMessage()
+        } == {"INFO"}
 
     with caplog.at_level("DEBUG", "aiorocketmq"):
         run(main)
 
 
 def test_a_stop_waits_for_answers_that_have_a_limit_of_their_own() -> None:
-    """However short its grace is: what waits for the disk or a slave is stored, and would be sent once more."""
+    """However short its grace is: what waits for the disk or a slave is stored, and would be sent
+    once more."""
 
     async def main() -> None:
         service, held, asked = Service(), list[Context](), itertools.count(1)
@@ -280,7 +328,9 @@ def test_a_stop_waits_for_answers_that_have_a_limit_of_their_own() -> None:
         service.offset = hold  # type: ignore[assignment,method-assign]
         async with RemotingClient() as client:
             limits = Limits(shutdown_grace_s=0.0)
-            async with serving(service, limits=limits, waiting=waiting, longest_wait_s=lambda: 10.0) as server:
+            async with serving(
+                service, limits=limits, waiting=waiting, longest_wait_s=lambda: 10.0
+            ) as server:
                 answer = asyncio.ensure_future(client.invoke(address(server), QUERY, query()))
                 await until(lambda: held)
             assert (await answer).header.offset == 7
@@ -295,13 +345,17 @@ def test_a_stop_waits_for_such_answers_no_longer_than_their_limit() -> None:
         async with asyncio.timeout(10):
             async with RemotingClient() as client:
                 limits = Limits(shutdown_grace_s=0.0)
-                async with serving(limits=limits, waiting=lambda: 1, longest_wait_s=lambda: 0.05) as server:
+                async with serving(
+                    limits=limits, waiting=lambda: 1, longest_wait_s=lambda: 0.05
+                ) as server:
                     await client.invoke(address(server), QUERY, query())
 
     run(main)
 
 
-def test_a_connection_over_the_limit_waits_until_another_one_ends(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_connection_over_the_limit_waits_until_another_one_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main() -> None:
         limits = Limits(max_connections=1, shutdown_grace_s=0.2)
         async with serving(limits=limits) as server, RemotingClient() as second:
@@ -316,12 +370,15 @@ def test_a_connection_over_the_limit_waits_until_another_one_ends(caplog: pytest
 
     run(main)
     assert warnings_of(caplog) == [
-        "accepting pauses: there are 1 connections, and may not be more (maxConnections, ulimit -n)",
+        "accepting pauses: there are 1 connections, and may not be more (maxConnections, ulimit "
+        "-n)",
         "accepting goes on connections=0",
     ]
 
 
-def test_connections_that_say_nothing_count_too_and_those_of_all_ports_together(caplog: pytest.LogCaptureFixture) -> None:
+def test_connections_that_say_nothing_count_too_and_those_of_all_ports_together(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main() -> None:
         seats = Seats(3)
         async with serving(seats=seats) as server, serving(seats=seats) as other:
@@ -410,8 +467,11 @@ def test_a_peer_that_does_not_read_is_held_back_and_then_cut() -> None:
 
 
 def test_what_one_connection_brings_in_a_turn_of_the_loop_is_bounded() -> None:
-    """A producer with 60,000 sends in flight fills the system's buffers; libuv would read up to 8 MB of them in one turn."""
-    header = encode_header(RemotingCommand(code=QUERY, flag=ONEWAY_FLAG, ext_fields=to_fields(query())))
+    """A producer with 60,000 sends in flight fills the system's buffers; libuv would read up to 8
+    MB of them in one turn."""
+    header = encode_header(
+        RemotingCommand(code=QUERY, flag=ONEWAY_FLAG, ext_fields=to_fields(query()))
+    )
     frame = encode_frame(SerializeType.JSON, header)
 
     async def main() -> None:
@@ -421,7 +481,9 @@ def test_what_one_connection_brings_in_a_turn_of_the_loop_is_bounded() -> None:
                 peer.sendall(frame)
                 await until(lambda: service.oneway)
                 peer.setblocking(False)
-                sent = len(frame) + peer.send(frame * (4_000_000 // len(frame)))  # the loop does not run meanwhile
+                sent = len(frame) + peer.send(
+                    frame * (4_000_000 // len(frame))
+                )  # the loop does not run meanwhile
                 assert sent > 1_000_000, "the buffers of this system are too small for this test"
                 most, served = 0, 1
                 while served < sent // len(frame):
@@ -439,7 +501,9 @@ def test_requests_in_progress_are_answered_at_shutdown() -> None:
         return Reply(remark="done")
 
     async def main() -> None:
-        server = RemotingServer(Dispatcher({RequestCode.HEART_BEAT: slow}), host=HOST, port=0, clock=SystemClock())
+        server = RemotingServer(
+            Dispatcher({RequestCode.HEART_BEAT: slow}), host=HOST, port=0, clock=SystemClock()
+        )
         await server.listen()
         task = asyncio.create_task(server.run())
         async with RemotingClient() as client:
@@ -467,14 +531,17 @@ def test_a_server_calls_its_clients() -> None:
             await client.invoke(address(server), QUERY, query())
             connection: Connection = next(iter(server.connections))
             header = COMMANDS[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED].request(consumer_group="g")  # type: ignore[call-arg]
-            answer = await connection.invoke(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, b"x", timeout=5)
+            answer = await connection.invoke(
+                RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, b"x", timeout=5
+            )
             assert answer.remark == "seen"
             assert pushed == [("g", b"x")]
 
     run(main)
 
 
-# --- TLS ------------------------------------------------------------------------------------------------------------
+# --- TLS
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -490,16 +557,22 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def certificate(files: dict[str, str], **more: Any) -> ServerTls | None:
-    return server_tls(TlsConfig(server_cert_path=files["server.pem"], server_key_path=files["server.key"], **more))
+    return server_tls(
+        TlsConfig(server_cert_path=files["server.pem"], server_key_path=files["server.key"], **more)
+    )
 
 
 def test_permissive_serves_both_on_one_port(certificates: dict[str, str]) -> None:
     async def main() -> None:
-        trusting = client_context(TlsConfig(client_auth_server=True, client_trust_cert_path=certificates["ca.pem"]))
+        trusting = client_context(
+            TlsConfig(client_auth_server=True, client_trust_cert_path=certificates["ca.pem"])
+        )
         async with serving(tls=certificate(certificates)) as server, RemotingClient() as plain:
             async with RemotingClient(tls=trusting) as secure:
                 for client in (plain, secure):
-                    assert (await client.invoke(address(server), QUERY, query())).header.offset == 30
+                    assert (
+                        await client.invoke(address(server), QUERY, query())
+                    ).header.offset == 30
 
     run(main)
 
@@ -516,7 +589,10 @@ def test_permissive_serves_both_on_one_port(certificates: dict[str, str]) -> Non
 def test_modes(certificates: dict[str, str], mode: TlsMode, secure: bool, served: bool) -> None:
     async def main() -> None:
         context = client_context(TlsConfig()) if secure else None
-        async with serving(tls=certificate(certificates), tls_mode=mode) as server, RemotingClient(tls=context) as client:
+        async with (
+            serving(tls=certificate(certificates), tls_mode=mode) as server,
+            RemotingClient(tls=context) as client,
+        ):
             if served:
                 assert (await client.invoke(address(server), QUERY, query())).header.offset == 30
             else:
@@ -526,22 +602,34 @@ def test_modes(certificates: dict[str, str], mode: TlsMode, secure: bool, served
     run(main)
 
 
-def test_without_certificate_a_tls_connection_is_closed_with_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_certificate_a_tls_connection_is_closed_with_one_log_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("INFO")
 
     async def main() -> None:
-        async with serving() as server, RemotingClient(tls=client_context(TlsConfig())) as secure, RemotingClient() as plain:
+        async with (
+            serving() as server,
+            RemotingClient(tls=client_context(TlsConfig())) as secure,
+            RemotingClient() as plain,
+        ):
             with pytest.raises((ConnectError, ConnectionLostError)):
                 await secure.invoke(address(server), QUERY, query())
             assert (await plain.invoke(address(server), QUERY, query())).header.offset == 30
 
     run(main)
-    assert [r.levelname for r in caplog.records if "no certificate is configured" in r.getMessage()] == ["INFO"]
+    assert [
+        r.levelname for r in caplog.records if "no certificate is configured" in r.getMessage()
+    ] == ["INFO"]
 
 
 def test_client_certificates_are_required_when_asked_for(certificates: dict[str, str]) -> None:
-    tls = certificate(certificates, server_auth_client=True, server_trust_cert_path=certificates["ca.pem"])
-    known = TlsConfig(client_cert_path=certificates["client.pem"], client_key_path=certificates["client.key"])
+    tls = certificate(
+        certificates, server_auth_client=True, server_trust_cert_path=certificates["ca.pem"]
+    )
+    known = TlsConfig(
+        client_cert_path=certificates["client.pem"], client_key_path=certificates["client.key"]
+    )
 
     async def main() -> None:
         async with serving(tls=tls) as server:
@@ -554,7 +642,9 @@ def test_client_certificates_are_required_when_asked_for(certificates: dict[str,
     run(main)
 
 
-def test_a_changed_certificate_is_used_for_new_connections(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_changed_certificate_is_used_for_new_connections(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO")
     old, new = trustme.CA(), trustme.CA()
     paths = {"server.pem": str(tmp_path / "server.pem"), "server.key": str(tmp_path / "server.key")}
@@ -564,7 +654,9 @@ def test_a_changed_certificate_is_used_for_new_connections(tmp_path: Path, caplo
         issued.private_key_pem.write_to_path(paths["server.key"])
         issued.cert_chain_pems[0].write_to_path(paths["server.pem"])
         ca.cert_pem.write_to_path(tmp_path / name)
-        return client_context(TlsConfig(client_auth_server=True, client_trust_cert_path=str(tmp_path / name)))
+        return client_context(
+            TlsConfig(client_auth_server=True, client_trust_cert_path=str(tmp_path / name))
+        )
 
     async def main() -> None:
         trusts_old = issue(old, "old-ca.pem")

@@ -21,7 +21,11 @@ from tests.stored import decode_messages
 
 from .cluster import PATIENCE_S, SUSPEND, Cluster, DaemonProcess, asynchronous, create_topic, until
 
-SMALL = {"mappedFileSizeCommitLog": 1 << 20, "haHousekeepingInterval": 3000, "haSendHeartbeatInterval": 500}
+SMALL = {
+    "mappedFileSizeCommitLog": 1 << 20,
+    "haHousekeepingInterval": 3000,
+    "haSendHeartbeatInterval": 500,
+}
 IN_FLIGHT = 64
 
 
@@ -32,13 +36,24 @@ def cluster(tmp_path: Path) -> Cluster:
 
 
 async def until_logged(daemon: DaemonProcess, text: str, times: int = 1) -> None:
-    await until(lambda: daemon.log_path.read_text().count(text) >= times, f"{text!r} in {daemon.log_path}", PATIENCE_S)
+    await until(
+        lambda: daemon.log_path.read_text().count(text) >= times,
+        f"{text!r} in {daemon.log_path}",
+        PATIENCE_S,
+    )
 
 
 async def load(
-    producer: Producer, topic: str, acknowledged: set[bytes], name: bytes, *, timeout: float = 2, any_answer: bool = False
+    producer: Producer,
+    topic: str,
+    acknowledged: set[bytes],
+    name: bytes,
+    *,
+    timeout: float = 2,
+    any_answer: bool = False,
 ) -> None:
-    """Send until the master is gone. ``any_answer``: one that is stored and not as safe counts, too."""
+    """Send until the master is gone. ``any_answer``: one that is stored and not as safe counts,
+    too."""
     number = 0
     while True:
         number += 1
@@ -51,8 +66,11 @@ async def load(
             acknowledged.add(body)
 
 
-def test_what_a_sync_master_has_acknowledged_is_at_the_slave(cluster: Cluster, tmp_path: Path) -> None:
-    """The master is killed under load and its disk thrown away: consumers go on from the slave and commit there."""
+def test_what_a_sync_master_has_acknowledged_is_at_the_slave(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The master is killed under load and its disk thrown away: consumers go on from the slave and
+    commit there."""
     master = cluster.start_broker(brokerRole="SYNC_MASTER", **SMALL)
     asynchronous(lambda: create_topic(cluster.namesrv, "Orders", 4))()
     slave = cluster.start_slave(**SMALL)
@@ -66,18 +84,26 @@ def test_what_a_sync_master_has_acknowledged_is_at_the_slave(cluster: Cluster, t
         consumer.on_message(lambda message: seen.add(name_of(message)))
         async with Producer("p", namesrv=cluster.namesrv, retries=0) as producer, consumer:
             senders = [
-                asyncio.create_task(load(producer, "Orders", acknowledged, b"%d" % number)) for number in range(IN_FLIGHT)
+                asyncio.create_task(load(producer, "Orders", acknowledged, b"%d" % number))
+                for number in range(IN_FLIGHT)
             ]
-            await until(lambda: len(acknowledged) > 2000 and len(seen) > 500, "some thousand messages")
+            await until(
+                lambda: len(acknowledged) > 2000 and len(seen) > 500, "some thousand messages"
+            )
             cluster.kill_broker("broker-a")
             shutil.rmtree(tmp_path / "broker-a" / "store")
             await asyncio.gather(*senders)
             await until(lambda: acknowledged <= seen, "every acknowledged message, from the slave")
             async with RemotingClient() as remoting:
-                await until(lambda: is_at_the_end(remoting, slave.address), "the group's place is committed at the slave")
+                await until(
+                    lambda: is_at_the_end(remoting, slave.address),
+                    "the group's place is committed at the slave",
+                )
 
     asynchronous(scenario)()
-    cluster.start_broker(brokerRole="SYNC_MASTER", **SMALL)  # with an empty disk: not what the slave has followed
+    cluster.start_broker(
+        brokerRole="SYNC_MASTER", **SMALL
+    )  # with an empty disk: not what the slave has followed
 
     async def refused() -> None:
         await until_logged(slave, "the last record of this slave")
@@ -105,8 +131,8 @@ def name_of(message: MessageExt) -> bytes:
 
 
 def test_slaves_come_later_go_away_and_catch_up(cluster: Cluster, tmp_path: Path) -> None:
-    """An empty slave gets everything that is there; one that was killed goes on; the master may be killed too. Its port for
-    slaves is where it was told to be.
+    """An empty slave gets everything that is there; one that was killed goes on; the master may be
+    killed too. Its port for slaves is where it was told to be.
     """
     ha_port = free_port()
     asynchronous(lambda: start_and_send(cluster, ha_port))()
@@ -116,8 +142,13 @@ def test_slaves_come_later_go_away_and_catch_up(cluster: Cluster, tmp_path: Path
         paths = [tmp_path / name / "store" / "commitlog" for name in ("broker-a", "broker-a-1")]
 
         def logs_are_equal() -> bool:
-            logs = [{path.name: path.read_bytes() for path in folder.iterdir() if path.stat().st_size} for folder in paths]
-            used = [{name: data for name, data in log.items() if data[:4] != bytes(4)} for log in logs]
+            logs = [
+                {path.name: path.read_bytes() for path in folder.iterdir() if path.stat().st_size}
+                for folder in paths
+            ]
+            used = [
+                {name: data for name, data in log.items() if data[:4] != bytes(4)} for log in logs
+            ]
             return used[0] == used[1] and len(used[0]) > 1
 
         await until(logs_are_equal, "both logs are equal")
@@ -145,9 +176,14 @@ async def send(cluster: Cluster, count: int) -> None:
 
 
 @pytest.mark.parametrize("waits_for", ["nothing", "disk", "slave"])
-def test_whose_message_is_stored_is_answered_before_a_stop(cluster: Cluster, tmp_path: Path, waits_for: str) -> None:
+def test_whose_message_is_stored_is_answered_before_a_stop(
+    cluster: Cluster, tmp_path: Path, waits_for: str
+) -> None:
     """What is stored and not answered would be sent again."""
-    settings = {"disk": {"flushDiskType": "SYNC_FLUSH"}, "slave": {"brokerRole": "SYNC_MASTER"}}.get(waits_for, {})
+    settings = {
+        "disk": {"flushDiskType": "SYNC_FLUSH"},
+        "slave": {"brokerRole": "SYNC_MASTER"},
+    }.get(waits_for, {})
     master = cluster.start_broker(**settings, **SMALL)
     asynchronous(lambda: create_topic(cluster.namesrv, "Orders", 4))()
     acknowledged: set[bytes] = set()
@@ -163,7 +199,9 @@ def test_whose_message_is_stored_is_answered_before_a_stop(cluster: Cluster, tmp
                 await stack.enter_async_context(producer)
                 for number in range(IN_FLIGHT // 4):
                     body = b"%s%d" % (name.encode(), number)
-                    sender = load(producer, "Orders", acknowledged, body, timeout=PATIENCE_S, any_answer=True)
+                    sender = load(
+                        producer, "Orders", acknowledged, body, timeout=PATIENCE_S, any_answer=True
+                    )
                     senders.append(asyncio.create_task(sender))
             await until(lambda: len(acknowledged) > 500, "messages are acknowledged")
             await asyncio.to_thread(cluster.stop_broker, "broker-a")

@@ -29,13 +29,17 @@ def port_of(master: DaemonProcess) -> int:
 
 
 @contextmanager
-def strangers(master: DaemonProcess, hosts: list[str], each: int, *, report: bytes = b"") -> Iterator[list[socket.socket]]:
+def strangers(
+    master: DaemonProcess, hosts: list[str], each: int, *, report: bytes = b""
+) -> Iterator[list[socket.socket]]:
     """Connections from these addresses, each of which sends ``report`` first."""
     with ExitStack() as stack:
         found = []
         for host in hosts:
             for _ in range(each):
-                connection = socket.create_connection((HOST, port_of(master)), source_address=(host, 0))
+                connection = socket.create_connection(
+                    (HOST, port_of(master)), source_address=(host, 0)
+                )
                 found.append(stack.enter_context(connection))
                 connection.sendall(report)
         yield found
@@ -43,7 +47,9 @@ def strangers(master: DaemonProcess, hosts: list[str], each: int, *, report: byt
 
 async def replicates(cluster: Cluster, group: str, topic: str) -> None:
     """SYNC_MASTER: a send is answered so when a slave has it."""
-    async with Producer(group, namesrv=cluster.namesrv, tls=getattr(cluster, "context", None)) as producer:
+    async with Producer(
+        group, namesrv=cluster.namesrv, tls=getattr(cluster, "context", None)
+    ) as producer:
 
         async def is_copied() -> bool:
             return (await producer.send(Message(topic, b"x"))).status is SendStatus.SEND_OK
@@ -55,13 +61,19 @@ async def replicates(cluster: Cluster, group: str, topic: str) -> None:
     ("hosts", "each", "report"),
     [
         pytest.param([HOST], 70, b"", id="silent, where the slave is"),
-        pytest.param([f"127.0.0.{number}" for number in range(2, 10)], 8, bytes(8), id="speaking, from elsewhere"),
+        pytest.param(
+            [f"127.0.0.{number}" for number in range(2, 10)],
+            8,
+            bytes(8),
+            id="speaking, from elsewhere",
+        ),
     ],
 )
 def test_strangers_do_not_keep_the_slave_out(
     cluster: Cluster, group: str, topic: str, hosts: list[str], each: int, report: bytes
 ) -> None:
-    """They would also come again as often as they are closed: here they are not closed for being silent."""
+    """They would also come again as often as they are closed: here they are not closed for being
+    silent."""
     master = cluster.start_broker(brokerRole="SYNC_MASTER", haHousekeepingInterval=600_000, **SMALL)
     with strangers(master, hosts, each, report=report):
         cluster.start_slave(**SMALL)
@@ -81,7 +93,9 @@ def receives(connection: socket.socket) -> bytes:
         return b""
 
 
-def test_a_slave_of_the_original_is_served_by_a_master_without_a_secret(cluster: Cluster, group: str, topic: str) -> None:
+def test_a_slave_of_the_original_is_served_by_a_master_without_a_secret(
+    cluster: Cluster, group: str, topic: str
+) -> None:
     master = cluster.start_broker(**SMALL)
 
     @asynchronous
@@ -139,13 +153,21 @@ def test_enforcing_is_for_the_port_for_slaves_too(tmp_path: Path, group: str, to
         async def check() -> None:
             await replicates(cluster, group, topic)
             await until_logged(master, "encrypted=true")
-            await until_logged(master, "the peer does not use TLS, which tls.server.mode=enforcing demands")
+            await until_logged(
+                master, "the peer does not use TLS, which tls.server.mode=enforcing demands"
+            )
 
         check()
 
 
 def test_a_short_secret_refuses_to_start(tmp_path: Path) -> None:
     with (tmp_path / "err").open("w+") as err:
-        broker = Forked("aiorocketmq.broker", "--haSecret=short", f"--storePathRootDir={tmp_path}/s", stdout=err, stderr=err)
+        broker = Forked(
+            "aiorocketmq.broker",
+            "--haSecret=short",
+            f"--storePathRootDir={tmp_path}/s",
+            stdout=err,
+            stderr=err,
+        )
         assert broker.wait(30) == 1
         assert "haSecret must have at least 16 characters" in (tmp_path / "err").read_text()

@@ -1,6 +1,8 @@
-"""Every request that the broker serves, over a real socket: its documented good answer and each documented error.
+"""Every request that the broker serves, over a real socket: its documented good answer and each
+documented error.
 
-The rows stand in ``request_code_rows``. Three brokers serve them: a master, its slave, and one with access control.
+The rows stand in ``request_code_rows``. Three brokers serve them: a master, its slave, and one with
+access control.
 """
 
 from __future__ import annotations
@@ -31,7 +33,22 @@ from tests.stored import decode_messages
 
 from ..house.test_request_codes import BROKER, BROKER_OF_5
 from .cluster import Cluster, until
-from .request_code_rows import END, GROUP, KEY, LOCK, MQ, NEW_TOPIC, PULL, QUEUE, ROWS, SEND, SUB, TRANSACTION, Row, T
+from .request_code_rows import (
+    END,
+    GROUP,
+    KEY,
+    LOCK,
+    MQ,
+    NEW_TOPIC,
+    PULL,
+    QUEUE,
+    ROWS,
+    SEND,
+    SUB,
+    TRANSACTION,
+    Row,
+    T,
+)
 
 GIVEN_UP = "TRANS_CHECK_MAX_TIME_TOPIC"
 ACCOUNTS = """\
@@ -59,7 +76,8 @@ NOT_BY_BROKERS = frozenset(
 
 
 class World:
-    """The brokers by name, an administrator, and clients that are consumers, producers and answer what they are asked."""
+    """The brokers by name, an administrator, and clients that are consumers, producers and answer
+    what they are asked."""
 
     def __init__(self, addresses: Mapping[str, str], namesrv: str) -> None:
         self.addresses = addresses
@@ -79,7 +97,9 @@ class World:
     async def client(
         self, table: Mapping[Code, Any] | None = None, credentials: Credentials | None = None
     ) -> RemotingClient:
-        client = RemotingClient(clock=SystemClock(), dispatcher=Dispatcher(table or {}), credentials=credentials)
+        client = RemotingClient(
+            clock=SystemClock(), dispatcher=Dispatcher(table or {}), credentials=credentials
+        )
         await client.start()
         self._stack.append(client)
         return client
@@ -94,7 +114,12 @@ class World:
         await self._send()
         for group in (GROUP, "g-none", "g-old"):
             for queue_id in range(4):
-                commit = {"consumerGroup": group, "topic": T, "queueId": queue_id, "commitOffset": 1}
+                commit = {
+                    "consumerGroup": group,
+                    "topic": T,
+                    "queueId": queue_id,
+                    "commitOffset": 1,
+                }
                 await self.good(Code.UPDATE_CONSUMER_OFFSET, commit)
         await self._members()
         await self._give_one_up()
@@ -102,16 +127,31 @@ class World:
             await asyncio.sleep(0.005)  # the index follows some milliseconds behind
 
     async def _make_topics_and_groups(self) -> None:
-        topics = ((T, 4, 6), ("Sent", 4, 6), ("Other", 1, 6), ("WriteOnly", 1, 2), ("%RETRY%g-ro", 1, 4), ("Ordered", 4, 6))
+        topics = (
+            (T, 4, 6),
+            ("Sent", 4, 6),
+            ("Other", 1, 6),
+            ("WriteOnly", 1, 2),
+            ("%RETRY%g-ro", 1, 4),
+            ("Ordered", 4, 6),
+        )
         for name, queues, perm in topics:
-            change = {"topic": name, "readQueueNums": queues, "writeQueueNums": queues, "perm": perm}
+            change = {
+                "topic": name,
+                "readQueueNums": queues,
+                "writeQueueNums": queues,
+                "perm": perm,
+            }
             await self.good(Code.UPDATE_AND_CREATE_TOPIC, NEW_TOPIC | change)
         unusual = {
-            "g-off": {"consumeEnable": False}, "g-drop": {"retryQueueNums": 0}, "g-nobc": {"consumeBroadcastEnable": False},
+            "g-off": {"consumeEnable": False}, "g-drop": {"retryQueueNums": 0},
+            "g-nobc": {"consumeBroadcastEnable": False},
         }  # fmt: skip
         for name in (GROUP, "g-ro", "g-none", "g-sql", "g-old", *unusual):
             group = {"groupName": name, **unusual.get(name, {})}
-            await self.good(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=json.dumps(group).encode())
+            await self.good(
+                Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=json.dumps(group).encode()
+            )
 
     async def _send(self) -> None:
         for number in range(2):
@@ -121,13 +161,22 @@ class World:
             self.ids.setdefault("first", sent.ext_fields["msgId"])
         self.ids["last"] = self.ids["first"][:16] + f"{2**40:016X}"
         for name in ("half1", "half2"):
-            half = (await self.good(Code.SEND_MESSAGE, SEND | {"properties": TRANSACTION}, b"half")).ext_fields
-            self.ids |= {f"{name} number": half["queueOffset"], f"{name} position": str(int(half["msgId"][16:], 16))}
+            half = (
+                await self.good(Code.SEND_MESSAGE, SEND | {"properties": TRANSACTION}, b"half")
+            ).ext_fields
+            self.ids |= {
+                f"{name} number": half["queueOffset"],
+                f"{name} position": str(int(half["msgId"][16:], 16)),
+            }
 
     async def _give_one_up(self) -> None:
         """A half message that is too old to be asked for, at the guarded broker."""
         await self.good(Code.UPDATE_AND_CREATE_TOPIC, NEW_TOPIC | {"topic": "Sent"}, at="guarded")
-        assert (await self.ask(Code.SEND_MESSAGE, SEND | {"properties": TRANSACTION}, b"half", at="guarded")).code == 11
+        assert (
+            await self.ask(
+                Code.SEND_MESSAGE, SEND | {"properties": TRANSACTION}, b"half", at="guarded"
+            )
+        ).code == 11
         pull = PULL | {"topic": GIVEN_UP, "consumerGroup": GROUP}
 
         async def is_given_up() -> bool:
@@ -153,7 +202,13 @@ class World:
         await self._join("old", "g-old", "CLUSTERING", SUB % ("TAG", "*"), {}, version=20)
 
     async def _join(
-        self, client_id: str, group: str, model: str, subscription: str, pushes: Mapping[Code, Any], version: int = 409
+        self,
+        client_id: str,
+        group: str,
+        model: str,
+        subscription: str,
+        pushes: Mapping[Code, Any],
+        version: int = 409,
     ) -> None:
         client = await self.client(pushes)
         consumer = (
@@ -164,23 +219,40 @@ class World:
         connection = await client.connection(self.address)
         command = RemotingCommand(code=Code.HEART_BEAT, version=version)
         connection.send([encode_frame(0, encode_header(command, 0), beat.encode())])
-        (await connection.invoke(Code.GET_BROKER_CONFIG, None, timeout=20)).check()  # so the heartbeat has been heard
+        (
+            await connection.invoke(Code.GET_BROKER_CONFIG, None, timeout=20)
+        ).check()  # so the heartbeat has been heard
 
     async def ask(
-        self, code: Code, fields: Mapping[str, Any] | None = None, body: bytes = b"", *, at: str = "master"
+        self,
+        code: Code,
+        fields: Mapping[str, Any] | None = None,
+        body: bytes = b"",
+        *,
+        at: str = "master",
     ) -> Response:
         client = self.guard if at == "guarded" else self.admin
         texts = {name: str(value).lower() if value is True or value is False else str(value)
                  for name, value in (fields or {}).items()}  # fmt: skip
-        return await client.invoke(self.addresses[at], code, None, body, timeout=20, ext_fields=texts or None)
+        return await client.invoke(
+            self.addresses[at], code, None, body, timeout=20, ext_fields=texts or None
+        )
 
     async def good(
-        self, code: Code, fields: Mapping[str, Any] | None = None, body: bytes = b"", *, at: str = "master"
+        self,
+        code: Code,
+        fields: Mapping[str, Any] | None = None,
+        body: bytes = b"",
+        *,
+        at: str = "master",
     ) -> Response:
         return (await self.ask(code, fields, body, at=at)).check()
 
     async def answer(self, row: Row) -> Response:
-        fields = {name: self.ids.get(value, value) if type(value) is str else value for name, value in row.fields.items()}
+        fields = {
+            name: self.ids.get(value, value) if type(value) is str else value
+            for name, value in row.fields.items()
+        }
         if not row.config:
             return await self.ask(row.code, fields, row.body, at=row.at)
         await self.good(Code.UPDATE_BROKER_CONFIG, body=row.config.encode(), at=row.at)
@@ -252,17 +324,22 @@ def test_every_answer_of_a_broker_is_given_to_somebody() -> None:
 REQUIRED = [
     (code, field.wire_name)
     for code in sorted({row.code for row in ROWS})
-    if (field := next((each for each in fields_of(COMMANDS[code].request) if each.required), None)) is not None
+    if (field := next((each for each in fields_of(COMMANDS[code].request) if each.required), None))
+    is not None
 ]
 
 
-@pytest.mark.parametrize(("code", "field"), REQUIRED, ids=lambda value: getattr(value, "name", value))
+@pytest.mark.parametrize(
+    ("code", "field"), REQUIRED, ids=lambda value: getattr(value, "name", value)
+)
 def test_a_required_field_is_missing(world: World, code: Code, field: str) -> None:
     answer = world.run(lambda: world.ask(code))
     assert (answer.code, answer.remark) == (1, f"{code.name}: the field '{field}' is missing")
 
 
-@pytest.mark.parametrize("code", [13, 22, 23, 27, 209, 210, 211, 212, 213, 214, 301, 302, 105, 39, 9999])
+@pytest.mark.parametrize(
+    "code", [13, 22, 23, 27, 209, 210, 211, 212, 213, 214, 301, 302, 105, 39, 9999]
+)
 def test_what_nobody_serves(world: World, code: int) -> None:
     answer = world.run(lambda: world.ask(code))  # type: ignore[arg-type]
     assert (answer.code, answer.remark) == (3, f" request type {code} not supported")
@@ -274,8 +351,13 @@ def test_pulls_are_not_served_on_the_second_port(world: World) -> None:
     async def ask() -> list[int]:
         connection = await world.admin.connection(f"{host}:{int(port) - 2}")
         texts = {name: str(value) for name, value in PULL.items()}
-        pulls = [await connection.invoke(code, None, timeout=10, ext_fields=texts) for code in sorted(NOT_ON_VIP)]
-        other = await connection.invoke(Code.GET_MAX_OFFSET, None, timeout=10, ext_fields={"topic": T, "queueId": "0"})
+        pulls = [
+            await connection.invoke(code, None, timeout=10, ext_fields=texts)
+            for code in sorted(NOT_ON_VIP)
+        ]
+        other = await connection.invoke(
+            Code.GET_MAX_OFFSET, None, timeout=10, ext_fields={"topic": T, "queueId": "0"}
+        )
         return [answer.code for answer in (*pulls, other)]
 
     assert world.run(ask) == [3, 3, 0]
@@ -298,8 +380,16 @@ def test_an_undecided_end_of_a_transaction_is_not_answered(world: World) -> None
 def test_a_lock_of_another_client_is_not_granted(world: World) -> None:
     async def ask() -> list[bytes]:
         others = LOCK.replace(b"member", b"other")
-        steps = [(Code.LOCK_BATCH_MQ, LOCK), (Code.LOCK_BATCH_MQ, others), (Code.UNLOCK_BATCH_MQ, others)]
-        steps += [(Code.LOCK_BATCH_MQ, others), (Code.UNLOCK_BATCH_MQ, LOCK), (Code.LOCK_BATCH_MQ, others)]
+        steps = [
+            (Code.LOCK_BATCH_MQ, LOCK),
+            (Code.LOCK_BATCH_MQ, others),
+            (Code.UNLOCK_BATCH_MQ, others),
+        ]
+        steps += [
+            (Code.LOCK_BATCH_MQ, others),
+            (Code.UNLOCK_BATCH_MQ, LOCK),
+            (Code.LOCK_BATCH_MQ, others),
+        ]
         return [(await world.good(code, body=body)).body for code, body in steps]
 
     granted = b'{"lockOKMQSet":[%b]}' % (MQ % 0).encode()
@@ -310,7 +400,9 @@ def test_a_lock_of_another_client_is_not_granted(world: World) -> None:
 def test_who_does_not_sign_is_refused(world: World) -> None:
     async def ask() -> Response:
         connection = await world.admin.connection(world.addresses["guarded"])
-        return await connection.invoke(Code.GET_MAX_OFFSET, None, timeout=20, ext_fields={"topic": T, "queueId": "0"})
+        return await connection.invoke(
+            Code.GET_MAX_OFFSET, None, timeout=20, ext_fields={"topic": T, "queueId": "0"}
+        )
 
     answer = world.run(ask)
     assert answer.code == 1
@@ -322,7 +414,9 @@ def test_name_servers_hear_of_another_permission_at_once(world: World) -> None:
 
     async def perms() -> set[int]:
         connection = await world.admin.connection(world.namesrv)
-        answer = await connection.invoke(Code.GET_ROUTEINFO_BY_TOPIC, None, timeout=20, ext_fields={"topic": T})
+        answer = await connection.invoke(
+            Code.GET_ROUTEINFO_BY_TOPIC, None, timeout=20, ext_fields={"topic": T}
+        )
         return {queue["perm"] for queue in loads(answer.check().body)["queueDatas"]}
 
     async def ask() -> None:

@@ -49,15 +49,21 @@ class LogFile:
 async def consumed(cluster: Cluster, group: str, count: int) -> tuple[set[bytes], int]:
     """What a new group gets, and how many it could not."""
     seen: set[bytes] = set()
-    consumer = PushConsumer(group, namesrv=cluster.namesrv, suspend=SUSPEND, start_from=StartFrom.FIRST)
+    consumer = PushConsumer(
+        group, namesrv=cluster.namesrv, suspend=SUSPEND, start_from=StartFrom.FIRST
+    )
     consumer.subscribe("Rot")
     consumer.on_message(lambda message: seen.add(message.body))
     async with consumer:
-        await until(lambda: len(seen) + consumer.damaged_messages >= count, f"{count} messages for {group}")
+        await until(
+            lambda: len(seen) + consumer.damaged_messages >= count, f"{count} messages for {group}"
+        )
     return seen, consumer.damaged_messages
 
 
-def test_a_damaged_message_costs_itself_only_and_is_had_from_another_replica(cluster: Cluster) -> None:
+def test_a_damaged_message_costs_itself_only_and_is_had_from_another_replica(
+    cluster: Cluster,
+) -> None:
     cluster.start_broker(**SMALL)
     asynchronous(lambda: create_topic(cluster.namesrv, "Rot", 1))()
     cluster.start_slave(**SMALL)
@@ -81,13 +87,16 @@ def test_a_damaged_message_costs_itself_only_and_is_had_from_another_replica(clu
     async def the_slave_mends_itself() -> None:
         whole = PullMessageRequest(
             consumer_group="has-a-slave", topic="Rot", queue_id=0, queue_offset=0, max_msg_nums=32,
-            sys_flag=PullSysFlag.SUBSCRIPTION, commit_offset=0, suspend_timeout_millis=0, subscription="*", sub_version=0,
+            sys_flag=PullSysFlag.SUBSCRIPTION, commit_offset=0, suspend_timeout_millis=0,
+            subscription="*", sub_version=0,
             expression_type="TAG",
         )  # fmt: skip
         async with RemotingClient() as remoting:
 
             async def pulled() -> int | None:
-                answer = await remoting.invoke(damaged_slave.address, RequestCode.PULL_MESSAGE, whole)
+                answer = await remoting.invoke(
+                    damaged_slave.address, RequestCode.PULL_MESSAGE, whole
+                )
                 return answer.header.damaged_msg_nums if answer.code == 0 else -1
 
             async def is_left_out() -> bool:
@@ -109,8 +118,11 @@ def test_a_damaged_message_costs_itself_only_and_is_had_from_another_replica(clu
     assert log.count("is damaged and left out") == 1, "once for both groups"
 
 
-def test_a_last_record_that_a_master_cuts_is_told_and_stays_with_the_slave(cluster: Cluster, tmp_path: Path) -> None:
-    """Nothing that was acknowledged is lost in silence, and nothing while the slave is not emptied."""
+def test_a_last_record_that_a_master_cuts_is_told_and_stays_with_the_slave(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Nothing that was acknowledged is lost in silence, and nothing while the slave is not
+    emptied."""
     cluster.start_broker(brokerRole="SYNC_MASTER", **SMALL)
     asynchronous(lambda: create_topic(cluster.namesrv, "Rot", 1))()
     slave_broker = cluster.start_slave(**SMALL)
@@ -144,6 +156,9 @@ def test_a_last_record_that_a_master_cuts_is_told_and_stays_with_the_slave(clust
     cluster.start_broker(brokerRole="SYNC_MASTER", **SMALL)
 
     async def the_slave_becomes_the_master() -> None:
-        assert await consumed(cluster, "afterwards", COUNT - 1) == ({body(number) for number in range(COUNT - 1)}, 0)
+        assert await consumed(cluster, "afterwards", COUNT - 1) == (
+            {body(number) for number in range(COUNT - 1)},
+            0,
+        )
 
     asynchronous(the_slave_becomes_the_master)()

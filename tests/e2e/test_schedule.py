@@ -49,7 +49,9 @@ def test_delayed_messages_come_at_their_time_whatever_happens_to_the_broker(
         sent = {}
         for number in range(start, start + 30):
             sent[number] = time.time()
-            await producer.send(Message(topic, b"%d" % number, delay_level=number % 3 + 1, tags="a"))
+            await producer.send(
+                Message(topic, b"%d" % number, delay_level=number % 3 + 1, tags="a")
+            )
         return sent
 
     def check(messages: list[MessageExt], sent: dict[int, float]) -> None:
@@ -74,7 +76,9 @@ def test_a_message_that_always_fails_waits_longer_each_time_and_ends_in_the_dead
     @asynchronous
     async def scenario() -> None:
         tries: list[tuple[float, int]] = []
-        consumer = PushConsumer(group, namesrv=cluster.namesrv, suspend=SUSPEND, max_reconsume_times=2)
+        consumer = PushConsumer(
+            group, namesrv=cluster.namesrv, suspend=SUSPEND, max_reconsume_times=2
+        )
         consumer.subscribe(topic)
 
         @consumer.on_message
@@ -86,13 +90,22 @@ def test_a_message_that_always_fails_waits_longer_each_time_and_ends_in_the_dead
             sent = await producer.send(Message(topic, b"x", tags="a"))
             await until(lambda: len(tries) == 3, "three tries")
             async with PullConsumer(
-                "reader", dlq_topic(group), namesrv=cluster.namesrv, suspend=SUSPEND, start_from=StartFrom.FIRST
+                "reader",
+                dlq_topic(group),
+                namesrv=cluster.namesrv,
+                suspend=SUSPEND,
+                start_from=StartFrom.FIRST,
             ) as reader:
                 [dead] = await total_of(reader, 1)
         assert [times for _, times in tries] == [0, 1, 2]
         assert tries[1][0] - tries[0][0] >= 0.99
         assert tries[2][0] - tries[1][0] >= 1.99
-        assert (dead.body, dead.tags, dead.reconsume_times, dead.msg_id) == (b"x", "a", 3, sent.msg_id)
+        assert (dead.body, dead.tags, dead.reconsume_times, dead.msg_id) == (
+            b"x",
+            "a",
+            3,
+            sent.msg_id,
+        )
         assert dead.properties["RETRY_TOPIC"] == topic
 
     scenario()

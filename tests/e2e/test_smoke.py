@@ -1,4 +1,5 @@
-"""``python -m benchmarks.smoke`` with few messages: the way it goes, and that it would see what is wrong."""
+"""``python -m benchmarks.smoke`` with few messages: the way it goes, and that it would see what is
+wrong."""
 
 import re
 import subprocess
@@ -13,8 +14,20 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_few_messages_all_arrive() -> None:
-    command = [sys.executable, "-m", "benchmarks.smoke", "--messages", "3001", "--producers", "2", "--queues", "3"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.smoke",
+        "--messages",
+        "3001",
+        "--producers",
+        "2",
+        "--queues",
+        "3",
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert re.search(r"^sent +3,002 in ", done.stdout, re.MULTILINE)
     assert re.search(r"^received +3,002 in ", done.stdout, re.MULTILINE)

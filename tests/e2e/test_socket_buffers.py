@@ -18,17 +18,24 @@ from .cluster import HOST, asynchronous
 def sizes(connection: Connection) -> tuple[int, int]:
     assert connection._transport is not None
     sock = connection._transport.get_extra_info("socket")
-    return tuple(sock.getsockopt(socket.SOL_SOCKET, each) for each in (socket.SO_SNDBUF, socket.SO_RCVBUF))  # type: ignore[return-value]
+    return tuple(
+        sock.getsockopt(socket.SOL_SOCKET, each) for each in (socket.SO_SNDBUF, socket.SO_RCVBUF)
+    )  # type: ignore[return-value]
 
 
 @asynchronous
 async def test_both_ends_have_the_buffers_that_were_asked_for() -> None:
     wanted = SocketBuffers(40_000, 50_000)
-    server = RemotingServer(Dispatcher({}), port=0, host=HOST, clock=SystemClock(), socket_buffers=wanted)
+    server = RemotingServer(
+        Dispatcher({}), port=0, host=HOST, clock=SystemClock(), socket_buffers=wanted
+    )
     await server.listen()
     running = asyncio.ensure_future(server.run())
     try:
-        async with RemotingClient(socket_buffers=SocketBuffers(60_000, 0)) as client, asyncio.timeout(10):
+        async with (
+            RemotingClient(socket_buffers=SocketBuffers(60_000, 0)) as client,
+            asyncio.timeout(10),
+        ):
             connection = await client.connection(f"{HOST}:{server.port}")
             connection.send([b"\0\0"])  # the server looks at the first byte
             while not server.connections:

@@ -32,9 +32,13 @@ def test_a_damaged_message_comes_from_a_slave_or_fails_the_task(tmp_path: Path) 
             await until(lambda: slave.place_of(COUNT - 1) >= 0, "the slave has all messages")
 
         asynchronous(send)()
-        LogFile(cluster.store_of("broker-a")).flip(12, 4)  # its magic: the broker sees that at every pull
+        LogFile(cluster.store_of("broker-a")).flip(
+            12, 4
+        )  # its magic: the broker sees that at every pull
         assert bodies(cluster, "Rot") == everything
         cluster.kill_broker("broker-a-1")
-        with pytest.raises(DamagedMessageError, match=r"Rot/broker-a/0 \[0, 30\): 1 of the messages .* are damaged"):
+        with pytest.raises(
+            DamagedMessageError, match=r"Rot/broker-a/0 \[0, 30\): 1 of the messages .* are damaged"
+        ):
             bodies(cluster, "Rot")
         assert bodies(cluster, "Rot", failOnDamage="false") == everything[:12] + everything[13:]

@@ -1,4 +1,5 @@
-"""The Spark source against real brokers, called as Spark calls it, but in this process: options, offsets, faults.
+"""The Spark source against real brokers, called as Spark calls it, but in this process: options,
+offsets, faults.
 
 What Spark itself makes of it: ``test_spark_source.py``.
 """
@@ -22,7 +23,15 @@ import pyarrow as pa
 import trustme
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, InputPartition
 
-from aiorocketmq import Admin, Message, MessageQueue, Producer, SendResult, TransactionProducer, TransactionState
+from aiorocketmq import (
+    Admin,
+    Message,
+    MessageQueue,
+    Producer,
+    SendResult,
+    TransactionProducer,
+    TransactionState,
+)
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.remoting.errors import BrokerError, ConnectError, RemotingError, SystemBusy
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
@@ -60,7 +69,11 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def given(cluster: Cluster, topic: str, **options: object) -> CaseInsensitiveDict:
     return CaseInsensitiveDict(
-        {"namesrv": cluster.namesrv, "subscribe": topic, **{name: str(value) for name, value in options.items()}}
+        {
+            "namesrv": cluster.namesrv,
+            "subscribe": topic,
+            **{name: str(value) for name, value in options.items()},
+        }
     )
 
 
@@ -93,18 +106,28 @@ async def deliver(producer: Producer, message: Message, queue_id: int) -> SendRe
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
-                return await producer.send(message, queue=MessageQueue(message.topic, "broker-a", queue_id))
+                return await producer.send(
+                    message, queue=MessageQueue(message.topic, "broker-a", queue_id)
+                )
             except SystemBusy:
                 await asyncio.sleep(0.02)
 
 
-async def fill(cluster: Cluster, topic: str, count: int, start: int = 0, queues: int = QUEUES) -> list[SendResult]:
+async def fill(
+    cluster: Cluster, topic: str, count: int, start: int = 0, queues: int = QUEUES
+) -> list[SendResult]:
     """Message n goes to queue n modulo ``queues``; its body is n, its tag a or b in turn."""
     async with Producer("p", namesrv=cluster.namesrv) as producer:
         return [
             await deliver(
                 producer,
-                Message(topic, b"%04d" % number, tags="ab"[number % 2], keys=[f"k{number}"], properties={"n": str(number)}),
+                Message(
+                    topic,
+                    b"%04d" % number,
+                    tags="ab"[number % 2],
+                    keys=[f"k{number}"],
+                    properties={"n": str(number)},
+                ),
                 number % queues,
             )
             for number in range(start, start + count)
@@ -123,15 +146,25 @@ def filled(cluster: Cluster, topic: str, count: int, queues: int = QUEUES) -> li
 
 
 def offsets(topic: str, *each: int) -> str:
-    return json.dumps({topic: {"broker-a": {str(queue): offset for queue, offset in enumerate(each)}}})
+    return json.dumps(
+        {topic: {"broker-a": {str(queue): offset for queue, offset in enumerate(each)}}}
+    )
 
 
-# --- what is read ---------------------------------------------------------------------------------------------------
+# --- what is read
+# --------------------------------------------------------------------------------------------------
 
 
 def test_every_kind_of_message_is_read_as_it_was_sent(own: Cluster, topic: str, group: str) -> None:
     plain = Message(topic, b"plain")
-    rich = Message(topic, "ünïcode €".encode(), tags="tag-ä", keys=["k1", "k2"], properties={"größe": "ü\U0001f600"}, flag=7)
+    rich = Message(
+        topic,
+        "ünïcode €".encode(),
+        tags="tag-ä",
+        keys=["k1", "k2"],
+        properties={"größe": "ü\U0001f600"},
+        flag=7,
+    )
     large = Message(topic, b"abcd" * 2048, properties={"kind": "large"})
     later = Message(topic, b"later", delay_level=1)
 
@@ -146,14 +179,18 @@ def test_every_kind_of_message_is_read_as_it_was_sent(own: Cluster, topic: str, 
         ):
             for message in (plain, rich, large, later):
                 await producer.send(message)
-            await producer.send([Message(topic, b"batch-%d" % number, tags="t") for number in range(3)])
+            await producer.send(
+                [Message(topic, b"batch-%d" % number, tags="t") for number in range(3)]
+            )
             async with transactions.transaction(Message(topic, b"committed", keys=["c"])):
                 pass
             async with transactions.transaction(Message(topic, b"rolled back")) as bad:
                 bad.rollback()
         access = BrokerAccess(parse_source_options(given(own, topic), streaming=False).connection)
         await until(
-            lambda: asyncio.to_thread(lambda: sum(access.latest(access.queues([topic])[topic]).values()) == 8),
+            lambda: asyncio.to_thread(
+                lambda: sum(access.latest(access.queues([topic])[topic]).values()) == 8
+            ),
             "the delayed message is there",
         )
 
@@ -163,15 +200,28 @@ def test_every_kind_of_message_is_read_as_it_was_sent(own: Cluster, topic: str, 
         b"plain", rich.body, large.body, b"later", b"batch-0", b"batch-1", b"batch-2", b"committed",
     }  # fmt: skip
     row = rows[rich.body]
-    assert (row["topic"], row["brokerName"], row["queueId"], row["queueOffset"]) == (topic, "broker-a", 0, 1)
-    assert (row["tags"], row["keys"], row["flag"], row["reconsumeTimes"]) == ("tag-ä", "k1 k2", 7, 0)
+    assert (row["topic"], row["brokerName"], row["queueId"], row["queueOffset"]) == (
+        topic,
+        "broker-a",
+        0,
+        1,
+    )
+    assert (row["tags"], row["keys"], row["flag"], row["reconsumeTimes"]) == (
+        "tag-ä",
+        "k1 k2",
+        7,
+        0,
+    )
     assert dict(row["properties"])["größe"] == "ü\U0001f600"
     assert row["msgId"] == dict(row["properties"])["UNIQ_KEY"]
     assert row["bornTimestamp"] <= row["storeTimestamp"]
     assert row["storeHost"].startswith("127.0.0.1:")
     assert rows[b"plain"]["tags"] is rows[b"plain"]["keys"] is None
     assert rows[b"batch-1"]["tags"] == "t"
-    stored = {bytes(row["body"]): row["sysFlag"] for row in read(own, topic, decompress="false", checkCrc="true")}
+    stored = {
+        bytes(row["body"]): row["sysFlag"]
+        for row in read(own, topic, decompress="false", checkCrc="true")
+    }
     assert large.body not in stored
     assert sum(flag & 1 for flag in stored.values()) == 1
 
@@ -197,14 +247,20 @@ def test_a_pattern_does_not_mean_topics_of_the_system(own: Cluster, topic: str, 
     async def make() -> None:
         async with Admin(namesrv=own.namesrv) as admin:
             for name in (f"%RETRY%{group}", f"%DLQ%{group}"):
-                await admin.create_topic(own.brokers["broker-a"].address, TopicConfig(topic_name=name))
-                await until(lambda name=name: admin.topic_route(name), f"the name server knows {name}")  # type: ignore[misc]
+                await admin.create_topic(
+                    own.brokers["broker-a"].address, TopicConfig(topic_name=name)
+                )
+                await until(
+                    lambda name=name: admin.topic_route(name), f"the name server knows {name}"
+                )  # type: ignore[misc]
 
     asyncio.run(make())
     access = BrokerAccess(parse_source_options(given(own, topic), streaming=False).connection)
     assert topic in access.topics(".*")
     assert not [
-        name for name in access.topics(".*") if "%" in name or "SYS" in name or name in ("TBW102", "SELF_TEST_TOPIC")
+        name
+        for name in access.topics(".*")
+        if "%" in name or "SYS" in name or name in ("TBW102", "SELF_TEST_TOPIC")
     ]
     assert access.topics(f"%RETRY%{group}.*") == [f"%RETRY%{group}"]
     assert access.topics("TBW102") == ["TBW102"]
@@ -217,11 +273,19 @@ def test_begin_and_end_by_offset(own: Cluster, topic: str) -> None:
         by_queue[0][8:] + by_queue[1] + by_queue[3][9:]
     )
     short = json.dumps({topic: {"0": 3, "1": -1, "2": 0, "3": 1}})
-    assert bodies(own, topic, endingOffsets=short) == sorted(by_queue[0][:3] + by_queue[1] + by_queue[3][:1])
+    assert bodies(own, topic, endingOffsets=short) == sorted(
+        by_queue[0][:3] + by_queue[1] + by_queue[3][:1]
+    )
     with pytest.raises(ConfigError, match="all queues are needed"):
         read(own, topic, startingOffsets=json.dumps({topic: {"0": 3}}))
     assert (
-        bodies(own, topic, startingOffsets=json.dumps({topic: {"0": 3}}), startingOffsetsMissing="latest") == by_queue[0][3:]
+        bodies(
+            own,
+            topic,
+            startingOffsets=json.dumps({topic: {"0": 3}}),
+            startingOffsetsMissing="latest",
+        )
+        == by_queue[0][3:]
     )
     with pytest.raises(DataLossError, match="asked to begin at 11, but the queue ends at 10"):
         read(own, topic, startingOffsets=offsets(topic, 11, 0, 0, 0))
@@ -249,7 +313,10 @@ def test_begin_and_end_by_time(own: Cluster, topic: str) -> None:
     future = between + 3_600_000
     with pytest.raises(ConfigError, match="nothing was stored at or after"):
         read(own, topic, startingTimestamp=future)
-    assert bodies(own, topic, startingTimestamp=future, startingOffsetsByTimestampStrategy="latest") == []
+    assert (
+        bodies(own, topic, startingTimestamp=future, startingOffsetsByTimestampStrategy="latest")
+        == []
+    )
     assert bodies(own, topic, endingTimestamp=future) == old + new
 
 
@@ -259,10 +326,14 @@ def test_begin_where_a_group_stands(own: Cluster, topic: str, group: str) -> Non
     async def commit() -> None:
         async with Admin(namesrv=own.namesrv) as admin:
             for queue, offset in ((0, 3), (1, 1)):
-                await admin.update_consumer_offset(group, MessageQueue(topic, "broker-a", queue), offset)
+                await admin.update_consumer_offset(
+                    group, MessageQueue(topic, "broker-a", queue), offset
+                )
 
     asyncio.run(commit())
-    assert bodies(own, topic, startingOffsets="group", consumerGroup=group) == sorted(sent[6::2] + sent[3::2])
+    assert bodies(own, topic, startingOffsets="group", consumerGroup=group) == sorted(
+        sent[6::2] + sent[3::2]
+    )
 
 
 def test_filters(own: Cluster, topic: str) -> None:
@@ -312,15 +383,24 @@ def test_tasks(own: Cluster, topic: str) -> None:
         {"groupIdPrefix": "spark", "fetchOffset.numRetries": 0, "fetchOffset.retryIntervalMs": 0},
     ],
 )
-def test_pieces_of_any_size_make_the_same_rows(own: Cluster, topic: str, options: dict[str, object]) -> None:
+def test_pieces_of_any_size_make_the_same_rows(
+    own: Cluster, topic: str, options: dict[str, object]
+) -> None:
     sent = filled(own, topic, 300, queues=1)
     assert [row["body"] for row in read(own, topic, **options)] == sent
 
 
 def test_a_trigger_waits_for_enough_or_long_enough(own: Cluster, topic: str) -> None:
     filled(own, topic, 40)
-    options = {**FROM_THE_START, "minOffsetsPerTrigger": 20, "maxTriggerDelay": "300ms", "maxOffsetsPerTrigger": 32}
-    stream = RocketMQStreamReader(parse_source_options(given(own, topic, **options), streaming=True), ("body",))
+    options = {
+        **FROM_THE_START,
+        "minOffsetsPerTrigger": 20,
+        "maxTriggerDelay": "300ms",
+        "maxOffsetsPerTrigger": 32,
+    }
+    stream = RocketMQStreamReader(
+        parse_source_options(given(own, topic, **options), streaming=True), ("body",)
+    )
     limit = stream.getDefaultReadLimit()
     first = stream.latestOffset(stream.initialOffset(), limit)
     assert first == {topic: {"broker-a": {"0": 8, "1": 8, "2": 8, "3": 8}}}
@@ -336,16 +416,18 @@ def test_columns(own: Cluster, topic: str) -> None:
     filled(own, topic, 2)
     rows = read(own, topic, columns="queueId,body,properties")
     assert [list(row) for row in rows] == [["queueId", "body", "properties"]] * 2
-    assert RocketMQDataSource(given(own, topic, columns="body", includeProperties="true")).schema() == (
-        "body BINARY, properties MAP<STRING,STRING>"
-    )
+    assert RocketMQDataSource(
+        given(own, topic, columns="body", includeProperties="true")
+    ).schema() == ("body BINARY, properties MAP<STRING,STRING>")
 
 
 def test_a_namespace_is_seen_by_the_cluster_only(own: Cluster, topic: str, group: str) -> None:
     filled(own, f"shop%{topic}", 8, queues=2)
     filled(own, f"bank%{topic}", 3, queues=2)
     shop = {"rocketmq.namespace": "shop", "consumerGroup": group}
-    assert {(row["topic"], row["body"]) for row in read(own, topic, **shop)} == {(topic, b"%04d" % n) for n in range(8)}
+    assert {(row["topic"], row["body"]) for row in read(own, topic, **shop)} == {
+        (topic, b"%04d" % n) for n in range(8)
+    }
     assert len(read(own, "", subscribePattern=".*", **{"rocketmq.namespace": "bank"})) == 3
 
 
@@ -376,14 +458,20 @@ def test_brokers_that_speak_tls(tmp_path: Path, topic: str) -> None:
         assert bodies(secure, topic, **tls) == [b"secret"]
         trustme.CA().cert_pem.write_to_path(tmp_path / "another.pem")
         with pytest.raises(ConnectError, match="certificate"):
-            read(secure, topic, **tls, **{"rocketmq.tls.client.trustCertPath": tmp_path / "another.pem"})
+            read(
+                secure,
+                topic,
+                **tls,
+                **{"rocketmq.tls.client.trustCertPath": tmp_path / "another.pem"},
+            )
         with pytest.raises(RemotingError):
             read(secure, topic)
         BrokerAccess.close_all()
         Connections.close_all()
 
 
-# --- faults ---------------------------------------------------------------------------------------------------------
+# --- faults
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_broker_dies_in_the_middle_of_a_read(cluster: Cluster, topic: str) -> None:
@@ -408,12 +496,16 @@ def test_a_slave_takes_over(cluster: Cluster, topic: str) -> None:
     cluster.start_slave()
 
     async def send() -> None:
-        await until(lambda: "slave connected" in master.log_path.read_text(), "the slave is connected")
+        await until(
+            lambda: "slave connected" in master.log_path.read_text(), "the slave is connected"
+        )
         await fill(cluster, topic, 1500, queues=1)
 
     asyncio.run(send())
     sent = [b"%04d" % number for number in range(1500)]
-    stream = RocketMQStreamReader(parse_source_options(given(cluster, topic, **FROM_THE_START), streaming=True), ("body",))
+    stream = RocketMQStreamReader(
+        parse_source_options(given(cluster, topic, **FROM_THE_START), streaming=True), ("body",)
+    )
     start = stream.initialOffset()
     source = reader(cluster, topic, arrowBatchRows=32, pullsInFlight=2)
     (partition,) = source.partitions()
@@ -434,7 +526,9 @@ def test_messages_that_were_deleted(cluster: Cluster, topic: str, tmp_path: Path
     cluster.start_broker(**small)
     filled(cluster, topic, 700, queues=1)
     stream, lenient = (
-        RocketMQStreamReader(parse_source_options(given(cluster, topic, **options), streaming=True), ("body",))
+        RocketMQStreamReader(
+            parse_source_options(given(cluster, topic, **options), streaming=True), ("body",)
+        )
         for options in (FROM_THE_START, {**FROM_THE_START, "failOnDataLoss": "false"})
     )
     start = stream.initialOffset()
@@ -449,7 +543,9 @@ def test_messages_that_were_deleted(cluster: Cluster, topic: str, tmp_path: Path
     low = 700 - len(left)
     assert 0 < low < 700
     assert left == [b"%04d" % number for number in range(low, 700)]
-    assert bodies(cluster, topic) == left, "a batch that begins with the earliest message has lost none"
+    assert bodies(cluster, topic) == left, (
+        "a batch that begins with the earliest message has lost none"
+    )
 
 
 def test_a_read_that_ends_early_leaves_no_connection_behind(own: Cluster, topic: str) -> None:

@@ -1,5 +1,5 @@
-"""The scripts ``examples/spark_*.py`` do what they say. They run one after the other in the session of all Spark tests: the
-playground that they ask for is replaced by it.
+"""The scripts ``examples/spark_*.py`` do what they say. They run one after the other in the session
+of all Spark tests: the playground that they ask for is replaced by it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ EXPECTED = {
     + "messages in the files: 20\n",
     "spark_join.py": "order 1: book paid with 12.5\norder 2: lamp paid with 25.0\n",
     "spark_sessions.py": (
-        "ann: 2 clicks, over after 8 minutes\nbob: 2 clicks, over after 6 minutes\nann: 1 clicks, over after 5 minutes\n"
+        "ann: 2 clicks, over after 8 minutes\nbob: 2 clicks, over after 6 minutes\nann: 1 clicks, "
+        "over after 5 minutes\n"
     ),
     "spark_to_parquet.py": "night 1: 10 events, 10 different\nnight 2: 20 events, 20 different\n",
     "spark_to_topic.py": r'Paris \{"city":"Paris","amount":10\}\nParis \{"city":"Paris","amount":5\}\n',
@@ -79,7 +80,9 @@ print(store)
 
 def test_a_playground_ends_with_its_process() -> None:
     """Without Spark, whose part in it is to be stopped."""
-    done = subprocess.run([sys.executable, "-c", PLAYING], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PLAYING], capture_output=True, text=True, timeout=120, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     store, stopped = done.stdout.splitlines()
     assert stopped == "session stopped"

@@ -13,21 +13,40 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from aiorocketmq.client.errors import ConfigError
-from aiorocketmq.spark_connector.payload import csv_columns, infer_json_schema, json_columns, to_csv_body, to_json_body
+from aiorocketmq.spark_connector.payload import (
+    csv_columns,
+    infer_json_schema,
+    json_columns,
+    to_csv_body,
+    to_json_body,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SCHEMA = StructType([StructField("id", LongType()), StructField("item", StringType()), StructField("price", DoubleType())])
+SCHEMA = StructType(
+    [
+        StructField("id", LongType()),
+        StructField("item", StringType()),
+        StructField("price", DoubleType()),
+    ]
+)
 GOOD = (7, "Grüße", 2.5)
 
 
 @pytest.fixture(scope="module")
 def bodies(spark: SparkSession) -> DataFrame:
     """Five messages."""
-    texts = [json.dumps(dict(zip(SCHEMA.names, GOOD, strict=True))), '{"id": 8}', "{broken", "", '{"id": "x", "item": "y"}']
+    texts = [
+        json.dumps(dict(zip(SCHEMA.names, GOOD, strict=True))),
+        '{"id": 8}',
+        "{broken",
+        "",
+        '{"id": "x", "item": "y"}',
+    ]
     return spark.createDataFrame(
-        [(text.encode(), f"tag{number}") for number, text in enumerate(texts)], "body binary, tags string"
+        [(text.encode(), f"tag{number}") for number, text in enumerate(texts)],
+        "body binary, tags string",
     )
 
 
@@ -41,7 +60,8 @@ def test_json(bodies: DataFrame, schema: str | StructType) -> None:
     assert found.columns == ["tags", "id", "item", "price"]
     nothing = (None, None, None)
     assert rows(found.orderBy("tags")) == [
-        ("tag0", *GOOD), ("tag1", 8, None, None), ("tag2", *nothing), ("tag3", *nothing), ("tag4", None, "y", None),
+        ("tag0", *GOOD), ("tag1", 8, None, None), ("tag2", *nothing), ("tag3", *nothing),
+        ("tag4", None, "y", None),
     ]  # fmt: skip
 
 
@@ -67,7 +87,9 @@ def test_csv_and_back(spark: SparkSession) -> None:
     written = to_csv_body(frame, keys="item")
     assert written.columns == ["body", "keys"]
     assert rows(csv_columns(written, SCHEMA)) == rows(frame)
-    assert rows(csv_columns(to_csv_body(frame, options={"sep": ";"}), SCHEMA, options={"sep": ";"})) == rows(frame)
+    assert rows(
+        csv_columns(to_csv_body(frame, options={"sep": ";"}), SCHEMA, options={"sep": ";"})
+    ) == rows(frame)
 
 
 def test_rows_to_json_and_back(spark: SparkSession) -> None:

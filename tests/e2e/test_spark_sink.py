@@ -1,4 +1,5 @@
-"""Writing DataFrames to real brokers with real Spark: what arrives, what is refused, what is there twice and how to tell."""
+"""Writing DataFrames to real brokers with real Spark: what arrives, what is refused, what is there
+twice and how to tell."""
 
 from __future__ import annotations
 
@@ -42,7 +43,11 @@ def write(frame: DataFrame, cluster: Cluster, topic: str | None = None, **option
 
 
 def load(spark: SparkSession, cluster: Cluster, topic: str, **options: object) -> DataFrame:
-    reader = spark.read.format("rocketmq").option("nameServer", cluster.namesrv).option("subscribe", topic)
+    reader = (
+        spark.read.format("rocketmq")
+        .option("nameServer", cluster.namesrv)
+        .option("subscribe", topic)
+    )
     return reader.options(**{name: str(value) for name, value in options.items()}).load()
 
 
@@ -63,7 +68,9 @@ def messages(cluster: Cluster, topic: str, count: int | None = None) -> list[Mes
             async with asyncio.timeout(PATIENCE_S):
                 while len(found) < total:
                     found += await consumer.poll(max_messages=1024)
-        return sorted(found, key=lambda message: (message.broker_name, message.queue_id, message.queue_offset))
+        return sorted(
+            found, key=lambda message: (message.broker_name, message.queue_id, message.queue_offset)
+        )
 
     if count is not None:
         wait_until(lambda: stored(cluster, topic) >= count)
@@ -78,7 +85,9 @@ def wait_until(condition: Any) -> None:
 
 
 def numbers(spark: SparkSession, count: int = ROWS, partitions: int = 2) -> DataFrame:
-    return spark.range(0, count, 1, partitions).select(functions.col("id").cast("string").alias("body"))
+    return spark.range(0, count, 1, partitions).select(
+        functions.col("id").cast("string").alias("body")
+    )
 
 
 def ids_of(found: Sequence[MessageExt]) -> list[str]:
@@ -92,16 +101,30 @@ def with_queues(shared: Cluster, topic: str) -> str:
     return topic
 
 
-# --- what arrives -----------------------------------------------------------------------------------------------------
+# --- what arrives
+# --------------------------------------------------------------------------------------------------
 
 
-def test_everything_that_a_message_has(spark: SparkSession, shared: Cluster, with_queues: str) -> None:
+def test_everything_that_a_message_has(
+    spark: SparkSession, shared: Cluster, with_queues: str
+) -> None:
     schema = (
-        "topic string, body binary, keys array<string>, tags string, properties map<string,string>, queueId int, "
+        "topic string, body binary, keys array<string>, tags string, properties "
+        "map<string,string>, queueId int, "
         "brokerName string, flag int, delayLevel int"
     )
     rows = [
-        (with_queues, "Grüße ☃".encode(), ["k1", "k2"], "tag", {"own": "1", "größe": "x\x01y"}, 3, "broker-a", -5, None),
+        (
+            with_queues,
+            "Grüße ☃".encode(),
+            ["k1", "k2"],
+            "tag",
+            {"own": "1", "größe": "x\x01y"},
+            3,
+            "broker-a",
+            -5,
+            None,
+        ),
         (with_queues, b"\x00" * 5000, None, None, None, None, None, None, 0),
         (f"{with_queues}-2", b"late", [], "", {}, None, None, 7, 1),
     ]
@@ -114,13 +137,18 @@ def test_everything_that_a_message_has(spark: SparkSession, shared: Cluster, wit
     assert len(long.stored_body) < 100
     assert long.sys_flag & MessageSysFlag.COMPRESSED
     assert (long.keys, long.tags, long.flag) == ((), None, 0)
-    assert len({*full.properties["UNIQ_KEY"], *long.properties["UNIQ_KEY"]} - set("0123456789ABCDEF")) == 0
+    assert (
+        len({*full.properties["UNIQ_KEY"], *long.properties["UNIQ_KEY"]} - set("0123456789ABCDEF"))
+        == 0
+    )
     (late,) = messages(shared, f"{with_queues}-2", 1)
     assert (late.body, late.flag, late.tags) == (b"late", 7, None)
     assert late.store_timestamp - late.born_timestamp > 800
 
 
-def test_many_rows_arrive_once_and_in_batches(spark: SparkSession, shared: Cluster, with_queues: str) -> None:
+def test_many_rows_arrive_once_and_in_batches(
+    spark: SparkSession, shared: Cluster, with_queues: str
+) -> None:
     write(numbers(spark), shared, with_queues, batchBytes="16k")
     found = messages(shared, with_queues)
     assert Counter(int(message.body) for message in found) == Counter(range(ROWS))
@@ -132,8 +160,12 @@ def test_many_rows_arrive_once_and_in_batches(spark: SparkSession, shared: Clust
     assert len(set(ids_of(found))) == ROWS
 
 
-def test_rows_of_a_key_are_in_one_queue_and_in_order(spark: SparkSession, shared: Cluster, with_queues: str) -> None:
-    frame = spark.range(0, ROWS, 1, 1).selectExpr("cast(id as string) body", "concat('key', id % 13) shardingKey")
+def test_rows_of_a_key_are_in_one_queue_and_in_order(
+    spark: SparkSession, shared: Cluster, with_queues: str
+) -> None:
+    frame = spark.range(0, ROWS, 1, 1).selectExpr(
+        "cast(id as string) body", "concat('key', id % 13) shardingKey"
+    )
     write(frame, shared, with_queues, batchBytes="2k")
     queues = [MessageQueue(with_queues, "broker-a", number) for number in range(QUEUES)]
     order: dict[int, list[int]] = defaultdict(list)
@@ -144,7 +176,9 @@ def test_rows_of_a_key_are_in_one_queue_and_in_order(spark: SparkSession, shared
     assert sum(map(len, order.values())) == ROWS
 
 
-def test_rows_of_a_task_stay_together_when_asked(spark: SparkSession, shared: Cluster, with_queues: str) -> None:
+def test_rows_of_a_task_stay_together_when_asked(
+    spark: SparkSession, shared: Cluster, with_queues: str
+) -> None:
     write(numbers(spark), shared, with_queues, orderly="true", batchBytes="2k", dedupId="false")
     found = messages(shared, with_queues)
     assert [int(message.body) for message in found] == list(range(ROWS))
@@ -153,7 +187,11 @@ def test_rows_of_a_task_stay_together_when_asked(spark: SparkSession, shared: Cl
 
 
 def test_a_topic_is_copied(spark: SparkSession, shared: Cluster, with_queues: str) -> None:
-    frame = numbers(spark, 50).withColumn("tags", functions.lit("t")).withColumn("keys", functions.lit("k1 k2"))
+    frame = (
+        numbers(spark, 50)
+        .withColumn("tags", functions.lit("t"))
+        .withColumn("keys", functions.lit("k1 k2"))
+    )
     write(frame, shared, with_queues)
     columns = "keys,tags,properties,body"
     source = load(spark, shared, with_queues, columns=columns)
@@ -163,14 +201,19 @@ def test_a_topic_is_copied(spark: SparkSession, shared: Cluster, with_queues: st
     assert {(message.tags, *message.keys) for message in found} == {("t", "k1", "k2")}
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- what is refused
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["overwrite", "error", "ignore"])
-def test_a_topic_is_only_appended_to(spark: SparkSession, shared: Cluster, topic: str, mode: str) -> None:
+def test_a_topic_is_only_appended_to(
+    spark: SparkSession, shared: Cluster, topic: str, mode: str
+) -> None:
     problem = "cannot be overwritten" if mode == "overwrite" else "cannot be written in the"
     with pytest.raises(PySparkException, match=problem):
-        numbers(spark, 1).write.format("rocketmq").mode(mode).options(nameServer=shared.namesrv, topic=topic).save()
+        numbers(spark, 1).write.format("rocketmq").mode(mode).options(
+            nameServer=shared.namesrv, topic=topic
+        ).save()
 
 
 @pytest.mark.parametrize(
@@ -183,14 +226,20 @@ def test_a_topic_is_only_appended_to(spark: SparkSession, shared: Cluster, topic
     ],
 )
 def test_what_cannot_be_written(
-    spark: SparkSession, shared: Cluster, with_queues: str, columns: list[str], options: dict[str, str], problem: str
+    spark: SparkSession,
+    shared: Cluster,
+    with_queues: str,
+    columns: list[str],
+    options: dict[str, str],
+    problem: str,
 ) -> None:
     with pytest.raises(PySparkException, match=problem):
         write(spark.range(1).selectExpr(*columns), shared, with_queues, **options)
     assert stored(shared, with_queues) == 0
 
 
-# --- streams ----------------------------------------------------------------------------------------------------------
+# --- streams
+# --------------------------------------------------------------------------------------------------
 
 
 class Stream:
@@ -207,9 +256,17 @@ class Stream:
         partial.rename(self.files / name)
 
     def run(self, **options: str) -> None:
-        rows = self.spark.readStream.text(str(self.files)).select(functions.col("value").alias("body"))
-        writer = rows.writeStream.format("rocketmq").options(nameServer=self.cluster.namesrv, topic=self.topic, **options)
-        query = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
+        rows = self.spark.readStream.text(str(self.files)).select(
+            functions.col("value").alias("body")
+        )
+        writer = rows.writeStream.format("rocketmq").options(
+            nameServer=self.cluster.namesrv, topic=self.topic, **options
+        )
+        query = (
+            writer.option("checkpointLocation", str(self.checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
         assert query.awaitTermination(4 * PATIENCE_S)
         assert query.exception() is None
 
@@ -230,20 +287,37 @@ def test_a_batch_that_is_replayed_has_the_same_ids(
     before = messages(shared, with_queues)
     assert Counter(int(message.body) for message in before) == Counter(range(150))
     query_id = json.loads((stream.checkpoint / "metadata").read_text())["id"]
-    assert {id_.rpartition("/")[0] for id_ in ids_of(before)} == {f"{query_id}/0/0", f"{query_id}/1/0"}
+    assert {id_.rpartition("/")[0] for id_ in ids_of(before)} == {
+        f"{query_id}/0/0",
+        f"{query_id}/1/0",
+    }
     stream.forget(1)
     stream.run()
     after = messages(shared, with_queues)
-    assert Counter(ids_of(after)) == Counter(ids_of(before)) + Counter(id_ for id_ in ids_of(before) if "/1/0/" in id_)
+    assert Counter(ids_of(after)) == Counter(ids_of(before)) + Counter(
+        id_ for id_ in ids_of(before) if "/1/0/" in id_
+    )
     of_id = {(message.properties[SPARK_DEDUP_ID], int(message.body)) for message in after}
     assert len(of_id) == 150
     once = drop_spark_duplicates(load(spark, shared, with_queues, includeProperties="true"))
     assert Counter(int(row.body) for row in once.collect()) == Counter(range(150))
 
 
-def test_complete_results_cannot_be_written(spark: SparkSession, shared: Cluster, topic: str, tmp_path: Path) -> None:
-    counts = spark.readStream.format("rate").load().groupBy("value").count().selectExpr("cast(count as string) body")
-    writer = counts.writeStream.format("rocketmq").outputMode("complete").options(nameServer=shared.namesrv, topic=topic)
+def test_complete_results_cannot_be_written(
+    spark: SparkSession, shared: Cluster, topic: str, tmp_path: Path
+) -> None:
+    counts = (
+        spark.readStream.format("rate")
+        .load()
+        .groupBy("value")
+        .count()
+        .selectExpr("cast(count as string) body")
+    )
+    writer = (
+        counts.writeStream.format("rocketmq")
+        .outputMode("complete")
+        .options(nameServer=shared.namesrv, topic=topic)
+    )
     writer = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
     with pytest.raises(PySparkException, match="cannot be overwritten"):
         writer.start().awaitTermination(4 * PATIENCE_S)
@@ -252,7 +326,8 @@ def test_complete_results_cannot_be_written(spark: SparkSession, shared: Cluster
 def test_results_of_a_batch_in_a_stream_have_ids_of_the_users_choice(
     spark: SparkSession, shared: Cluster, with_queues: str, tmp_path: Path
 ) -> None:
-    """``foreachBatch`` is for results that change; a replay is known by ``dedupPrefix`` and the keys of a row."""
+    """``foreachBatch`` is for results that change; a replay is known by ``dedupPrefix`` and the
+    keys of a row."""
     stream = Stream(spark, shared, with_queues, tmp_path)
 
     def upsert(batch: DataFrame, number: int) -> None:
@@ -262,7 +337,9 @@ def test_results_of_a_batch_in_a_stream_have_ids_of_the_users_choice(
 
     def run() -> None:
         lines = spark.readStream.text(str(stream.files))
-        query = lines.writeStream.foreachBatch(upsert).option("checkpointLocation", str(stream.checkpoint))
+        query = lines.writeStream.foreachBatch(upsert).option(
+            "checkpointLocation", str(stream.checkpoint)
+        )
         assert query.trigger(availableNow=True).start().awaitTermination(4 * PATIENCE_S)
 
     stream.add("one", range(50))
@@ -275,11 +352,13 @@ def test_results_of_a_batch_in_a_stream_have_ids_of_the_users_choice(
     assert all(id_.startswith("digits-0/k/") for id_ in ids_of(found))
 
 
-# --- what dies --------------------------------------------------------------------------------------------------------
+# --- what dies
+# --------------------------------------------------------------------------------------------------
 
 
 def stopping_half_way(spark: SparkSession, folder: Path, *, fail_once: bool) -> DataFrame:
-    """Numbers. The second half of partition 0 comes when the file ``go`` is there, with ``fail_once`` at the second try."""
+    """Numbers. The second half of partition 0 comes when the file ``go`` is there, with
+    ``fail_once`` at the second try."""
     reached, go = folder / "reached", folder / "go"
 
     def halves(batches: Iterator[Any]) -> Iterator[Any]:
@@ -297,7 +376,9 @@ def stopping_half_way(spark: SparkSession, folder: Path, *, fail_once: bool) -> 
                     raise RuntimeError("this task was told to fail")
             yield batch
 
-    padded = numbers(spark).select(functions.rpad("body", 500, " ").alias("body"))  # what is short stays in buffers
+    padded = numbers(spark).select(
+        functions.rpad("body", 500, " ").alias("body")
+    )  # what is short stays in buffers
     return padded.mapInArrow(halves, "body string")
 
 
@@ -318,7 +399,9 @@ def test_a_task_that_is_tried_again_writes_the_same_ids(
     def meanwhile() -> None:
         try:
             wait_until((tmp_path / "reached").exists)
-            wait_until(lambda: any(int(message.body) < 400 for message in messages(shared, with_queues)))
+            wait_until(
+                lambda: any(int(message.body) < 400 for message in messages(shared, with_queues))
+            )
         finally:
             (tmp_path / "go").touch()
 
@@ -334,11 +417,16 @@ def test_a_task_that_is_tried_again_writes_the_same_ids(
     assert all(body_of[message.properties[SPARK_DEDUP_ID]] == message.body for message in found)
     plain = load(spark, shared, with_queues)
     assert plain.count() == len(found)
-    assert drop_spark_duplicates(load(spark, shared, with_queues, includeProperties="true")).count() == ROWS
+    assert (
+        drop_spark_duplicates(load(spark, shared, with_queues, includeProperties="true")).count()
+        == ROWS
+    )
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_a_broker_that_dies_is_got_around(spark: SparkSession, cluster: Cluster, topic: str, tmp_path: Path) -> None:
+def test_a_broker_that_dies_is_got_around(
+    spark: SparkSession, cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
     for name in ("broker-a", "broker-b"):
         cluster.start_broker(name)
     asyncio.run(create_topic(cluster.namesrv, topic, 2))
@@ -355,8 +443,9 @@ def test_a_broker_that_dies_is_got_around(spark: SparkSession, cluster: Cluster,
         other = pool.submit(meanwhile)
         write(stopping_half_way(spark, tmp_path, fail_once=False), cluster, topic)
         other.result()
-    # What was bound to the dead broker cannot go anywhere else: the write fails. (With one task: another one would go on
-    # for a moment when the first has failed, and find the broker that is started again.)
+    # What was bound to the dead broker cannot go anywhere else: the write fails. (With one task:
+    # another one would go on for a moment when the first has failed, and find the broker that is
+    # started again.)
     bound = numbers(spark, 10).coalesce(1).selectExpr("body", "0 queueId", "'broker-a' brokerName")
     with pytest.raises(PySparkException, match="broker-a"):
         write(bound, cluster, topic, retries=0, sendTimeoutMs=1000)

@@ -1,4 +1,5 @@
-"""Topics as DataFrames in real Spark, from real brokers. What needs no Spark to be seen: ``test_source_options.py``."""
+"""Topics as DataFrames in real Spark, from real brokers. What needs no Spark to be seen:
+``test_source_options.py``."""
 
 from __future__ import annotations
 
@@ -55,13 +56,17 @@ def with_options(reader: Any, cluster: Cluster, topic: str, options: dict[str, o
     return reader.options(**{name: str(value) for name, value in options.items()})
 
 
-def send(cluster: Cluster, topic: str, begin: int, end: int, queues: int = 2, **options: Any) -> None:
+def send(
+    cluster: Cluster, topic: str, begin: int, end: int, queues: int = 2, **options: Any
+) -> None:
     """Message n goes to queue n modulo ``queues``; its body is n."""
 
     async def do() -> None:
         async with Producer("p", namesrv=cluster.namesrv, **options) as producer:
             for number in range(begin, end):
-                message = Message(topic, b"%d" % number, tags="ab"[number % 2], properties={"n": str(number)})
+                message = Message(
+                    topic, b"%d" % number, tags="ab"[number % 2], properties={"n": str(number)}
+                )
                 await deliver(producer, message, number % queues)
 
     asyncio.run(do())
@@ -83,7 +88,9 @@ class Sink:
         self.batches: dict[int, list[int]] = {}
 
     def take(self, batch: DataFrame, number: int) -> None:
-        self.batches[number] = sorted(int(bytes(row.body)) for row in batch.select("body").collect())
+        self.batches[number] = sorted(
+            int(bytes(row.body)) for row in batch.select("body").collect()
+        )
 
     @property
     def sizes(self) -> list[int]:
@@ -106,33 +113,46 @@ def drain(frame: DataFrame, sink: Sink, checkpoint: Path) -> StreamingQuery:
     return query
 
 
-# --- batches --------------------------------------------------------------------------------------------------------
+# --- batches
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_batch_read(spark: SparkSession, shared: Cluster, topic: str) -> None:
     make(shared, topic, 100)
     frame = load(spark, shared, topic, columns=",".join(SOURCE_COLUMNS))
-    assert [(field.name, field.dataType.simpleString()) for field in frame.schema] == list(SOURCE_COLUMNS.items())
-    rows = frame.select("*", functions.col("body").cast("string").cast("int").alias("number")).collect()
+    assert [(field.name, field.dataType.simpleString()) for field in frame.schema] == list(
+        SOURCE_COLUMNS.items()
+    )
+    rows = frame.select(
+        "*", functions.col("body").cast("string").cast("int").alias("number")
+    ).collect()
     assert sorted(row.number for row in rows) == list(range(100))
     for row in rows:
         assert (row.topic, row.brokerName, row.queueId) == (topic, "broker-a", row.number % 2)
         assert (row.tags, row.properties["n"]) == ("ab"[row.number % 2], str(row.number))
-        assert abs((datetime.now(UTC) - row.storeTimestamp.replace(tzinfo=UTC)).total_seconds()) < 600
+        assert (
+            abs((datetime.now(UTC) - row.storeTimestamp.replace(tzinfo=UTC)).total_seconds()) < 600
+        )
     assert frame.where("tags = 'a' and queueOffset < 10").count() == 10
     assert frame.limit(3).count() == 3
 
 
-def test_columns_may_be_chosen_by_a_schema(spark: SparkSession, shared: Cluster, topic: str) -> None:
+def test_columns_may_be_chosen_by_a_schema(
+    spark: SparkSession, shared: Cluster, topic: str
+) -> None:
     make(shared, topic, 10)
-    reader = with_options(spark.read, shared, topic, {"subExpression": "b"}).schema("tags string, body binary, queueId int")
+    reader = with_options(spark.read, shared, topic, {"subExpression": "b"}).schema(
+        "tags string, body binary, queueId int"
+    )
     rows = reader.load().orderBy("body").collect()
     assert [tuple(row) for row in rows] == [("b", bytearray(b"%d" % n), 1) for n in (1, 3, 5, 7, 9)]
     with pytest.raises(PySparkException, match="the column body is binary, not string"):
         with_options(spark.read, shared, topic, {}).schema("body string").load().count()
 
 
-def test_a_frame_is_planned_once_and_a_new_one_sees_what_is_new(spark: SparkSession, shared: Cluster, topic: str) -> None:
+def test_a_frame_is_planned_once_and_a_new_one_sees_what_is_new(
+    spark: SparkSession, shared: Cluster, topic: str
+) -> None:
     make(shared, topic, 10)
     frame = load(spark, shared, topic)
     assert frame.count() == 10
@@ -145,7 +165,9 @@ def test_a_frame_is_planned_once_and_a_new_one_sees_what_is_new(spark: SparkSess
 
 def test_what_cannot_be_is_told(spark: SparkSession, shared: Cluster, topic: str) -> None:
     make(shared, topic, 10)
-    with pytest.raises(PySparkException, match=r"(?i)no option startingOfsets; did you mean startingOffsets"):
+    with pytest.raises(
+        PySparkException, match=r"(?i)no option startingOfsets; did you mean startingOffsets"
+    ):
         load(spark, shared, topic, startingOfsets="x")
     with pytest.raises(PySparkException, match=r"the queue ends at 5.*failOnDataLoss=false"):
         load(spark, shared, topic, endingOffsets=json.dumps({topic: {"0": 5, "1": 7}})).count()
@@ -153,10 +175,13 @@ def test_what_cannot_be_is_told(spark: SparkSession, shared: Cluster, topic: str
     assert load(spark, shared, topic, endingOffsets=ends, failOnDataLoss="false").count() == 10
 
 
-# --- streams --------------------------------------------------------------------------------------------------------
+# --- streams
+# --------------------------------------------------------------------------------------------------
 
 
-def test_available_now_reads_what_is_there(spark: SparkSession, shared: Cluster, topic: str, tmp_path: Path) -> None:
+def test_available_now_reads_what_is_there(
+    spark: SparkSession, shared: Cluster, topic: str, tmp_path: Path
+) -> None:
     make(shared, topic, 100)
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 40}
     sink = Sink()
@@ -171,7 +196,9 @@ def test_available_now_reads_what_is_there(spark: SparkSession, shared: Cluster,
     query = drain(load_stream(spark, shared, topic, **options), sink, tmp_path)
     assert sink.sizes == [40, 40, 20]
     assert sink.numbers == list(range(100)), "what arrives meanwhile is left to the next run"
-    assert json.loads(query.lastProgress["sources"][0]["latestOffset"]) == {topic: {"broker-a": {"0": 50, "1": 50}}}
+    assert json.loads(query.lastProgress["sources"][0]["latestOffset"]) == {
+        topic: {"broker-a": {"0": 50, "1": 50}}
+    }
     drain(load_stream(spark, shared, topic, **options), sink, tmp_path)
     assert sink.numbers == list(range(110))
 
@@ -183,7 +210,9 @@ class Checkpoint:
         self._folder = folder
 
     def _numbers(self, kind: str) -> list[int]:
-        return sorted(int(file.name) for file in (self._folder / kind).iterdir() if file.name.isdecimal())
+        return sorted(
+            int(file.name) for file in (self._folder / kind).iterdir() if file.name.isdecimal()
+        )
 
     @property
     def last(self) -> int:
@@ -229,7 +258,9 @@ def test_a_restart_at_any_point_loses_and_repeats_nothing(
         sink.batches = {each: batch for each, batch in sink.batches.items() if each <= number}
 
     run()
-    assert sink.sizes == ([10, 10] if starting == "earliest" else [0]), "an empty batch pins where the query begins"
+    assert sink.sizes == ([10, 10] if starting == "earliest" else [0]), (
+        "an empty batch pins where the query begins"
+    )
     die(checkpoint.while_running, 0)
     run()
     die(checkpoint.before_planning, checkpoint.last)
@@ -252,12 +283,16 @@ def test_new_queues_and_new_topics_are_found_and_the_group_tells_how_far(
     try:
         wait_until(lambda: 0 in sink.batches, "the query has begun")
         send(shared, topic, 10, 20)
-        wait_until(lambda: sink.numbers == list(range(10, 20)), "what is new comes, what is old does not")
+        wait_until(
+            lambda: sink.numbers == list(range(10, 20)), "what is new comes, what is old does not"
+        )
         asyncio.run(widen(shared, topic, 4))
         send(shared, topic, 20, 40, queues=4)
         wait_until(lambda: sink.numbers == list(range(10, 40)), "so does what is in new queues")
         make(shared, f"{topic}-new", 50)
-        wait_until(lambda: sink.numbers == sorted([*range(10, 40), *range(50)]), "and in new topics")
+        wait_until(
+            lambda: sink.numbers == sorted([*range(10, 40), *range(50)]), "and in new topics"
+        )
         wait_until(lambda: is_at(shared, group, topic, 40), "the group is where the query is")
         assert query.exception() is None
     finally:
@@ -310,7 +345,8 @@ def test_a_stream_lives_through_the_death_of_a_broker(
         query.stop()
 
 
-# --- secrets --------------------------------------------------------------------------------------------------------
+# --- secrets
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -324,12 +360,17 @@ def guarded(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def test_accounts_and_where_their_secrets_are_not(
-    spark: SparkSession, guarded: Cluster, topic: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    guarded: Cluster,
+    topic: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     async def make_topic() -> None:
         async with Admin(namesrv=guarded.namesrv, credentials=ADMIN) as admin:
             await admin.create_topic(
-                guarded.brokers["broker-a"].address, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2)
+                guarded.brokers["broker-a"].address,
+                TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2),
             )
             await until_wide(admin, topic, 2)
 
@@ -338,13 +379,18 @@ def test_accounts_and_where_their_secrets_are_not(
     secret = tmp_path / "secret"
     secret.write_text("reader-secret-7531\n")
     account = {"rocketmq.accessKey": "the-reader", "startingOffsets": "earliest"}
-    for way in ({"rocketmq.secretKey": "reader-secret-7531"}, {"rocketmq.secretKeyFile": str(secret)}):
+    for way in (
+        {"rocketmq.secretKey": "reader-secret-7531"},
+        {"rocketmq.secretKeyFile": str(secret)},
+    ):
         frame = load(spark, guarded, topic, **account, **way)
         assert frame.count() == 10
         frame.explain("extended")
         assert "7531" not in frame._jdf.queryExecution().toString()
     sink = Sink()
-    query = drain(load_stream(spark, guarded, topic, **account, **way), sink, tmp_path / "checkpoint")
+    query = drain(
+        load_stream(spark, guarded, topic, **account, **way), sink, tmp_path / "checkpoint"
+    )
     assert sink.numbers == list(range(10))
     query.explain(True)
     for file in (tmp_path / "checkpoint").rglob("*"):
@@ -356,9 +402,16 @@ def test_accounts_and_where_their_secrets_are_not(
     assert "7531" not in out + err
 
 
-def test_what_was_written_may_be_read_as_a_table(spark: SparkSession, shared: Cluster, topic: str) -> None:
+def test_what_was_written_may_be_read_as_a_table(
+    spark: SparkSession, shared: Cluster, topic: str
+) -> None:
     """A small job from end to end: numbers by tag."""
     make(shared, topic, 30)
-    frame = load(spark, shared, topic, columns="tags,body").withColumn("n", functions.col("body").cast("string").cast("int"))
-    sums = {row.tags: row.total for row in frame.groupBy("tags").agg(functions.sum("n").alias("total")).collect()}
+    frame = load(spark, shared, topic, columns="tags,body").withColumn(
+        "n", functions.col("body").cast("string").cast("int")
+    )
+    sums = {
+        row.tags: row.total
+        for row in frame.groupBy("tags").agg(functions.sum("n").alias("total")).collect()
+    }
     assert sums == {"a": sum(range(0, 30, 2)), "b": sum(range(1, 30, 2))}

@@ -1,4 +1,5 @@
-"""Reading the store of a broker with real Spark: while it runs, when it was killed, by file and by queue."""
+"""Reading the store of a broker with real Spark: while it runs, when it was killed, by file and by
+queue."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ BY = pytest.mark.parametrize("by", ["file", "queue"])
 
 
 def store(spark: SparkSession, root: Path, **options: object) -> DataFrame:
-    reader = spark.read.format("rocketmq-store").options(**{name: str(value) for name, value in options.items()})
+    reader = spark.read.format("rocketmq-store").options(
+        **{name: str(value) for name, value in options.items()}
+    )
     return reader.load(str(root))
 
 
@@ -38,7 +41,9 @@ async def send(namesrv: str, topic: str, count: int) -> None:
             body = (f"Grüße {number} " * (600 if number % 10 == 0 else 1)).encode()
             tags = letters.choice(["a", "b", None])
             own = {"farbe": "größer", "number": str(number)} if number % 3 else {}
-            await producer.send(Message(topic, body, tags=tags, keys=[f"k{number}"], properties=own))
+            await producer.send(
+                Message(topic, body, tags=tags, keys=[f"k{number}"], properties=own)
+            )
 
 
 def sorted_rows(frame: DataFrame) -> list[dict[str, Any]]:
@@ -47,12 +52,18 @@ def sorted_rows(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 @BY
-def test_a_store_gives_what_the_broker_gives(by: str, spark: SparkSession, shared: Cluster, topic: str) -> None:
+def test_a_store_gives_what_the_broker_gives(
+    by: str, spark: SparkSession, shared: Cluster, topic: str
+) -> None:
     asyncio.run(create_topic(shared.namesrv, topic, 3))
     asyncio.run(send(shared.namesrv, topic, 120))
     every = "topic,brokerName,queueId,queueOffset,msgId,offsetMsgId,keys,tags,properties,body,bornTimestamp,storeTimestamp,"
     every += "bornHost,storeHost,flag,sysFlag,reconsumeTimes"
-    source = spark.read.format("rocketmq").option("nameServer", shared.namesrv).option("subscribe", topic)
+    source = (
+        spark.read.format("rocketmq")
+        .option("nameServer", shared.namesrv)
+        .option("subscribe", topic)
+    )
     expected = sorted_rows(source.option("columns", every).load())
     assert len(expected) == 120
     options = {"partitionBy": by, "topic": topic, "columns": every, "brokerName": "broker-a"}
@@ -60,15 +71,24 @@ def test_a_store_gives_what_the_broker_gives(by: str, spark: SparkSession, share
 
 
 @BY
-def test_the_store_of_a_broker_that_was_killed(by: str, spark: SparkSession, cluster: Cluster, topic: str) -> None:
+def test_the_store_of_a_broker_that_was_killed(
+    by: str, spark: SparkSession, cluster: Cluster, topic: str
+) -> None:
     cluster.start_broker()
     asyncio.run(send(cluster.namesrv, topic, 50))
     cluster.kill_broker("broker-a")
     root = cluster.store_of("broker-a")
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
     frame = store(spark, root, partitionBy=by, topicPattern=f"{topic}.*")
-    assert sorted(row.keys for row in frame.select("keys").collect()) == sorted(f"k{number}" for number in range(50))
-    assert frame.where("tags = 'a'").count() + frame.where("tags = 'b'").count() + frame.where("tags is null").count() == 50
+    assert sorted(row.keys for row in frame.select("keys").collect()) == sorted(
+        f"k{number}" for number in range(50)
+    )
+    assert (
+        frame.where("tags = 'a'").count()
+        + frame.where("tags = 'b'").count()
+        + frame.where("tags is null").count()
+        == 50
+    )
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
 
 
@@ -77,7 +97,12 @@ def test_a_schema_of_ones_own_and_a_store_with_nothing_in_it(
 ) -> None:
     asyncio.run(send(shared.namesrv, topic, 5))
     schema = StructType().add("body", BinaryType()).add("queueOffset", LongType())
-    frame = spark.read.format("rocketmq-store").schema(schema).option("topic", topic).load(str(shared.store_of("broker-a")))
+    frame = (
+        spark.read.format("rocketmq-store")
+        .schema(schema)
+        .option("topic", topic)
+        .load(str(shared.store_of("broker-a")))
+    )
     assert frame.columns == ["body", "queueOffset"]
     assert frame.count() == 5
     os.makedirs(tmp_path / "commitlog")

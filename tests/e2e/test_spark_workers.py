@@ -1,4 +1,5 @@
-"""Workers are forked from a daemon that has imported what they need, and are as independent as if each had done so."""
+"""Workers are forked from a daemon that has imported what they need, and are as independent as if
+each had done so."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def test_workers_come_from_our_daemon_and_draw_numbers_of_their_own(spark: Spark
         import time
         from pathlib import Path
 
-        imported = {"pandas", "pyarrow", "aiorocketmq.spark_connector.sink.sink"} <= set(sys.modules)
+        imported = {"pandas", "pyarrow", "aiorocketmq.spark_connector.sink.sink"} <= set(
+            sys.modules
+        )
         import numpy as np
         import pandas as pd
 
@@ -43,4 +46,9 @@ def test_workers_come_from_our_daemon_and_draw_numbers_of_their_own(spark: Spark
     rows = spark.range(0, 2, 1, 2).mapInPandas(tell, schema).collect()
     assert {row.parent for row in rows} == {"aiorocketmq.spark_connector.session.worker_daemon"}
     assert all(row.imported for row in rows)
-    assert len({row.pid for row in rows}) == len({row.theirs for row in rows}) == len({row.numpy for row in rows}) == 2
+    assert (
+        len({row.pid for row in rows})
+        == len({row.theirs for row in rows})
+        == len({row.numpy for row in rows})
+        == 2
+    )

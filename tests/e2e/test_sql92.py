@@ -27,7 +27,9 @@ from .cluster import SUSPEND, Cluster, asynchronous, create_topic, total_of, unt
 def filtering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A broker that filters by properties and keeps bit maps."""
     with Cluster(tmp_path_factory.mktemp("sql")) as cluster:
-        cluster.start_broker(enablePropertyFilter="true", enableCalcFilterBitMap="true", enableConsumeQueueExt="true")
+        cluster.start_broker(
+            enablePropertyFilter="true", enableCalcFilterBitMap="true", enableConsumeQueueExt="true"
+        )
         yield cluster
 
 
@@ -38,18 +40,24 @@ async def send_numbers(namesrv: str, topic: str, count: int) -> None:
 
 
 @asynchronous
-async def test_push_and_pull_consumers_get_what_matches(filtering: Cluster, topic: str, group: str) -> None:
+async def test_push_and_pull_consumers_get_what_matches(
+    filtering: Cluster, topic: str, group: str
+) -> None:
     namesrv = filtering.namesrv
     await create_topic(namesrv, topic, 4)
     pushed: list[int] = []
-    push = PushConsumer(f"{group}-push", namesrv=namesrv, start_from=StartFrom.FIRST, suspend=SUSPEND)
+    push = PushConsumer(
+        f"{group}-push", namesrv=namesrv, start_from=StartFrom.FIRST, suspend=SUSPEND
+    )
     push.subscribe(topic, Sql("a between 0 and 3"))
 
     @push.on_message
     def take(message: MessageExt) -> None:
         pushed.append(int(message.properties["a"]))
 
-    pull = PullConsumer(f"{group}-pull", namesrv=namesrv, start_from=StartFrom.FIRST, suspend=SUSPEND)
+    pull = PullConsumer(
+        f"{group}-pull", namesrv=namesrv, start_from=StartFrom.FIRST, suspend=SUSPEND
+    )
     pull.subscribe(topic, Sql("NOT (a between 0 and 3)"))
     async with push, pull:
         await send_numbers(namesrv, topic, 12)
@@ -59,7 +67,10 @@ async def test_push_and_pull_consumers_get_what_matches(filtering: Cluster, topi
         assert sorted(pulled) == [-3, -2, -1, 4, 5, 6, 7, 8]
         push.subscribe(topic, Sql("a = 100"))
         async with Producer("p", namesrv=namesrv) as producer:
-            await until(lambda: matched_after_change(producer, topic, pushed), "the new expression is in effect")
+            await until(
+                lambda: matched_after_change(producer, topic, pushed),
+                "the new expression is in effect",
+            )
 
 
 async def matched_after_change(producer: Producer, topic: str, pushed: list[int]) -> bool:
@@ -70,28 +81,38 @@ async def matched_after_change(producer: Producer, topic: str, pushed: list[int]
 
 
 @asynchronous
-async def test_a_bad_expression_stops_the_consumer_that_brings_it(filtering: Cluster, topic: str, group: str) -> None:
+async def test_a_bad_expression_stops_the_consumer_that_brings_it(
+    filtering: Cluster, topic: str, group: str
+) -> None:
     await create_topic(filtering.namesrv, topic, 1)
     consumer = PullConsumer(group, namesrv=filtering.namesrv)
     consumer.subscribe(topic, Sql("a = 010"))
-    with pytest.raises(ExpressionRefused, match="position 6: 10 follows a complete expression") as refused:
+    with pytest.raises(
+        ExpressionRefused, match="position 6: 10 follows a complete expression"
+    ) as refused:
         await consumer.start()
     assert refused.value.code == 23
     assert refused.value.subscription.topic == topic
 
 
 @asynchronous
-async def test_a_broker_that_does_not_filter_says_so(shared: Cluster, topic: str, group: str) -> None:
+async def test_a_broker_that_does_not_filter_says_so(
+    shared: Cluster, topic: str, group: str
+) -> None:
     await create_topic(shared.namesrv, topic, 1)
     consumer = PushConsumer(group, namesrv=shared.namesrv)
     consumer.subscribe(topic, Sql("a = 1"))
     consumer.on_message(lambda _message: None)
-    with pytest.raises(ExpressionRefused, match="does not support consumer to filter message by SQL92"):
+    with pytest.raises(
+        ExpressionRefused, match="does not support consumer to filter message by SQL92"
+    ):
         await consumer.start()
 
 
 @asynchronous
-async def test_filters_and_bit_maps_survive_a_restart(filtering: Cluster, topic: str, group: str) -> None:
+async def test_filters_and_bit_maps_survive_a_restart(
+    filtering: Cluster, topic: str, group: str
+) -> None:
     namesrv = filtering.namesrv
     await create_topic(namesrv, topic, 1)
 
@@ -104,7 +125,10 @@ async def test_filters_and_bit_maps_survive_a_restart(filtering: Cluster, topic:
         await send_numbers(namesrv, topic, 4)
     await asyncio.to_thread(filtering.stop_broker, "broker-a")
     await asyncio.to_thread(
-        filtering.start_broker, enablePropertyFilter="true", enableCalcFilterBitMap="true", enableConsumeQueueExt="true"
+        filtering.start_broker,
+        enablePropertyFilter="true",
+        enableCalcFilterBitMap="true",
+        enableConsumeQueueExt="true",
     )
     await send_numbers(namesrv, topic, 9)
     async with consumer() as again:
@@ -115,9 +139,16 @@ async def test_filters_and_bit_maps_survive_a_restart(filtering: Cluster, topic:
 async def test_a_local_cluster_filters() -> None:
     async with LocalCluster() as cluster:
         await send_numbers(cluster.namesrv_address, "T", 10)
-        consumer = PullConsumer("g", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST, suspend=SUSPEND)
+        consumer = PullConsumer(
+            "g", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST, suspend=SUSPEND
+        )
         consumer.subscribe("T", Sql("a between 0 and 3"))
         async with consumer, Admin(namesrv=cluster.namesrv_address) as admin:
-            assert sorted(int(m.properties["a"]) for m in await total_of(consumer, 4)) == [0, 1, 2, 3]
+            assert sorted(int(m.properties["a"]) for m in await total_of(consumer, 4)) == [
+                0,
+                1,
+                2,
+                3,
+            ]
             connection = await admin.consumer_connection("g", address=cluster.broker_address)
             assert connection.subscription_table["T"].expression_type == "SQL92"

@@ -1,6 +1,8 @@
-"""Programs that are told to stop by SIGTERM or Ctrl-C: they finish what they have in hand, and say nothing.
+"""Programs that are told to stop by SIGTERM or Ctrl-C: they finish what they have in hand, and say
+nothing.
 
-Every program is a process of its own that prints what it does; what it has left behind is counted at the broker.
+Every program is a process of its own that prints what it does; what it has left behind is counted
+at the broker.
 """
 
 from __future__ import annotations
@@ -42,7 +44,11 @@ async def handle(message):
     print("end", flush=True)
 
 """
-SYNC_PUSH = PUSH.replace("PushConsumer", "sync.PushConsumer").replace("async def", "def").replace("await asyncio", "time")
+SYNC_PUSH = (
+    PUSH.replace("PushConsumer", "sync.PushConsumer")
+    .replace("async def", "def")
+    .replace("await asyncio", "time")
+)
 PULL = """
 async def main():
     async with PullConsumer(GROUP, TOPIC, namesrv=NAMESRV, start_from=StartFrom.FIRST) as consumer:
@@ -202,7 +208,9 @@ def test_a_second_signal_ends_it_at_once(
         running.wait_for(lambda lines: lines == ["begin"])
         running.process.send_signal(number)
         deadline = time.monotonic() + PATIENCE_S
-        while running.process.poll() is None:  # what comes before the first one is heard counts as one with it
+        while (
+            running.process.poll() is None
+        ):  # what comes before the first one is heard counts as one with it
             assert time.monotonic() < deadline
             time.sleep(0.2)
             running.process.send_signal(number)
@@ -217,13 +225,19 @@ def test_who_never_finishes_is_waited_for_only_so_long(
 ) -> None:
     asyncio.run(send_some(shared.namesrv, topic))
     takes_it = {"async for": "run(main()", "sync for": "run(main"}.get(kind, "concurrency=1")
-    text = CONSUMERS[kind].replace("sleep(0.3)", "sleep(1000)").replace(f"{takes_it})", f"{takes_it}, stop_timeout=0.5)")
+    text = (
+        CONSUMERS[kind]
+        .replace("sleep(0.3)", "sleep(1000)")
+        .replace(f"{takes_it})", f"{takes_it}, stop_timeout=0.5)")
+    )
     with program(text, tmp_path, shared.namesrv, topic, group) as running:
         running.wait_for(lambda lines: lines == ["begin"])
         running.process.send_signal(number)
         assert running.process.wait(PATIENCE_S) == 0, running.complained
         assert running.printed == ["begin"]
-        assert "Traceback" not in running.complained  # a line of the log says what was not waited for
+        assert (
+            "Traceback" not in running.complained
+        )  # a line of the log says what was not waited for
     asyncio.run(check_group(shared.namesrv, topic, group, 0))
 
 
@@ -263,6 +277,9 @@ def test_a_producer_sends_what_it_was_given(
     async def check() -> None:
         async with Admin(namesrv=shared.namesrv) as admin:
             (queue,) = await admin.read_queues(topic)
-            assert await admin.max_offset(queue) in (given, given + 1)  # the signal may come before the line
+            assert await admin.max_offset(queue) in (
+                given,
+                given + 1,
+            )  # the signal may come before the line
 
     check()

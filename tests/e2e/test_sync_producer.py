@@ -27,7 +27,12 @@ from aiorocketmq import (
     SendTimedOut,
 )
 from aiorocketmq.client.producer.queue_choice import choose_by_key
-from aiorocketmq.remoting.errors import ConnectError, ConnectionLostError, ProtocolError, RequestTimeout
+from aiorocketmq.remoting.errors import (
+    ConnectError,
+    ConnectionLostError,
+    ProtocolError,
+    RequestTimeout,
+)
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.frames.frame import encode_frame
 from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
@@ -40,12 +45,19 @@ HEADER = encode_header(RemotingCommand(code=RequestCode.HEART_BEAT, opaque=7))
 
 
 def answer(opaque: int = 7, flag: int = 1) -> bytes:
-    return encode_frame(0, encode_header(RemotingCommand(code=0, flag=flag, opaque=opaque, remark=f"to {opaque}")), b"body")
+    return encode_frame(
+        0,
+        encode_header(RemotingCommand(code=0, flag=flag, opaque=opaque, remark=f"to {opaque}")),
+        b"body",
+    )
 
 
 @contextmanager
-def server(*pieces: bytes | None, asked_bytes: int = 1) -> Iterator[tuple[BlockingConnection, threading.Event]]:
-    """A connection to somebody who says this once he was asked (``None``: who then leaves), and an event to let him end."""
+def server(
+    *pieces: bytes | None, asked_bytes: int = 1
+) -> Iterator[tuple[BlockingConnection, threading.Event]]:
+    """A connection to somebody who says this once he was asked (``None``: who then leaves), and an
+    event to let him end."""
     end = threading.Event()
 
     def serve(listener: socket.socket) -> None:
@@ -75,7 +87,11 @@ def server(*pieces: bytes | None, asked_bytes: int = 1) -> Iterator[tuple[Blocki
     "pieces",
     [
         (answer(),),
-        (answer(6), answer(7, flag=0), answer()),  # too late for an earlier one; a request of theirs
+        (
+            answer(6),
+            answer(7, flag=0),
+            answer(),
+        ),  # too late for an earlier one; a request of theirs
         tuple(answer()[at : at + 1] for at in range(len(answer()))),
     ],
     ids=["whole", "others first", "in pieces"],
@@ -103,7 +119,9 @@ def test_an_answer_is_found(pieces: tuple[bytes, ...], sleeps: int) -> None:
         ((b"HTTP/1.1 400 Bad Request\r\n",), 10, ProtocolError),
     ],
 )
-def test_what_is_no_answer(pieces: tuple[bytes | None, ...], timeout: float, error: type[Exception]) -> None:
+def test_what_is_no_answer(
+    pieces: tuple[bytes | None, ...], timeout: float, error: type[Exception]
+) -> None:
     with server(*pieces) as (connection, _):
         with pytest.raises(error):
             connection.invoke(7, HEADER, b"", timeout, read_answer)
@@ -139,7 +157,8 @@ def test_nobody_there() -> None:
         BlockingConnection(HOST, port, 10, max_frame_bytes=1 << 20)
 
 
-# --- against a real broker ------------------------------------------------------------------------------------------
+# --- against a real broker
+# ------------------------------------------------------------------------------------------
 
 
 def directly(producer: aiorocketmq.sync.Producer) -> int:
@@ -148,10 +167,18 @@ def directly(producer: aiorocketmq.sync.Producer) -> int:
 
 
 def test_threads_send_side_by_side(shared: Cluster, topic: str) -> None:
-    with aiorocketmq.sync.Producer("p", namesrv=shared.namesrv) as producer, ThreadPoolExecutor(8) as pool:
+    with (
+        aiorocketmq.sync.Producer("p", namesrv=shared.namesrv) as producer,
+        ThreadPoolExecutor(8) as pool,
+    ):
         first = producer.send(Message(topic, b"x"))
         assert directly(producer) == 0  # the event loop has looked for the way
-        results = [first, *pool.map(lambda number: producer.send(Message(topic, b"%d" % number, tags="a")), range(400))]
+        results = [
+            first,
+            *pool.map(
+                lambda number: producer.send(Message(topic, b"%d" % number, tags="a")), range(400)
+            ),
+        ]
         assert 1 <= directly(producer) <= 8
         assert len({result.msg_id for result in results}) == 401
         assert len({(result.queue, result.queue_offset) for result in results}) == 401
@@ -164,7 +191,9 @@ def test_threads_send_side_by_side(shared: Cluster, topic: str) -> None:
         producer.send(Message(topic, b"x"))
 
 
-def test_who_names_a_queue_sends_it_there_himself(shared: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_names_a_queue_sends_it_there_himself(
+    shared: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def choose(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
         chosen_by.append((threading.get_ident(), message.body))
         return queues[-1]
@@ -180,7 +209,10 @@ def test_who_names_a_queue_sends_it_there_himself(shared: Cluster, topic: str, m
         with pytest.raises(ConfigError, match="chooses one of the queues"):
             producer.send(Message(topic, b"x"), selector=lambda *_: None)  # type: ignore[arg-type,return-value]
         monkeypatch.undo()
-        for wrong in ({"queue": queues[0], "sharding_key": 1}, {"selector": choose, "sharding_key": 1}):
+        for wrong in (
+            {"queue": queues[0], "sharding_key": 1},
+            {"selector": choose, "sharding_key": 1},
+        ):
             with pytest.raises(ConfigError, match="not several"):
                 producer.send(Message(topic, b"x"), **wrong)  # type: ignore[arg-type]
         with pytest.raises(MessageError, match="the queue's is Other"):
@@ -250,7 +282,9 @@ def test_what_is_in_use_when_the_producer_stops_is_closed_after_its_answer(
 @pytest.mark.parametrize(
     "make",
     [
-        lambda namesrv: aiorocketmq.sync.Producer("p", namesrv=namesrv, accumulate=Accumulate(linger=0)),
+        lambda namesrv: aiorocketmq.sync.Producer(
+            "p", namesrv=namesrv, accumulate=Accumulate(linger=0)
+        ),
         lambda namesrv: aiorocketmq.sync.Producer("p", namesrv=namesrv, trace=True),
         lambda namesrv: aiorocketmq.sync.Producer("p", namesrv=namesrv, latency_fault=True),
         lambda namesrv: aiorocketmq.sync.Producer("p", namesrv=namesrv, namespace="tenant"),

@@ -1,4 +1,5 @@
-"""Closing a TLS connection does not wait for the other end, which need not answer a goodbye (Netty does not)."""
+"""Closing a TLS connection does not wait for the other end, which need not answer a goodbye (Netty
+does not)."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ def mute(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MuteCluster]:
     with Cluster(folder / "cluster") as cluster, contextlib.ExitStack() as stack:
         broker = cluster.start_broker(brokerIP1=RELAY)
         relays = (
-            stack.enter_context(MuteTlsRelay(serving, (RELAY, 0), (HOST, cluster.name_server.port))),
+            stack.enter_context(
+                MuteTlsRelay(serving, (RELAY, 0), (HOST, cluster.name_server.port))
+            ),
             stack.enter_context(MuteTlsRelay(serving, (RELAY, broker.port), (HOST, broker.port))),
         )
         yield MuteCluster(cluster, relays, serving, trusting, certificate)
@@ -116,7 +119,9 @@ def test_mqadmin(mute: MuteCluster, tmp_path: Path) -> None:
     settings = tmp_path / "tls.properties"
     settings.write_text("tls.client.authServer=false\n")
     began = time.monotonic()
-    printed = Tool(mute.cluster, tmp_path)(f"brokerStatus -c DefaultCluster -n {mute.namesrv} --tlsConfig {settings}")
+    printed = Tool(mute.cluster, tmp_path)(
+        f"brokerStatus -c DefaultCluster -n {mute.namesrv} --tlsConfig {settings}"
+    )
     assert (printed.code, "bootTimestamp" in printed.out) == (0, True)
     assert time.monotonic() - began < LIMIT_S + SLACK_S
 
@@ -124,7 +129,11 @@ def test_mqadmin(mute: MuteCluster, tmp_path: Path) -> None:
 def test_sigterm_of_a_broker(mute: MuteCluster) -> None:
     """Its name server is mute, and so are its clients."""
     broker = mute.cluster.start_broker(
-        "broker-t", namesrvAddr=mute.namesrv, brokerClusterName="other", **{"tls.enable": "true"}, **mute.certificate
+        "broker-t",
+        namesrvAddr=mute.namesrv,
+        brokerClusterName="other",
+        **{"tls.enable": "true"},
+        **mute.certificate,
     )
     clients = [mute_client(mute.trusting, HOST, broker.port) for _ in range(20)]
     began = time.monotonic()
@@ -140,7 +149,8 @@ MUCH_BYTES = 8 << 20
 
 
 class SlowPeer:
-    """Takes one connection, and reads nothing until it is told to. ``bytes_read`` counts in clear text."""
+    """Takes one connection, and reads nothing until it is told to. ``bytes_read`` counts in clear
+    text."""
 
     def __init__(self, context: ssl.SSLContext | None) -> None:
         self._context = context
@@ -185,7 +195,10 @@ async def speak_and_leave(peer: SlowPeer, tls: ssl.SSLContext | None, read: bool
 def test_what_was_written_goes_out_unless_the_peer_reads_nothing(
     mute: MuteCluster, encrypted: bool, reads: bool, loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
-    with SlowPeer(mute.serving if encrypted else None) as peer, asyncio.Runner(loop_factory=loop) as runner:
+    with (
+        SlowPeer(mute.serving if encrypted else None) as peer,
+        asyncio.Runner(loop_factory=loop) as runner,
+    ):
         took = runner.run(speak_and_leave(peer, mute.trusting if encrypted else None, reads))
         assert took < LIMIT_S + SLACK_S
     assert (peer.bytes_read > MUCH_BYTES) is reads

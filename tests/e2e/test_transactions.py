@@ -1,4 +1,5 @@
-"""Transactions of producers against a real broker that asks soon, and the campaign with few of them."""
+"""Transactions of producers against a real broker that asks soon, and the campaign with few of
+them."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ from .cluster import SUSPEND, Cluster, asynchronous, total_of, until
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(tmp_path_factory.mktemp("transactions")) as cluster:
-        cluster.start_broker(transactionCheckInterval=200, transactionTimeOut=100, messageDelayLevel="1s")
+        cluster.start_broker(
+            transactionCheckInterval=200, transactionTimeOut=100, messageDelayLevel="1s"
+        )
         yield cluster
 
 
@@ -69,16 +72,26 @@ async def test_the_block_decides(cluster: Cluster, topic: str, group: str) -> No
 
 
 @asynchronous
-async def test_a_committed_message_is_the_one_that_was_sent(cluster: Cluster, topic: str, group: str) -> None:
-    async with TransactionProducer(group, checker=nobody, namesrv=cluster.namesrv, compress_over=100) as producer:
-        message = Message(topic, bytes(5000), tags="a", keys=["k1", "k2"], flag=9, properties={"own": "v"})
+async def test_a_committed_message_is_the_one_that_was_sent(
+    cluster: Cluster, topic: str, group: str
+) -> None:
+    async with TransactionProducer(
+        group, checker=nobody, namesrv=cluster.namesrv, compress_over=100
+    ) as producer:
+        message = Message(
+            topic, bytes(5000), tags="a", keys=["k1", "k2"], flag=9, properties={"own": "v"}
+        )
         async with producer.transaction(message) as transaction:
             sent = transaction.sent
     async with PullConsumer(group, topic, namesrv=cluster.namesrv, suspend=SUSPEND) as consumer:
         (found,) = await total_of(consumer, 1)
     assert (found.body, found.tags, found.keys, found.flag) == (bytes(5000), "a", ("k1", "k2"), 9)
     assert found.user_properties["own"] == "v"
-    assert (found.msg_id, found.transaction_id, found.queue) == (sent.msg_id, sent.msg_id, sent.queue)
+    assert (found.msg_id, found.transaction_id, found.queue) == (
+        sent.msg_id,
+        sent.msg_id,
+        sent.queue,
+    )
 
 
 @asynchronous
@@ -89,7 +102,9 @@ async def test_what_is_left_unknown_is_asked_for(cluster: Cluster, topic: str, g
         asked.append(message.body)
         if message.body == b"at the second check" and asked.count(message.body) == 1:
             raise LookupError("the database is not there")
-        return TransactionState.ROLLBACK if message.body == b"rolled back" else TransactionState.COMMIT
+        return (
+            TransactionState.ROLLBACK if message.body == b"rolled back" else TransactionState.COMMIT
+        )
 
     async with TransactionProducer(group, checker=check, namesrv=cluster.namesrv) as producer:
         for body in (b"committed", b"rolled back", b"at the second check"):
@@ -99,8 +114,16 @@ async def test_what_is_left_unknown_is_asked_for(cluster: Cluster, topic: str, g
             async with producer.transaction(Message(topic, b"cancelled")) as transaction:
                 raise asyncio.CancelledError
         assert transaction.state is TransactionState.UNKNOWN
-        assert await bodies(cluster, group, topic, 3) == [b"at the second check", b"cancelled", b"committed"]
-    assert sorted(asked) == [b"at the second check"] * 2 + [b"cancelled", b"committed", b"rolled back"]
+        assert await bodies(cluster, group, topic, 3) == [
+            b"at the second check",
+            b"cancelled",
+            b"committed",
+        ]
+    assert sorted(asked) == [b"at the second check"] * 2 + [
+        b"cancelled",
+        b"committed",
+        b"rolled back",
+    ]
 
 
 @asynchronous
@@ -118,7 +141,9 @@ async def test_the_callback_decides(cluster: Cluster, topic: str, group: str) ->
 
     async with TransactionProducer(group, checker=check, namesrv=cluster.namesrv) as producer:
         for state in TransactionState:
-            result = await producer.send_in_transaction(Message(topic, state.name.encode()), execute)
+            result = await producer.send_in_transaction(
+                Message(topic, state.name.encode()), execute
+            )
             assert result.state is state
         with pytest.raises(OSError, match="no database"):
             await producer.send_in_transaction(Message(topic, b"fails"), execute)
@@ -148,7 +173,9 @@ async def test_a_delay_has_to_be_allowed(cluster: Cluster, topic: str, group: st
         with pytest.raises(MessageError, match="allow_delay"):
             async with producer.transaction(message):
                 pass
-    async with TransactionProducer(group, checker=nobody, namesrv=cluster.namesrv, allow_delay=True) as producer:
+    async with TransactionProducer(
+        group, checker=nobody, namesrv=cluster.namesrv, allow_delay=True
+    ) as producer:
         async with producer.transaction(message):
             pass
         assert await bodies(cluster, group, topic, 1) == [b"later"]
@@ -160,21 +187,31 @@ def test_without_asyncio(cluster: Cluster, topic: str, group: str) -> None:
     def check(_message: MessageExt) -> TransactionState:
         return TransactionState.COMMIT if decided.is_set() else TransactionState.UNKNOWN
 
-    with aiorocketmq.sync.TransactionProducer(group, checker=check, namesrv=cluster.namesrv) as producer:
+    with aiorocketmq.sync.TransactionProducer(
+        group, checker=check, namesrv=cluster.namesrv
+    ) as producer:
         with producer.transaction(Message(topic, b"committed")) as transaction:
             assert transaction.msg_id == transaction.sent.msg_id
         with pytest.raises(ZeroDivisionError), producer.transaction(Message(topic, b"failed")):
             _ = 1 / 0
-        assert producer.send_in_transaction(Message(topic, b"called"), lambda _: TransactionState.COMMIT).sent.msg_id
+        assert producer.send_in_transaction(
+            Message(topic, b"called"), lambda _: TransactionState.COMMIT
+        ).sent.msg_id
         with producer.transaction(Message(topic, b"unknown")) as transaction:
             transaction.leave_unknown()
         decided.set()
-        assert asyncio.run(bodies(cluster, group, topic, 3)) == [b"called", b"committed", b"unknown"]
+        assert asyncio.run(bodies(cluster, group, topic, 3)) == [
+            b"called",
+            b"committed",
+            b"unknown",
+        ]
         assert transaction.state is TransactionState.UNKNOWN
 
 
 @asynchronous
-async def test_a_producer_that_stops_is_not_asked_any_more(cluster: Cluster, topic: str, group: str) -> None:
+async def test_a_producer_that_stops_is_not_asked_any_more(
+    cluster: Cluster, topic: str, group: str
+) -> None:
     asked: list[bytes] = []
 
     async def check(message: MessageExt) -> TransactionState:
@@ -189,10 +226,15 @@ async def test_a_producer_that_stops_is_not_asked_any_more(cluster: Cluster, top
     assert group not in producer.instance.checkers
 
 
-def test_a_small_campaign(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_small_campaign(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """``python -m benchmarks.transactions``, whose brokers start quickly."""
     monkeypatch.setattr(asyncio, "create_subprocess_exec", forked.create_subprocess_exec)
-    code = run_program("transactions", transactions(Options(250, restarts=2, seed=1, check_interval_ms=150, max_checks=15)))
+    code = run_program(
+        "transactions",
+        transactions(Options(250, restarts=2, seed=1, check_interval_ms=150, max_checks=15)),
+    )
     out, errors = capsys.readouterr()
     assert (code, errors) == (0, ""), out
     assert re.search(r"^\d+ transactions in .* 2 restarts, 1 of them kills$", out, re.MULTILINE)

@@ -1,4 +1,5 @@
-"""What the campaigns of ``make services`` find wrong (that of transactions: ``test_transactions``)."""
+"""What the campaigns of ``make services`` find wrong (that of transactions:
+``test_transactions``)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from benchmarks.scheduled_ledger import Delivered, Received, Stored, Verdict, ju
 
 DELAYS_MS = (1000, 2000)
 GOOD = Stored(
-    [Delivered(0, 1, 1001), Delivered(2, 1, 1005), Delivered(1, 2, 2003)], {0: 1000, 1: 2002, 2: 1004}, {1: [0, 2], 2: [1]}
+    [Delivered(0, 1, 1001), Delivered(2, 1, 1005), Delivered(1, 2, 2003)],
+    {0: 1000, 1: 2002, 2: 1004},
+    {1: [0, 2], 2: [1]},
 )
 GOT = [Received(0, 1, 0, 1002), Received(2, 1, 4, 1006), Received(1, 2, 2, 2004)]
 
@@ -69,6 +72,10 @@ def figures(**change: float) -> dict[str, Any]:
 
 def test_held_pulls() -> None:
     assert problems_of(figures()) == []
-    for change, text in (({"p99": 5.0}, "wake-ups by tag"), ({"more": 96.0}, "bytes"), ({"held": 1.2}, "% of a core")):
+    for change, text in (
+        ({"p99": 5.0}, "wake-ups by tag"),
+        ({"more": 96.0}, "bytes"),
+        ({"held": 1.2}, "% of a core"),
+    ):
         [problem] = problems_of(figures(**change))
         assert text in problem

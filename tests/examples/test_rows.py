@@ -35,17 +35,22 @@ def json_rows(text: str) -> list[Row | BadRow]:
 
 def rows_of(**columns: list[object]) -> list[Row]:
     """Rows from columns of equal length."""
-    records = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    records = [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
     return [Row(number, record, b"{}") for number, record in enumerate(records, 2)]
 
 
-# --- CSV --------------------------------------------------------------------------------------------------------------
+# --- CSV
+# --------------------------------------------------------------------------------------------------
 
 
 @given(
     st.lists(
         st.lists(
-            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=9), min_size=3, max_size=3
+            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=9),
+            min_size=3,
+            max_size=3,
         ),
         max_size=8,
     )
@@ -68,11 +73,18 @@ def test_lines_are_counted_through_line_breaks_inside_of_quotes() -> None:
 def test_the_delimiter_is_seen_in_the_header(delimiter: str) -> None:
     header = delimiter.join(["id", '"a, b; c"', "d"])
     assert delimiter_of(header) == delimiter
-    assert csv_rows(f"{header}\n{delimiter.join('123')}\n")[0].values == {"id": "1", "a, b; c": "2", "d": "3"}  # type: ignore[union-attr]
+    assert csv_rows(f"{header}\n{delimiter.join('123')}\n")[0].values == {
+        "id": "1",
+        "a, b; c": "2",
+        "d": "3",
+    }  # type: ignore[union-attr]
 
 
 def test_one_column_needs_no_delimiter() -> None:
-    assert [row.values for row in csv_rows("word\nyes\nno\n") if isinstance(row, Row)] == [{"word": "yes"}, {"word": "no"}]
+    assert [row.values for row in csv_rows("word\nyes\nno\n") if isinstance(row, Row)] == [
+        {"word": "yes"},
+        {"word": "no"},
+    ]
 
 
 def test_a_column_without_a_name_gets_one() -> None:
@@ -97,7 +109,12 @@ def test_a_file_without_a_usable_header_is_refused(text: str, problem: str) -> N
 def test_a_broken_row_is_told_and_the_rest_is_read() -> None:
     huge = "x" * (MAX_BODY_BYTES - 5)
     found = csv_rows(f"a,b\n1,caf\udce9\n2,{huge}\n3,{huge}xxxxxxxx\n4,good\n")
-    assert [(row.line, type(row)) for row in found] == [(2, BadRow), (3, BadRow), (4, BadRow), (5, Row)]
+    assert [(row.line, type(row)) for row in found] == [
+        (2, BadRow),
+        (3, BadRow),
+        (4, BadRow),
+        (5, Row),
+    ]
     assert [row.why for row in found if isinstance(row, BadRow)] == [
         "not UTF-8 text",
         "4.0 MiB, a message has at most 4 MiB",
@@ -105,7 +122,8 @@ def test_a_broken_row_is_told_and_the_rest_is_read() -> None:
     ]
 
 
-# --- JSON lines -------------------------------------------------------------------------------------------------------
+# --- JSON lines
+# --------------------------------------------------------------------------------------------------
 
 
 def test_json_lines_keep_their_bytes() -> None:
@@ -117,7 +135,18 @@ def test_json_lines_keep_their_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["{", '{"a": 1', "[1, 2]", "7", '"text"', "[" * 100_000, '{"a": ' + "9" * 5000 + "}", '{"a": "\udce9"}', "null"]
+    "line",
+    [
+        "{",
+        '{"a": 1',
+        "[1, 2]",
+        "7",
+        '"text"',
+        "[" * 100_000,
+        '{"a": ' + "9" * 5000 + "}",
+        '{"a": "\udce9"}',
+        "null",
+    ],
 )
 def test_a_broken_line_is_told_and_the_rest_is_read(line: str) -> None:
     first, bad, last = json_rows(f'{{"a": 1}}\n{line}\n{{"a": 2}}\n')
@@ -134,10 +163,13 @@ def test_a_json_array_is_refused_with_advice(text: str) -> None:
 
 
 def test_a_row_that_is_too_big_for_a_message_is_told() -> None:
-    assert json_rows('{"a": "' + "x" * MAX_BODY_BYTES + '"}\n') == [BadRow(1, "4.0 MiB, a message has at most 4 MiB")]
+    assert json_rows('{"a": "' + "x" * MAX_BODY_BYTES + '"}\n') == [
+        BadRow(1, "4.0 MiB, a message has at most 4 MiB")
+    ]
 
 
-# --- columns ----------------------------------------------------------------------------------------------------------
+# --- columns
+# --------------------------------------------------------------------------------------------------
 
 
 def test_tags_are_the_first_column_of_few_words_and_keys_the_first_of_unique_values() -> None:
@@ -156,12 +188,19 @@ def test_tags_are_the_first_column_of_few_words_and_keys_the_first_of_unique_val
 
 
 def test_a_column_with_many_words_or_mostly_empty_makes_no_tags() -> None:
-    columns = {"name": ["a", "b", "c", "d", "b"], "flag": [True, False, True, True, True], "n": [1, 2, 1, 2, 2]}
+    columns = {
+        "name": ["a", "b", "c", "d", "b"],
+        "flag": [True, False, True, True, True],
+        "n": [1, 2, 1, 2, 2],
+    }
     assert choose_columns(rows_of(**columns, note=["x", "", "", "y", "x"])).tags == "note"
     assert choose_columns(rows_of(**columns, note=["x", "", "", "y", ""])).tags is None
 
 
-@pytest.mark.parametrize("values", [["a", "b", "a"], ["a", "b", ""], ["a", "b", None], [1.5, 2.5, 3.5], ["a b", "a_b", "c"]])
+@pytest.mark.parametrize(
+    "values",
+    [["a", "b", "a"], ["a", "b", ""], ["a", "b", None], [1.5, 2.5, 3.5], ["a b", "a_b", "c"]],
+)
 def test_keys_are_unique_and_everywhere(values: list[object]) -> None:
     assert choose_columns(rows_of(column=values)).keys is None
 
@@ -196,4 +235,11 @@ def test_a_word_can_be_a_tag_and_a_key(value: object) -> None:
 
 
 def test_words_are_kept_as_they_are() -> None:
-    assert [word(value) for value in ("UA", " New York ", "a||b", "*", 7, None)] == ["UA", "New_York", "a_b", "_", "7", ""]
+    assert [word(value) for value in ("UA", " New York ", "a||b", "*", 7, None)] == [
+        "UA",
+        "New_York",
+        "a_b",
+        "_",
+        "7",
+        "",
+    ]

@@ -25,13 +25,17 @@ def received_rows(*rows: int, tag: str | None = "x") -> Received:
 def test_all_there() -> None:
     sent = sent_rows({2: "x", 0: "x", 1: "x"})
     verdict = judge(sent, received_rows(0, 1, 2))
-    assert verdict == Verdict(expected=3, lost=0, unexpected=0, unconfirmed=0, duplicated=0, out_of_order=0)
+    assert verdict == Verdict(
+        expected=3, lost=0, unexpected=0, unconfirmed=0, duplicated=0, out_of_order=0
+    )
     assert verdict.good
 
 
 def test_lost_duplicated_and_never_confirmed() -> None:
     verdict = judge(sent_rows({0: "x", 1: "x", 4: "x"}), received_rows(0, 0, 0, 3))
-    assert verdict == Verdict(expected=3, lost=2, unexpected=0, unconfirmed=1, duplicated=2, out_of_order=0)
+    assert verdict == Verdict(
+        expected=3, lost=2, unexpected=0, unconfirmed=1, duplicated=2, out_of_order=0
+    )
     assert not verdict.good
 
 
@@ -69,4 +73,6 @@ def test_against_sets(arrivals: list[tuple[int, str]], confirmed: set[int]) -> N
     assert verdict.lost == len(confirmed - set(rows))
     assert verdict.unconfirmed == len(set(rows) - confirmed)
     assert verdict.duplicated == len(rows) - len(set(rows))
-    assert received.per_consumer == {c: n for c in "AB" if (n := sum(1 for _, who in arrivals if who == c))}
+    assert received.per_consumer == {
+        c: n for c in "AB" if (n := sum(1 for _, who in arrivals if who == c))
+    }

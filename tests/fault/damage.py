@@ -20,7 +20,13 @@ def filled(root: Path, count: int = 60, *, topics: str = "TU") -> dict[str, list
     for number in range(count):
         topic = topics[number % len(topics)]
         body = b"%d-" % number + bytes(number * 7 % 300)
-        put_ok(store, topic, body=body, store_timestamp=NOW + number, properties={"TAGS": f"tag{number % 5}"})
+        put_ok(
+            store,
+            topic,
+            body=body,
+            store_timestamp=NOW + number,
+            properties={"TAGS": f"tag{number % 5}"},
+        )
         sent[topic].append(body)
     crash(store)
     return sent
@@ -45,13 +51,16 @@ def units_of(root: Path) -> dict[tuple[str, int], list[tuple[int, int, int, int]
 
 
 def assert_consistent(root: Path) -> None:
-    """Every unit points to a record that says the same, numbers are dense, every record has its unit."""
+    """Every unit points to a record that says the same, numbers are dense, every record has its
+    unit."""
     directory = StoreDirectory(root)
     records = {record.commit_log_offset: record for record in directory.records()}
     units = units_of(root)
     pointed = set()
     for (topic, queue_id), numbered in units.items():
-        assert [number for number, *_ in numbered] == list(range(numbered[0][0], numbered[0][0] + len(numbered)))
+        assert [number for number, *_ in numbered] == list(
+            range(numbered[0][0], numbered[0][0] + len(numbered))
+        )
         for number, phy_offset, size, _code in numbered:
             if size != FILLER_SIZE:
                 record = records[phy_offset]

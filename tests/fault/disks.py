@@ -44,9 +44,10 @@ class PowerCut(Exception):
 class LossyDisk(Disk):
     """Remembers what was synced, so that a power failure can take the rest.
 
-    What it may take, as POSIX allows it: sectors of 512 bytes that were written since the last sync, or everything behind a
-    byte in the middle of a write; the length of a file that was never synced; names of files and folders since the last sync
-    of the folder above. A file that was deleted since then may be there again.
+    What it may take, as POSIX allows it: sectors of 512 bytes that were written since the last
+    sync, or everything behind a byte in the middle of a write; the length of a file that was never
+    synced; names of files and folders since the last sync of the folder above. A file that was
+    deleted since then may be there again.
     """
 
     def __init__(self) -> None:
@@ -74,7 +75,8 @@ class LossyDisk(Disk):
         self.syncs_left -= 1
 
     def forget(self, directory: Path) -> None:
-        """A folder was deleted, for good: what is made there later under the same names has nothing of it."""
+        """A folder was deleted, for good: what is made there later under the same names has nothing
+        of it."""
         for path in [path for path in self.synced if path.is_relative_to(directory.resolve())]:
             del self.synced[path]
 
@@ -90,14 +92,20 @@ class LossyDisk(Disk):
             if path.is_file():
                 written = path.read_bytes()
                 left = self._mixed(path, written, chance)
-                if left != written:  # mostly nothing is lost, and making a file anew costs more than all the rest
+                if (
+                    left != written
+                ):  # mostly nothing is lost, and making a file anew costs more than all the rest
                     path.write_bytes(left)
         self._everything_left_is_on_the_disk(root)
 
     def _everything_left_is_on_the_disk(self, root: Path) -> None:
         directories = [root, *(path for path in root.rglob("*") if path.is_dir())]
-        self.named = {path.resolve(): {entry.name for entry in path.iterdir()} for path in directories}
-        self.synced = {path.resolve(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        self.named = {
+            path.resolve(): {entry.name for entry in path.iterdir()} for path in directories
+        }
+        self.synced = {
+            path.resolve(): path.read_bytes() for path in root.rglob("*") if path.is_file()
+        }
 
     def _lose_names(self, directory: Path, chance: random.Random) -> None:
         kept = self.named.get(directory.resolve(), set())
@@ -106,7 +114,8 @@ class LossyDisk(Disk):
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
     def _bring_back(self, directory: Path, chance: random.Random) -> None:
-        """Deletions reach the disk in their order, and files go from an end: those nearest to what is left come back."""
+        """Deletions reach the disk in their order, and files go from an end: those nearest to what
+        is left come back."""
         present = sorted(entry.name for entry in directory.iterdir())
         gone = sorted(self.named.get(directory.resolve(), set()).difference(present))
         older = [name for name in gone if not present or name < present[0]]

@@ -1,7 +1,9 @@
-"""System calls that fail when a test wants them to: those of this process about files below one folder.
+"""System calls that fail when a test wants them to: those of this process about files below one
+folder.
 
-They are seen where Python asks the system (functions of ``os``, ``mmap``, ``open``, and what ``MappedFile`` asks of the C
-library), so that nothing of the code under test has to know. ``shim.c`` does the same to a process from outside.
+They are seen where Python asks the system (functions of ``os``, ``mmap``, ``open``, and what
+``MappedFile`` asks of the C library), so that nothing of the code under test has to know.
+``shim.c`` does the same to a process from outside.
 """
 
 from __future__ import annotations
@@ -27,7 +29,15 @@ FORBIDDEN: Final = (errno.EACCES, errno.EROFS)
 
 _OPENING: Final = ("open", "open_new", "io.open", "scandir", "listdir", "mmap")
 _CHANGING: Final = ("open_new", "mkdir", "unlink", "rmdir", "replace", "rename", "ftruncate")
-_TAKING_SPACE: Final = ("open_new", "mkdir", "replace", "ftruncate", "posix_fallocate", "pwrite", "write")
+_TAKING_SPACE: Final = (
+    "open_new",
+    "mkdir",
+    "replace",
+    "ftruncate",
+    "posix_fallocate",
+    "pwrite",
+    "write",
+)
 SYNCING: Final = ("fdatasync", "fsync", "msync")
 
 
@@ -41,7 +51,8 @@ class Call(NamedTuple):
 
 
 def can_last(number: int, name: str) -> bool:
-    """Whether a machine in that state (no descriptors, a full disk ...) would answer such a call so."""
+    """Whether a machine in that state (no descriptors, a full disk ...) would answer such a call
+    so."""
     if number in FULL:
         return name in _TAKING_SPACE
     if number in (errno.EMFILE, errno.ENFILE):
@@ -54,7 +65,8 @@ def can_last(number: int, name: str) -> bool:
 
 
 class Faults:
-    """Use as ``with``. ``wanted`` says for each call which errno it gets, 0 for none; every call is kept in ``calls``."""
+    """Use as ``with``. ``wanted`` says for each call which errno it gets, 0 for none; every call is
+    kept in ``calls``."""
 
     def __init__(self, root: Path) -> None:
         self.calls: list[Call] = []
@@ -97,8 +109,10 @@ class Faults:
 
     def __enter__(self) -> Self:
         for name in (
-            "pread", "preadv", "pwrite", "write", "ftruncate", "posix_fallocate", "fdatasync", "fsync", "mkdir", "unlink",
-            "rmdir", "rename", "replace", "scandir", "listdir", "stat", "access", "statvfs", "lseek", "fchmod",
+            "pread", "preadv", "pwrite", "write", "ftruncate", "posix_fallocate", "fdatasync",
+            "fsync", "mkdir", "unlink",
+            "rmdir", "rename", "replace", "scandir", "listdir", "stat", "access", "statvfs",
+            "lseek", "fchmod",
         ):  # fmt: skip
             self._patch(os, name, self._checked(name, getattr(os, name)))
         self._patch(os, "open", self._open)
@@ -108,11 +122,20 @@ class Faults:
         self._patch(fcntl, "flock", self._checked("flock", fcntl.flock))
         self._patch(mmap, "mmap", self._mmap(mmap.mmap))
         bare = mapped_file.bare_mapping
-        self._patch(mapped_file, "bare_mapping", lambda libc, fd, size: (self.check("mmap", fd), bare(libc, fd, size))[1])
+        self._patch(
+            mapped_file,
+            "bare_mapping",
+            lambda libc, fd, size: (self.check("mmap", fd), bare(libc, fd, size))[1],
+        )
         self._patch(mapped_file.MappedFile, "_advise", self._advise(mapped_file.MappedFile._advise))
         return self
 
-    def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _tb: TracebackType | None,
+    ) -> None:
         while self._saved:
             setattr(*self._saved.pop())
 

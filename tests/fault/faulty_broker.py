@@ -1,4 +1,5 @@
-"""A real broker whose system calls fail when a test wants them to (``shim.c``), and traffic with it."""
+"""A real broker whose system calls fail when a test wants them to (``shim.c``), and traffic with
+it."""
 
 from __future__ import annotations
 
@@ -47,11 +48,16 @@ _STORED = {
 }  # fmt: skip
 _REFUSED = {ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE}
 STORE: dict[str, Any] = {
-    "mapped_file_size_commit_log": 64 << 10, "mapped_file_size_consume_queue": 20 * 20, "max_hash_slot_num": 100,
+    "mapped_file_size_commit_log": 64 << 10, "mapped_file_size_consume_queue": 20 * 20,
+    "max_hash_slot_num": 100,
     "max_index_num": 40,
 }  # fmt: skip
 """Of the broker, for who opens it: files so small that new ones are made all the time."""
-FILES = {field.wire_name: STORE[field.name] for field in fields_of(MessageStoreConfig) if field.name in STORE}
+FILES = {
+    field.wire_name: STORE[field.name]
+    for field in fields_of(MessageStoreConfig)
+    if field.name in STORE
+}
 DELAYS = "1s 2s"
 _READY = re.compile(r"broker ready .* port=(\d+) ")
 _CONTROL = struct.Struct("=iIQ")
@@ -71,17 +77,27 @@ class FaultyBroker:
         self.port = free_port(HOST)
         self.log_path = folder / "broker.log"
         self.environment = {
-            **os.environ, "HOME": str(folder), "ROCKETMQ_HOME": str(folder), "NAMESRV_ADDR": "", "LD_PRELOAD": str(shim),
+            **os.environ, "HOME": str(folder), "ROCKETMQ_HOME": str(folder), "NAMESRV_ADDR": "",
+            "LD_PRELOAD": str(shim),
             "FAULT_CONTROL": str(self.control_path), "FAULT_ROOT": str(self.store),
         }  # fmt: skip
         settings = {
-            "listenPort": self.port, "bindAddress": HOST, "storePathRootDir": self.store, "flushIntervalCommitLog": 20,
-            "flushCommitLogLeastPages": 0, "flushDiskType": "SYNC_FLUSH", "flushIntervalConsumeQueue": 20,
-            "flushConsumeQueueThoroughInterval": 50, "syncFlushTimeout": 100, "flushDelayOffsetInterval": 100,
-            "diskSpaceWarningLevelRatio": 100, "diskSpaceCleanForciblyRatio": 100, "messageDelayLevel": DELAYS, **FILES,
+            "listenPort": self.port, "bindAddress": HOST, "storePathRootDir": self.store,
+            "flushIntervalCommitLog": 20,
+            "flushCommitLogLeastPages": 0, "flushDiskType": "SYNC_FLUSH",
+            "flushIntervalConsumeQueue": 20,
+            "flushConsumeQueueThoroughInterval": 50, "syncFlushTimeout": 100,
+            "flushDelayOffsetInterval": 100,
+            "diskSpaceWarningLevelRatio": 100, "diskSpaceCleanForciblyRatio": 100,
+            "messageDelayLevel": DELAYS, **FILES,
             **properties,
         }  # fmt: skip
-        self.command = [sys.executable, "-m", "aiorocketmq.broker", *(f"--{k}={v}" for k, v in settings.items())]
+        self.command = [
+            sys.executable,
+            "-m",
+            "aiorocketmq.broker",
+            *(f"--{k}={v}" for k, v in settings.items()),
+        ]
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -142,8 +158,10 @@ class Traffic:
         """Whether it was acknowledged."""
         self._count += 1
         header = SendMessageRequest(
-            producer_group="p", topic=topic, default_topic="TBW102", default_topic_queue_nums=1, queue_id=0, sys_flag=0,
-            born_timestamp=1, flag=0, properties=f"KEYS\x01k{self._count}\x02" + (f"DELAY\x01{delay}\x02" if delay else ""),
+            producer_group="p", topic=topic, default_topic="TBW102", default_topic_queue_nums=1,
+            queue_id=0, sys_flag=0,
+            born_timestamp=1, flag=0,
+            properties=f"KEYS\x01k{self._count}\x02" + (f"DELAY\x01{delay}\x02" if delay else ""),
         )  # fmt: skip
         body = (b"<%d>" % self._count).ljust(size, b".")
         answer = await self.ask(RequestCode.SEND_MESSAGE, header, body)
@@ -159,8 +177,10 @@ class Traffic:
 
     async def pull(self, topic: str, offset: int = 0) -> Response:
         header = PullMessageRequest(
-            consumer_group="CID_ONSAPI_PULL", topic=topic, queue_id=0, queue_offset=offset, max_msg_nums=32, sys_flag=4,
-            commit_offset=0, suspend_timeout_millis=0, subscription="*", sub_version=0, expression_type="TAG",
+            consumer_group="CID_ONSAPI_PULL", topic=topic, queue_id=0, queue_offset=offset,
+            max_msg_nums=32, sys_flag=4,
+            commit_offset=0, suspend_timeout_millis=0, subscription="*", sub_version=0,
+            expression_type="TAG",
         )  # fmt: skip
         return await self.ask(RequestCode.PULL_MESSAGE, header, b"")
 

@@ -1,4 +1,5 @@
-"""Short lives of a store while system calls fail: all that it does, what it answered, and what must be there afterwards."""
+"""Short lives of a store while system calls fail: all that it does, what it answered, and what must
+be there afterwards."""
 
 from __future__ import annotations
 
@@ -55,9 +56,12 @@ class Life:
     @property
     def settings(self) -> dict[str, Any]:
         return {
-            "broker_role": self.role, "flush_consume_queue_thorough_interval": 5_000, "file_reserved_time": 0,
-            "delete_commit_log_files_interval": 0, "delete_consume_queue_files_interval": 0, "max_index_num": 20,
-            "enable_multi_dispatch": True, "enable_lmq": True, "enable_consume_queue_ext": self.role is not BrokerRole.SLAVE,
+            "broker_role": self.role, "flush_consume_queue_thorough_interval": 5_000,
+            "file_reserved_time": 0,
+            "delete_commit_log_files_interval": 0, "delete_consume_queue_files_interval": 0,
+            "max_index_num": 20,
+            "enable_multi_dispatch": True, "enable_lmq": True,
+            "enable_consume_queue_ext": self.role is not BrokerRole.SLAVE,
             "mapped_file_size_consume_queue_ext": 400, "disk_max_used_space_ratio": 95,
             "disk_space_clean_forcibly_ratio": 100, "disk_space_warning_level_ratio": 100,
         }  # fmt: skip
@@ -65,9 +69,14 @@ class Life:
     # -- what is done
 
     def open(self) -> None:
-        """As who starts a broker does: should it refuse, the reason goes away, and it is started again."""
+        """As who starts a broker does: should it refuse, the reason goes away, and it is started
+        again."""
         config = config_of(self.root, **self.settings)
-        options: dict[str, Any] = {"store_host": STORE_HOST, "disk": SystemDisk(), "bitmap_of": lambda *_: b"\1"}
+        options: dict[str, Any] = {
+            "store_host": STORE_HOST,
+            "disk": SystemDisk(),
+            "bitmap_of": lambda *_: b"\1",
+        }
         try:
             self._store = MessageStore.open(config, self.clock, **options)
         except StoreError:
@@ -155,7 +164,8 @@ class Life:
             await self.settle()
 
     async def settle(self) -> None:
-        """Let everything happen that is due: the threads are idle and the loop has nothing left to do."""
+        """Let everything happen that is due: the threads are idle and the loop has nothing left to
+        do."""
         store, loop = self.store, asyncio.get_running_loop()
         for _ in range(3):
             for service in (store.flush, store._room, store._indexing, store.cleaning):
@@ -198,7 +208,8 @@ class Life:
         self.put(topic)  # it begins anew
 
     async def go_on(self) -> bool:
-        """The faults are over. Whether messages are taken again without a restart: always, but after a failed sync."""
+        """The faults are over. Whether messages are taken again without a restart: always, but
+        after a failed sync."""
         self.faults.heal()
         async with self.serving():
             await self.pass_time(PATIENCE_S, PATIENCE_S / 7)
@@ -235,7 +246,10 @@ class Life:
             numbers = [message.queue_offset for message in found]
             if not topic.startswith("%LMQ%"):
                 assert numbers == list(range(first, first + len(found))), (topic, queue_id)
-            assert [message.body for message in found] == bodies[len(bodies) - len(found) :], (topic, queue_id)
+            assert [message.body for message in found] == bodies[len(bodies) - len(found) :], (
+                topic,
+                queue_id,
+            )
             assert len(found) >= min(len(bodies), 3), (topic, queue_id)
             self.check_index(topic, found[-3:])
 
@@ -245,7 +259,10 @@ class Life:
             key = message.properties.get("UNIQ_KEY")
             if key and message.topic == topic:
                 found = at_once(self.store.query.steps(topic, key, 2, 0, 1 << 60)).records
-                assert [each.body for each in decode_messages(found)] == [message.body], (topic, key)
+                assert [each.body for each in decode_messages(found)] == [message.body], (
+                    topic,
+                    key,
+                )
 
 
 class SlaveLife(Life):
@@ -258,10 +275,15 @@ class SlaveLife(Life):
         """Take over the next part, as ``MasterLink`` does; a failure ends the connection."""
         slave, master = self.store, self.master
         settings, size = ReplicationSettings(), master.config.mapped_file_size_commit_log
-        sending, receiving = MasterSide(settings, 0.0), SlaveSide(slave.max_phy_offset, size, settings, 0.0)
+        sending, receiving = (
+            MasterSide(settings, 0.0),
+            SlaveSide(slave.max_phy_offset, size, settings, 0.0),
+        )
         report = receiving.report(0.0)
         assert report is not None
-        ends = LogRange(master.min_phy_offset, min(master.max_phy_offset, slave.max_phy_offset + 9000), size)
+        ends = LogRange(
+            master.min_phy_offset, min(master.max_phy_offset, slave.max_phy_offset + 9000), size
+        )
         sending.receive(report, ends, 0.0)
         try:
             while (wanted := sending.wanted(ends, 2000)) is not None:
@@ -284,9 +306,13 @@ class SlaveLife(Life):
         slave, end = self.store, self.store.max_phy_offset
         for queue in self.master._queues.all():
             topic, queue_id = queue.topic, queue.queue_id
-            wanted = [m for m in messages_of(self.master, topic, queue_id) if m.commit_log_offset < end]
+            wanted = [
+                m for m in messages_of(self.master, topic, queue_id) if m.commit_log_offset < end
+            ]
             found = messages_of(slave, topic, queue_id)
-            assert [m.body for m in found] == [m.body for m in wanted][len(wanted) - len(found) :], (topic, queue_id)
+            assert [m.body for m in found] == [m.body for m in wanted][
+                len(wanted) - len(found) :
+            ], (topic, queue_id)
             kept = [m for m in wanted if m.commit_log_offset >= slave.min_phy_offset]
             assert len(found) >= len(kept), (topic, queue_id)
             self.check_index(topic, found[-3:])

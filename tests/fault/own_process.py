@@ -1,7 +1,8 @@
-"""Work in a process of its own, for what may end it: SIGBUS, when a page of a mapping cannot be had.
+"""Work in a process of its own, for what may end it: SIGBUS, when a page of a mapping cannot be
+had.
 
-On a tmpfs that is full that is every hole of a file, even to read it; elsewhere what lies behind the end of a file that was
-cut.
+On a tmpfs that is full that is every hole of a file, even to read it; elsewhere what lies behind
+the end of a file that was cut.
 """
 
 from __future__ import annotations
@@ -34,14 +35,18 @@ def done_on_full_tmpfs(work: Work, source: Path) -> str:
 
 
 def on_full_tmpfs(work: Work, source: Path) -> subprocess.CompletedProcess[str]:
-    """How a process ends that calls ``work`` with a copy of a folder, on a tmpfs of its own (``unshare``) that is full.
+    """How a process ends that calls ``work`` with a copy of a folder, on a tmpfs of its own
+    (``unshare``) that is full.
 
     The copy has holes where the source has pages of zeros, as the tools for that make it.
     """
     if not _can_mount():
         pytest.skip("a file system of one's own needs the right to mount")
     with tempfile.TemporaryDirectory() as disk:
-        command = f"mount -t tmpfs -o size=16m tmpfs {disk} && exec {shlex.join(_command(work, Path(disk), source))}"
+        command = (
+            f"mount -t tmpfs -o size=16m tmpfs {disk} && exec "
+            f"{shlex.join(_command(work, Path(disk), source))}"
+        )
         return _ended(["unshare", "-m", "sh", "-c", command])
 
 
@@ -51,16 +56,28 @@ def _can_mount() -> bool:
         return False
     with tempfile.TemporaryDirectory() as path:
         command = f"mount -t tmpfs -o size=1m tmpfs {path} && umount {path}"
-        return not subprocess.run(["unshare", "-m", "sh", "-c", command], capture_output=True, check=False).returncode
+        return not subprocess.run(
+            ["unshare", "-m", "sh", "-c", command], capture_output=True, check=False
+        ).returncode
 
 
 def _command(work: Work, *paths: Path) -> list[str]:
-    return [sys.executable, "-X", "faulthandler", "-m", __name__, work.__module__, work.__name__, *map(str, paths)]
+    return [
+        sys.executable,
+        "-X",
+        "faulthandler",
+        "-m",
+        __name__,
+        work.__module__,
+        work.__name__,
+        *map(str, paths),
+    ]
 
 
 def _ended(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}, capture_output=True, text=True, check=False,
+        command, env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}, capture_output=True, text=True,
+        check=False,
         cwd=Path(__file__).parents[2], timeout=60,
     )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""A store directory that is not what it should be: one clear error, nothing lost, nothing deleted, nothing changed."""
+"""A store directory that is not what it should be: one clear error, nothing lost, nothing deleted,
+nothing changed."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def long_log_file(root: Path) -> Path:
 
 
 def short_queue_files(root: Path) -> Path:
-    """One would be damage, made again from the commit log; all of them are another configuration."""
+    """One would be damage, made again from the commit log; all of them are another
+    configuration."""
     (root / "queueends").unlink()
     first, *others = sorted((root / "consumequeue/T/0").iterdir())
     for path in (first, *others):
@@ -106,8 +108,12 @@ def test_what_does_not_belong_there_is_named_and_nothing_is_touched(
         assert folder_contents(tmp_path) == before
 
 
-@pytest.mark.parametrize(("damage", "problem"), [WRONG[0], WRONG[3], WRONG[6]], ids=["foreign", "short", "hole"])
-def test_the_broker_says_so_in_one_line(tmp_path: Path, damage: Callable[[Path], Path], problem: str) -> None:
+@pytest.mark.parametrize(
+    ("damage", "problem"), [WRONG[0], WRONG[3], WRONG[6]], ids=["foreign", "short", "hole"]
+)
+def test_the_broker_says_so_in_one_line(
+    tmp_path: Path, damage: Callable[[Path], Path], problem: str
+) -> None:
     root = tmp_path / "store"
     filled(root)
     path = damage(root)
@@ -117,7 +123,9 @@ def test_the_broker_says_so_in_one_line(tmp_path: Path, damage: Callable[[Path],
         f"--mappedFileSizeCommitLog={LOG_FILE}", "--mappedFileSizeConsumeQueue=200",
     ]  # fmt: skip
     environment = {**os.environ, "HOME": str(tmp_path), "ROCKETMQ_HOME": str(tmp_path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert str(path) in last
@@ -160,7 +168,10 @@ def give_away(root: Path) -> None:
             os.chown(path, NOBODY, NOBODY)
 
 
-@pytest.mark.parametrize("place", ["commitlog", "commitlog/" + "0" * 20, "consumequeue/T/0", "lock", "checkpoint", "abort"])
+@pytest.mark.parametrize(
+    "place",
+    ["commitlog", "commitlog/" + "0" * 20, "consumequeue/T/0", "lock", "checkpoint", "abort"],
+)
 def test_permission_denied(shared_path: Path, place: str) -> None:
     root = shared_path / "store"
     with as_nobody() if os.geteuid() != 0 else contextlib.nullcontext():
@@ -190,6 +201,9 @@ def test_a_folder_that_cannot_be_written_to(shared_path: Path) -> None:
     root = shared_path / "store"
     root.mkdir(mode=0o555)
     give_away(root)
-    with as_nobody(), pytest.raises(StoreFileError, match="store/commitlog: cannot be made: Permission denied"):
+    with (
+        as_nobody(),
+        pytest.raises(StoreFileError, match="store/commitlog: cannot be made: Permission denied"),
+    ):
         open_store(root)
     assert list(root.iterdir()) == []

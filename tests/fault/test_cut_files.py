@@ -33,7 +33,9 @@ def cut(root: Path) -> None:
     os.truncate(first, 0)
     reads: dict[str, Callable[[], object]] = {
         "a pull": lambda: store.get("T", 0, 0),
-        "a pull with a filter": lambda: store.get("T", 0, 0, accept=lambda _data, _start, _stop: True),
+        "a pull with a filter": lambda: store.get(
+            "T", 0, 0, accept=lambda _data, _start, _stop: True
+        ),
         "what slaves are sent": lambda: store.view(0, 1000),
         "raw bytes": lambda: store.read(100, 100),
         "a message": lambda: store.message_by_offset(0),
@@ -45,7 +47,10 @@ def cut(root: Path) -> None:
             read()
         except StoreFileError as error:
             problem = str(error)
-        assert problem.startswith(f"{first}: has become shorter than its 8192 bytes"), (name, problem)
+        assert problem.startswith(f"{first}: has become shorter than its 8192 bytes"), (
+            name,
+            problem,
+        )
     later = store.get("T", 0, COUNT - 1)
     assert later.count == 1
     store.close()

@@ -1,7 +1,9 @@
-"""Whatever is derived from the commit log may be gone, cut, zeroed or garbled: the next start makes it again.
+"""Whatever is derived from the commit log may be gone, cut, zeroed or garbled: the next start makes
+it again.
 
-Every file of the consume queues and of the index, the checkpoint and ``queueends``, one by one and in pairs, after a clean
-stop and after kills with and without a checkpoint. Messages are counted by pulling, and the next one gets the next number.
+Every file of the consume queues and of the index, the checkpoint and ``queueends``, one by one and
+in pairs, after a clean stop and after kills with and without a checkpoint. Messages are counted by
+pulling, and the next one gets the next number.
 """
 
 from __future__ import annotations
@@ -37,7 +39,13 @@ def filled(root: Path, stop: str) -> Sent:
     for number in range(MESSAGES):
         queue = QUEUES[number % len(QUEUES)]
         body = b"%d" % number
-        put_ok(store, *queue, body=body, store_timestamp=NOW + number, properties={"KEYS": f"k{number}", "TAGS": "t"})
+        put_ok(
+            store,
+            *queue,
+            body=body,
+            store_timestamp=NOW + number,
+            properties={"KEYS": f"k{number}", "TAGS": "t"},
+        )
         sent[queue].append(body)
         if number == MESSAGES - 10 and stop == "kill":
             asyncio.run(store.sync())
@@ -67,7 +75,10 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
 def derived_files(root: Path) -> list[Path]:
     folders = [root / "consumequeue", root / "index"]
     files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
-    return [*files, *(path for name in ("checkpoint", "queueends") if (path := root / name).is_file())]
+    return [
+        *files,
+        *(path for name in ("checkpoint", "queueends") if (path := root / name).is_file()),
+    ]
 
 
 def remove(path: Path, _chance: random.Random) -> None:
@@ -104,7 +115,15 @@ def garble_a_part(path: Path, chance: random.Random) -> None:
     path.write_bytes(data)
 
 
-DAMAGES: list[Callable[[Path, random.Random], None]] = [remove, cut, empty, zero, zero_tail, garble, garble_a_part]
+DAMAGES: list[Callable[[Path, random.Random], None]] = [
+    remove,
+    cut,
+    empty,
+    zero,
+    zero_tail,
+    garble,
+    garble_a_part,
+]
 
 
 def check(root: Path, sent: Sent, what: str) -> None:
@@ -121,7 +140,10 @@ def check(root: Path, sent: Sent, what: str) -> None:
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_one_file(
-    tmp_path: Path, stores: dict[str, tuple[Path, Sent]], damage: Callable[[Path, random.Random], None], stop: str
+    tmp_path: Path,
+    stores: dict[str, tuple[Path, Sent]],
+    damage: Callable[[Path, random.Random], None],
+    stop: str,
 ) -> None:
     whole, sent = stores[stop]
     for number, victim in enumerate(derived_files(whole)):
@@ -152,9 +174,13 @@ def test_two_files(tmp_path: Path, stores: dict[str, tuple[Path, Sent]], stop: s
 
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize(
-    "lost", ["consumequeue", "consumequeue/T", "consumequeue/T/1", "consumequeue/U/0", "index"], ids=lambda lost: str(lost)
+    "lost",
+    ["consumequeue", "consumequeue/T", "consumequeue/T/1", "consumequeue/U/0", "index"],
+    ids=lambda lost: str(lost),
 )
-def test_a_folder(tmp_path: Path, stores: dict[str, tuple[Path, Sent]], lost: str, stop: str) -> None:
+def test_a_folder(
+    tmp_path: Path, stores: dict[str, tuple[Path, Sent]], lost: str, stop: str
+) -> None:
     whole, sent = stores[stop]
     for keep in (False, True):  # an empty folder in its place
         for also in ("", "checkpoint", "queueends"):
@@ -169,8 +195,12 @@ def test_a_folder(tmp_path: Path, stores: dict[str, tuple[Path, Sent]], lost: st
             shutil.rmtree(root)
 
 
-@pytest.mark.parametrize("lost", ["consumequeue/T", "consumequeue/T/1", *(damage.__name__ for damage in DAMAGES)])
-def test_mqstore_finds_it_and_mends_it(tmp_path: Path, stores: dict[str, tuple[Path, Sent]], lost: str) -> None:
+@pytest.mark.parametrize(
+    "lost", ["consumequeue/T", "consumequeue/T/1", *(damage.__name__ for damage in DAMAGES)]
+)
+def test_mqstore_finds_it_and_mends_it(
+    tmp_path: Path, stores: dict[str, tuple[Path, Sent]], lost: str
+) -> None:
     whole, sent = stores["clean stop"]
     for name in ("consumequeue/T/1/" + "0" * 20, f"consumequeue/T/1/{400:020d}"):
         root = tmp_path / "store"
@@ -200,7 +230,9 @@ def test_queues_with_extensions_light_queues_and_delays(tmp_path: Path, stop: st
     for number in range(60):
         queue, body = [("T", 0), ("T", 1), ("SCHEDULE_TOPIC_XXXX", 2)][number % 3], b"%d" % number
         more = {"INNER_MULTI_DISPATCH": "%LMQ%a,V"} if queue[0] == "T" else {"DELAY": "3"}
-        put_ok(store, *queue, body=body, store_timestamp=NOW + number, properties={"TAGS": "t", **more})
+        put_ok(
+            store, *queue, body=body, store_timestamp=NOW + number, properties={"TAGS": "t", **more}
+        )
         for each in (queue, *([("%LMQ%a", 0), ("V", queue[1])] if queue[0] == "T" else [])):
             sent.setdefault(each, []).append(body)
         if number == 50 and stop == "kill":

@@ -1,9 +1,11 @@
-"""Every system call of a store, a slave's store and a broker's tables fails in turn, with every kind of errno.
+"""Every system call of a store, a slave's store and a broker's tables fails in turn, with every
+kind of errno.
 
-What must hold each time: nothing but errors of the store, in words; a put is stored or refused, and never both; services go
-on; when it is over everything works again without a restart, but after a sync that failed; and whatever was acknowledged is
-there, before and after the next starts, clean and unclean. By default each kind of call is tried with one errno of four;
-TEST_SIZE=nightly: every call with one of each class, EVERY_ERRNO=1: with every errno.
+What must hold each time: nothing but errors of the store, in words; a put is stored or refused, and
+never both; services go on; when it is over everything works again without a restart, but after a
+sync that failed; and whatever was acknowledged is there, before and after the next starts, clean
+and unclean. By default each kind of call is tried with one errno of four; TEST_SIZE=nightly: every
+call with one of each class, EVERY_ERRNO=1: with every errno.
 """
 
 from __future__ import annotations
@@ -75,13 +77,19 @@ def cases(calls: list[Call]) -> Iterator[tuple[Call, int]]:
 
 
 def failing(call: Call, number: int) -> Callable[[Call], int]:
-    """That call fails; so do, from then on, all that fail on a machine in such a state, if there is one."""
+    """That call fails; so do, from then on, all that fail on a machine in such a state, if there is
+    one."""
     begun = False
 
     def wanted(asked: Call) -> int:
         nonlocal begun
         begun = begun or asked == call
-        return number if asked == call or (begun and can_last(number, call.name) and can_last(number, asked.name)) else 0
+        return (
+            number
+            if asked == call
+            or (begun and can_last(number, call.name) and can_last(number, asked.name))
+            else 0
+        )
 
     return wanted
 
@@ -123,7 +131,9 @@ def try_all(folder: Path, kind: type[Life]) -> None:
                 failure.add_note(f"{errno.errorcode[error]} from {call}")
                 raise
         assert alive or error not in PASSING
-        outcomes[errno.errorcode[error], bool(life.refused or life.not_opened)] += bool(faults.injected)
+        outcomes[errno.errorcode[error], bool(life.refused or life.not_opened)] += bool(
+            faults.injected
+        )
     assert all(outcomes[errno.errorcode[error], True] for error in CLASSES), "faults are felt"
     print(outcomes)
 
@@ -132,7 +142,9 @@ def test_a_store_lives_through_everything(folder: Path) -> None:
     try_all(folder, Life)
 
 
-def test_the_store_of_a_slave_lives_through_everything(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_of_a_slave_lives_through_everything(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Faults(folder / "nowhere") as faults:
         master = Life(folder / "master", faults)
 

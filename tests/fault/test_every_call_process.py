@@ -1,7 +1,8 @@
-"""A real broker whose system calls fail for a while: stores, reads, delayed messages, tables (see ``shim.c``).
+"""A real broker whose system calls fail for a while: stores, reads, delayed messages, tables (see
+``shim.c``).
 
-Whatever the errno, the broker lives, says in its log what is wrong without a traceback, and goes on by itself when it is
-over; only a sync that fails needs a restart. Nothing acknowledged is lost.
+Whatever the errno, the broker lives, says in its log what is wrong without a traceback, and goes on
+by itself when it is over; only a sync that fails needs a restart. Nothing acknowledged is lost.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ async def restarted(broker: FaultyBroker) -> None:
 
 
 @asynchronous
-async def test_a_broker_whose_system_calls_fail_goes_on_when_they_do_not(broker: FaultyBroker, tmp_path: Path) -> None:
+async def test_a_broker_whose_system_calls_fail_goes_on_when_they_do_not(
+    broker: FaultyBroker, tmp_path: Path
+) -> None:
     await until(broker.is_ready, "the broker is ready")
     async with RemotingClient() as client:
         traffic = Traffic(client, f"{HOST}:{broker.port}")
@@ -67,7 +70,11 @@ async def test_a_broker_whose_system_calls_fail_goes_on_when_they_do_not(broker:
             await until(all_there, f"everything in {topic} can be read")
             assert sorted(await traffic.all_of(topic)) == sorted(bodies), topic
         await restarted(broker)
-        for number in (errno.EMFILE, errno.ENOMEM, errno.EIO):  # nothing is mapped yet, delayed messages are read as well
+        for number in (
+            errno.EMFILE,
+            errno.ENOMEM,
+            errno.EIO,
+        ):  # nothing is mapped yet, delayed messages are read as well
             broker.fail(number, STATES[number])
             answer = await traffic.pull("TBW102")
             assert answer.code == ResponseCode.SYSTEM_ERROR, answer

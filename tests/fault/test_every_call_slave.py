@@ -1,9 +1,12 @@
-"""A real slave whose system calls fail for a while, as it follows a real master (``shim.c`` in the slave alone).
+"""A real slave whose system calls fail for a while, as it follows a real master (``shim.c`` in the
+slave alone).
 
-Whatever the errno, the slave lives and says in its log what is wrong, without a traceback. The master answers with success
-what the slave has on its disk, and nothing else; pulls from the slave bring messages, or an error in words. When it is over
-the slave comes after by itself; only a sync that fails needs a restart. By default some states of a machine are tried, with
-all that they forbid; TEST_SIZE=nightly: every kind of call with every errno, alone, too. ``-s`` shows a line for each.
+Whatever the errno, the slave lives and says in its log what is wrong, without a traceback. The
+master answers with success what the slave has on its disk, and nothing else; pulls from the slave
+bring messages, or an error in words. When it is over the slave comes after by itself; only a sync
+that fails needs a restart. By default some states of a machine are tried, with all that they
+forbid; TEST_SIZE=nightly: every kind of call with every errno, alone, too. ``-s`` shows a line for
+each.
 """
 
 from __future__ import annotations
@@ -34,8 +37,14 @@ KINDS = {
     for name, bit in vars(faulty_broker).items()
     if isinstance(bit, int) and name.isupper() and bit.bit_count() == 1
 }
-SAMPLE = [(number, STATES[number]) for number in (errno.EMFILE, errno.ENOSPC, errno.EACCES, errno.EIO, errno.EINTR)]
-ALL = [*STATES.items(), *((number, kind) for number, calls in STATES.items() for kind in KINDS if calls & kind)]
+SAMPLE = [
+    (number, STATES[number])
+    for number in (errno.EMFILE, errno.ENOSPC, errno.EACCES, errno.EIO, errno.EINTR)
+]
+ALL = [
+    *STATES.items(),
+    *((number, kind) for number, calls in STATES.items() for kind in KINDS if calls & kind),
+]
 NIGHTLY = os.environ.get("TEST_SIZE") == "nightly"
 ROUNDS = [(number, calls) for number, calls in ALL if calls != LIST] if NIGHTLY else SAMPLE
 """(Folders are only listed when a broker starts.)"""
@@ -57,7 +66,10 @@ class Pair:
         """The slave has all queues as the master has, and the next messages are acknowledged."""
         for topic in (*self.master.stored, "SCHEDULE_TOPIC_XXXX"):
             header = QueueRequest(topic=topic, queue_id=0)
-            ends = [await traffic.ask(RequestCode.GET_MAX_OFFSET, header, b"") for traffic in (self.master, self.reader)]
+            ends = [
+                await traffic.ask(RequestCode.GET_MAX_OFFSET, header, b"")
+                for traffic in (self.master, self.reader)
+            ]
             if ends[0].header != ends[1].header:
                 return False
         return await self.master.of_everything()
@@ -82,17 +94,28 @@ class Pair:
         assert self.slave.process.poll() is None, self.slave.log
         began = time.monotonic()
         kinds = named(calls)
-        await until(self.caught_up, f"the slave is as far as the master after {name} of {kinds}", 20)
-        codes = {ResponseCode(code).name: count for code, count in (self.master.answers - answers).items()}
+        await until(
+            self.caught_up, f"the slave is as far as the master after {name} of {kinds}", 20
+        )
+        codes = {
+            ResponseCode(code).name: count
+            for code, count in (self.master.answers - answers).items()
+        }
         after = f"{time.monotonic() - began:.1f} s"
-        return f"{name:7} {failed:5} of {kinds}: sends {codes}, pulls {dict(pulls)}, caught up after {after}"
+        return (
+            f"{name:7} {failed:5} of {kinds}: sends {codes}, pulls {dict(pulls)}, caught up "
+            f"after {after}"
+        )
 
     async def start_in_trouble(self, number: int, calls: int) -> str:
         """A start that fails says why, and the next one works."""
         await self.stop()
         self.slave.fail(number, calls)
         self.slave.process = self.slave.start()
-        await until(lambda: self.slave.process.poll() is not None or self.slave.is_ready(), "it starts, or does not")
+        await until(
+            lambda: self.slave.process.poll() is not None or self.slave.is_ready(),
+            "it starts, or does not",
+        )
         self.slave.heal()
         outcome = "starts"
         if (code := self.slave.process.poll()) is not None:
@@ -116,7 +139,11 @@ class Pair:
         """In its files, which would be all that is left of it."""
         self.slave.process.send_signal(signal.SIGSTOP)
         try:
-            held = {mark for path in (self.slave.store / "commitlog").iterdir() for mark in marks_in(path.read_bytes())}
+            held = {
+                mark
+                for path in (self.slave.store / "commitlog").iterdir()
+                for mark in marks_in(path.read_bytes())
+            }
         finally:
             self.slave.process.send_signal(signal.SIGCONT)
         assert held.issuperset(marks_in(b"".join(self.master.acknowledged)))
@@ -139,17 +166,23 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def slave(cluster: Cluster, tmp_path: Path, shim: Path) -> Iterator[FaultyBroker]:
-    master = cluster.start_broker(brokerRole="SYNC_MASTER", slaveTimeout=200, messageDelayLevel=DELAYS, **FILES)
+    master = cluster.start_broker(
+        brokerRole="SYNC_MASTER", slaveTimeout=200, messageDelayLevel=DELAYS, **FILES
+    )
     slave = FaultyBroker(
-        tmp_path / "slave", shim, brokerRole="SLAVE", brokerId=1, brokerName="broker-a", namesrvAddr=cluster.namesrv,
-        brokerIP1=HOST, brokerIP2=HOST, haMasterAddress=f"{HOST}:{master.port + 1}", haAckAfterFlush="true",
+        tmp_path / "slave", shim, brokerRole="SLAVE", brokerId=1, brokerName="broker-a",
+        namesrvAddr=cluster.namesrv,
+        brokerIP1=HOST, brokerIP2=HOST, haMasterAddress=f"{HOST}:{master.port + 1}",
+        haAckAfterFlush="true",
     )  # fmt: skip
     yield slave
     slave.end()
 
 
 @asynchronous
-async def test_a_slave_whose_system_calls_fail_comes_after_when_they_do_not(cluster: Cluster, slave: FaultyBroker) -> None:
+async def test_a_slave_whose_system_calls_fail_comes_after_when_they_do_not(
+    cluster: Cluster, slave: FaultyBroker
+) -> None:
     await until(slave.is_ready, "the slave is ready")
     async with RemotingClient() as client:
         traffic = Traffic(client, cluster.brokers["broker-a"].address)

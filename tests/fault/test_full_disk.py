@@ -1,4 +1,5 @@
-"""A disk that is full, or broken: an answer instead of a SIGBUS, nothing lost, and on it goes when there is space again."""
+"""A disk that is full, or broken: an answer instead of a SIGBUS, nothing lost, and on it goes when
+there is space again."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def test_a_full_disk_refuses_puts_and_keeps_everything(tmp_path: Path, free: int
     assert bodies_of(store) == bodies
     assert store.writeable
     disk.free = 20_000
-    assert put(store, store_timestamp=NOW + 99).status is PutStatus.SERVICE_NOT_AVAILABLE  # not tried for every message
+    assert (
+        put(store, store_timestamp=NOW + 99).status is PutStatus.SERVICE_NOT_AVAILABLE
+    )  # not tried for every message
     bodies += fill(store, NOW + 200)
     assert bodies_of(store) == bodies
     assert len(bodies) > 100
@@ -61,7 +64,10 @@ def test_a_batch_is_refused_as_a_whole(tmp_path: Path) -> None:
     put_ok(store)
     batch = [BatchItem(0, b"%d" % number, b"") for number in range(30)]
     times = {"born_host": BORN_HOST, "born_timestamp": NOW}
-    assert store.put_batch("T", 0, batch, store_timestamp=NOW, **times).status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert (
+        store.put_batch("T", 0, batch, store_timestamp=NOW, **times).status
+        is PutStatus.SERVICE_NOT_AVAILABLE
+    )
     assert bodies_of(store) == [b"body"]
     disk.free = 1 << 20
     assert store.put_batch("T", 0, batch, store_timestamp=NOW + 200, **times).queue_offset == 1
@@ -129,7 +135,8 @@ def test_a_disk_that_fails_to_sync_stops_the_store_and_is_not_believed_again(
 def test_a_checkpoint_that_cannot_be_written_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, number: int, name: str
 ) -> None:
-    """The first one has to be made, which takes space. It is written as a whole each time, so that it may be tried again."""
+    """The first one has to be made, which takes space. It is written as a whole each time, so that
+    it may be tried again."""
     with Faults(tmp_path) as faults:
         store = open_store(tmp_path)
         put_ok(store)
@@ -138,13 +145,17 @@ def test_a_checkpoint_that_cannot_be_written_stops_nothing(
             asyncio.run(store.sync())
             asyncio.run(store.sync())
             assert len(faults.injected) == 2
-            assert store.flushed_offset == store.max_phy_offset, "what was sent is on the disk all the same"
+            assert store.flushed_offset == store.max_phy_offset, (
+                "what was sent is on the disk all the same"
+            )
             put_ok(store)
             faults.heal()
             asyncio.run(store.sync())
         assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
         assert "checkpoint" in caplog.records[0].getMessage()
-        assert ("fsync", ".") in {(call.name, call.path) for call in faults.calls[-3:]}, "its name is durable"
+        assert ("fsync", ".") in {(call.name, call.path) for call in faults.calls[-3:]}, (
+            "its name is durable"
+        )
         store.close()
     assert not (tmp_path / "abort").exists()
     store = open_store(tmp_path)
@@ -154,7 +165,11 @@ def test_a_checkpoint_that_cannot_be_written_stops_nothing(
 
 def failing(number: int, *names: str) -> Callable[[Call], int]:
     """Files of messages and their queues cannot be used so."""
-    return lambda call: number if call.name in names and call.path.split("/")[0] in ("commitlog", "consumequeue") else 0
+    return lambda call: (
+        number
+        if call.name in names and call.path.split("/")[0] in ("commitlog", "consumequeue")
+        else 0
+    )
 
 
 @pytest.mark.parametrize("number", PASSING)
@@ -187,7 +202,8 @@ def test_a_sync_for_which_the_system_is_short_of_something_is_tried_again(
 
 @pytest.mark.parametrize("number", [errno.EIO, *FULL, errno.EROFS])
 def test_a_sync_that_failed_is_not_tried_again(tmp_path: Path, number: int) -> None:
-    """Whatever it says: what the system could not write it may have thrown away (delayed allocation, NFS)."""
+    """Whatever it says: what the system could not write it may have thrown away (delayed
+    allocation, NFS)."""
     with Faults(tmp_path) as faults:
         store = open_store(tmp_path)
         put_ok(store)
@@ -202,11 +218,16 @@ def test_a_sync_that_failed_is_not_tried_again(tmp_path: Path, number: int) -> N
 
 
 @pytest.mark.parametrize("number", [*FULL, *PASSING, *FORBIDDEN])
-def test_a_put_for_which_there_is_no_file_is_refused_and_the_next_one_is_not(tmp_path: Path, number: int) -> None:
+def test_a_put_for_which_there_is_no_file_is_refused_and_the_next_one_is_not(
+    tmp_path: Path, number: int
+) -> None:
     with Faults(tmp_path) as faults:
         store = open_store(tmp_path)
         faults.wanted = failing(number, "open", "open_new", "posix_fallocate", "mkdir", "mmap")
-        assert put(store).status in (PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.CREATE_MAPEDFILE_FAILED)
+        assert put(store).status in (
+            PutStatus.SERVICE_NOT_AVAILABLE,
+            PutStatus.CREATE_MAPEDFILE_FAILED,
+        )
         assert store.writeable
         faults.heal()
         put_ok(store, store_timestamp=NOW + 200)

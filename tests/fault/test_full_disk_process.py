@@ -1,7 +1,8 @@
-"""A real broker on a real disk that is full: a small tmpfs in a mount namespace of the broker's own.
+"""A real broker on a real disk that is full: a small tmpfs in a mount namespace of the broker's
+own.
 
-Sends are refused with SERVICE_NOT_AVAILABLE and the reason; when there is space again the broker goes on by itself, and
-nothing that it acknowledged is lost.
+Sends are refused with SERVICE_NOT_AVAILABLE and the reason; when there is space again the broker
+goes on by itself, and nothing that it acknowledged is lost.
 """
 
 from __future__ import annotations
@@ -46,17 +47,33 @@ class SmallDiskBroker:
         disk = folder / "disk"
         disk.mkdir()
         settings = {
-            "listenPort": 0, "bindAddress": "127.0.0.1", "brokerName": "small", "storePathRootDir": disk / "store",
-            "mappedFileSizeCommitLog": LOG_FILE, "mappedFileSizeConsumeQueue": QUEUE_FILE, "maxHashSlotNum": 100,
-            "maxIndexNum": 400, "diskSpaceWarningLevelRatio": 100, "diskSpaceCleanForciblyRatio": 100,
+            "listenPort": 0, "bindAddress": "127.0.0.1", "brokerName": "small",
+            "storePathRootDir": disk / "store",
+            "mappedFileSizeCommitLog": LOG_FILE, "mappedFileSizeConsumeQueue": QUEUE_FILE,
+            "maxHashSlotNum": 100,
+            "maxIndexNum": 400, "diskSpaceWarningLevelRatio": 100,
+            "diskSpaceCleanForciblyRatio": 100,
             "flushDiskType": "SYNC_FLUSH",
         }  # fmt: skip
-        broker = [sys.executable, "-m", "aiorocketmq.broker", *(f"--{name}={value}" for name, value in settings.items())]
-        environment = {**os.environ, "HOME": str(folder), "ROCKETMQ_HOME": str(folder), "NAMESRV_ADDR": ""}
+        broker = [
+            sys.executable,
+            "-m",
+            "aiorocketmq.broker",
+            *(f"--{name}={value}" for name, value in settings.items()),
+        ]
+        environment = {
+            **os.environ,
+            "HOME": str(folder),
+            "ROCKETMQ_HOME": str(folder),
+            "NAMESRV_ADDR": "",
+        }
         self.log = folder / "broker.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                ["unshare", "-rm", "sh", "-c", _SCRIPT, "sh", disk, *broker], env=environment, stdout=log, stderr=log
+                ["unshare", "-rm", "sh", "-c", _SCRIPT, "sh", disk, *broker],
+                env=environment,
+                stdout=log,
+                stderr=log,
             )
         self.disk = Path(f"/proc/{self.process.pid}/root{disk}")
         self.port = 0
@@ -91,11 +108,14 @@ async def test_a_full_disk_under_load(broker: SmallDiskBroker, tmp_path: Path) -
 
         async def send(number: int) -> Response:
             header = SendMessageRequest(
-                producer_group="p", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=1, queue_id=0, sys_flag=0,
+                producer_group="p", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=1,
+                queue_id=0, sys_flag=0,
                 born_timestamp=1, flag=0, properties=f"KEYS\x01k{number}\x02",
             )  # fmt: skip
             body = b"%d:" % number + bytes(20_000)
-            answer = await client.invoke(f"127.0.0.1:{broker.port}", RequestCode.SEND_MESSAGE, header, body, timeout=30)
+            answer = await client.invoke(
+                f"127.0.0.1:{broker.port}", RequestCode.SEND_MESSAGE, header, body, timeout=30
+            )
             if answer.code == 0:
                 acknowledged.append(body)
             return answer
@@ -119,6 +139,10 @@ async def test_a_full_disk_under_load(broker: SmallDiskBroker, tmp_path: Path) -
 
     os.kill(broker.process.pid, signal.SIGSTOP)  # what is there now would be there after a kill
     shutil.copytree(broker.disk / "store", tmp_path / "copy", ignore=shutil.ignore_patterns("lock"))
-    store = open_store(tmp_path / "copy", mapped_file_size_commit_log=LOG_FILE, mapped_file_size_consume_queue=QUEUE_FILE)
+    store = open_store(
+        tmp_path / "copy",
+        mapped_file_size_commit_log=LOG_FILE,
+        mapped_file_size_consume_queue=QUEUE_FILE,
+    )
     assert bodies_of(store, TOPIC) == acknowledged
     store.close()

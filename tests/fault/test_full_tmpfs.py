@@ -1,4 +1,5 @@
-"""A store on a full tmpfs: nothing may touch a hole of a file through its mapping (the rule: ``mapped_file``)."""
+"""A store on a full tmpfs: nothing may touch a hole of a file through its mapping (the rule:
+``mapped_file``)."""
 
 from __future__ import annotations
 
@@ -20,11 +21,17 @@ from .own_process import done_on_full_tmpfs, on_full_tmpfs
 
 PAGE = 4096
 LOG_FILE = 256 * PAGE
-FILES: dict[str, Any] = {"mapped_file_size_commit_log": LOG_FILE, "mapped_file_size_consume_queue": 200_000}
+FILES: dict[str, Any] = {
+    "mapped_file_size_commit_log": LOG_FILE,
+    "mapped_file_size_consume_queue": 200_000,
+}
 INDEX: dict[str, Any] = {"max_hash_slot_num": 10_000, "max_index_num": 400}
 """Ten pages of slots."""
 SHORT_QUEUES = FILES | {"mapped_file_size_consume_queue": 5 * PAGE, "message_index_enable": False}
-EXT: dict[str, Any] = {"enable_consume_queue_ext": True, "mapped_file_size_consume_queue_ext": 64 * PAGE}
+EXT: dict[str, Any] = {
+    "enable_consume_queue_ext": True,
+    "mapped_file_size_consume_queue_ext": 64 * PAGE,
+}
 
 
 def punch(path: Path, first_page: int, pages: int) -> None:
@@ -50,7 +57,11 @@ def test_a_start_touches_no_hole(tmp_path: Path, stop: str) -> None:
     store = open_store(root, message_index_enable=False, **FILES)
     head = put_ok(store).size - 4
     for end in (PAGE * 3, PAGE * 200):  # the next record does not fit then
-        put_ok(store, body=bytes([1]) * (end - store.max_phy_offset % LOG_FILE - head), store_timestamp=NOW)
+        put_ok(
+            store,
+            body=bytes([1]) * (end - store.max_phy_offset % LOG_FILE - head),
+            store_timestamp=NOW,
+        )
     put_ok(store, body=b"x" * (LOG_FILE - PAGE * 150))
     put_ok(store, body=bytes([1]) * (PAGE * 115 - store.max_phy_offset % LOG_FILE - head))
     assert store.max_phy_offset % PAGE == 0
@@ -106,7 +117,8 @@ def test_an_index_file_without_anything_is_one_hole(tmp_path: Path) -> None:
 
 
 def filled(root: Path, count: int, body: bytes = b"x" * 20_500, **settings: Any) -> None:
-    """Some files of a log. They end with a blank of almost five pages, of which only the first eight bytes are written."""
+    """Some files of a log. They end with a blank of almost five pages, of which only the first
+    eight bytes are written."""
     store = open_store(root, **FILES | {"message_index_enable": False} | settings)
     for _ in range(count):
         put_ok(store, body=body)
@@ -146,7 +158,9 @@ def test_pulls_from_a_file_that_was_replaced_by_zeros(tmp_path: Path) -> None:
     assert whole + lost == 120
 
 
-@pytest.mark.parametrize("count", [3, 120], ids=["in the file that is written to", "and in full ones"])
+@pytest.mark.parametrize(
+    "count", [3, 120], ids=["in the file that is written to", "and in full ones"]
+)
 def test_pulls_of_bodies_that_are_holes(tmp_path: Path, count: int) -> None:
     filled(tmp_path / "store", count, bytes(20_500))
     assert done_on_full_tmpfs(pull_all, tmp_path / "store").split() == [f"{count}", "0"]
@@ -158,7 +172,10 @@ def put_with_every_page(root: Path) -> None:
     filler = root.parent / "filler"
     for number in range(1, 1000):
         os.truncate(filler, filler.stat().st_size - PAGE)
-        if put(store, body=b"x" * PAGE * 60, store_timestamp=NOW + number * 1000).status is PutStatus.PUT_OK:
+        if (
+            put(store, body=b"x" * PAGE * 60, store_timestamp=NOW + number * 1000).status
+            is PutStatus.PUT_OK
+        ):
             break
     print(number, len(bodies_of(store)), store.max_phy_offset // LOG_FILE)
     crash(store)
@@ -170,7 +187,9 @@ def test_the_blank_behind_the_last_record_has_space_before_it_is_written(tmp_pat
     head = put_ok(store).size - 4
     put_ok(store, body=b"x" * (PAGE * 200 - store.max_phy_offset - head))
     store.close()
-    pages, messages, files = map(int, done_on_full_tmpfs(put_with_every_page, tmp_path / "store").split())
+    pages, messages, files = map(
+        int, done_on_full_tmpfs(put_with_every_page, tmp_path / "store").split()
+    )
     assert pages > 256
     assert (messages, files) == (3, 1)
 

@@ -63,8 +63,13 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path,
             child.send_signal(signal.SIGKILL)
             rest = child.stdout.read().splitlines()
         assert child.returncode == -signal.SIGKILL
-        last = {int(queue): int(number) for queue, number in (line.split() for line in rest if line.count(b" ") == 1)}
-        store = open_store(tmp_path, mapped_file_size_commit_log=1 << 18, mapped_file_size_consume_queue=2000)
+        last = {
+            int(queue): int(number)
+            for queue, number in (line.split() for line in rest if line.count(b" ") == 1)
+        }
+        store = open_store(
+            tmp_path, mapped_file_size_commit_log=1 << 18, mapped_file_size_consume_queue=2000
+        )
         assert store.recovery is not None
         assert not store.recovery.clean
         assert not store.recovery.damaged
@@ -125,7 +130,11 @@ for kill in range(16):
 def test_a_kill_in_the_middle_of_a_batch_leaves_no_hole_in_the_log(tmp_path: Path) -> None:
     """What a copy into a mapping can do: the C library stores the first bytes last."""
     done = subprocess.run(
-        [sys.executable, "-c", BATCHES, f"{tmp_path}/"], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", BATCHES, f"{tmp_path}/"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -133,8 +142,11 @@ def test_a_kill_in_the_middle_of_a_batch_leaves_no_hole_in_the_log(tmp_path: Pat
 # -- a whole broker, with clients
 
 
-def test_twenty_kills_of_a_broker_under_load(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """``python -m benchmarks.soak --rounds 20 --load 0.1 --seed 7``, whose brokers start quickly."""
+def test_twenty_kills_of_a_broker_under_load(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``python -m benchmarks.soak --rounds 20 --load 0.1 --seed 7``, whose brokers start
+    quickly."""
     monkeypatch.setattr(asyncio, "create_subprocess_exec", forked.create_subprocess_exec)
     code = run_program("soak", soak(Options(rounds=20, seed=7, load_s=0.1, keep=None)))
     out, errors = capsys.readouterr()
@@ -154,7 +166,10 @@ LANES = ((0, 0, 1), (1, 0, 2), (2, 1, 1))
     ("queue", "counts"),
     [
         ([(0, 0), (1, 0), (1, 1), (0, 1)], (0, 0, 0)),
-        ([(0, 0), (1, 0), (1, 1), (0, 1), (0, 2)], (0, 0, 0)),  # stored, but the answer did not come
+        (
+            [(0, 0), (1, 0), (1, 1), (0, 1), (0, 2)],
+            (0, 0, 0),
+        ),  # stored, but the answer did not come
         ([(0, 0), (1, 0), (1, 1), (1, 0), (1, 1), (0, 1), (0, 1)], (0, 3, 0)),
         ([(0, 0), (1, 0), (0, 1)], (1, 0, 0)),
         ([(0, 0), (1, 0), (1, 1)], (1, 0, 0)),
@@ -168,7 +183,11 @@ def test_the_ledger_sees_what_is_lost_sent_twice_or_out_of_order(
     ledger = Ledger([Lane(*lane) for lane in LANES])
     first, batches, _ = ledger.lanes
     ledger.begin()
-    for lane, offset in ((first, 100), (batches, 101), (first, 103)):  # places that are checked further down
+    for lane, offset in (
+        (first, 100),
+        (batches, 101),
+        (first, 103),
+    ):  # places that are checked further down
         ledger.acknowledge(lane, offset)
     ledger.acknowledged_at.clear()
     for offset, (lane_id, number) in enumerate(queue):
@@ -199,5 +218,11 @@ def test_the_ledger_sees_another_body_and_a_hole_in_the_numbers() -> None:
 def stored(lane: Lane, number: int, offset: int, *, body: bytes | None = None) -> MessageExt:
     body = lane.body(number, 16) if body is None else body
     hosts = {"born_host": bytes(8), "store_host": bytes(8)}
-    numbers = {"queue_offset": offset, "phy_offset": 0, "sys_flag": 0, "born_timestamp": 0, "store_timestamp": 0}
+    numbers = {
+        "queue_offset": offset,
+        "phy_offset": 0,
+        "sys_flag": 0,
+        "born_timestamp": 0,
+        "store_timestamp": 0,
+    }
     return decode_record(encode_record("T", lane.queue_id, body, b"", **hosts, **numbers))

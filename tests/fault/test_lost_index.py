@@ -1,4 +1,5 @@
-"""The index has lost files: neither the log nor the queues tell, but ``queueends`` does, a start and ``mqstore verify``."""
+"""The index has lost files: neither the log nor the queues tell, but ``queueends`` does, a start
+and ``mqstore verify``."""
 
 from __future__ import annotations
 
@@ -24,7 +25,12 @@ LINE = "has lost files"
 
 def put_some(store: MessageStore, first: int, stop: int) -> None:
     for number in range(first, stop):
-        put_ok(store, body=b"%d" % number, store_timestamp=NOW + number, properties={"KEYS": f"k{number}"})
+        put_ok(
+            store,
+            body=b"%d" % number,
+            store_timestamp=NOW + number,
+            properties={"KEYS": f"k{number}"},
+        )
 
 
 def filled(root: Path, stop: str) -> None:
@@ -54,7 +60,9 @@ LOSSES: dict[str, Callable[[Path], object]] = {
     "the last file": lambda root: lose(root, 3),
     "two": lambda root: lose(root, 0, 2),
     "the content of a file": lambda root: sorted((root / "index").iterdir())[2].write_bytes(b""),
-    "the head of a file": lambda root: overwrite(sorted((root / "index").iterdir())[2], 0, bytes(40)),
+    "the head of a file": lambda root: overwrite(
+        sorted((root / "index").iterdir())[2], 0, bytes(40)
+    ),
 }
 
 
@@ -86,7 +94,9 @@ def test_a_start_says_that_the_index_has_lost_something(
 
 
 @pytest.mark.parametrize("stop", ["clean stop", "kill"])
-def test_nothing_is_said_of_an_index_that_is_whole(tmp_path: Path, stop: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_said_of_an_index_that_is_whole(
+    tmp_path: Path, stop: str, caplog: pytest.LogCaptureFixture
+) -> None:
     filled(tmp_path, stop)
     rebuild(tmp_path, RebuildSettings(slots=10, items=20, queue_file_size=200))
     for _ in range(2):
@@ -95,7 +105,9 @@ def test_nothing_is_said_of_an_index_that_is_whole(tmp_path: Path, stop: str, ca
     assert LINE not in caplog.text
 
 
-def test_files_that_expired_are_not_missed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_files_that_expired_are_not_missed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """They went after the checkpoint, before a kill."""
     expiring = {
         "file_reserved_time": -100_000_000,
@@ -115,7 +127,9 @@ def test_files_that_expired_are_not_missed(tmp_path: Path, caplog: pytest.LogCap
     assert LINE not in caplog.text
 
 
-def test_an_index_that_is_switched_off_is_not_missed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_index_that_is_switched_off_is_not_missed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     filled(tmp_path, "clean stop")
     shutil.rmtree(tmp_path / "index")
     for _ in range(2):

@@ -20,7 +20,9 @@ def state() -> Iterator[CheckedStoreMachine]:
     machine.teardown()
 
 
-def test_a_full_file_stays_until_something_of_the_next_one_is_on_the_disk(state: CheckedStoreMachine) -> None:
+def test_a_full_file_stays_until_something_of_the_next_one_is_on_the_disk(
+    state: CheckedStoreMachine,
+) -> None:
     """Its name could be lost otherwise, and the log with it would begin at 0 again."""
     state.put(queue=("T", 0), size=833, keys=0)
     state.put(queue=("T", 1), size=0, keys=2)
@@ -48,7 +50,9 @@ def test_an_index_item_that_was_torn_is_made_again(state: CheckedStoreMachine) -
     state.power_failure_while_something_is_synced(seed=77, syncs=0, what="sync")
 
 
-def test_a_queue_file_that_a_clean_start_makes_again_is_synced_with_its_name(state: CheckedStoreMachine) -> None:
+def test_a_queue_file_that_a_clean_start_makes_again_is_synced_with_its_name(
+    state: CheckedStoreMachine,
+) -> None:
     state.batch(count=2, queue=("T", 0))
     state.delete_topic(topic="T")
     state.clean_restart()
@@ -63,7 +67,9 @@ def test_a_queue_file_that_a_clean_start_makes_again_is_synced_with_its_name(sta
 
 
 @pytest.mark.parametrize("byte", [0, 12, 20], ids=["size", "queue", "number"])
-def test_of_a_topic_made_again_the_first_message_is_damaged(state: CheckedStoreMachine, byte: int) -> None:
+def test_of_a_topic_made_again_the_first_message_is_damaged(
+    state: CheckedStoreMachine, byte: int
+) -> None:
     """The messages of its predecessor do not take the place of the others."""
     state.batch(count=2, queue=("T", 0))
     state.delete_topic(topic="T")
@@ -76,7 +82,9 @@ def test_of_a_topic_made_again_the_first_message_is_damaged(state: CheckedStoreM
     assert state.found(("T", 0))[1].body == b"4:"
 
 
-def test_a_torn_unit_that_points_to_a_damaged_record_is_not_believed(state: CheckedStoreMachine) -> None:
+def test_a_torn_unit_that_points_to_a_damaged_record_is_not_believed(
+    state: CheckedStoreMachine,
+) -> None:
     state.batch(count=1, queue=("T", 0))
     (victim,) = StoreDirectory(state.root).records()
     state.a_bit_flips(data=Drawn(record=victim, byte=0, bit=0), how="stop")
@@ -89,8 +97,11 @@ def test_a_torn_unit_that_points_to_a_damaged_record_is_not_believed(state: Chec
     state.power_failure_while_it_recovers(seed=0, syncs=0)
 
 
-def test_of_a_topic_made_again_the_first_unit_is_torn_and_its_message_damaged(state: CheckedStoreMachine) -> None:
-    """The unit that is behind it tells that the messages in front of it are those of its predecessor."""
+def test_of_a_topic_made_again_the_first_unit_is_torn_and_its_message_damaged(
+    state: CheckedStoreMachine,
+) -> None:
+    """The unit that is behind it tells that the messages in front of it are those of its
+    predecessor."""
     state.batch(count=2, queue=("T", 0))
     state.delete_topic(topic="T")
     state.batch(count=1, queue=("T", 0))
@@ -102,7 +113,9 @@ def test_of_a_topic_made_again_the_first_unit_is_torn_and_its_message_damaged(st
     assert state.found(("T", 0))[1].body == b"4:"
 
 
-def test_the_first_file_of_a_queue_is_lost_and_the_message_in_front_of_the_second(state: CheckedStoreMachine) -> None:
+def test_the_first_file_of_a_queue_is_lost_and_the_message_in_front_of_the_second(
+    state: CheckedStoreMachine,
+) -> None:
     """It was the one that told the loss of a file from messages of a topic that was deleted."""
     state.batch(count=1, queue=("T", 0))
     state.batch(count=11, queue=("T", 1))
@@ -131,7 +144,9 @@ class Drawn:
         return self._values[label]
 
 
-def test_a_topic_made_again_has_its_own_numbers_though_its_deletion_was_not_on_the_disk(state: CheckedStoreMachine) -> None:
+def test_a_topic_made_again_has_its_own_numbers_though_its_deletion_was_not_on_the_disk(
+    state: CheckedStoreMachine,
+) -> None:
     """``queueends`` told of 8 messages, the power failure took what was appended to it."""
     state.batch(count=8, queue=("T", 1))
     state.build_the_index()

@@ -1,6 +1,7 @@
 """A record of which a disk has lost a sector is the same damaged record to whoever meets it.
 
-No CRC covers the properties: zeros in them decode as well as anything. So each of the readers has to ask the one verdict.
+No CRC covers the properties: zeros in them decode as well as anything. So each of the readers has
+to ask the one verdict.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ mqstore = conftest.mqstore
 
 
 class Damaged(NamedTuple):
-    """A store that was closed in order. The disk has lost a sector within the properties of one record since."""
+    """A store that was closed in order. The disk has lost a sector within the properties of one
+    record since."""
 
     root: Path
     begin: int
@@ -61,7 +63,9 @@ def damaged(tmp_path: Path) -> Damaged:
     store = opened(tmp_path / "store")
     for number in range(COUNT):
         properties = {"KEYS": "all", "UNIQ_KEY": f"id{number}", "long": "x" * 1500, "TAGS": "t"}
-        result = put_ok(store, body=b"%d" % number, properties=properties, store_timestamp=NOW + number)
+        result = put_ok(
+            store, body=b"%d" % number, properties=properties, store_timestamp=NOW + number
+        )
     store.close()
     size = result.size
     begin = size * VICTIM
@@ -85,7 +89,9 @@ def test_recovery(damaged: Damaged, caplog: pytest.LogCaptureFixture) -> None:
     store.close()
 
 
-def test_a_slave_whose_master_has_it(damaged: Damaged, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_slave_whose_master_has_it(
+    damaged: Damaged, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     slave = opened(tmp_path / "slave", broker_role=BrokerRole.SLAVE)
     slave.replica.append(0, damaged.log)
     assert slave.damage.places == {damaged.begin: damaged.size}
@@ -105,7 +111,13 @@ def test_a_pull(damaged: Damaged, caplog: pytest.LogCaptureFixture) -> None:
 def test_a_query_by_key(damaged: Damaged) -> None:
     store = opened(damaged.root)
     records = at_once(store.query.steps("T", "all", 64, 0, 1 << 62)).records
-    assert [message.body for message in read_salvaged(records, "")[0]] == [b"0", b"1", b"2", b"4", b"5"]
+    assert [message.body for message in read_salvaged(records, "")[0]] == [
+        b"0",
+        b"1",
+        b"2",
+        b"4",
+        b"5",
+    ]
     store.close()
 
 
@@ -150,7 +162,9 @@ def test_mqstore_verify(damaged: Damaged, mqstore: MqStore) -> None:
 
 
 def test_the_offline_entries(damaged: Damaged) -> None:
-    [entry] = [entry for entry in StoreDirectory(damaged.root).entries() if entry.kind is EntryKind.DAMAGED]
+    [entry] = [
+        entry for entry in StoreDirectory(damaged.root).entries() if entry.kind is EntryKind.DAMAGED
+    ]
     assert entry.phy_offset == damaged.begin
     assert PROBLEM in entry.problem
 
@@ -163,8 +177,15 @@ def test_spark_reads_the_store(damaged: Damaged, by: str, caplog: pytest.LogCapt
     from aiorocketmq.spark_connector.store.store_reader import read_part
 
     def bodies(**more: str) -> list[bytes]:
-        options = parse_store_options({"path": str(damaged.root), "partitionBy": by, "columns": "body", **more})
-        return [body for part in plan(options) for batch in read_part(part, options) for body in batch["body"].to_pylist()]
+        options = parse_store_options(
+            {"path": str(damaged.root), "partitionBy": by, "columns": "body", **more}
+        )
+        return [
+            body
+            for part in plan(options)
+            for batch in read_part(part, options)
+            for body in batch["body"].to_pylist()
+        ]
 
     with pytest.raises(StoreDamageError, match=PROBLEM):
         bodies()

@@ -1,4 +1,5 @@
-"""``queueends``: what it knows, who else may have worked on the directory since, and what deleting does."""
+"""``queueends``: what it knows, who else may have worked on the directory since, and what deleting
+does."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def known_in(root: Path) -> KnownEnds | None:
     return QueueEnds(root, Disk()).load()
 
 
-def fill(store: MessageStore, queue: tuple[str, int], count: int, name: str, *, at: int = 0) -> list[bytes]:
+def fill(
+    store: MessageStore, queue: tuple[str, int], count: int, name: str, *, at: int = 0
+) -> list[bytes]:
     bodies = [f"{name}{number}".encode() for number in range(count)]
     for number, body in enumerate(bodies):
         put_ok(store, *queue, body=body, store_timestamp=NOW + at + number)
@@ -37,8 +40,8 @@ def fill(store: MessageStore, queue: tuple[str, int], count: int, name: str, *, 
 
 
 class TheOriginal:
-    """Does something to a store, and leaves it as a broker of the original would: it knows nothing of ``queueends``, and of
-    the checkpoint it writes three timestamps.
+    """Does something to a store, and leaves it as a broker of the original would: it knows nothing
+    of ``queueends``, and of the checkpoint it writes three timestamps.
     """
 
     def __init__(self, root: Path) -> None:
@@ -60,7 +63,9 @@ class TheOriginal:
 
 def configure(root: Path, *topics: str) -> None:
     (root / "config").mkdir(exist_ok=True)
-    (root / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": {topic: {} for topic in topics}}))
+    (root / "config" / "topics.json").write_text(
+        json.dumps({"topicConfigTable": {topic: {} for topic in topics}})
+    )
 
 
 @pytest.fixture
@@ -80,7 +85,9 @@ def test_what_it_says(stopped: tuple[Path, dict[tuple[str, int], list[bytes]]]) 
     checkpoint.load()
     assert known.belongs_to(checkpoint)
     assert known.queue_file_size == 200
-    assert {key: (end.first_offset, end.next_offset) for key, end in known.queues.items()} == dict.fromkeys(sent, (0, 25))
+    assert {
+        key: (end.first_offset, end.next_offset) for key, end in known.queues.items()
+    } == dict.fromkeys(sent, (0, 25))
     assert max(end.phy_end for end in known.queues.values()) == known.safe_phy_offset
     data = (root / "queueends").read_bytes()
     for at in range(len(data)):
@@ -91,14 +98,20 @@ def test_what_it_says(stopped: tuple[Path, dict[tuple[str, int], list[bytes]]]) 
     assert known_in(root) is None
 
 
-def test_a_deletion_is_noted_behind_it_and_may_be_cut(stopped: tuple[Path, dict[tuple[str, int], list[bytes]]]) -> None:
+def test_a_deletion_is_noted_behind_it_and_may_be_cut(
+    stopped: tuple[Path, dict[tuple[str, int], list[bytes]]],
+) -> None:
     root, _ = stopped
     ends = QueueEnds(root, Disk())
     length = (root / "queueends").stat().st_size
     ends.forget([("U", 0), ("T", 1)])
     data = (root / "queueends").read_bytes()
     every = {("T", 0), ("T", 1), ("U", 0)}
-    for kept, gone in ((len(data), {("U", 0), ("T", 1)}), (len(data) - 1, {("U", 0)}), (length + 3, set())):
+    for kept, gone in (
+        (len(data), {("U", 0), ("T", 1)}),
+        (len(data) - 1, {("U", 0)}),
+        (length + 3, set()),
+    ):
         (root / "queueends").write_bytes(data[:kept])
         known = known_in(root)
         assert known is not None
@@ -123,7 +136,9 @@ def test_a_queue_that_is_deleted_while_the_file_is_written_is_not_in_it(tmp_path
 
 
 def test_many_queues_are_looked_at_in_steps(tmp_path: Path) -> None:
-    queues = [ConsumeQueue("T", number, MappedFileQueue(tmp_path, 200, Disk())) for number in range(1000)]
+    queues = [
+        ConsumeQueue("T", number, MappedFileQueue(tmp_path, 200, Disk())) for number in range(1000)
+    ]
     snapshot = QueueEnds(tmp_path, Disk()).snapshot(queues)
     assert sum(1 for _ in snapshot.steps()) >= 5
 
@@ -162,7 +177,11 @@ def test_what_is_made_again_is_told_in_a_line_for_each_topic(
     (root / "consumequeue/U/0" / f"{200:020d}").unlink()
     store = open_store(root)
     assert {queue: bodies_of(store, *queue) for queue in sent} == sent
-    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("made again")]
+    told = [
+        record.getMessage()
+        for record in caplog.records
+        if record.getMessage().startswith("made again")
+    ]
     assert told == [
         "made again 2 consume queues of T: queue 0: it is gone, it had 0..25; now 0..25; "
         "queue 1: it is gone, it had 0..25; now 0..25",
@@ -172,7 +191,8 @@ def test_what_is_made_again_is_told_in_a_line_for_each_topic(
 
 
 def test_files_behind_a_hole_that_is_newer_than_the_checkpoint_go(tmp_path: Path) -> None:
-    """A power failure took the name of a file that was never synced, and not that of the next one."""
+    """A power failure took the name of a file that was never synced, and not that of the next
+    one."""
     store = open_store(tmp_path)
     fill(store, ("T", 0), 5, "a")
     asyncio.run(store.sync())
@@ -214,7 +234,9 @@ def test_numbers_are_not_given_again_when_even_the_log_has_lost_them(tmp_path: P
 
 def _ends_of(store: MessageStore) -> dict[tuple[str, int], QueueEnd]:
     return {
-        (queue.topic, queue.queue_id): QueueEnd(queue.max_offset, queue.known_end(), queue.min_offset)
+        (queue.topic, queue.queue_id): QueueEnd(
+            queue.max_offset, queue.known_end(), queue.min_offset
+        )
         for queue in store._queues.all()
     }
 
@@ -341,7 +363,9 @@ def test_names_that_the_checkpoint_knows_are_not_synced_again(tmp_path: Path) ->
     store.close()
 
 
-def test_many_new_names_are_synced_behind_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_new_names_are_synced_behind_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = open_store(tmp_path)
     fill(store, ("T", 0), 5, "t")
     crash(store)

@@ -18,7 +18,10 @@ from ..store.world import BORN_HOST, NOW, crash, messages_of, open_store, put_ok
 from .damage import LOG_FILE
 from .disks import LossyDisk
 
-many = settings(max_examples=settings().max_examples * 2 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(
+    max_examples=settings().max_examples * 2 // 5,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 operations = st.lists(
@@ -78,13 +81,16 @@ class History:
 
 @many
 @given(operations)
-def test_any_history_of_puts_and_crashes(tmp_path: Path, operations: list[tuple[str, str, int]]) -> None:
+def test_any_history_of_puts_and_crashes(
+    tmp_path: Path, operations: list[tuple[str, str, int]]
+) -> None:
     shutil.rmtree(tmp_path / "store", ignore_errors=True)
     history = History(tmp_path / "store")
     for operation in operations:
         history.apply(*operation)
         if operation[0] in ("crash", "stop"):
-            # A topic that was deleted and not made again comes back after a crash until the broker cleans up.
+            # A topic that was deleted and not made again comes back after a crash until the broker
+            # cleans up.
             existing = {topic for topic, bodies in history.expected.items() if bodies}
             asyncio.run(history.store.clean_unused_topics(existing.__contains__))
             history.check()
@@ -118,8 +124,12 @@ def test_power_failures_take_only_what_was_not_synced(
             disk.fail(tmp_path / "store", random.Random(seed + number))
             store = open_store(tmp_path / "store", disk=disk)
             for topic, messages in synced.items():
-                found = {message.queue_offset: message.body for message in messages_of(store, topic)}
-                assert {message.queue_offset: message.body for message in messages}.items() <= found.items()
+                found = {
+                    message.queue_offset: message.body for message in messages_of(store, topic)
+                }
+                assert {
+                    message.queue_offset: message.body for message in messages
+                }.items() <= found.items()
                 if found:
                     assert store.max_offset(topic, 0) == max(found) + 1
     store.close()

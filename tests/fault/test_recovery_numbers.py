@@ -21,7 +21,10 @@ from ..store.world import NOW, bodies_of, crash, messages_of, open_store, put_ok
 from .damage import assert_consistent, filled, log_file_of, overwrite
 from .disks import LossyDisk, PowerCut
 
-many = settings(max_examples=settings().max_examples * 2 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(
+    max_examples=settings().max_examples * 2 // 5,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 def test_units_are_what_the_records_say(tmp_path: Path) -> None:
@@ -37,7 +40,10 @@ def test_units_are_what_the_records_say(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         assert_consistent(tmp_path)
     record = next(StoreDirectory(tmp_path).records())
-    assert decode_record(path.parents[3].joinpath("commitlog", "0" * 20).read_bytes()).body == record.body
+    assert (
+        decode_record(path.parents[3].joinpath("commitlog", "0" * 20).read_bytes()).body
+        == record.body
+    )
 
 
 # -- numbers that are wrong, or begin again
@@ -55,10 +61,13 @@ def rewrite_number(root: Path, record: MessageExt, number: int) -> None:
         for number in (-1, 0, 3, 7, 1 << 40)
         for victim in (0, 1, 5, 18)
         for rebuilt in (False, True)
-        if number != victim and not (rebuilt and number == 0)  # with nothing but the log: a topic that was made again
+        if number != victim
+        and not (rebuilt and number == 0)  # with nothing but the log: a topic that was made again
     ],
 )
-def test_a_wrong_number_costs_only_its_own_message(tmp_path: Path, number: int, victim: int, rebuilt: bool) -> None:
+def test_a_wrong_number_costs_only_its_own_message(
+    tmp_path: Path, number: int, victim: int, rebuilt: bool
+) -> None:
     sent = filled(tmp_path, 20, topics="T")["T"]
     rewrite_number(tmp_path, list(StoreDirectory(tmp_path).records())[victim], number)
     if rebuilt:
@@ -87,13 +96,28 @@ def test_a_message_between_two_losses_is_kept(tmp_path: Path, lost: tuple[int, .
 @pytest.mark.parametrize("lost_files", [1, 2])
 @pytest.mark.parametrize(
     "lost",
-    [(), (0,), (8,), (9,), (9, 19), (8, 9), range(9), range(9, 15), range(9, 20), (10,), (10, 20), (20,), (21,)],
+    [
+        (),
+        (0,),
+        (8,),
+        (9,),
+        (9, 19),
+        (8, 9),
+        range(9),
+        range(9, 15),
+        range(9, 20),
+        (10,),
+        (10, 20),
+        (20,),
+        (21,),
+    ],
     ids=str,
 )
 def test_the_first_files_of_a_queue_are_lost_and_messages_too(
     tmp_path: Path, lost: Collection[int], lost_files: int, known: bool
 ) -> None:
-    """The message in front of the first file that is left, or the first one in it, cannot tell any more."""
+    """The message in front of the first file that is left, or the first one in it, cannot tell any
+    more."""
     sent = filled(tmp_path, 35, topics="T")["T"]
     records = list(StoreDirectory(tmp_path).records())
     for victim in lost:
@@ -110,7 +134,8 @@ def test_the_first_files_of_a_queue_are_lost_and_messages_too(
 
 
 def made_again(root: Path, before: int, after: int) -> None:
-    """A crashed store with messages ``old0``, ... of a topic that was deleted, and ``new0``, ... of the same."""
+    """A crashed store with messages ``old0``, ... of a topic that was deleted, and ``new0``, ... of
+    the same."""
     store = open_store(root)
     for number in range(before):
         put_ok(store, body=b"old%d" % number)
@@ -121,7 +146,9 @@ def made_again(root: Path, before: int, after: int) -> None:
 
 
 @pytest.mark.parametrize("lost", [(25,), (34,), (35,), range(34, 40)], ids=str)
-def test_the_first_file_of_a_topic_made_again_is_lost_and_messages_too(tmp_path: Path, lost: Collection[int]) -> None:
+def test_the_first_file_of_a_topic_made_again_is_lost_and_messages_too(
+    tmp_path: Path, lost: Collection[int]
+) -> None:
     made_again(tmp_path, 25, 25)
     records = list(StoreDirectory(tmp_path).records())
     for victim in lost:
@@ -129,7 +156,9 @@ def test_the_first_file_of_a_topic_made_again_is_lost_and_messages_too(tmp_path:
     (tmp_path / "consumequeue/T/0" / ("0" * 20)).unlink()
     store = open_store(tmp_path)
     kept = {message.queue_offset: message.body for message in messages_of(store)}
-    assert {b"new%d" % number for number in range(25) if number + 25 not in lost} <= set(kept.values())
+    assert {b"new%d" % number for number in range(25) if number + 25 not in lost} <= set(
+        kept.values()
+    )
     assert all(body == b"new%d" % number for number, body in kept.items())
     store.close()
 
@@ -150,12 +179,17 @@ def test_the_last_number_is_not_believed_against_its_entry(tmp_path: Path, numbe
     store.close()
     (tmp_path / "checkpoint").unlink()
     store = open_store(tmp_path)
-    assert [(message.queue_offset, message.body) for message in messages_of(store)][-1] == (20, b"next")
+    assert [(message.queue_offset, message.body) for message in messages_of(store)][-1] == (
+        20,
+        b"next",
+    )
     assert store.max_offset("T", 0) == 21
     store.close()
 
 
-def test_the_last_number_is_believed_unless_it_is_far_off_where_nothing_else_tells(tmp_path: Path) -> None:
+def test_the_last_number_is_believed_unless_it_is_far_off_where_nothing_else_tells(
+    tmp_path: Path,
+) -> None:
     for number, expected in ((25, 26), (1 << 40, 19)):
         root = tmp_path / str(number)
         filled(root, 20, topics="T")
@@ -180,7 +214,9 @@ def test_a_record_whose_topic_became_a_path_is_left_out(tmp_path: Path) -> None:
     path, position = log_file_of(tmp_path, records[4].commit_log_offset)
     overwrite(path, position + 88 + len(records[4].stored_body) + 1, b"/")
     store = open_store(tmp_path)
-    assert [message.queue_offset for message in messages_of(store)] == [n for n in range(20) if n != 4]
+    assert [message.queue_offset for message in messages_of(store)] == [
+        n for n in range(20) if n != 4
+    ]
     assert store.topics() == {"T"}
     store.close()
 
@@ -194,10 +230,16 @@ def long_properties(number: int) -> dict[str, str]:
 
 @pytest.mark.parametrize("sector", [1, 2])
 def test_a_sector_lost_in_the_properties_is_damage(tmp_path: Path, sector: int) -> None:
-    """In the middle of the log, in front of records that are intact: a power failure may do that to what was not synced."""
+    """In the middle of the log, in front of records that are intact: a power failure may do that to
+    what was not synced."""
     store = open_store(tmp_path)
     for number in range(12):
-        put_ok(store, body=b"%d" % number, properties=long_properties(number), store_timestamp=NOW + number)
+        put_ok(
+            store,
+            body=b"%d" % number,
+            properties=long_properties(number),
+            store_timestamp=NOW + number,
+        )
     crash(store)
     victim = list(StoreDirectory(tmp_path).records())[5]
     path, position = log_file_of(tmp_path, victim.commit_log_offset)
@@ -206,8 +248,12 @@ def test_a_sector_lost_in_the_properties_is_damage(tmp_path: Path, sector: int) 
     overwrite(path, begin, bytes(512))
     store = open_store(tmp_path)
     assert store.recovery is not None
-    assert store.recovery.damaged == [(victim.commit_log_offset, victim.commit_log_offset + victim.store_size)]
-    assert [message.queue_offset for message in messages_of(store)] == [n for n in range(12) if n != 5]
+    assert store.recovery.damaged == [
+        (victim.commit_log_offset, victim.commit_log_offset + victim.store_size)
+    ]
+    assert [message.queue_offset for message in messages_of(store)] == [
+        n for n in range(12) if n != 5
+    ]
     store.close()
 
 
@@ -228,8 +274,11 @@ def test_zeros_that_a_user_put_into_properties_are_no_damage(tmp_path: Path) -> 
     store.close()
 
 
-def test_a_rebuild_is_not_claimed_before_it_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything was synced, then the queues had to be made anew; the power fails before that is synced as well."""
+def test_a_rebuild_is_not_claimed_before_it_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything was synced, then the queues had to be made anew; the power fails before that is
+    synced as well."""
 
     def fails(*_: object) -> None:
         raise PowerCut
@@ -269,7 +318,8 @@ def test_the_name_of_a_queue_file_that_a_half_message_made_is_synced(tmp_path: P
 
 
 def test_what_recovery_clears_is_durable(tmp_path: Path) -> None:
-    """Otherwise a clean stop and a power failure later it is there again, and belongs to other messages."""
+    """Otherwise a clean stop and a power failure later it is there again, and belongs to other
+    messages."""
     store = open_store(tmp_path)
     put_ok(store, "T", body=b"lost")
     crash(store)

@@ -1,4 +1,5 @@
-"""Any history of puts, time, cleaning and ends: what is retained can be read, what is not was old enough to go."""
+"""Any history of puts, time, cleaning and ends: what is retained can be read, what is not was old
+enough to go."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ operations = st.lists(
         st.tuples(st.just("batch"), st.sampled_from(TOPICS), st.integers(1, 30)),
         st.tuples(st.just("fill"), st.sampled_from(TOPICS), st.integers(1, 12)),
         st.tuples(st.just("hours"), st.just(""), st.integers(1, 5)),
-        st.tuples(st.sampled_from(["sync", "clean", "clean", "clean", "stop", "crash", "306"]), st.just(""), st.just(0)),
+        st.tuples(
+            st.sampled_from(["sync", "clean", "clean", "clean", "stop", "crash", "306"]),
+            st.just(""),
+            st.just(0),
+        ),
     ),
     min_size=5,
     max_size=40,
@@ -57,7 +62,8 @@ class History:
     def open(self) -> MessageStore:
         config = config_of(
             self.root, delete_when=ANY_HOUR, file_reserved_time=RESERVED_H,
-            delete_commit_log_files_interval=0, delete_consume_queue_files_interval=0, disk_space_clean_forcibly_ratio=100,
+            delete_commit_log_files_interval=0, delete_consume_queue_files_interval=0,
+            disk_space_clean_forcibly_ratio=100,
             disk_space_warning_level_ratio=100,
         )  # fmt: skip
         return MessageStore.open(config, self.clock, store_host=STORE_HOST)
@@ -84,7 +90,9 @@ class History:
     def clean(self) -> None:
         files = sorted(self.written_at)
         for start in files:
-            os.utime(self.root / f"commitlog/{start:020d}", times=(self.written_at[start] / 1000,) * 2)
+            os.utime(
+                self.root / f"commitlog/{start:020d}", times=(self.written_at[start] / 1000,) * 2
+            )
         expected = self.min_phy_offset
         for start in files[:-1][:10]:
             age_ms = self.clock.time_ms() - self.written_at[start]
@@ -93,7 +101,9 @@ class History:
             expected = start + LOG_FILE
         asyncio.run(self.store.cleaning.clean())
         assert self.store.min_phy_offset == expected
-        assert sorted(int(path.name) for path in (self.root / "commitlog").iterdir()) == [f for f in files if f >= expected]
+        assert sorted(int(path.name) for path in (self.root / "commitlog").iterdir()) == [
+            f for f in files if f >= expected
+        ]
         self.min_phy_offset = expected
         for start in files:
             if start < expected:
@@ -101,7 +111,8 @@ class History:
         self._check_queue_files()
 
     def _check_queue_files(self) -> None:
-        """Every queue begins with a message that is there, or has none; files without one are gone, but the last."""
+        """Every queue begins with a message that is there, or has none; files without one are gone,
+        but the last."""
         for topic in TOPICS:
             kept = [each for each in self.stored[topic] if each.phy_offset >= self.min_phy_offset]
             if self.store.max_offset(topic, 0):
@@ -135,8 +146,13 @@ class History:
 
 
 @given(steps=operations)
-@settings(max_examples=settings().max_examples * 3 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_history(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, Any]]) -> None:
+@settings(
+    max_examples=settings().max_examples * 3 // 5,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_any_history(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, Any]]
+) -> None:
     history = History(tmp_path_factory.mktemp("store"))
     for kind, topic, number in steps:
         if kind == "put":
@@ -161,7 +177,8 @@ def test_any_history(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple
 
 
 def test_cleaning_makes_room_on_a_full_disk(tmp_path: Path) -> None:
-    """The disk cannot give a file more: sends are refused, cleaning by force frees files, sends go on."""
+    """The disk cannot give a file more: sends are refused, cleaning by force frees files, sends go
+    on."""
 
     class SmallDisk(FullDisk):
         def used_ratio(self, path: Path) -> float:
@@ -169,7 +186,9 @@ def test_cleaning_makes_room_on_a_full_disk(tmp_path: Path) -> None:
 
     disk = SmallDisk(10 * LOG_FILE + 10_000)
     clock = ManualClock()
-    config = config_of(tmp_path, delete_commit_log_files_interval=0, delete_consume_queue_files_interval=0)
+    config = config_of(
+        tmp_path, delete_commit_log_files_interval=0, delete_consume_queue_files_interval=0
+    )
     store = MessageStore.open(config, clock, store_host=STORE_HOST, disk=disk)
     stored = 0
     while True:

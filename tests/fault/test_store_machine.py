@@ -1,10 +1,13 @@
 """Any history of a store, on a disk that keeps no more than it has promised.
 
-Hypothesis chooses what happens: messages, batches, half messages, full files, syncs, group commits, expiry, deleted topics,
-clean stops, kills, power failures (also in the middle of a sync, a stop or a recovery), bits that flip. After each opening:
+Hypothesis chooses what happens: messages, batches, half messages, full files, syncs, group commits,
+expiry, deleted topics, clean stops, kills, power failures (also in the middle of a sync, a stop or
+a recovery), bits that flip. After each opening:
 
-* what was acknowledged under SYNC_FLUSH, or synced, is there under its number, and nothing that nobody sent;
-* numbers are dense: only a message that was never safe may be missing in front of one that is there;
+* what was acknowledged under SYNC_FLUSH, or synced, is there under its number, and nothing that
+  nobody sent;
+* numbers are dense: only a message that was never safe may be missing in front of one that is
+  there;
 * consume queues and index say what the commit log says (``mqstore verify``);
 * of a flipped bit ``mqstore verify`` names the file, and every other message is intact.
 
@@ -47,7 +50,8 @@ LOG_FILE = 8192
 EXPIRED_H = 100
 NAMED_FIELDS = ((0, 16), (20, 36), (84, 88))
 NAMED_FIELDS_OF_HALF = ((0, 12), (28, 36), (84, 88))
-"""Bytes of a record's head whose damage cannot go unnoticed: lengths, magic, CRC, queue, numbers; not flags and times."""
+"""Bytes of a record's head whose damage cannot go unnoticed: lengths, magic, CRC, queue, numbers;
+not flags and times."""
 
 a_queue = st.sampled_from(QUEUES)
 a_seed = st.integers(0, 1 << 32)
@@ -64,7 +68,8 @@ class Stored(NamedTuple):
 
 @contextmanager
 def comes_to_its_end(seconds: int = 60) -> Iterator[None]:
-    """What does not is an error like any other: hypothesis then looks for the shortest history that leads there."""
+    """What does not is an error like any other: hypothesis then looks for the shortest history that
+    leads there."""
 
     def too_long(_number: int, _frame: object) -> None:
         raise AssertionError(f"the store was not open after {seconds} s")
@@ -88,7 +93,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.clock = ManualClock()
         self.number = 0
         self.stored: dict[tuple[str, int], dict[int, Stored]] = {queue: {} for queue in QUEUES}
-        self.ever: dict[tuple[str, int], set[tuple[int, bytes]]] = {queue: set() for queue in QUEUES}
+        self.ever: dict[tuple[str, int], set[tuple[int, bytes]]] = {
+            queue: set() for queue in QUEUES
+        }
         self.safe = 0
         """Everything below this place in the log was acknowledged as synced."""
         self.expired_below = 0
@@ -110,7 +117,8 @@ class StoreMachine(RuleBasedStateMachine):
     def open(self) -> MessageStore:
         config = config_of(
             self.root, delete_when=";".join(map(str, range(24))), file_reserved_time=EXPIRED_H // 2,
-            delete_commit_log_files_interval=0, delete_consume_queue_files_interval=0, disk_space_clean_forcibly_ratio=100,
+            delete_commit_log_files_interval=0, delete_consume_queue_files_interval=0,
+            disk_space_clean_forcibly_ratio=100,
             disk_space_warning_level_ratio=100, max_index_num=12,
         )  # fmt: skip
         with comes_to_its_end():
@@ -127,8 +135,16 @@ class StoreMachine(RuleBasedStateMachine):
         properties = {"TAGS": f"t{self.number % 3}"} | (
             {"KEYS": " ".join(f"k{self.number}.{i}" for i in range(keys))} if keys else {}
         )
-        result = put_ok(self.store, *queue, body=body, properties=properties, store_timestamp=self.clock.time_ms())
-        self.note(queue, result.queue_offset, result.phy_offset, result.phy_offset + result.size, body)
+        result = put_ok(
+            self.store,
+            *queue,
+            body=body,
+            properties=properties,
+            store_timestamp=self.clock.time_ms(),
+        )
+        self.note(
+            queue, result.queue_offset, result.phy_offset, result.phy_offset + result.size, body
+        )
 
     @rule(queue=a_queue, count=st.integers(1, 15))
     def batch(self, queue: tuple[str, int], count: int) -> None:
@@ -146,19 +162,26 @@ class StoreMachine(RuleBasedStateMachine):
     def part_of_a_transaction(self, sys_flag: int) -> None:
         """Prepared and rolled back messages are in no queue, committed ones are."""
         body, queue = self.body(10), QUEUES[0]
-        result = put_ok(self.store, *queue, body=body, sys_flag=sys_flag, store_timestamp=self.clock.time_ms())
+        result = put_ok(
+            self.store, *queue, body=body, sys_flag=sys_flag, store_timestamp=self.clock.time_ms()
+        )
         if sys_flag == 8:
-            self.note(queue, result.queue_offset, result.phy_offset, result.phy_offset + result.size, body)
+            self.note(
+                queue, result.queue_offset, result.phy_offset, result.phy_offset + result.size, body
+            )
 
     @rule(queue=a_queue, left=st.integers(0, 120))
     def fill_the_file(self, queue: tuple[str, int], left: int) -> None:
-        """``left`` bytes stay free in the file: none, room for the blank only, or for a small record."""
+        """``left`` bytes stay free in the file: none, room for the blank only, or for a small
+        record."""
         used = self.store.max_phy_offset % LOG_FILE
         size = LOG_FILE - used - BLANK_SIZE - 88 - 4 - left
         if used and 20 < size <= 7000:
             body = self.body(0).ljust(size, b".")
             result = put_ok(self.store, *queue, body=body, store_timestamp=self.clock.time_ms())
-            self.note(queue, result.queue_offset, result.phy_offset, result.phy_offset + result.size, body)
+            self.note(
+                queue, result.queue_offset, result.phy_offset, result.phy_offset + result.size, body
+            )
 
     @rule()
     def group_commit(self) -> None:
@@ -202,7 +225,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(topic=st.sampled_from(["T", "U"]))
     def delete_topic(self, topic: str) -> None:
-        """It begins at 0 again. What it had may come back in a recovery that reads the log; nobody counts on that."""
+        """It begins at 0 again. What it had may come back in a recovery that reads the log; nobody
+        counts on that."""
         at_once(self.store.delete_topic_in_slices(topic))
         self.disk.forget(self.root / "consumequeue" / topic)
         for queue in QUEUES:
@@ -255,7 +279,9 @@ class StoreMachine(RuleBasedStateMachine):
             self.store = self.open()
         except PowerCut:
             self.disk.fail(self.root, random.Random(seed + 1))
-            self.damaged |= self.has_gaps()  # the start that was cut short may have seen and passed them: no other one tells
+            self.damaged |= (
+                self.has_gaps()
+            )  # the start that was cut short may have seen and passed them: no other one tells
             self.store = self.open()
         else:
             crash(self.store)
@@ -278,8 +304,16 @@ class StoreMachine(RuleBasedStateMachine):
             return
         victim = data.draw(st.sampled_from(records), label="record")
         at = data.draw(st.integers(0, victim.store_size - 1), label="byte")
-        path = self.root / "commitlog" / f"{victim.commit_log_offset - victim.commit_log_offset % LOG_FILE:020d}"
-        flip(path, victim.commit_log_offset % LOG_FILE + at, data.draw(st.integers(0, 7), label="bit"))
+        path = (
+            self.root
+            / "commitlog"
+            / f"{victim.commit_log_offset - victim.commit_log_offset % LOG_FILE:020d}"
+        )
+        flip(
+            path,
+            victim.commit_log_offset % LOG_FILE + at,
+            data.draw(st.integers(0, 7), label="bit"),
+        )
         in_a_queue = not victim.sys_flag & 4
         fields = NAMED_FIELDS if in_a_queue else NAMED_FIELDS_OF_HALF
         body_end = 88 + len(victim.stored_body)
@@ -287,7 +321,11 @@ class StoreMachine(RuleBasedStateMachine):
         covered = 88 <= at < topic_end or any(begin <= at < end for begin, end in fields)
         if covered and (victim.topic, victim.queue_id) not in self.deleted:
             told = self.findings()
-            places = (f"commitlog/{path.name}", "consumequeue/", "checkpoint" if victim is records[-1] else "commitlog/")
+            places = (
+                f"commitlog/{path.name}",
+                "consumequeue/",
+                "checkpoint" if victim is records[-1] else "commitlog/",
+            )
             assert any(line.startswith(places) for line in told), told
         if how == "crash":  # then it is read, and not only when somebody asks for it
             (self.root / "abort").touch()
@@ -305,7 +343,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.number += 1
         return b"%d:" % self.number + bytes([self.number % 256]) * size
 
-    def note(self, queue: tuple[str, int], offset: int, phy_offset: int, end: int, body: bytes) -> None:
+    def note(
+        self, queue: tuple[str, int], offset: int, phy_offset: int, end: int, body: bytes
+    ) -> None:
         assert offset == max(self.stored[queue], default=offset - 1) + 1 or self.flipped
         self.stored[queue][offset] = Stored(phy_offset, end, body)
         self.ever[queue].add((offset, body))
@@ -318,7 +358,9 @@ class StoreMachine(RuleBasedStateMachine):
     def check(self) -> None:
         self.unreadable = 0
         min_phy_offset = self.store.min_phy_offset
-        if min_phy_offset > self.expired_below:  # of a file that was never synced not even the name need be there
+        if (
+            min_phy_offset > self.expired_below
+        ):  # of a file that was never synced not even the name need be there
             assert self.safe <= self.expired_below, "the log has lost its oldest files"
             self.expired_below = min_phy_offset
         numbers = {}
@@ -327,7 +369,11 @@ class StoreMachine(RuleBasedStateMachine):
             unknown = {(offset, each.body) for offset, each in found.items()} - self.ever[queue]
             assert len(unknown) <= len(self.flipped)
             for offset, each in stored.items():
-                if min_phy_offset <= each.phy_offset and each.end <= self.safe and each.body not in self.flipped:
+                if (
+                    min_phy_offset <= each.phy_offset
+                    and each.end <= self.safe
+                    and each.body not in self.flipped
+                ):
                     assert offset in found, f"{queue}: message {offset} is lost"
                     assert found[offset].body == each.body
             if found:
@@ -335,7 +381,8 @@ class StoreMachine(RuleBasedStateMachine):
             self.stored[queue] = {
                 offset: each
                 for offset, each in found.items()
-                if (offset, each.body) in self.ever[queue] and each.phy_offset >= self.deleted.get(queue, 0)
+                if (offset, each.body) in self.ever[queue]
+                and each.phy_offset >= self.deleted.get(queue, 0)
             }
             numbers[queue] = sorted(found)
         self.safe = min(self.safe, self.store.max_phy_offset)
@@ -362,9 +409,12 @@ class StoreMachine(RuleBasedStateMachine):
         return found
 
     def has_gaps(self) -> bool:
-        """The disk has lost something of the log in front of what it has kept, as it may where nothing was acknowledged."""
+        """The disk has lost something of the log in front of what it has kept, as it may where
+        nothing was acknowledged."""
         read = LogReader(StoreDirectory(self.root).log_files()).read()
-        return any(isinstance(item, Damage) and not item.tail and item.begin >= self.safe for item in read)
+        return any(
+            isinstance(item, Damage) and not item.tail and item.begin >= self.safe for item in read
+        )
 
     def findings(self) -> list[str]:
         told: list[str] = []
@@ -397,8 +447,9 @@ TestStore.settings = settings(stateful_step_count=30, suppress_health_check=list
 
 
 def test_a_start_that_was_cut_short_had_passed_a_lost_blank() -> None:
-    """The blank at the end of a file and a record behind it were never acknowledged; the disk has lost only the blank. The
-    first start says so, and is cut short when its checkpoint has claimed what it read: the next one has nothing to say.
+    """The blank at the end of a file and a record behind it were never acknowledged; the disk has
+    lost only the blank. The first start says so, and is cut short when its checkpoint has claimed
+    what it read: the next one has nothing to say.
     """
     machine = CheckedStoreMachine()
     machine.start()

@@ -16,12 +16,23 @@ from aiorocketmq.store.message_store import MessageStore
 from tests.stored import EntryKind, StoreDirectory
 
 from ..store.world import NOW, bodies_of, crash, messages_of, open_store, put_ok
-from .damage import LOG_FILE, QUEUE_FILE, assert_consistent, filled, log_file_of, overwrite, units_of
+from .damage import (
+    LOG_FILE,
+    QUEUE_FILE,
+    assert_consistent,
+    filled,
+    log_file_of,
+    overwrite,
+    units_of,
+)
 from .disks import LossyDisk
 
 NUMBER = range(20, 28)
 """Where a record has its number in its queue."""
-many = settings(max_examples=settings().max_examples * 2 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(
+    max_examples=settings().max_examples * 2 // 5,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 # -- the last record
@@ -33,7 +44,8 @@ def test_a_torn_last_record_is_cut_at_every_byte(tmp_path: Path, leads: bool) ->
     last = list(StoreDirectory(tmp_path / "whole").records())[-1]
     unit_at = last.queue_offset * 20
     unit_path = f"consumequeue/T/0/{unit_at - unit_at % QUEUE_FILE:020d}"
-    # The unit is written last: only a power failure can bring it to the disk before the properties, which no CRC covers.
+    # The unit is written last: only a power failure can bring it to the disk before the properties,
+    # which no CRC covers.
     lengths = range(92) if leads else [*range(92), *range(last.store_size - 15, last.store_size)]
     for kept in lengths:
         root = tmp_path / "torn"
@@ -53,7 +65,9 @@ def test_a_torn_last_record_is_cut_at_every_byte(tmp_path: Path, leads: bool) ->
 
 
 @pytest.mark.parametrize("synced", [0, 30])
-def test_units_of_a_batch_of_which_the_first_bytes_did_not_come(tmp_path: Path, synced: int) -> None:
+def test_units_of_a_batch_of_which_the_first_bytes_did_not_come(
+    tmp_path: Path, synced: int
+) -> None:
     """A kill while they were copied: the C library stores up to 64 bytes at the beginning last."""
     store = open_store(tmp_path / "whole")
     for number in range(41):
@@ -67,7 +81,9 @@ def test_units_of_a_batch_of_which_the_first_bytes_did_not_come(tmp_path: Path, 
         root = tmp_path / "torn"
         shutil.copytree(tmp_path / "whole", root)
         at = 41 * 20
-        overwrite(root / f"consumequeue/T/0/{at - at % QUEUE_FILE:020d}", at % QUEUE_FILE, bytes(missing))
+        overwrite(
+            root / f"consumequeue/T/0/{at - at % QUEUE_FILE:020d}", at % QUEUE_FILE, bytes(missing)
+        )
         store = open_store(root)
         assert bodies_of(store, "T") == [b"%d" % number for number in range(49)]
         assert put_ok(store).queue_offset == 49
@@ -78,9 +94,11 @@ def test_units_of_a_batch_of_which_the_first_bytes_did_not_come(tmp_path: Path, 
 
 @pytest.mark.parametrize("before", [0, 1], ids=["nothing before", "one before"])
 @pytest.mark.parametrize("behind", [0, 1], ids=["nothing behind", "one behind"])
-def test_a_topic_that_a_power_failure_took_ends_the_log_or_is_damage(tmp_path: Path, before: int, behind: int) -> None:
-    """Sizes and CRC are right, and there are no properties: a scan that believed such a record here and not there would not
-    come to its end."""
+def test_a_topic_that_a_power_failure_took_ends_the_log_or_is_damage(
+    tmp_path: Path, before: int, behind: int
+) -> None:
+    """Sizes and CRC are right, and there are no properties: a scan that believed such a record here
+    and not there would not come to its end."""
     store = open_store(tmp_path)
     for _ in range(before):
         put_ok(store, body=b"before")
@@ -98,13 +116,18 @@ def test_a_topic_that_a_power_failure_took_ends_the_log_or_is_damage(tmp_path: P
     store.close()
 
 
-def test_a_last_record_whose_properties_end_with_zeros_is_kept_when_it_was_acknowledged(tmp_path: Path) -> None:
+def test_a_last_record_whose_properties_end_with_zeros_is_kept_when_it_was_acknowledged(
+    tmp_path: Path,
+) -> None:
     store = open_store(tmp_path)
     put_ok(store, properties=b"a\x01b\0")
     put_ok(store, properties=b"a\x01c\0\0")
     crash(store)
     store = open_store(tmp_path)
-    assert [message.raw_properties for message in messages_of(store)] == [b"a\x01b\0", b"a\x01c\0\0"]
+    assert [message.raw_properties for message in messages_of(store)] == [
+        b"a\x01b\0",
+        b"a\x01c\0\0",
+    ]
     store.close()
 
 
@@ -218,7 +241,8 @@ def test_the_checkpoint_saves_reading_and_is_not_believed_blindly(tmp_path: Path
     assert store.recovery is not None
     assert (store.recovery.start, store.recovery.records, store.recovery.full) == (safe, 10, False)
     crash(store)
-    # Somebody takes away units that the checkpoint vouches for: it is noticed, and the log is read from there on.
+    # Somebody takes away units that the checkpoint vouches for: it is noticed, and the log is read
+    # from there on.
     first = tmp_path / "consumequeue/T/0" / ("0" * 20)
     for path in sorted(first.parent.iterdir())[4:]:
         path.write_bytes(bytes(QUEUE_FILE))
@@ -246,8 +270,11 @@ def test_queues_that_belong_to_other_messages_are_noticed(tmp_path: Path) -> Non
     store.close()
 
 
-def test_a_checkpoint_that_claims_too_much_is_corrected_before_the_log_gets_shorter(tmp_path: Path) -> None:
-    """A disk that lied about its sync; then a second crash at once: there must be no gap in the log."""
+def test_a_checkpoint_that_claims_too_much_is_corrected_before_the_log_gets_shorter(
+    tmp_path: Path,
+) -> None:
+    """A disk that lied about its sync; then a second crash at once: there must be no gap in the
+    log."""
     store = open_store(tmp_path)
     for number in range(10):
         put_ok(store, body=b"%d" % number)
@@ -269,10 +296,22 @@ def test_after_a_crash_nothing_is_taken_for_durable(tmp_path: Path) -> None:
     disk = LossyDisk()
     store = open_store(tmp_path, disk=disk)
     assert store.flushed_offset == store.max_phy_offset
-    for folder in ("commitlog", "consumequeue/T/0", "consumequeue/T", "consumequeue/U/0", "consumequeue", "."):
-        assert disk.named[(tmp_path / folder).resolve()] == {path.name for path in (tmp_path / folder).iterdir()}
+    for folder in (
+        "commitlog",
+        "consumequeue/T/0",
+        "consumequeue/T",
+        "consumequeue/U/0",
+        "consumequeue",
+        ".",
+    ):
+        assert disk.named[(tmp_path / folder).resolve()] == {
+            path.name for path in (tmp_path / folder).iterdir()
+        }
     written = [
-        path for folder in ("commitlog", "consumequeue") for path in (tmp_path / folder).rglob("0*") if path.is_file()
+        path
+        for folder in ("commitlog", "consumequeue")
+        for path in (tmp_path / folder).rglob("0*")
+        if path.is_file()
     ]
     assert len(written) > 5
     assert all(disk.synced[path] == path.read_bytes() for path in written)
@@ -305,9 +344,20 @@ def test_a_flipped_bit_costs_one_message(tmp_path: Path, number: int, byte: int,
         for topic in "TU":
             numbers = [message.queue_offset for message in messages_of(store, topic)]
             expected = [record.queue_offset for record in records if record.topic == topic]
-            intact = [record.queue_offset for record in records if record.topic == topic and record is not victim]
-            assert numbers in (expected, intact)  # a bit of the header, say the flag, may go unnoticed
-            lost_last = numbers == intact and victim.topic == topic and victim.queue_offset == len(expected) - 1
+            intact = [
+                record.queue_offset
+                for record in records
+                if record.topic == topic and record is not victim
+            ]
+            assert numbers in (
+                expected,
+                intact,
+            )  # a bit of the header, say the flag, may go unnoticed
+            lost_last = (
+                numbers == intact
+                and victim.topic == topic
+                and victim.queue_offset == len(expected) - 1
+            )
             lost_number = lost_last and byte not in NUMBER  # else its entry tells which one it was
             assert store.max_offset(topic, 0) == len(expected) - lost_number
         crash(store)
@@ -332,11 +382,15 @@ def test_damage_in_the_middle_is_skipped_named_and_not_destroyed(tmp_path: Path)
     assert store.max_offset("T", 0) == len(sent["T"])
     assert path.read_bytes() == before
     store.close()
-    damaged = [entry for entry in StoreDirectory(tmp_path).entries() if entry.kind is EntryKind.DAMAGED]
+    damaged = [
+        entry for entry in StoreDirectory(tmp_path).entries() if entry.kind is EntryKind.DAMAGED
+    ]
     assert [entry.phy_offset for entry in damaged] == [victims[0].commit_log_offset]
 
 
-@pytest.mark.parametrize("stop", [crash, MessageStore.close], ids=["after a kill", "after a clean stop"])
+@pytest.mark.parametrize(
+    "stop", [crash, MessageStore.close], ids=["after a kill", "after a clean stop"]
+)
 def test_what_a_start_cuts_from_the_end_of_the_log_is_told(
     tmp_path: Path, stop: Callable[[MessageStore], None], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -356,11 +410,14 @@ def test_what_a_start_cuts_from_the_end_of_the_log_is_told(
 
 
 def test_stale_bytes_behind_the_end_never_become_records(tmp_path: Path) -> None:
-    """Three records are written over by two longer ones: the rest of the third must not follow them."""
+    """Three records are written over by two longer ones: the rest of the third must not follow
+    them."""
     filled(tmp_path / "a", 12, topics="T")
     records = list(StoreDirectory(tmp_path / "a").records())
     path, position = log_file_of(tmp_path / "a", records[6].commit_log_offset)
-    overwrite(path, position + 100, b"\xee")  # damaged, and records behind it that are older than what comes now
+    overwrite(
+        path, position + 100, b"\xee"
+    )  # damaged, and records behind it that are older than what comes now
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     overwrite(path, position, bytes(LOG_FILE - position))
     for root in (tmp_path / "a", tmp_path / "b"):
@@ -373,7 +430,8 @@ def test_stale_bytes_behind_the_end_never_become_records(tmp_path: Path) -> None
 
 
 def test_leftovers_of_a_log_that_was_cut_are_not_taken_for_records(tmp_path: Path) -> None:
-    """The original does not clear what lies behind the end. Newer records end where an old one is still whole."""
+    """The original does not clear what lies behind the end. Newer records end where an old one is
+    still whole."""
     filled(tmp_path, 12, topics="T")
     records = list(StoreDirectory(tmp_path).records())
     path, position = log_file_of(tmp_path, records[6].commit_log_offset)
@@ -385,7 +443,10 @@ def test_leftovers_of_a_log_that_was_cut_are_not_taken_for_records(tmp_path: Pat
     assert store.max_phy_offset == records[7].commit_log_offset
     assert store.max_offset("T", 0) == 7
     store.close()
-    assert path.read_bytes()[position + records[6].store_size :].count(0) == LOG_FILE - position - records[6].store_size
+    assert (
+        path.read_bytes()[position + records[6].store_size :].count(0)
+        == LOG_FILE - position - records[6].store_size
+    )
 
 
 def test_damage_without_crc_check_is_not_noticed(tmp_path: Path) -> None:
@@ -415,7 +476,9 @@ def test_a_log_whose_oldest_files_are_gone(tmp_path: Path) -> None:
         store = open_store(tmp_path)
         assert store.min_phy_offset == LOG_FILE
         assert store.min_offset("T", 0) == left[0].queue_offset
-        assert [message.queue_offset for message in messages_of(store)] == [record.queue_offset for record in left]
+        assert [message.queue_offset for message in messages_of(store)] == [
+            record.queue_offset for record in left
+        ]
         assert store.get("T", 0, 0).next_begin_offset == left[0].queue_offset
         assert store.max_offset("T", 0) == len(sent["T"])
         crash(store)

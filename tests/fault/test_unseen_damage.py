@@ -1,4 +1,5 @@
-"""Damage that a start does not see: pulls say so where they meet it, ``mqstore verify`` finds it, ``rebuild`` mends it.
+"""Damage that a start does not see: pulls say so where they meet it, ``mqstore verify`` finds it,
+``rebuild`` mends it.
 
 These are the rows of a table in docs/store-format.md.
 """
@@ -35,12 +36,20 @@ class Case(NamedTuple):
 
 CASES = {
     "a smaller size": Case(
-        lambda root: overwrite(root / QUEUE, 20 * 100 + 8, (60).to_bytes(4, "big")), range(100, 101), range(0)
+        lambda root: overwrite(root / QUEUE, 20 * 100 + 8, (60).to_bytes(4, "big")),
+        range(100, 101),
+        range(0),
     ),
-    "a tags code": Case(lambda root: overwrite(root / QUEUE, 20 * 100 + 12, bytes(7) + b"x"), range(0), range(0)),
-    "zeros in the middle": Case(lambda root: overwrite(root / QUEUE, 20 * 100, bytes(20 * 200)), range(100, 300), range(0)),
+    "a tags code": Case(
+        lambda root: overwrite(root / QUEUE, 20 * 100 + 12, bytes(7) + b"x"), range(0), range(0)
+    ),
+    "zeros in the middle": Case(
+        lambda root: overwrite(root / QUEUE, 20 * 100, bytes(20 * 200)), range(100, 300), range(0)
+    ),
     "zeros in the index": Case(
-        lambda root: overwrite(next((root / "index").iterdir()), ITEMS_AT + 20 * 101, bytes(20)), range(0), range(100, 101)
+        lambda root: overwrite(next((root / "index").iterdir()), ITEMS_AT + 20 * 101, bytes(20)),
+        range(0),
+        range(100, 101),
     ),
 }
 
@@ -51,10 +60,19 @@ def test_what_a_start_does_not_see(
 ) -> None:
     monkeypatch.setattr(queue_survey, "_WHOLE_BYTES", 0)  # this is a long queue behind many others
     damage, left_out, not_found = CASES[case]
-    sizes = {"mapped_file_size_consume_queue": 20 * 1000, "mapped_file_size_commit_log": 1 << 20, "max_index_num": 1000}
+    sizes = {
+        "mapped_file_size_consume_queue": 20 * 1000,
+        "mapped_file_size_commit_log": 1 << 20,
+        "max_index_num": 1000,
+    }
     store = open_store(tmp_path, **sizes)
     for number in range(COUNT):
-        put_ok(store, body=b"%d" % number, store_timestamp=NOW + number, properties={"TAGS": "a", "KEYS": f"k{number}"})
+        put_ok(
+            store,
+            body=b"%d" % number,
+            store_timestamp=NOW + number,
+            properties={"TAGS": "a", "KEYS": f"k{number}"},
+        )
     store.close()
     damage(tmp_path)
     for mended in (False, True):

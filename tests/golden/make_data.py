@@ -1,7 +1,9 @@
-"""``python -m tests.golden.make_data``: makes ``data``, the small set, of the whole one (see ``tests/golden_files.py``).
+"""``python -m tests.golden.make_data``: makes ``data``, the small set, of the whole one (see
+``tests/golden_files.py``).
 
-Left out are the large store of a broker that was killed, what the original's tools printed, and single frames: answers that
-refuse or explain (their remarks are texts of the original), and those that name a folder of the machine of the capture.
+Left out are the large store of a broker that was killed, what the original's tools printed, and
+single frames: answers that refuse or explain (their remarks are texts of the original), and those
+that name a folder of the machine of the capture.
 """
 
 from __future__ import annotations
@@ -33,12 +35,16 @@ LIMIT_BYTES: Final = 300_000
 
 _NAME: Final = re.compile(r"[A-Z_]*")
 """A remark that is no text: the name of a result, ``FOUND``."""
-FOLDER_OF_A_MACHINE: Final = re.compile(rb"(?<![A-Za-z0-9])/(?:tmp|root|home|work|var|usr|mnt|srv|Users)\b")
+FOLDER_OF_A_MACHINE: Final = re.compile(
+    rb"(?<![A-Za-z0-9])/(?:tmp|root|home|work|var|usr|mnt|srv|Users)\b"
+)
 
 
 def is_free(frame: dict[str, Any]) -> bool:
     """Whether a captured frame may be given to everybody."""
-    if frame["kind"] == "resp" and (frame["code"] != 0 or not _NAME.fullmatch(frame["header"].get("remark") or "")):
+    if frame["kind"] == "resp" and (
+        frame["code"] != 0 or not _NAME.fullmatch(frame["header"].get("remark") or "")
+    ):
         return False
     return not FOLDER_OF_A_MACHINE.search(bytes.fromhex(frame["hex"]))
 
@@ -61,8 +67,15 @@ def main() -> None:
     for name, content in small_set():
         path = SMALL_SET / (name if name in CONFIGURATIONS else f"{name}.xz")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if path.suffix != ".xz" else lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
-    print(f"{sum(path.stat().st_size for path in SMALL_SET.rglob('*') if path.is_file())} bytes in {SMALL_SET}")
+        path.write_bytes(
+            content
+            if path.suffix != ".xz"
+            else lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)
+        )
+    print(
+        f"{sum(path.stat().st_size for path in SMALL_SET.rglob('*') if path.is_file())} bytes in "
+        f"{SMALL_SET}"
+    )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,10 @@ import pytest
 
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_filter import ConsumerFilterTable
-from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, DelayOffsetTable
+from aiorocketmq.remoting.protocol.bodies.consumer_offsets import (
+    ConsumerOffsetTable,
+    DelayOffsetTable,
+)
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfigTable
 from aiorocketmq.remoting.protocol.fastjson import writer as fastjson_writer

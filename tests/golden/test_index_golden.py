@@ -1,4 +1,5 @@
-"""Index files written by the original: read, searched, continued, recovered, and written again byte for byte."""
+"""Index files written by the original: read, searched, continued, recovered, and written again byte
+for byte."""
 
 from __future__ import annotations
 
@@ -43,7 +44,11 @@ def described(name: str, data: bytes) -> dict[str, Any]:
 
 
 def dumped(dump: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    lines = ({name: line[name] for name in line if name != "type"} for line in dump if line["type"] == "index")
+    lines = (
+        {name: line[name] for name in line if name != "type"}
+        for line in dump
+        if line["type"] == "index"
+    )
     return sorted(lines, key=lambda line: line["file"])
 
 
@@ -81,13 +86,19 @@ def test_every_message_is_found_by_its_keys(golden: Golden, tmp_path: Path) -> N
     assert len(sent) >= 6
     for line in sent:
         properties = line["properties"]
-        # Delayed and half messages are indexed under the topic that they wait in, and under their own later.
+        # Delayed and half messages are indexed under the topic that they wait in, and under their
+        # own later.
         topics = (line["topic"], TopicName.SCHEDULE, TopicName.TRANS_HALF)
         for key in (properties["UNIQ_KEY"], *filter(None, properties.get("KEYS", "").split(" "))):
-            found = b"".join(at_once(store.query.steps(topic, key, 64, *FOREVER)).records for topic in topics)
+            found = b"".join(
+                at_once(store.query.steps(topic, key, 64, *FOREVER)).records for topic in topics
+            )
             messages = list(decode_messages(found, check_crc=True))
             unique_keys = {message.properties["UNIQ_KEY"] for message in messages}
-            assert properties["UNIQ_KEY"] in unique_keys or len(messages) >= 64, (line["topic"], key)
+            assert properties["UNIQ_KEY"] in unique_keys or len(messages) >= 64, (
+                line["topic"],
+                key,
+            )
             assert all(key.encode() in keys_of(message.raw_properties) for message in messages)
     store.close()
 
@@ -102,9 +113,14 @@ def test_the_same_messages_put_again_give_the_same_index(golden: Golden, tmp_pat
     ours = list(index_files(tmp_path / "ours").values())
     original = list(index_files(root).values())
     if golden.name == "sigkill":  # the original was killed before it had indexed its last message
-        complete, last = dumped(golden.dump())[:-1], dumped(golden.dump())[-1]["entries_hash_phy_timediffsec_prev"]
+        complete, last = (
+            dumped(golden.dump())[:-1],
+            dumped(golden.dump())[-1]["entries_hash_phy_timediffsec_prev"],
+        )
         assert ours[: len(complete)] == original[: len(complete)]
-        assert [list(item) for item in IndexFile(ours[-1], SLOTS, ITEMS).items()][: len(last)] == last
+        assert [list(item) for item in IndexFile(ours[-1], SLOTS, ITEMS).items()][
+            : len(last)
+        ] == last
     else:
         assert ours == original
 
@@ -126,7 +142,8 @@ def test_after_a_clean_stop_the_index_goes_on(golden: Golden, tmp_path: Path) ->
 
 
 def test_after_a_kill_the_last_file_is_built_again(tmp_path: Path) -> None:
-    """As the original did it, but for one thing: of a message whose items begin in the file before, it indexes all again."""
+    """As the original did it, but for one thing: of a message whose items begin in the file before,
+    it indexes all again."""
     golden = GOLDEN[1]
     root = golden.extract(tmp_path)
     before = index_files(root)
@@ -141,7 +158,10 @@ def test_after_a_kill_the_last_file_is_built_again(tmp_path: Path) -> None:
     assert list(after)[-1] not in before
     theirs = dumped(lines_of("store-sigkill-after-recovery.dump"))[-1]
     ours = described(list(after)[-1], list(after.values())[-1])
-    items, their_items = ours["entries_hash_phy_timediffsec_prev"], theirs["entries_hash_phy_timediffsec_prev"]
+    items, their_items = (
+        ours["entries_hash_phy_timediffsec_prev"],
+        theirs["entries_hash_phy_timediffsec_prev"],
+    )
     assert [item[:3] for item in items] == [item[:3] for item in their_items[1:]]
     assert their_items[0][0] == before_last_hash(before)
     for name in ("beginTimestamp", "endTimestamp", "beginPhyOffset", "endPhyOffset"):
@@ -159,4 +179,6 @@ def test_opening_and_closing_leaves_a_whole_index_as_it_is(golden: Golden, tmp_p
     golden.open(root).close()
     once = {name: data for name, data in folder_contents(root).items() if name.startswith("index/")}
     golden.open(root).close()
-    assert {name: data for name, data in folder_contents(root).items() if name.startswith("index/")} == once
+    assert {
+        name: data for name, data in folder_contents(root).items() if name.startswith("index/")
+    } == once

@@ -1,9 +1,11 @@
-"""What clients asked a broker of the original, asked of ours: the same requests, in the same order, get the same answers.
+"""What clients asked a broker of the original, asked of ours: the same requests, in the same order,
+get the same answers.
 
-A fresh broker with the captured configuration hears every frame that was sent to the master, at the time it was sent (the
-clock belongs to the test). Offsets and ids that the original's broker had issued are replaced by what ours issued. Each of
-its answers and pushes has to come from ours too, with the same code, remark, header and body, but for what ``EXCLUDED``
-lists: addresses, ids, times, and what follows from them.
+A fresh broker with the captured configuration hears every frame that was sent to the master, at the
+time it was sent (the clock belongs to the test). Offsets and ids that the original's broker had
+issued are replaced by what ours issued. Each of its answers and pushes has to come from ours too,
+with the same code, remark, header and body, but for what ``EXCLUDED`` lists: addresses, ids, times,
+and what follows from them.
 """
 
 from __future__ import annotations
@@ -23,7 +25,12 @@ import msgspec
 import pytest
 
 from aiorocketmq.broker.assembly import NOT_ON_VIP, Broker
-from aiorocketmq.broker.config.config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
+from aiorocketmq.broker.config.config import (
+    BrokerClientConfig,
+    BrokerConfig,
+    BrokerServerConfig,
+    LaterStoreConfig,
+)
 from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.daemon import BROKER
 from aiorocketmq.daemon.launch import Settings
@@ -31,7 +38,11 @@ from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.fastjson import reader as fastjson
 from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    RemotingCommand,
+    decode_header,
+    encode_header,
+)
 from aiorocketmq.remoting.protocol.java_properties import Property, parse_properties
 from aiorocketmq.remoting.protocol.message.message_id import pack_host, parse_offset_message_id
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
@@ -60,8 +71,8 @@ BROKER_PORTS = ("broker", "broker-vip")
 
 
 class Excluded(NamedTuple):
-    """What may differ: ``where`` is a regular expression for ``CODE.place`` or ``RUN:OPAQUE.place``, the place a path into
-    header or body."""
+    """What may differ: ``where`` is a regular expression for ``CODE.place`` or
+    ``RUN:OPAQUE.place``, the place a path into header or body."""
 
     where: str
     reason: str
@@ -72,7 +83,10 @@ _ADDRESS = "the address of the peer"
 _FIGURE = "a figure that depends on the machine, or counts by the second"
 _PATH = "a folder of the machine"
 EXCLUDED = [
-    Excluded(r"json-wire:360\.header\.msgId", "a delayed message is delivered at its time; the original looks every 100 ms"),
+    Excluded(
+        r"json-wire:360\.header\.msgId",
+        "a delayed message is delivered at its time; the original looks every 100 ms",
+    ),
     Excluded(r"12\.header\.indexLastUpdateTimestamp", _TIME),
     Excluded(r"(21|201)\.body\.dataVersion\.timestamp", _TIME),
     Excluded(r"26\.header\.version\.timestamp", _TIME),
@@ -89,16 +103,23 @@ EXCLUDED = [
     Excluded(r"26\.body\.(storePathCommitLog|storePathRootDir|rocketmqHome)", _PATH),
     Excluded(
         r"43\.body\.offsetTable\.RMQ_SYS_TRANS_OP_HALF_TOPIC@CID_RMQ_SYS_TRANS\.0",
-        "how far the broker's own checks have read; ours may keep an older position until the next round",
+        "how far the broker's own checks have read; ours may keep an older position until the "
+        "next round",
     ),
     Excluded(r"26\.body\..* is new", "a property of our own"),
     Excluded(r"28\.body\.table\.leaves is new", "a key of our own"),
     Excluded(r"26\.body\.namesrvAddr", "there is no name server in this test"),
-    Excluded(r"26\.body\.flushDelayOffsetInterval", "the captured file was written after a later step had changed it"),
+    Excluded(
+        r"26\.body\.flushDelayOffsetInterval",
+        "the captured file was written after a later step had changed it",
+    ),
     Excluded(r"307\.header", "the signature of an administrator is not passed on (differences.md)"),
 ]
 """Everything that may differ."""
-_OVERTAKEN = "in the original's threads the pull was faster than its heartbeat: 25; here a connection keeps its order: held"
+_OVERTAKEN = (
+    "in the original's threads the pull was faster than its heartbeat: 25; here a connection "
+    "keeps its order: held"
+)
 OTHER_ANSWERS = {("rocketmq-wire", 587): _OVERTAKEN}
 """Single answers that are others here, by run and opaque."""
 
@@ -119,12 +140,17 @@ class Line(NamedTuple):
     serialize_type: int
 
     def __str__(self) -> str:
-        return f"{self.step}: {RequestCode(self.code).name} {self.kind} conn={self.conn} opaque={self.command.opaque}"
+        return (
+            f"{self.step}: {RequestCode(self.code).name} {self.kind} conn={self.conn} "
+            f"opaque={self.command.opaque}"
+        )
 
 
 def captured(run: str) -> Iterator[Line]:
     for entry in golden_lines(run):
-        is_order = entry["peer"] == "namesrv" and entry.get("reqCode") == RequestCode.REGISTER_BROKER
+        is_order = (
+            entry["peer"] == "namesrv" and entry.get("reqCode") == RequestCode.REGISTER_BROKER
+        )
         if entry["peer"] not in BROKER_PORTS and not (is_order and entry["bodyLen"]):
             continue
         ((serialize_type, header, body),) = FrameDecoder().feed(bytes.fromhex(entry["hex"]))
@@ -157,7 +183,9 @@ class Client:
         """Captured to ours, of pushes that have to be answered."""
 
     def send(self, command: RemotingCommand, body: bytes, serialize_type: int) -> None:
-        self.connection.data_received(encode_frame(serialize_type, encode_header(command, serialize_type), body))
+        self.connection.data_received(
+            encode_frame(serialize_type, encode_header(command, serialize_type), body)
+        )
 
     def read(self) -> None:
         written = bytes(self.transport.written[self._read :])
@@ -203,7 +231,9 @@ class Replay:
                 continue
             client = self._clients.get(line.conn)
             if client is None:
-                client = self._clients[line.conn] = Client(self._owners[line.port], (self._host, 40_000 + line.conn))
+                client = self._clients[line.conn] = Client(
+                    self._owners[line.port], (self._host, 40_000 + line.conn)
+                )
             if line.to_broker:
                 self._ask(client, line)
             elif (self._run, line.command.opaque) in OTHER_ANSWERS:
@@ -227,28 +257,36 @@ class Replay:
         self._clock.advance(seconds)
         self._broker.pull._deadline()
 
-    # --- sending ------------------------------------------------------------------------------------------------------
+    # --- sending
+    # ----------------------------------------------------------------------------------------------
 
     def _ask(self, client: Client, line: Line) -> None:
         command = line.command
         if line.kind == "resp":
-            command = msgspec.structs.replace(command, opaque=client.opaques.get(command.opaque, -1))
+            command = msgspec.structs.replace(
+                command, opaque=client.opaques.get(command.opaque, -1)
+            )
         elif command.ext_fields:
-            command = msgspec.structs.replace(command, ext_fields=self._rewritten(line.code, command.ext_fields))
+            command = msgspec.structs.replace(
+                command, ext_fields=self._rewritten(line.code, command.ext_fields)
+            )
         client.send(command, line.body, line.serialize_type)
 
     def _rewritten(self, code: int, fields: dict[str, str]) -> dict[str, str]:
         """With what our broker issued in place of what the captured one did."""
         fields = dict(fields)
         if code == RequestCode.END_TRANSACTION:
-            fields["tranStateTableOffset"] = str(self._half_offsets.get(int(fields["commitLogOffset"]), -1))
+            fields["tranStateTableOffset"] = str(
+                self._half_offsets.get(int(fields["commitLogOffset"]), -1)
+            )
         for name in ("offset", "commitLogOffset") if code in (33, 36, 37) else ():
             if name in fields:
                 phy_offset = int(fields[name])
                 fields[name] = str(self._phy_offsets.get(phy_offset, phy_offset))
         return fields
 
-    # --- expecting ----------------------------------------------------------------------------------------------------
+    # --- expecting
+    # ----------------------------------------------------------------------------------------------
 
     async def _expect_answer(self, client: Client, line: Line) -> None:
         opaque = line.command.opaque
@@ -285,7 +323,8 @@ class Replay:
         theirs, ours = line.command.ext_fields or {}, command.ext_fields or {}
         return line.code != RequestCode.CHECK_TRANSACTION_STATE or theirs["msgId"] == ours["msgId"]
 
-    # --- comparing ----------------------------------------------------------------------------------------------------
+    # --- comparing
+    # ----------------------------------------------------------------------------------------------
 
     def _compare(self, line: Line, ours: RemotingCommand, body: bytes) -> None:
         self.compared += 1
@@ -308,7 +347,9 @@ class Replay:
     def _learn(self, line: Line, ours: RemotingCommand) -> None:
         theirs, fields = line.command.ext_fields or {}, ours.ext_fields or {}
         if "msgId" in theirs and line.kind == "resp":
-            for their_id, our_id in zip(theirs["msgId"].split(","), fields["msgId"].split(","), strict=False):
+            for their_id, our_id in zip(
+                theirs["msgId"].split(","), fields["msgId"].split(","), strict=False
+            ):
                 their_offset = parse_offset_message_id(their_id).phy_offset
                 self._phy_offsets[their_offset] = parse_offset_message_id(our_id).phy_offset
                 self._half_offsets[their_offset] = int(fields["queueOffset"])
@@ -323,7 +364,9 @@ class Replay:
             self._same_json(line, place, dict(p.split("\x01", 1) for p in ours.split("\x02") if p),
                             dict(p.split("\x01", 1) for p in theirs.split("\x02") if p))  # fmt: skip
         elif theirs.startswith("{"):
-            self._same_json(line, place, fastjson.loads(ours.encode()), fastjson.loads(theirs.encode()))
+            self._same_json(
+                line, place, fastjson.loads(ours.encode()), fastjson.loads(theirs.encode())
+            )
         else:
             self._same(line, place, ours, theirs)
 
@@ -344,7 +387,9 @@ class Replay:
 
     def _same_records(self, line: Line, body: bytes) -> None:
         ours, theirs = decode_messages(body, "b"), decode_messages(line.body, "b")
-        self._same(line, "records", [m.queue_offset for m in ours], [m.queue_offset for m in theirs])
+        self._same(
+            line, "records", [m.queue_offset for m in ours], [m.queue_offset for m in theirs]
+        )
         for our, their in zip(ours, theirs, strict=False):
             self._phy_offsets[their.commit_log_offset] = our.commit_log_offset
             self._same_json(line, "record", _described(our), _described(their))
@@ -356,10 +401,14 @@ class Replay:
     def _differs(self, line: Line, place: str, ours: object, theirs: object) -> None:
         where = f"{line.code}.{place}"
         names = where, f"{self._run}:{line.command.opaque}.{place}"
-        reasons = [each for each in EXCLUDED if any(re.fullmatch(each.where, name) for name in names)]
+        reasons = [
+            each for each in EXCLUDED if any(re.fullmatch(each.where, name) for name in names)
+        ]
         self.excluded.update(reasons)
         if not reasons:
-            self.differences.append(f"{where}  [{line}]\n    ours   {ours!r:.300}\n    theirs {theirs!r:.300}")
+            self.differences.append(
+                f"{where}  [{line}]\n    ours   {ours!r:.300}\n    theirs {theirs!r:.300}"
+            )
 
 
 def _described(message: MessageExt) -> dict[str, Any]:
@@ -391,7 +440,9 @@ def _sorted(items: list[Any]) -> list[Any]:
 
 def _text(item: Any) -> str:
     if isinstance(item, dict):
-        return f"{{{','.join(sorted(f'{_text(key)}:{_text(value)}' for key, value in item.items()))}}}"
+        return (
+            f"{{{','.join(sorted(f'{_text(key)}:{_text(value)}' for key, value in item.items()))}}}"
+        )
     return f"[{','.join(map(_text, item))}]" if isinstance(item, list) else str(item)
 
 
@@ -401,8 +452,8 @@ async def turns(count: int = 20) -> None:
 
 
 async def waiting(tick: Callable[[], None]) -> AsyncIterator[None]:
-    """Look, again and again, as long as it makes sense. Time goes on (``tick``) when a disk takes long: what came while it
-    wrote may rest a little before it is written as well."""
+    """Look, again and again, as long as it makes sense. Time goes on (``tick``) when a disk takes
+    long: what came while it wrote may rest a little before it is written as well."""
     begin = time.monotonic()
     ticks = 0
     for turn in itertools.count():
@@ -454,7 +505,11 @@ async def replay(run: str, folder: Path) -> Replay:
             await broker.transaction_check.load()
             if checks:
                 broker.transactions.half_topic()
-            first_check = checks[0] - AHEAD_MS - broker.settings.broker.transaction_check_interval if checks else NEVER
+            first_check = (
+                checks[0] - AHEAD_MS - broker.settings.broker.transaction_check_interval
+                if checks
+                else NEVER
+            )
             replayed = Replay(run, broker, clock, first_check)
             await replayed.play(lines)
             failed = [task.exception() for task in tasks if task.done()]
@@ -478,7 +533,9 @@ def replayed(run: str) -> Replay:
 def test_the_answers_are_those_of_the_original(run: str) -> None:
     found = replayed(run)
     assert found.differences == [], "\n".join(found.differences)
-    assert found.compared == sum(not line.to_broker and line.port != "namesrv" for line in captured(run))
+    assert found.compared == sum(
+        not line.to_broker and line.port != "namesrv" for line in captured(run)
+    )
 
 
 def test_nothing_is_excluded_that_does_not_differ() -> None:

@@ -1,4 +1,5 @@
-"""The captured stream between a master and a slave of the original: fed to our slave, and asked of our master."""
+"""The captured stream between a master and a slave of the original: fed to our slave, and asked of
+our master."""
 
 from __future__ import annotations
 
@@ -11,7 +12,12 @@ from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.replica.replica_stream import SlaveSide
-from aiorocketmq.store.replica.replication import BATCH_HEAD, LogRange, MasterSide, ReplicationSettings
+from aiorocketmq.store.replica.replication import (
+    BATCH_HEAD,
+    LogRange,
+    MasterSide,
+    ReplicationSettings,
+)
 from tests.stored import received
 
 from ..golden_files import golden_lines, unpack_golden
@@ -30,7 +36,9 @@ class Segment(NamedTuple):
 
 @pytest.fixture(scope="module")
 def segments() -> list[Segment]:
-    return [Segment(row["dir"] == "s2c", bytes.fromhex(row["hex"])) for row in golden_lines("json-ha")]
+    return [
+        Segment(row["dir"] == "s2c", bytes.fromhex(row["hex"])) for row in golden_lines("json-ha")
+    ]
 
 
 def extract(name: str, folder: Path) -> Path:
@@ -51,11 +59,15 @@ def open_slave(root: Path) -> MessageStore:
 
 
 def files_below(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
+    }
 
 
 @pytest.mark.parametrize("step", [1 << 20, 1000])
-def test_our_slave_ends_with_the_bytes_of_the_captured_one(segments: list[Segment], tmp_path: Path, step: int) -> None:
+def test_our_slave_ends_with_the_bytes_of_the_captured_one(
+    segments: list[Segment], tmp_path: Path, step: int
+) -> None:
     """Its commit log and its consume queues, however the stream is cut."""
     store = open_slave(tmp_path / "ours")
     side = SlaveSide(0, FILE_SIZE, AS_THE_ORIGINAL, 0.0)
@@ -76,7 +88,8 @@ def test_our_slave_ends_with_the_bytes_of_the_captured_one(segments: list[Segmen
 
 
 def test_our_slave_goes_on_after_a_restart(segments: list[Segment], tmp_path: Path) -> None:
-    """From the end of its last whole record, as a new connection does; the tables of what it had are not made twice."""
+    """From the end of its last whole record, as a new connection does; the tables of what it had
+    are not made twice."""
     stream = b"".join(segment.data for segment in segments if segment.to_slave)
     body = b"".join(data for _, data in batches_of(stream))
     end = 0
@@ -106,8 +119,11 @@ def batches_of(stream: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-def test_our_master_answers_the_captured_reports_with_the_captured_stream(segments: list[Segment], tmp_path: Path) -> None:
-    """The log grows as the capture shows it; where batches are cut and when heartbeats come is not compared."""
+def test_our_master_answers_the_captured_reports_with_the_captured_stream(
+    segments: list[Segment], tmp_path: Path
+) -> None:
+    """The log grows as the capture shows it; where batches are cut and when heartbeats come is not
+    compared."""
     root = extract("master", tmp_path)
     log = b"".join(path.read_bytes() for path in sorted((root / "commitlog").iterdir()))
     side = MasterSide(AS_THE_ORIGINAL, 0.0)
@@ -121,7 +137,9 @@ def test_our_master_answers_the_captured_reports_with_the_captured_stream(segmen
         while (wanted := side.wanted(LogRange(0, end, FILE_SIZE), 1 << 20)) is not None:
             offset, size = wanted
             ours += b"".join(side.batches(log[offset : offset + size], 0.0))
-    mine, captured = ([batch for batch in batches_of(stream) if batch[1]] for stream in (ours, theirs))
+    mine, captured = (
+        [batch for batch in batches_of(stream) if batch[1]] for stream in (ours, theirs)
+    )
     assert side.acked == side.sent == end == 255_702
     for batches in (mine, captured):
         position = 0
@@ -144,7 +162,9 @@ def end_of(stream: bytes) -> int:
     return end
 
 
-def test_a_slave_of_the_original_that_starts_with_the_last_file_of_a_full_log(tmp_path: Path) -> None:
+def test_a_slave_of_the_original_that_starts_with_the_last_file_of_a_full_log(
+    tmp_path: Path,
+) -> None:
     root = extract("master", tmp_path)
     log = b"".join(path.read_bytes() for path in sorted((root / "commitlog").iterdir()))
     store = open_slave(tmp_path / "ours")
@@ -155,10 +175,14 @@ def test_a_slave_of_the_original_that_starts_with_the_last_file_of_a_full_log(tm
     assert report is not None
     master.receive(report, ends, 0.0)
     while (wanted := master.wanted(ends, 10_000)) is not None:
-        for piece in received(slave, b"".join(master.batches(log[wanted[0] : sum(wanted)], 0.0)), 0.0):
+        for piece in received(
+            slave, b"".join(master.batches(log[wanted[0] : sum(wanted)], 0.0)), 0.0
+        ):
             store.replica.append(*piece)
     assert (store.min_phy_offset, store.max_phy_offset) == (3 * FILE_SIZE, 255_702)
-    assert [path.name for path in sorted((tmp_path / "ours" / "commitlog").iterdir())] == [f"{3 * FILE_SIZE:020d}"]
+    assert [path.name for path in sorted((tmp_path / "ours" / "commitlog").iterdir())] == [
+        f"{3 * FILE_SIZE:020d}"
+    ]
     store.close()
     store = open_slave(tmp_path / "ours")
     assert (store.min_phy_offset, store.max_phy_offset) == (3 * FILE_SIZE, 255_702)

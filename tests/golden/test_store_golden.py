@@ -1,4 +1,5 @@
-"""Store directories written by the original: they open here with everything in them, and stay as they are."""
+"""Store directories written by the original: they open here with everything in them, and stay as
+they are."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ GOLDEN = [
     Golden("ipv6", 65536, pack_host("::1", 27811)),
     Golden("clean", 65536, pack_host("127.0.0.1", 27811), role="slave"),
 ]
-all_stores = pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: f"{golden.name}-{golden.role}")
+all_stores = pytest.mark.parametrize(
+    "golden", GOLDEN, ids=lambda golden: f"{golden.name}-{golden.role}"
+)
 
 
 @functools.cache
@@ -120,7 +123,9 @@ def test_the_directory_is_read_as_the_original_reads_it(golden: Golden, tmp_path
     assert found == [{key: line[key] for key in found[0]} for line in records]
     assert not [entry for entry in entries if entry.kind is EntryKind.DAMAGED]
     blanks = [(entry.phy_offset, entry.size) for entry in entries if entry.kind is EntryKind.BLANK]
-    assert blanks == [(line["physicalOffset"], line["size"]) for line in dump if line["type"] == "blank"]
+    assert blanks == [
+        (line["physicalOffset"], line["size"]) for line in dump if line["type"] == "blank"
+    ]
     assert sorted(queue_units(root)) == dumped_units(dump)
     (checkpoint,) = (line for line in dump if line["type"] == "checkpoint")
     read = StoreDirectory(root).checkpoint()
@@ -131,7 +136,9 @@ def test_the_directory_is_read_as_the_original_reads_it(golden: Golden, tmp_path
 
 
 @all_stores
-def test_a_record_is_made_of_its_fields_as_the_original_makes_it(golden: Golden, tmp_path: Path) -> None:
+def test_a_record_is_made_of_its_fields_as_the_original_makes_it(
+    golden: Golden, tmp_path: Path
+) -> None:
     root = golden.extract(tmp_path)
     for path in sorted((root / "commitlog").iterdir()):
         data = path.read_bytes()
@@ -158,7 +165,9 @@ def test_a_record_is_made_of_its_fields_as_the_original_makes_it(golden: Golden,
 
 
 @pytest.mark.parametrize("golden", [GOLDEN[0], GOLDEN[2]], ids=lambda golden: golden.name)
-def test_opening_and_closing_a_clean_store_changes_only_checkpoint_and_queueends(golden: Golden, tmp_path: Path) -> None:
+def test_opening_and_closing_a_clean_store_changes_only_checkpoint_and_queueends(
+    golden: Golden, tmp_path: Path
+) -> None:
     root = golden.extract(tmp_path)
     before = folder_contents(root)
     store = golden.open(root)
@@ -174,7 +183,9 @@ def test_opening_and_closing_a_clean_store_changes_only_checkpoint_and_queueends
 
 
 @all_stores
-def test_every_acknowledged_message_is_found_by_offset_and_by_id(golden: Golden, tmp_path: Path) -> None:
+def test_every_acknowledged_message_is_found_by_offset_and_by_id(
+    golden: Golden, tmp_path: Path
+) -> None:
     store = golden.open(golden.extract(tmp_path))
     acknowledged = [sent for sent in golden.manifest() if sent.get("offsetMsgId")]
     assert len(acknowledged) >= 6
@@ -188,10 +199,19 @@ def test_every_acknowledged_message_is_found_by_offset_and_by_id(golden: Golden,
         assert message.offset_msg_id == store.message_id(phy_offset) == message_id
         assert message.queue_offset == sent["queueOffset"] + number
         assert_body(message, sent)
-        # The broker drops WAIT and puts the highest delay level there is in the place of a higher one.
-        properties = {name: value for name, value in sent["properties"].items() if name not in ("WAIT", "DELAY")}
+        # The broker drops WAIT and puts the highest delay level there is in the place of a higher
+        # one.
+        properties = {
+            name: value
+            for name, value in sent["properties"].items()
+            if name not in ("WAIT", "DELAY")
+        }
         assert properties.items() <= message.properties.items()
-        assert message.properties.keys() - sent["properties"].keys() <= {"CLUSTER", "REAL_TOPIC", "REAL_QID"}
+        assert message.properties.keys() - sent["properties"].keys() <= {
+            "CLUSTER",
+            "REAL_TOPIC",
+            "REAL_QID",
+        }
         assert store.get(message.topic, message.queue_id, message.queue_offset, 1).body == record
     store.close()
 
@@ -216,7 +236,9 @@ def test_recovery_after_a_kill_comes_to_the_state_the_original_came_to(tmp_path:
     recovered = lines_of("store-sigkill-after-recovery.dump")
     assert sorted(queue_units(root)) == dumped_units(recovered)
     records = [described(message) for message in StoreDirectory(root).records()]
-    assert records == [{key: line[key] for key in records[0]} for line in recovered if line["type"] == "msg"]
+    assert records == [
+        {key: line[key] for key in records[0]} for line in recovered if line["type"] == "msg"
+    ]
     assert len(records) == 1542
     assert not StoreDirectory(root).has_abort_file
     assert StoreDirectory(root).checkpoint().physic_msg_timestamp == records[-1]["storeTimestamp"]
@@ -224,8 +246,11 @@ def test_recovery_after_a_kill_comes_to_the_state_the_original_came_to(tmp_path:
 
 @pytest.mark.parametrize("lost", ["consumequeue", "checkpoint", "abort"])
 @all_stores
-def test_the_queues_are_rebuilt_from_the_commit_log_alone(golden: Golden, lost: str, tmp_path: Path) -> None:
-    """Tags codes, times of delivery and numbers come out of the records as the original wrote them into the queues."""
+def test_the_queues_are_rebuilt_from_the_commit_log_alone(
+    golden: Golden, lost: str, tmp_path: Path
+) -> None:
+    """Tags codes, times of delivery and numbers come out of the records as the original wrote them
+    into the queues."""
     root = golden.extract(tmp_path)
     expected = golden.dump()
     if golden.name == "sigkill":
@@ -244,11 +269,16 @@ def test_the_queues_are_rebuilt_from_the_commit_log_alone(golden: Golden, lost: 
 
 @all_stores
 def test_the_same_messages_put_again_give_the_same_files(golden: Golden, tmp_path: Path) -> None:
-    """From their fields, with the original's clock and hosts: commit log and consume queues are equal byte for byte."""
+    """From their fields, with the original's clock and hosts: commit log and consume queues are
+    equal byte for byte."""
     root = golden.extract(tmp_path)
     ours = tmp_path / "ours"
     store = golden.open(ours)
-    units = {phy_offset: code for file in StoreDirectory(root).queue_files() for _, phy_offset, _, code in file.units}
+    units = {
+        phy_offset: code
+        for file in StoreDirectory(root).queue_files()
+        for _, phy_offset, _, code in file.units
+    }
     messages = list(StoreDirectory(root).records())
     for message in messages:
         head = message.head
@@ -266,11 +296,17 @@ def test_the_same_messages_put_again_give_the_same_files(golden: Golden, tmp_pat
             reconsume_times=head.reconsume_times,
             prepared_transaction_offset=head.prepared_transaction_offset,
         )
-        assert (result.phy_offset, result.queue_offset) == (head.phy_offset, head.queue_offset), result
+        assert (result.phy_offset, result.queue_offset) == (head.phy_offset, head.queue_offset), (
+            result
+        )
     store.close()
     written, original = folder_contents(ours), folder_contents(root)
-    if golden.name == "sigkill":  # the original was killed: its last unit is missing and its next file is there
-        assert sorted(queue_units(ours)) == dumped_units(lines_of("store-sigkill-after-recovery.dump"))
+    if (
+        golden.name == "sigkill"
+    ):  # the original was killed: its last unit is missing and its next file is there
+        assert sorted(queue_units(ours)) == dumped_units(
+            lines_of("store-sigkill-after-recovery.dump")
+        )
         original = {name: data for name, data in original.items() if not name.endswith("1048576")}
     folders = ("commitlog/", "consumequeue/") if golden.name != "sigkill" else ("commitlog/",)
     for folder in folders:

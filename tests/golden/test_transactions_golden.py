@@ -1,4 +1,5 @@
-"""The captured transactions of the original, played to our broker: the same records, the same questions."""
+"""The captured transactions of the original, played to our broker: the same records, the same
+questions."""
 
 from __future__ import annotations
 
@@ -8,7 +9,10 @@ from typing import Any
 
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
-from aiorocketmq.remoting.protocol.commands.transaction import CheckTransactionStateRequest, EndTransactionRequest
+from aiorocketmq.remoting.protocol.commands.transaction import (
+    CheckTransactionStateRequest,
+    EndTransactionRequest,
+)
 from aiorocketmq.remoting.protocol.message.message_id import parse_offset_message_id
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
@@ -29,7 +33,8 @@ def frames() -> list[dict[str, Any]]:
     return [
         frame
         for frame in golden_lines("json-wire")
-        if frame["kind"] != "resp" and (frame["code"] in (37, 39) or "TRAN_MSG\x01true" in str(fields(frame).get("i")))
+        if frame["kind"] != "resp"
+        and (frame["code"] in (37, 39) or "TRAN_MSG\x01true" in str(fields(frame).get("i")))
     ]
 
 
@@ -47,7 +52,9 @@ def original(topic: str) -> list[dict[str, Any]]:
     cluster = {"DefaultCluster": "C"}
     return [
         {
-            "properties": {name: cluster.get(value, value) for name, value in record["properties"].items()},
+            "properties": {
+                name: cluster.get(value, value) for name, value in record["properties"].items()
+            },
             "queueOffset": record["queueOffset"],
             "queueId": record["queueId"],
             "flag": record["flag"],
@@ -90,7 +97,9 @@ class Played:
     async def send(self, frame: dict[str, Any]) -> None:
         changed = {**fields(frame), "g": str(self.world.clock.time_ms())}
         header = from_fields(SendMessageRequestV2, changed)
-        sent = (await self.client.ask(RequestCode.SEND_MESSAGE_V2, header, body(frame))).check().header
+        sent = (
+            (await self.client.ask(RequestCode.SEND_MESSAGE_V2, header, body(frame))).check().header
+        )
         key = dict(pair.split("\x01") for pair in changed["i"].split("\x02"))["UNIQ_KEY"]
         self.places[key] = sent.queue_offset, parse_offset_message_id(sent.msg_id).phy_offset
 
@@ -100,7 +109,11 @@ class Played:
         assert int(fields(frame)["tranStateTableOffset"]) == number
         header = from_fields(
             EndTransactionRequest,
-            {**fields(frame), "tranStateTableOffset": str(number), "commitLogOffset": str(phy_offset)},
+            {
+                **fields(frame),
+                "tranStateTableOffset": str(number),
+                "commitLogOffset": str(phy_offset),
+            },
         )
         self.client.connection.invoke_oneway(RequestCode.END_TRANSACTION, header)
         await asyncio.sleep(0.001)
@@ -132,20 +145,26 @@ def test_the_captured_transactions_end_as_they_did(tmp_path: Path) -> None:
                     await played.send(frame)
                 elif frame["code"] == 37:
                     await played.end(frame)
-                elif len(played.asked) < 1 + sum(f["code"] == 39 for f in captured[: captured.index(frame)]):
+                elif len(played.asked) < 1 + sum(
+                    f["code"] == 39 for f in captured[: captured.index(frame)]
+                ):
                     await played.round()
             await played.round()  # gives up
             for topic in (HALF, OP, "GoldTx", GIVEN_UP):
                 assert ours(world, topic) == original(topic), topic
             await world.broker.transaction_check.check()
-            positions = [world.broker.offsets.get("CID_RMQ_SYS_TRANS", topic, 0) for topic in (HALF, OP)]
+            positions = [
+                world.broker.offsets.get("CID_RMQ_SYS_TRANS", topic, 0) for topic in (HALF, OP)
+            ]
             assert positions == [10, 4]  # consumerOffset.json of the capture
             compare_questions(played.asked, [frame for frame in captured if frame["code"] == 39])
 
     asyncio.run(main())
 
 
-def compare_questions(asked: list[tuple[dict[str, str], MessageExt]], captured: list[dict[str, Any]]) -> None:
+def compare_questions(
+    asked: list[tuple[dict[str, str], MessageExt]], captured: list[dict[str, Any]]
+) -> None:
     """By transaction and check: the original asks in any order."""
 
     def key(message: MessageExt) -> tuple[str, str]:
@@ -160,7 +179,15 @@ def compare_questions(asked: list[tuple[dict[str, str], MessageExt]], captured: 
         for name in ("tranStateTableOffset", "msgId", "transactionId"):
             assert our_header[name] == header[name]
         assert our_message.properties == {**message.properties, "CLUSTER": "C"}
-        for attribute in ("topic", "queue_id", "queue_offset", "flag", "sys_flag", "body", "reconsume_times"):
+        for attribute in (
+            "topic",
+            "queue_id",
+            "queue_offset",
+            "flag",
+            "sys_flag",
+            "body",
+            "reconsume_times",
+        ):
             assert getattr(our_message, attribute) == getattr(message, attribute)
         assert int(our_header["commitLogOffset"]) == our_message.commit_log_offset
         assert our_header["offsetMsgId"] == our_message.offset_msg_id

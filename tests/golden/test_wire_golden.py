@@ -13,7 +13,11 @@ import msgspec
 import pytest
 
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
-from aiorocketmq.remoting.protocol.bodies.registration import body_crc32, pack_registration, unpack_registration
+from aiorocketmq.remoting.protocol.bodies.registration import (
+    body_crc32,
+    pack_registration,
+    unpack_registration,
+)
 from aiorocketmq.remoting.protocol.bodies.route import TopicRouteData
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
@@ -21,7 +25,12 @@ from aiorocketmq.remoting.protocol.commands.base import Command
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
 from aiorocketmq.remoting.protocol.fastjson import writer as fastjson_writer
 from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, SerializeType, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    RemotingCommand,
+    SerializeType,
+    decode_header,
+    encode_header,
+)
 from aiorocketmq.remoting.protocol.quirks import DUPLICATE_KEY_FRAMES
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
 from aiorocketmq.remoting.slices import at_once
@@ -82,7 +91,8 @@ def _read(run: str) -> Iterator[Captured]:
 
 
 def through_typed_header(item: Captured) -> dict[str, str]:
-    """The ext fields after a round trip through the Record of the table: its fields, then what it does not know."""
+    """The ext fields after a round trip through the Record of the table: its fields, then what it
+    does not know."""
     received = item.command.ext_fields or {}
     header_type = item.row.response if item.is_response else item.row.request
     if item.is_response and item.command.code not in HEADER_FILLED:
@@ -117,8 +127,13 @@ def test_top_level_keys_keep_the_original_order() -> None:
     """Also when the pairs of extFields come in our order."""
     for item in captured("json-wire"):
         fields = through_typed_header(item)
-        command = msgspec.structs.replace(item.command, ext_fields=fields if item.command.ext_fields is not None else None)
-        theirs, ours = json.loads(item.header), json.loads(encode_header(command, SerializeType.JSON))
+        command = msgspec.structs.replace(
+            item.command, ext_fields=fields if item.command.ext_fields is not None else None
+        )
+        theirs, ours = (
+            json.loads(item.header),
+            json.loads(encode_header(command, SerializeType.JSON)),
+        )
         assert list(ours) == list(theirs), item
         assert ours == theirs, item
 
@@ -149,7 +164,8 @@ def _names_in_binary_header(header: bytes) -> list[str]:
     return names
 
 
-# --- bodies -------------------------------------------------------------------------------------------------------------
+# --- bodies
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -162,7 +178,9 @@ def test_every_json_body_through_its_type(run: str) -> None:
         if item.body_type is bytes or _is_packed(item):
             continue
         typed = decode_body(item.body_type, item.body)
-        if item.body_type is TopicRouteData:  # all clients of the capture are new enough for the standard form
+        if (
+            item.body_type is TopicRouteData
+        ):  # all clients of the capture are new enough for the standard form
             assert fastjson_writer.dumps_browser_compatible(typed) == item.body
         else:
             assert encode_body(typed) == item.body, item
@@ -173,7 +191,10 @@ def test_every_json_body_through_its_type(run: str) -> None:
         (RequestCode.GET_ROUTEINFO_BY_TOPIC, True),
     }
     if run != "v6-wire":
-        expected |= {(RequestCode.GET_BROKER_CLUSTER_INFO, True), (RequestCode.GET_CONSUMER_CONNECTION_LIST, True)}
+        expected |= {
+            (RequestCode.GET_BROKER_CLUSTER_INFO, True),
+            (RequestCode.GET_CONSUMER_CONNECTION_LIST, True),
+        }
         assert len(seen) > 20
     if run == "json-wire":
         expected |= {(RequestCode.REGISTER_BROKER, False)}
@@ -181,11 +202,15 @@ def test_every_json_body_through_its_type(run: str) -> None:
 
 
 def _is_packed(item: Captured) -> bool:
-    return item.code == RequestCode.REGISTER_BROKER and (item.command.ext_fields or {}).get("compressed") == "true"
+    return (
+        item.code == RequestCode.REGISTER_BROKER
+        and (item.command.ext_fields or {}).get("compressed") == "true"
+    )
 
 
 def test_packed_registrations() -> None:
-    """Equal content, and the plain text inside is equal to the byte; zlib's own output may differ between its versions."""
+    """Equal content, and the plain text inside is equal to the byte; zlib's own output may differ
+    between its versions."""
     packed = [item for item in captured("rocketmq-wire") if _is_packed(item)]
     assert len(packed) > 30
     for item in packed:

@@ -1,4 +1,5 @@
-"""A process of the tests that dies costs the test that it died of, and the run goes on to its end."""
+"""A process of the tests that dies costs the test that it died of, and the run goes on to its
+end."""
 
 from __future__ import annotations
 
@@ -35,15 +36,31 @@ def many(first: int, count: int) -> str:
     ],
     ids=["one is left", "in the middle", "the last one"],
 )
-def test_what_a_dead_process_left_is_done_by_another_one(tmp_path: Path, workers: int, files: dict[str, str]) -> None:
+def test_what_a_dead_process_left_is_done_by_another_one(
+    tmp_path: Path, workers: int, files: dict[str, str]
+) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     for name, text in files.items():
         (tmp_path / f"test_{name}.py").write_text(text)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    command = ["-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(tmp_path), "-p", "no:cacheprovider", f"-n{workers}"]
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTEST")
+    }
+    command = [
+        "-m",
+        "pytest",
+        "-q",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(tmp_path),
+        "-p",
+        "no:cacheprovider",
+        f"-n{workers}",
+    ]
     done = subprocess.run(
         [sys.executable, *command, "--dist", "loadfile", str(tmp_path)],
-        cwd=tmp_path, env={**environment, "PYTHONPATH": str(REPOSITORY)}, capture_output=True, text=True, timeout=60,
+        cwd=tmp_path, env={**environment, "PYTHONPATH": str(REPOSITORY)}, capture_output=True,
+        text=True, timeout=60,
     )  # fmt: skip
     expected = sum(text.count("def test_") for text in files.values()) - 1
     assert f"1 failed, {expected} passed" in done.stdout, done.stdout + done.stderr

@@ -1,4 +1,5 @@
-"""The documentation is what the code says: generated pages are up to date, links lead somewhere, snippets are Python."""
+"""The documentation is what the code says: generated pages are up to date, links lead somewhere,
+snippets are Python."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def generator() -> ModuleType:
     return load_generator()
 
 
-# --- generated pages ------------------------------------------------------------------------------------------------
+# --- generated pages
+# ------------------------------------------------------------------------------------------------
 
 
 def test_generated_pages_are_up_to_date(generator: ModuleType) -> None:
@@ -56,7 +58,11 @@ def test_generated_pages_are_the_same_on_every_machine(tmp_path: Path) -> None:
         sys.argv = ["generate.py", "--check"]
         runpy.run_path({str(DOCS / "generate.py")!r}, run_name="__main__")
     """
-    environment = {"HOME": str(tmp_path), "ROCKETMQ_HOME": "/elsewhere", "NAMESRV_ADDR": "elsewhere:1"}
+    environment = {
+        "HOME": str(tmp_path),
+        "ROCKETMQ_HOME": "/elsewhere",
+        "NAMESRV_ADDR": "elsewhere:1",
+    }
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],
         env=environment,
@@ -69,8 +75,15 @@ def test_generated_pages_are_the_same_on_every_machine(tmp_path: Path) -> None:
 
 
 def test_properties_toml_names_properties_that_exist(generator: ModuleType) -> None:
-    known = {record.__name__: {f.wire_name for f in generator.fields_of(record)} for record, _ in generator.CONFIGURATION}
-    told = {name: texts for name, texts in generator.properties_toml().items() if isinstance(texts, dict)}
+    known = {
+        record.__name__: {f.wire_name for f in generator.fields_of(record)}
+        for record, _ in generator.CONFIGURATION
+    }
+    told = {
+        name: texts
+        for name, texts in generator.properties_toml().items()
+        if isinstance(texts, dict)
+    }
     assert set(told) <= set(known)
     for record, texts in told.items():
         named = {*texts, *texts.get("at_once", ())} - {"at_once", "intro"}
@@ -92,7 +105,8 @@ def test_a_property_that_is_read_nowhere_is_said_to_have_no_effect(generator: Mo
     assert silent == []
 
 
-# --- what is missing ------------------------------------------------------------------------------------------------
+# --- what is missing
+# ------------------------------------------------------------------------------------------------
 
 
 def section(page: str, heading: str) -> str:
@@ -113,20 +127,29 @@ def test_requests_that_nobody_serves_are_named_as_missing(generator: ModuleType)
 
 def test_every_command_of_mqadmin_has_its_row() -> None:
     """With all of its options."""
-    rows = re.findall(r"^\| (\w+)(?:, \w+)? \| (.*) \| (.*) \|$", section("mqadmin.md", "## Commands"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (\w+)(?:, \w+)? \| (.*) \| (.*) \|$",
+        section("mqadmin.md", "## Commands"),
+        re.MULTILINE,
+    )
     assert [name for name, _, _ in rows] == [entry.name for entry in CATALOG]
     for (name, options, summary), entry in zip(rows, CATALOG, strict=True):
         own = [p for p in load(entry).params if p.name not in COMMON_OPTIONS]
-        assert set(re.findall(r"`(--?\w[\w-]*)`", options)) == {min(param.opts, key=len) for param in own}, name
+        assert set(re.findall(r"`(--?\w[\w-]*)`", options)) == {
+            min(param.opts, key=len) for param in own
+        }, name
         assert summary == entry.summary
 
 
-# --- links ----------------------------------------------------------------------------------------------------------
+# --- links
+# --------------------------------------------------------------------------------------------------
 
 
 def anchors_of(page: Path) -> set[str]:
     """The anchors that GitHub makes of headings."""
-    headings = re.findall(r"^#+ (.+)$", without_code(page.read_text(encoding="utf-8")), re.MULTILINE)
+    headings = re.findall(
+        r"^#+ (.+)$", without_code(page.read_text(encoding="utf-8")), re.MULTILINE
+    )
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
@@ -149,7 +172,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_every_page_is_in_the_list() -> None:
     index = (DOCS / "README.md").read_text(encoding="utf-8")
-    assert {page.name for page in PAGES} - {"README.md"} == set(re.findall(r"\]\((\S+?\.md)\)", index))
+    assert {page.name for page in PAGES} - {"README.md"} == set(
+        re.findall(r"\]\((\S+?\.md)\)", index)
+    )
 
 
 def test_files_that_are_named_exist() -> None:
@@ -158,14 +183,16 @@ def test_files_that_are_named_exist() -> None:
         f"{page.name}: {name}"
         for page in TEXTS
         for name in re.findall(
-            r"`((?:docs|tests|examples|conf|" + "|".join(ROOMS) + r")/(?:[\w/]*/|[\w/]+\.\w+))`", page.read_text("utf-8")
+            r"`((?:docs|tests|examples|conf|" + "|".join(ROOMS) + r")/(?:[\w/]*/|[\w/]+\.\w+))`",
+            page.read_text("utf-8"),
         )
         if not (REPOSITORY / name).exists()
     ]
     assert missing == []
 
 
-# --- tables and snippets --------------------------------------------------------------------------------------------
+# --- tables and snippets
+# --------------------------------------------------------------------------------------------
 
 
 def rows_of_tables(text: str) -> Iterator[tuple[str, int, int]]:
@@ -182,7 +209,11 @@ def rows_of_tables(text: str) -> Iterator[tuple[str, int, int]]:
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_rows_have_as_many_cells_as_their_heading(page: Path) -> None:
-    assert [line for line, cells, columns in rows_of_tables(page.read_text(encoding="utf-8")) if cells != columns] == []
+    assert [
+        line
+        for line, cells, columns in rows_of_tables(page.read_text(encoding="utf-8"))
+        if cells != columns
+    ] == []
 
 
 def snippets() -> list[tuple[str, str]]:
@@ -195,7 +226,9 @@ def snippets() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("code", [code for _, code in snippets()], ids=[name for name, _ in snippets()])
+@pytest.mark.parametrize(
+    "code", [code for _, code in snippets()], ids=[name for name, _ in snippets()]
+)
 def test_snippets_are_python(code: str) -> None:
     compile(code, "snippet", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 

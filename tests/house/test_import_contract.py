@@ -1,4 +1,5 @@
-"""Break each import contract of pyproject.toml in a small package of the same rooms: the linter must say so.
+"""Break each import contract of pyproject.toml in a small package of the same rooms: the linter
+must say so.
 
 That the package itself keeps them is the business of `make check`.
 """
@@ -43,7 +44,11 @@ BREAKS = [
     ("pure", "remoting.protocol", "import time"),
     ("pure", "remoting.protocol.commands", "from asyncio import Lock"),
     ("doors", "namesrv", "from . import bad14"),
-    ("doors", "namesrv", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import bad13"),
+    (
+        "doors",
+        "namesrv",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import bad13",
+    ),
 ]
 
 
@@ -72,7 +77,9 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
 def test_imports_downwards_are_kept(tmp_path: Path) -> None:
     package = make_package(tmp_path)
     (package / "store" / "good.py").write_text("from ..remoting.protocol import x\n")
-    (package / "broker" / "good.py").write_text("from ..store import x\nfrom ..client import x as y\n")
+    (package / "broker" / "good.py").write_text(
+        "from ..store import x\nfrom ..client import x as y\n"
+    )
     (package / "tools" / "good.py").write_text("import aiorocketmq\nfrom ..broker import x\n")
     result = lint(tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -80,14 +87,17 @@ def test_imports_downwards_are_kept(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def complaints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What the linter says about a package with all the wrong imports, each in a module ``bad<number>``, by contract."""
+    """What the linter says about a package with all the wrong imports, each in a module
+    ``bad<number>``, by contract."""
     folder = tmp_path_factory.mktemp("broken")
     package = make_package(folder)
     for number, (_, room, line) in enumerate(BREAKS):
         package.joinpath(*room.split("."), f"bad{number}.py").write_text(line + "\n")
     result = lint(folder)
     assert result.returncode == 1, result.stdout + result.stderr
-    sections = re.split(r"^(.*)\n-+\n", result.stdout.partition("Broken contracts\n")[2], flags=re.MULTILINE)
+    sections = re.split(
+        r"^(.*)\n-+\n", result.stdout.partition("Broken contracts\n")[2], flags=re.MULTILINE
+    )
     return dict(zip(sections[1::2], sections[2::2], strict=True))
 
 

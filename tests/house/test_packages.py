@@ -1,4 +1,5 @@
-"""pyproject.toml lists the packages by hand, because the rooms are mapped: hold list and folders together."""
+"""pyproject.toml lists the packages by hand, because the rooms are mapped: hold list and folders
+together."""
 
 import tomllib
 from pathlib import Path
@@ -12,7 +13,8 @@ NOT_INSTALLED = {"benchmarks", "examples", "tests"}
 
 
 def folder_of(package: str) -> Path:
-    """Where setuptools looks for a package: the longest mapped name in front of it, then its own path."""
+    """Where setuptools looks for a package: the longest mapped name in front of it, then its own
+    path."""
     head, tail = package, ""
     while head not in SETUPTOOLS["package-dir"]:
         head, _, last = head.rpartition(".")
@@ -22,7 +24,8 @@ def folder_of(package: str) -> Path:
 
 
 def folders_with_code() -> set[Path]:
-    """Every folder of the rooms that holds a Python file, whether it says that it is a package or not."""
+    """Every folder of the rooms that holds a Python file, whether it says that it is a package or
+    not."""
     rooms = (p for p in REPOSITORY.iterdir() if p.is_dir() and (p / "__init__.py").exists())
     installed = (room for room in rooms if room.name not in NOT_INSTALLED)
     return {file.parent for room in installed for file in room.rglob("*.py")}
@@ -51,7 +54,11 @@ def test_every_entry_point_names_a_file() -> None:
 
 def test_test_folders_are_packages() -> None:
     """A test module of the same name stands in several folders."""
-    missing = {f.parent for f in (REPOSITORY / "tests").rglob("*.py") if not (f.parent / "__init__.py").exists()}
+    missing = {
+        f.parent
+        for f in (REPOSITORY / "tests").rglob("*.py")
+        if not (f.parent / "__init__.py").exists()
+    }
     assert not missing
 
 

@@ -1,4 +1,5 @@
-"""No request code of the original is forgotten: those that it serves are served, by the daemon that serves them there."""
+"""No request code of the original is forgotten: those that it serves are served, by the daemon that
+serves them there."""
 
 from __future__ import annotations
 
@@ -12,14 +13,17 @@ from aiorocketmq.namesrv.daemon import NameServer
 from ..broker.sim_broker import sim_broker
 
 BROKER = {
-    10, 11, 12, 14, 15, 17, 21, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 41, 42, 43, 45, 46, 50, 51, 52, 53,
-    200, 201, 202, 203, 204, 207, 208, 215, 222, 223, 300, 303, 305, 306, 307, 308, 309, 310, 314, 315, 316, 317, 320, 321,
+    10, 11, 12, 14, 15, 17, 21, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 41, 42, 43, 45,
+    46, 50, 51, 52, 53,
+    200, 201, 202, 203, 204, 207, 208, 215, 222, 223, 300, 303, 305, 306, 307, 308, 309, 310, 314,
+    315, 316, 317, 320, 321,
     323, 324, 325, 328, 329,
 }  # fmt: skip
 """What brokers of 4.9.8 serve."""
 BROKER_OF_5 = {18, 225, 351, 361}
 NAME_SERVER = {
-    100, 101, 102, 103, 104, 105, 106, 205, 206, 216, 219, 224, 304, 311, 312, 313, 318, 319, 322, 327,
+    100, 101, 102, 103, 104, 105, 106, 205, 206, 216, 219, 224, 304, 311, 312, 313, 318, 319, 322,
+    327,
 }  # fmt: skip
 CLIENT = {39, 40, 220, 221, 307, 309, 326}
 """What a broker asks its clients."""

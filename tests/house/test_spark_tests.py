@@ -1,4 +1,5 @@
-"""Tests that ask for Spark run in one process with one session: they are found by the names of their files."""
+"""Tests that ask for Spark run in one process with one session: they are found by the names of
+their files."""
 
 from __future__ import annotations
 

@@ -67,7 +67,9 @@ def start(folder: Path, test: str, *options: str) -> subprocess.Popen[str]:
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_it.py").write_text(test)
     (folder / "pytest.ini").write_text("[pytest]\nfaulthandler_timeout = 60\n")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTEST")
+    }
     return subprocess.Popen(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(folder)],
         cwd=folder,
@@ -82,7 +84,9 @@ def test_what_hangs_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert "3 failed, 1 passed" in printed, printed
     for test in ("test_tasks[asyncio]", "test_tasks[fast]", "test_threads"):
         assert f"Hangs: test_it.py::{test}" in printed, printed
-    assert printed.count("task one of many:") >= 2  # once more for each time that a slow machine had to be told again
+    assert (
+        printed.count("task one of many:") >= 2
+    )  # once more for each time that a slow machine had to be told again
     assert printed.count("in waits_for_ever") >= 2
     assert "thread another thread:" in printed
 

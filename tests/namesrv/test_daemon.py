@@ -29,7 +29,9 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_the_scan_removes_a_silent_broker_after_120_to_130_seconds_and_closes_its_connection() -> None:
+def test_the_scan_removes_a_silent_broker_after_120_to_130_seconds_and_closes_its_connection() -> (
+    None
+):
     async def scenario() -> None:
         clock, routes = ManualClock(), RouteTable()
         connection, transport = connect(SimOwner(Dispatcher({}), clock=clock))
@@ -55,7 +57,10 @@ def test_what_brokers_had_that_are_gone_is_given_back() -> None:
         tidying = asyncio.get_running_loop().create_task(TidyUp(routes, clock).run())
         await settle()
         for connection in ("x", "y"):
-            configs = {"T": TopicConfig(topic_name="T"), connection: TopicConfig(topic_name=connection)}
+            configs = {
+                "T": TopicConfig(topic_name="T"),
+                connection: TopicConfig(topic_name=connection),
+            }
             routes.register(REQUEST, DataVersion(), [], lambda found=configs: found, connection, 0)  # type: ignore[misc]
             routes.disconnect(connection)
         assert len(routes._left) == 2
@@ -68,9 +73,14 @@ def test_what_brokers_had_that_are_gone_is_given_back() -> None:
     asyncio.run(scenario())
 
 
-def test_the_kv_config_is_logged_after_a_minute_and_then_every_ten(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_kv_config_is_logged_after_a_minute_and_then_every_ten(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def scenario() -> None:
-        clock, kv_config = ManualClock(), KvConfig({ORDER_TOPIC_CONFIG: {"T": "broker-a:4"}, "Empty": {}})
+        clock, kv_config = (
+            ManualClock(),
+            KvConfig({ORDER_TOPIC_CONFIG: {"T": "broker-a:4"}, "Empty": {}}),
+        )
         dump = asyncio.get_running_loop().create_task(KvConfigDump(kv_config, clock).run())
         await settle()
         clock.advance(59)
@@ -110,7 +120,9 @@ def test_a_kv_config_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("left", [None, "", "\n"])
-def test_a_kv_config_that_is_gone_is_told(tmp_path: Path, left: str | None, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_kv_config_that_is_gone_is_told(
+    tmp_path: Path, left: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
     path, backup = tmp_path / "kvConfig.json", tmp_path / "kvConfig.json.bak"
     load_kv_config(str(path))
     assert not caplog.messages, "a new name server"

@@ -1,4 +1,5 @@
-"""Everything that was said to the original name server is said to ours, in order: the answers must be the same."""
+"""Everything that was said to the original name server is said to ours, in order: the answers must
+be the same."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ import pytest
 
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
-from aiorocketmq.namesrv.processors import BrokerProcessor, ConfigProcessor, KvConfigProcessor, RouteProcessor
+from aiorocketmq.namesrv.processors import (
+    BrokerProcessor,
+    ConfigProcessor,
+    KvConfigProcessor,
+    RouteProcessor,
+)
 from aiorocketmq.namesrv.route_table import RouteTable
 from aiorocketmq.namesrv.saved_file import SavedFile
 from aiorocketmq.remoting.dispatch import Context, Handler, Reply
@@ -30,7 +36,8 @@ from aiorocketmq.remoting.turns import Turns
 from tests.golden_files import golden_lines
 
 OVERTOOK = {("rocketmq-wire", 698), ("rocketmq-wire", 889)}
-"""Route queries (by opaque) that the original's threads answered before a registration that had come 2 and 29 ms earlier."""
+"""Route queries (by opaque) that the original's threads answered before a registration that had
+come 2 and 29 ms earlier."""
 
 
 def conversation(name: str) -> Iterator[tuple[dict[str, Any], RemotingCommand, bytes]]:
@@ -42,7 +49,9 @@ def conversation(name: str) -> Iterator[tuple[dict[str, Any], RemotingCommand, b
 
 def handlers(tmp_path: Path) -> dict[RequestCode, Handler]:
     routes, config = RouteTable(), NamesrvConfig(config_store_path=str(tmp_path / "ns.conf"))
-    kv_config = KvConfig({ORDER_TOPIC_CONFIG: {"GoldOrder": "broker-g:4"}})  # kept from a run before the captured one
+    kv_config = KvConfig(
+        {ORDER_TOPIC_CONFIG: {"GoldOrder": "broker-g:4"}}
+    )  # kept from a run before the captured one
     brokers = BrokerProcessor(routes, kv_config, Limits())
     brokers._turns = Turns(lambda: 0.0)  # nothing takes any time, so nothing is put off
     parts = (
@@ -54,11 +63,23 @@ def handlers(tmp_path: Path) -> dict[RequestCode, Handler]:
     return {code: handler for part in parts for code, handler in part.table.items()}
 
 
-async def call(handler: Handler, line: dict[str, Any], command: RemotingCommand, body: bytes) -> Reply:
+async def call(
+    handler: Handler, line: dict[str, Any], command: RemotingCommand, body: bytes
+) -> Reply:
     request = from_fields(COMMANDS[RequestCode(command.code)].request, command.ext_fields or {})
     connection = cast(Connection, SimpleNamespace(peer=line["conn"], closed=False))
     now_ms = int(line["t"] * 1000)
-    ctx = Context(request, command.code, command.opaque, command.flag, command.version, now_ms, connection, 0, b"")
+    ctx = Context(
+        request,
+        command.code,
+        command.opaque,
+        command.flag,
+        command.version,
+        now_ms,
+        connection,
+        0,
+        b"",
+    )
     reply: Any = handler(request, memoryview(body), ctx)
     return cast(Reply, await reply if inspect.isawaitable(reply) else reply)
 
@@ -80,7 +101,10 @@ def test_the_answers_are_those_of_the_original(capture: str, tmp_path: Path) -> 
         for line, command, body in conversation(capture):
             exchange = line["conn"], line["opaque"]
             if line["kind"] != "resp":
-                answers[exchange] = command.code, await call(table[RequestCode(command.code)], line, command, body)
+                answers[exchange] = (
+                    command.code,
+                    await call(table[RequestCode(command.code)], line, command, body),
+                )
                 continue
             code, reply = answers.pop(exchange)
             if (capture, line["opaque"]) in OVERTOOK:

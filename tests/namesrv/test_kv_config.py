@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.namesrv.kv_config import MAX_CHARACTERS, ORDER_TOPIC_CONFIG, KvConfig, KvConfigError
+from aiorocketmq.namesrv.kv_config import (
+    MAX_CHARACTERS,
+    ORDER_TOPIC_CONFIG,
+    KvConfig,
+    KvConfigError,
+)
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 
@@ -44,7 +49,9 @@ def test_what_the_original_lets_in_is_read() -> None:
     assert config.namespace("N") == {"n": "4"}
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "[]", "{}", '{"configTable":[]}', '{"configTable":{"N":"k"}}'])
+@pytest.mark.parametrize(
+    "text", ["", "nonsense", "[]", "{}", '{"configTable":[]}', '{"configTable":{"N":"k"}}']
+)
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(KvConfigError):
         KvConfig.from_json(text)
@@ -59,7 +66,13 @@ def test_a_key_that_is_read_as_something_else_is_refused() -> None:
     assert KvConfig.from_json(config.to_json()).namespace("$ref") == {"k": "$ref"}
 
 
-@given(st.dictionaries(texts, st.dictionaries(texts.filter(lambda key: key != "$ref"), texts, max_size=3), max_size=3))
+@given(
+    st.dictionaries(
+        texts,
+        st.dictionaries(texts.filter(lambda key: key != "$ref"), texts, max_size=3),
+        max_size=3,
+    )
+)
 def test_files_round_trip(table: dict[str, dict[str, str]]) -> None:
     text = KvConfig(table).to_json()
     assert "\n" not in text

@@ -15,9 +15,17 @@ from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody, pack_registration
-from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
+from aiorocketmq.remoting.protocol.bodies.topic_config import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigTable,
+)
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.commands.route import BrokerRequest, GetRouteInfoRequest, RegisterBrokerRequest
+from aiorocketmq.remoting.protocol.commands.route import (
+    BrokerRequest,
+    GetRouteInfoRequest,
+    RegisterBrokerRequest,
+)
 from aiorocketmq.remoting.protocol.wire import NoFields
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.flow import Limits
@@ -33,7 +41,9 @@ class World:
     """A name server without sockets."""
 
     def __init__(self, folder: Path, limits: Limits | None = None) -> None:
-        self.config = NamesrvConfig(kv_config_path=str(folder / "kv"), config_store_path=str(folder / "ns"))
+        self.config = NamesrvConfig(
+            kv_config_path=str(folder / "kv"), config_store_path=str(folder / "ns")
+        )
         self.server = NameServer(self.config, limits=limits, clock=ManualClock())
         self.owner = SimOwner(Dispatcher(self.server.table), limits=limits)
         self.owner.disconnected = self.server.brokers.connection_closed  # type: ignore[method-assign]
@@ -55,24 +65,42 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def topics(count: int, queues: int = 1) -> dict[str, TopicConfig]:
     names = (f"t{number}" for number in range(count))
-    return {name: TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues) for name in names}
+    return {
+        name: TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)
+        for name in names
+    }
 
 
-def register(peer: Connection, count: int, *, packed: bool = False, version: int = 1) -> asyncio.Task[Response]:
-    table = TopicConfigTable(topic_config_table=topics(count, version), data_version=DataVersion(counter=version))
+def register(
+    peer: Connection, count: int, *, packed: bool = False, version: int = 1
+) -> asyncio.Task[Response]:
+    table = TopicConfigTable(
+        topic_config_table=topics(count, version), data_version=DataVersion(counter=version)
+    )
     body = RegisterBrokerBody(topic_config_table=table)
-    return asyncio.create_task(send(peer, pack_registration(body) if packed else encode_body(body), packed=packed))
+    return asyncio.create_task(
+        send(peer, pack_registration(body) if packed else encode_body(body), packed=packed)
+    )
 
 
 async def send(peer: Connection, body: bytes, *, packed: bool) -> Response:
     header = RegisterBrokerRequest(
-        broker_name="a", broker_addr=ADDRESS, cluster_name="C", ha_server_addr="h", broker_id=0, compressed=packed
+        broker_name="a",
+        broker_addr=ADDRESS,
+        cluster_name="C",
+        ha_server_addr="h",
+        broker_id=0,
+        compressed=packed,
     )
     return await peer.invoke(RequestCode.REGISTER_BROKER, header, body, timeout=60)
 
 
 async def knows(peer: Connection, topic: str) -> bool:
-    return (await peer.invoke(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic), timeout=60)).code == 0
+    return (
+        await peer.invoke(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic), timeout=60
+        )
+    ).code == 0
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -82,7 +110,9 @@ def test_more_topics_than_allowed_are_refused_in_words(tmp_path: Path, packed: b
         peer = world.connect()
         answer = await register(peer, 101, packed=packed)
         assert answer.code == 1
-        assert "101 topics, the limit of this name server is maxTopicsPerRegistration=100" in (answer.remark or "")
+        assert "101 topics, the limit of this name server is maxTopicsPerRegistration=100" in (
+            answer.remark or ""
+        )
         assert (await register(peer, 100, packed=packed)).code == 0
 
     asyncio.run(scene())
@@ -94,14 +124,19 @@ def test_more_topics_than_the_name_server_has_room_for_are_refused_in_words(
     async def scene() -> None:
         world = World(tmp_path)
         peer = world.connect()
-        await peer.invoke(RequestCode.UPDATE_NAMESRV_CONFIG, NoFields(), b"maxTopics=1000", timeout=60)
+        await peer.invoke(
+            RequestCode.UPDATE_NAMESRV_CONFIG, NoFields(), b"maxTopics=1000", timeout=60
+        )
         assert (await register(peer, 1000)).code == 0
         answer = await register(peer, 1001, version=2)
         assert answer.code == 1
-        assert "a has 1 more topics, all brokers have 1000: the limit of this name server is maxTopics=1000" in (
-            answer.remark or ""
+        assert (
+            "a has 1 more topics, all brokers have 1000: the limit of this name server is "
+            "maxTopics=1000" in (answer.remark or "")
         )
-        assert f"registration refused broker=a addr={ADDRESS} error={answer.remark}" in caplog.messages
+        assert (
+            f"registration refused broker=a addr={ADDRESS} error={answer.remark}" in caplog.messages
+        )
         assert await knows(peer, "t999")
         await peer.invoke(RequestCode.UPDATE_NAMESRV_CONFIG, NoFields(), b"maxTopics=0", timeout=60)
         assert (await register(peer, 1001, version=2)).code == 0
@@ -109,7 +144,9 @@ def test_more_topics_than_the_name_server_has_room_for_are_refused_in_words(
     asyncio.run(scene())
 
 
-def test_who_goes_while_its_topics_are_read_is_not_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_goes_while_its_topics_are_read_is_not_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read = 0
     really = registration_body._decode_topics
 
@@ -141,7 +178,9 @@ def test_a_bomb_is_refused_before_it_has_grown(tmp_path: Path) -> None:
         peer = World(tmp_path, Limits(max_inflated_bytes=2 << 20)).connect()
         answer = await send(peer, zlib.compress(bytes(3 << 20)), packed=True)
         assert answer.code == 1
-        assert "2097152 bytes, the limit of this name server (maxInflatedBytes)" in (answer.remark or "")
+        assert "2097152 bytes, the limit of this name server (maxInflatedBytes)" in (
+            answer.remark or ""
+        )
 
     asyncio.run(scene())
 
@@ -177,11 +216,19 @@ def test_registrations_are_taken_in_their_order(tmp_path: Path) -> None:
     async def scene() -> None:
         world = World(tmp_path)
         peer = world.connect()
-        first, second, third = register(peer, 1200), register(peer, 1200, version=2), register(peer, 3, version=3)
+        first, second, third = (
+            register(peer, 1200),
+            register(peer, 1200, version=2),
+            register(peer, 3, version=3),
+        )
         assert [(await each).code for each in (first, second, third)] == [0, 0, 0]
-        answer = await peer.invoke(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic="t2"), timeout=60)
+        answer = await peer.invoke(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic="t2"), timeout=60
+        )
         assert b'"readQueueNums":3' in answer.body
-        answer = await peer.invoke(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic="t1199"), timeout=60)
+        answer = await peer.invoke(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic="t1199"), timeout=60
+        )
         assert b'"readQueueNums":2' in answer.body
 
     asyncio.run(scene())
@@ -198,14 +245,18 @@ def test_who_goes_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
         if closes:
             broker.close()
         else:
-            gone = BrokerRequest(broker_name="a", broker_addr=ADDRESS, cluster_name="C", broker_id=0)
+            gone = BrokerRequest(
+                broker_name="a", broker_addr=ADDRESS, cluster_name="C", broker_id=0
+            )
             await client.invoke(RequestCode.UNREGISTER_BROKER, gone, timeout=60)
             assert "was removed while its topics were registered" in ((await done).remark or "")
         await asyncio.gather(*world.owner.tasks)
         await asyncio.gather(done, return_exceptions=True)
         assert not await knows(client, "t0")
         assert not await knows(client, "t2999")
-        answer = await client.invoke(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, NoFields(), timeout=60)
+        answer = await client.invoke(
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, NoFields(), timeout=60
+        )
         assert answer.body == b'{"topicList":[]}'
 
     asyncio.run(scene(closes=True))

@@ -14,13 +14,22 @@ import pytest
 from aiorocketmq.namesrv import route_table
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
-from aiorocketmq.namesrv.processors import BrokerProcessor, ConfigProcessor, KvConfigProcessor, RouteProcessor
+from aiorocketmq.namesrv.processors import (
+    BrokerProcessor,
+    ConfigProcessor,
+    KvConfigProcessor,
+    RouteProcessor,
+)
 from aiorocketmq.namesrv.route_table import BROKER_EXPIRED_MS, RouteTable
 from aiorocketmq.namesrv.saved_file import SavedFile
 from aiorocketmq.remoting.dispatch import Context, Dispatcher, Reply
 from aiorocketmq.remoting.protocol.bodies.codec import BodyError, encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
-from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
+from aiorocketmq.remoting.protocol.bodies.topic_config import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigTable,
+)
 from aiorocketmq.remoting.protocol.codes import VERSION, RequestCode
 from aiorocketmq.remoting.protocol.commands.kv import (
     GetKVConfigResponse,
@@ -59,15 +68,25 @@ def context(*, version: int = VERSION, now_ms: int = 0, connection: object = Non
 
 def registration(broker_id: int = 0, addr: str = A) -> RegisterBrokerRequest:
     return RegisterBrokerRequest(
-        broker_name="a", broker_addr=addr, cluster_name="C", ha_server_addr=f"ha-{addr}", broker_id=broker_id
+        broker_name="a",
+        broker_addr=addr,
+        cluster_name="C",
+        ha_server_addr=f"ha-{addr}",
+        broker_id=broker_id,
     )
 
 
 def body_of(*topics: str, counter: int = 1) -> memoryview:
-    table = {name: TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4) for name in topics}
+    table = {
+        name: TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4) for name in topics
+    }
     version = DataVersion(counter=counter)
     return memoryview(
-        encode_body(RegisterBrokerBody(topic_config_table=TopicConfigTable(topic_config_table=table, data_version=version)))
+        encode_body(
+            RegisterBrokerBody(
+                topic_config_table=TopicConfigTable(topic_config_table=table, data_version=version)
+            )
+        )
     )
 
 
@@ -82,10 +101,16 @@ class World:
         self.config = NamesrvConfig(config_store_path=str(self.config_path), **config)
         self.brokers = BrokerProcessor(self.routes, self.kv_config, Limits())
         self.route = RouteProcessor(self.routes, self.kv_config, self.config)
-        self.kv = KvConfigProcessor(self.kv_config, SavedFile(str(self.kv_path), self.kv_config.to_json))
-        self.settings = ConfigProcessor(self.config, {"tls.server.keyPassword": "secret", "mine": "1"})
+        self.kv = KvConfigProcessor(
+            self.kv_config, SavedFile(str(self.kv_path), self.kv_config.to_json)
+        )
+        self.settings = ConfigProcessor(
+            self.config, {"tls.server.keyPassword": "secret", "mine": "1"}
+        )
 
-    def ask_route(self, topic: str, *, version: int = VERSION, standard_only: bool | None = None) -> Reply:
+    def ask_route(
+        self, topic: str, *, version: int = VERSION, standard_only: bool | None = None
+    ) -> Reply:
         request = GetRouteInfoRequest(topic=topic, accept_standard_json_only=standard_only)
         return self.route.route(request, NOTHING, context(version=version))
 
@@ -102,7 +127,11 @@ class World:
         return {found.name: found.value for found in parse_properties(bytes(reply.body).decode())}
 
     def put(self, namespace: str, key: str, value: str) -> Reply:
-        return asyncio.run(self.kv.put(PutKVConfigRequest(namespace=namespace, key=key, value=value), NOTHING, context()))
+        return asyncio.run(
+            self.kv.put(
+                PutKVConfigRequest(namespace=namespace, key=key, value=value), NOTHING, context()
+            )
+        )
 
 
 @pytest.fixture
@@ -110,26 +139,40 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-# --- brokers --------------------------------------------------------------------------------------------------------------
+# --- brokers
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_master_registers_and_its_slave_learns_of_it(world: World) -> None:
     reply = at_once(world.brokers.register(registration(), body_of("T"), context()))
     assert reply == Reply(header=RegisterBrokerResponse())
-    reply = at_once(world.brokers.register(registration(1, "10.0.0.2:10911"), body_of("T"), context()))
+    reply = at_once(
+        world.brokers.register(registration(1, "10.0.0.2:10911"), body_of("T"), context())
+    )
     assert reply.header == RegisterBrokerResponse(ha_server_addr=f"ha-{A}", master_addr=A)
 
 
 def test_the_reply_to_a_registration_carries_the_order_configuration(world: World) -> None:
     world.kv_config.put(ORDER_TOPIC_CONFIG, "T", "a:4")
-    assert at_once(world.brokers.register(registration(), body_of(), context())).body == b'{"table":{"T":"a:4"}}'
+    assert (
+        at_once(world.brokers.register(registration(), body_of(), context())).body
+        == b'{"table":{"T":"a:4"}}'
+    )
     world.kv_config.delete(ORDER_TOPIC_CONFIG, "T")
-    assert at_once(world.brokers.register(registration(), body_of(), context())).body == b'{"table":{}}'
+    assert (
+        at_once(world.brokers.register(registration(), body_of(), context())).body
+        == b'{"table":{}}'
+    )
 
 
 def test_a_body_with_another_crc_is_refused(world: World) -> None:
     request = RegisterBrokerRequest(
-        broker_name="a", broker_addr=A, cluster_name="C", ha_server_addr="", broker_id=0, body_crc32=1
+        broker_name="a",
+        broker_addr=A,
+        cluster_name="C",
+        ha_server_addr="",
+        broker_id=0,
+        body_crc32=1,
     )
     reply = at_once(world.brokers.register(request, body_of("T"), context()))
     assert reply == Reply(1, header=RegisterBrokerResponse(), remark="crc32 not match")
@@ -139,15 +182,22 @@ def test_a_body_with_another_crc_is_refused(world: World) -> None:
 def test_data_version_is_told_when_the_address_is_known(world: World) -> None:
     request = BrokerRequest(broker_name="a", broker_addr=A, cluster_name="C", broker_id=0)
     body = memoryview(b'{"counter":1,"stateVersion":5,"timestamp":2}')
-    assert world.brokers.query_data_version(request, body, context()) == Reply(header=QueryDataVersionResponse(changed=True))
-    table = b'{"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":%b,"topicConfigTable":{}}}' % bytes(body)
+    assert world.brokers.query_data_version(request, body, context()) == Reply(
+        header=QueryDataVersionResponse(changed=True)
+    )
+    table = (
+        b'{"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":%b,"topicConfigTable":{}}}'
+        % bytes(body)
+    )
     at_once(world.brokers.register(registration(), memoryview(table), context()))
     assert world.brokers.query_data_version(request, body, context(now_ms=9)) == Reply(
         header=QueryDataVersionResponse(changed=False), body=bytes(body)
     )
     assert world.routes.expire(9 + BROKER_EXPIRED_MS) == []
     other = memoryview(b'{"counter":1,"timestamp":2}')
-    assert world.brokers.query_data_version(request, other, context()).header == QueryDataVersionResponse(changed=True)
+    assert world.brokers.query_data_version(
+        request, other, context()
+    ).header == QueryDataVersionResponse(changed=True)
     with pytest.raises(BodyError):
         world.brokers.query_data_version(request, NOTHING, context())
 
@@ -165,12 +215,19 @@ def test_a_broker_goes_by_unregistering_or_with_its_connection(world: World) -> 
     assert at_once(world.routes.topics()) == []
 
 
-# --- routes ---------------------------------------------------------------------------------------------------------------
+# --- routes
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("version", "standard_only", "key"),
-    [(400, None, b"{0:"), (400, False, b"{0:"), (400, True, b'{"0":'), (401, None, b'{"0":'), (479, False, b'{"0":')],
+    [
+        (400, None, b"{0:"),
+        (400, False, b"{0:"),
+        (400, True, b'{"0":'),
+        (401, None, b'{"0":'),
+        (479, False, b'{"0":'),
+    ],
 )
 def test_the_dialect_of_a_route_follows_version_and_wish(
     world: World, version: int, standard_only: bool | None, key: bytes
@@ -202,9 +259,9 @@ def test_order_configuration_in_the_route_is_switched_while_running(world: World
 def test_permissions_and_lists(world: World) -> None:
     at_once(world.brokers.register(registration(), body_of("T", "U"), context()))
     ask = BrokerNameRequest(broker_name="a")
-    assert asyncio.run(world.route.wipe_write_perm(ask, NOTHING, context())).header == WipeWritePermResponse(
-        wipe_topic_count=2
-    )
+    assert asyncio.run(
+        world.route.wipe_write_perm(ask, NOTHING, context())
+    ).header == WipeWritePermResponse(wipe_topic_count=2)
     assert json.loads(bytes(world.ask_route("T").body))["queueDatas"][0]["perm"] == 4
     reply = asyncio.run(world.route.add_write_perm(ask, NOTHING, context()))
     assert reply.header == AddWritePermResponse(add_topic_count=2)
@@ -218,7 +275,9 @@ def test_permissions_and_lists(world: World) -> None:
     )
 
 
-def test_many_changes_of_permissions_at_once_do_not_make_a_turn_long(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_changes_of_permissions_at_once_do_not_make_a_turn_long(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(route_table, "TOPICS_AT_ONCE", 1)
     at_once(world.brokers.register(registration(), body_of("T", "U"), context()))
     touched = 0
@@ -233,7 +292,9 @@ def test_many_changes_of_permissions_at_once_do_not_make_a_turn_long(world: Worl
 
     async def most_in_a_turn() -> int:
         ask = BrokerNameRequest(broker_name="a")
-        asking = asyncio.gather(*(world.route.wipe_write_perm(ask, NOTHING, context()) for _ in range(10)))
+        asking = asyncio.gather(
+            *(world.route.wipe_write_perm(ask, NOTHING, context()) for _ in range(10))
+        )
         before, most = touched, 0
         while not asking.done():
             await asyncio.sleep(0)
@@ -246,12 +307,19 @@ def test_many_changes_of_permissions_at_once_do_not_make_a_turn_long(world: Worl
 
 @pytest.mark.parametrize(
     ("code", "more"),
-    [(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None), (RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": "C"})],
+    [
+        (RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None),
+        (RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": "C"}),
+    ],
 )
 def test_others_have_their_turn_while_long_lists_of_topics_are_written(
     world: World, code: RequestCode, more: dict[str, str] | None
 ) -> None:
-    at_once(world.brokers.register(registration(), body_of(*(f"T{number}" for number in range(20_000))), context()))
+    at_once(
+        world.brokers.register(
+            registration(), body_of(*(f"T{number}" for number in range(20_000))), context()
+        )
+    )
 
     async def main() -> None:
         owner = SimOwner(Dispatcher(world.route.table))
@@ -261,13 +329,16 @@ def test_others_have_their_turn_while_long_lists_of_topics_are_written(
         assert not transport.written
         await asyncio.gather(*owner.tasks)
         await asyncio.sleep(0)
-        bodies = [json.loads(bytes(body)) for _, _, body in FrameDecoder().feed(bytes(transport.written))]
+        bodies = [
+            json.loads(bytes(body)) for _, _, body in FrameDecoder().feed(bytes(transport.written))
+        ]
         assert [len(body["topicList"]) for body in bodies] == [20_000] * 3
 
     asyncio.run(main())
 
 
-# --- KV config ------------------------------------------------------------------------------------------------------------
+# --- KV config
+# --------------------------------------------------------------------------------------------------
 
 
 def test_kv_changes_are_on_the_disk_when_they_are_answered(world: World) -> None:
@@ -275,12 +346,18 @@ def test_kv_changes_are_on_the_disk_when_they_are_answered(world: World) -> None
     assert world.kv_path.read_text() == '{"configTable":{"N":{"k":"v"}}}'
     asyncio.run(world.kv.delete(KVConfigRequest(namespace="N", key="k"), NOTHING, context()))
     assert world.kv_path.read_text() == '{"configTable":{"N":{}}}'
-    assert world.kv_path.with_name("kvConfig.json.bak").read_text() == '{"configTable":{"N":{"k":"v"}}}'
+    assert (
+        world.kv_path.with_name("kvConfig.json.bak").read_text()
+        == '{"configTable":{"N":{"k":"v"}}}'
+    )
 
 
 def test_kv_questions(world: World) -> None:
     world.put("N", "k", "v")
-    get, listed = KVConfigRequest(namespace="N", key="k"), GetKVListByNamespaceRequest(namespace="N")
+    get, listed = (
+        KVConfigRequest(namespace="N", key="k"),
+        GetKVListByNamespaceRequest(namespace="N"),
+    )
     assert world.kv.get(get, NOTHING, context()) == Reply(header=GetKVConfigResponse(value="v"))
     reply = world.kv.get(KVConfigRequest(namespace="N", key="x"), NOTHING, context())
     assert (reply.code, reply.remark) == (22, "No config item, Namespace: N Key: x")
@@ -289,7 +366,9 @@ def test_kv_questions(world: World) -> None:
     assert (reply.code, reply.remark) == (22, "No config item, Namespace: M")
 
 
-def test_a_change_that_cannot_be_written_is_no_success(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_change_that_cannot_be_written_is_no_success(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     world.kv_path.parent.write_text("a file where the folder should be")
     with caplog.at_level(logging.ERROR):
         reply = world.put("N", "k", "v")
@@ -299,7 +378,8 @@ def test_a_change_that_cannot_be_written_is_no_success(world: World, caplog: pyt
     assert world.kv_config.get("N", "k") == "v"
 
 
-# --- configuration --------------------------------------------------------------------------------------------------------
+# --- configuration
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_configuration_is_shown_without_passwords(world: World) -> None:
@@ -315,12 +395,17 @@ def test_a_change_is_kept_in_the_file_with_everything_else(world: World) -> None
     assert world.change("productEnvName=x\\ny\nunknownName=1\n") == Reply()
     assert world.config.product_env_name == "x\ny"
     written = {found.name: found.value for found in parse_properties(world.config_path.read_text())}
-    assert written.items() >= {"productEnvName": "x\ny", "mine": "1", "tls.server.keyPassword": "secret"}.items()
+    assert (
+        written.items()
+        >= {"productEnvName": "x\ny", "mine": "1", "tls.server.keyPassword": "secret"}.items()
+    )
     assert "unknownName" not in written
     assert world.change("") == Reply()
 
 
-@pytest.mark.parametrize("name", ["configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome", "productEnvName"])
+@pytest.mark.parametrize(
+    "name", ["configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome", "productEnvName"]
+)
 def test_what_is_black_listed_stays_and_so_does_the_rest(tmp_path: Path, name: str) -> None:
     world = World(tmp_path, config_black_list="kvConfigPath; productEnvName")
     reply = world.change(f"orderMessageEnable=true\n{name}=x")
@@ -329,7 +414,9 @@ def test_what_is_black_listed_stays_and_so_does_the_rest(tmp_path: Path, name: s
     assert not world.config_path.exists()
 
 
-@pytest.mark.parametrize("text", ["orderMessageEnable=yes", "listenPort=many", "productEnvName=\\u12"])
+@pytest.mark.parametrize(
+    "text", ["orderMessageEnable=yes", "listenPort=many", "productEnvName=\\u12"]
+)
 def test_a_bad_change_is_refused_as_a_whole(world: World, text: str) -> None:
     reply = world.change(f"productEnvName=other\n{text}")
     assert reply.code == 1

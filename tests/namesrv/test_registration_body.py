@@ -11,14 +11,24 @@ from hypothesis import strategies as st
 from aiorocketmq.namesrv import registration_body
 from aiorocketmq.namesrv.registration_body import CrcError, RegistrationBody, read_registration
 from aiorocketmq.remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
-from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody, body_crc32, pack_registration
-from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
+from aiorocketmq.remoting.protocol.bodies.registration import (
+    RegisterBrokerBody,
+    body_crc32,
+    pack_registration,
+)
+from aiorocketmq.remoting.protocol.bodies.topic_config import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigTable,
+)
 from aiorocketmq.remoting.protocol.codes import VERSION
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
 from aiorocketmq.remoting.slices import at_once
 
 TOPICS = {"T": TopicConfig(topic_name="T", read_queue_nums=3, write_queue_nums=4, perm=6)}
-TABLE = TopicConfigTable(topic_config_table=TOPICS, data_version=DataVersion(counter=7, timestamp=8))
+TABLE = TopicConfigTable(
+    topic_config_table=TOPICS, data_version=DataVersion(counter=7, timestamp=8)
+)
 BODY = RegisterBrokerBody(topic_config_table=TABLE, filter_server_list=["f"])
 
 
@@ -34,8 +44,12 @@ def request(*, compressed: bool = False, crc: int = 0) -> RegisterBrokerRequest:
     )
 
 
-def read(body: bytes, *, version: int = VERSION, compressed: bool = False, crc: int = 0) -> RegistrationBody:
-    return at_once(read_registration(request(compressed=compressed, crc=crc), version, memoryview(body)))
+def read(
+    body: bytes, *, version: int = VERSION, compressed: bool = False, crc: int = 0
+) -> RegistrationBody:
+    return at_once(
+        read_registration(request(compressed=compressed, crc=crc), version, memoryview(body))
+    )
 
 
 def all_of(body: RegistrationBody) -> tuple[object, ...]:
@@ -50,7 +64,11 @@ def test_plain_and_packed(version: int) -> None:
 
 
 def test_brokers_before_3_0_11_send_the_table_alone() -> None:
-    assert all_of(read(encode_body(TABLE), version=36)) == (DataVersion(counter=7, timestamp=8), None, TOPICS)
+    assert all_of(read(encode_body(TABLE), version=36)) == (
+        DataVersion(counter=7, timestamp=8),
+        None,
+        TOPICS,
+    )
 
 
 def test_no_body_is_no_topics() -> None:
@@ -65,7 +83,9 @@ def test_a_body_of_5_x_and_what_fastjson_tolerates() -> None:
     )
     version = DataVersion(counter=1, timestamp=2, state_version=3)
     assert all_of(read(text)) == (version, [], TOPICS)
-    assert all_of(read(text.replace(b"filterServerList", b'"filterServerList"').replace(b"'", b'"'))) == (
+    assert all_of(
+        read(text.replace(b"filterServerList", b'"filterServerList"').replace(b"'", b'"'))
+    ) == (
         version,
         [],
         TOPICS,
@@ -80,7 +100,9 @@ def test_the_crc_is_31_bits_of_what_was_sent() -> None:
     assert at_once(read(packed, compressed=True, crc=body_crc32(packed)).topics()) == TOPICS
 
 
-@pytest.mark.parametrize("body", [b"{", b"[]", b'{"topicConfigSerializeWrapper":[]}', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b'{"topicConfigSerializeWrapper":[]}', b"\xff", b"[" * 100_000]
+)
 def test_a_broken_body_is_refused(body: bytes) -> None:
     with pytest.raises(BodyError):
         all_of(read(body))
@@ -119,7 +141,9 @@ def test_many_topics_are_read_in_pieces(version: int, monkeypatch: pytest.Monkey
     assert at_once(found.topics()) == topics
 
 
-versions = st.builds(DataVersion, counter=st.integers(0, 2**63 - 1), timestamp=st.integers(0, 2**63 - 1))
+versions = st.builds(
+    DataVersion, counter=st.integers(0, 2**63 - 1), timestamp=st.integers(0, 2**63 - 1)
+)
 configs = st.builds(
     TopicConfig,
     topic_name=st.text(st.characters(codec="utf-8", exclude_characters=" "), min_size=1),
@@ -129,18 +153,26 @@ configs = st.builds(
 )
 
 
-@given(versions, st.lists(configs, max_size=4), st.lists(st.text(st.characters(codec="utf-8")), max_size=2))
-def test_any_registration_in_both_forms(version: DataVersion, topics: list[TopicConfig], filters: list[str]) -> None:
+@given(
+    versions,
+    st.lists(configs, max_size=4),
+    st.lists(st.text(st.characters(codec="utf-8")), max_size=2),
+)
+def test_any_registration_in_both_forms(
+    version: DataVersion, topics: list[TopicConfig], filters: list[str]
+) -> None:
     table = {topic.topic_name: topic for topic in topics}
     body = RegisterBrokerBody(
-        topic_config_table=TopicConfigTable(topic_config_table=table, data_version=version), filter_server_list=filters
+        topic_config_table=TopicConfigTable(topic_config_table=table, data_version=version),
+        filter_server_list=filters,
     )
     assert all_of(read(encode_body(body))) == (version, filters, table)
     assert all_of(read(pack_registration(body), compressed=True)) == (version, filters, table)
 
 
 odd_text = st.one_of(
-    st.text(st.characters(codec="utf-8"), max_size=6), st.sampled_from(['},"x":{', "},", ":{", '"', "\\", "}", "},{"])
+    st.text(st.characters(codec="utf-8"), max_size=6),
+    st.sampled_from(['},"x":{', "},", ":{", '"', "\\", "}", "},{"]),
 )
 odd_values = st.recursive(
     st.one_of(odd_text, st.integers(0, 9), st.none(), st.just({})),
@@ -149,27 +181,39 @@ odd_values = st.recursive(
 )
 odd_topics = st.dictionaries(
     odd_text,
-    st.builds(lambda more, name: {**more, "topicName": name}, st.dictionaries(odd_text, odd_values, max_size=3), odd_text),
+    st.builds(
+        lambda more, name: {**more, "topicName": name},
+        st.dictionaries(odd_text, odd_values, max_size=3),
+        odd_text,
+    ),
     max_size=6,
 )
 
 
 @given(odd_topics, st.integers(0, 40), st.booleans())
 def test_pieces_say_what_the_whole_says(topics: dict[str, object], size: int, close: bool) -> None:
-    """Whatever stands in the texts, and whatever else a topic has: an object in it looks like the border between two."""
+    """Whatever stands in the texts, and whatever else a topic has: an object in it looks like the
+    border between two."""
     text = json.dumps(
-        {"topicConfigSerializeWrapper": {"topicConfigTable": topics}}, separators=(",", ":") if close else None
+        {"topicConfigSerializeWrapper": {"topicConfigTable": topics}},
+        separators=(",", ":") if close else None,
     ).encode()
     before, registration_body.PIECE_BYTES = registration_body.PIECE_BYTES, size
     try:
-        assert at_once(read(text).topics()) == decode_body(RegisterBrokerBody, text).topic_config_table.topic_config_table
+        assert (
+            at_once(read(text).topics())
+            == decode_body(RegisterBrokerBody, text).topic_config_table.topic_config_table
+        )
     finally:
         registration_body.PIECE_BYTES = before
 
 
 @pytest.mark.parametrize("where", ["name", "text", "objects"])
-def test_what_cannot_be_cut_into_pieces_is_refused_for_its_size(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not read in one, and not looked through to its end: 16 MiB of it took a quarter of a second."""
+def test_what_cannot_be_cut_into_pieces_is_refused_for_its_size(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not read in one, and not looked through to its end: 16 MiB of it took a quarter of a
+    second."""
     monkeypatch.setattr(registration_body, "PIECE_BYTES", 1000)
     monkeypatch.setattr(registration_body, "MOST_BYTES_OF_A_TOPIC", 10_000)
     many = {"name": b"\\u0041" * 2000, "text": b"x" * 12_000, "objects": b""}[where]
@@ -189,17 +233,26 @@ def test_objects_in_a_topic_are_no_border(monkeypatch: pytest.MonkeyPatch) -> No
     assert list(at_once(read(body).topics())) == ["T", "UA", "V"]
 
 
-def test_a_long_body_that_is_wrong_at_its_end_is_not_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_body_that_is_wrong_at_its_end_is_not_read_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(registration_body, "decode_request_body", None)
-    table = TopicConfigTable(topic_config_table={f"T{n}": TopicConfig(topic_name=f"T{n}") for n in range(500)})
+    table = TopicConfigTable(
+        topic_config_table={f"T{n}": TopicConfig(topic_name=f"T{n}") for n in range(500)}
+    )
     whole = encode_body(RegisterBrokerBody(topic_config_table=table))
-    with pytest.raises(BodyError, match=r"a registration of .* bytes must be standard JSON .*: Input data was truncated"):
+    with pytest.raises(
+        BodyError,
+        match=r"a registration of .* bytes must be standard JSON .*: Input data was truncated",
+    ):
         read(whole[:-1])
     with pytest.raises(BodyError, match=r"the right fields: Expected `object`, got `int`"):
         at_once(read(whole[:-3] + b',"x":0}}}').topics())
 
 
-def test_a_registration_without_a_list_of_filter_servers_is_read_in_pieces_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registration_without_a_list_of_filter_servers_is_read_in_pieces_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(registration_body, "_long_way", None)
     text = encode_body(BODY).replace(b'"filterServerList":["f"],', b"")
     assert all_of(read(text)) == (DataVersion(counter=7, timestamp=8), [], TOPICS)

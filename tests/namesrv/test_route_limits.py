@@ -30,13 +30,17 @@ def numbered(first: int, count: int) -> list[Any]:
     return [topic(f"t{number}") for number in range(first, first + count)]
 
 
-# --- topics ---------------------------------------------------------------------------------------------------------
+# --- topics
+# --------------------------------------------------------------------------------------------------
 
 
 def test_topics_of_all_brokers_together_have_a_limit() -> None:
     table = RouteTable(lambda: 50)
     register(table, *numbered(0, 30))
-    with pytest.raises(RouteTableFullError, match=r"b has 21 more topics, all brokers have 30: .* maxTopics=50; delete"):
+    with pytest.raises(
+        RouteTableFullError,
+        match=r"b has 21 more topics, all brokers have 30: .* maxTopics=50; delete",
+    ):
         register(table, *numbered(100, 21), addr=B, name="b")
     assert list(table.cluster_info().broker_addr_table) == ["a"]
     assert held(table) == 30
@@ -74,7 +78,8 @@ def test_deleted_topics_and_brokers_that_went_make_room() -> None:
 
 
 def test_what_brokers_had_that_are_gone_takes_room_until_it_is_given_back() -> None:
-    """Nobody gets round the limit who registers, goes, and registers other topics, faster than it is tidied up."""
+    """Nobody gets round the limit who registers, goes, and registers other topics, faster than it
+    is tidied up."""
     table = RouteTable(lambda: 50)
     for round_ in range(4):
         register(table, *numbered(50 * round_, 50), name=f"n{round_}")
@@ -90,9 +95,13 @@ def test_what_brokers_had_that_are_gone_takes_room_until_it_is_given_back() -> N
 def test_a_broker_that_goes_while_its_topics_are_counted_has_none_of_them_any_more() -> None:
     table = RouteTable(lambda: 50)
     register(table, *numbered(0, 50))
-    request = RegisterBrokerRequest(broker_name="a", broker_addr=A, cluster_name="C", ha_server_addr="", broker_id=0)
+    request = RegisterBrokerRequest(
+        broker_name="a", broker_addr=A, cluster_name="C", ha_server_addr="", broker_id=0
+    )
     configs = {each.topic_name: each for each in numbered(0, 50)}
-    steps = table.register_in_slices(request, DataVersion(counter=2), [], lambda: in_one(configs), "x", 0)
+    steps = table.register_in_slices(
+        request, DataVersion(counter=2), [], lambda: in_one(configs), "x", 0
+    )
     next(steps)
     table.unregister(broker())
     register(table, *numbered(100, 10), addr=B, name="b")
@@ -114,13 +123,16 @@ def test_the_usual_limit_is_a_quarter_of_the_memory_up_to_two_million() -> None:
     assert usual_topics(64 << 30) == 2_000_000
 
 
-# --- the rest -------------------------------------------------------------------------------------------------------
+# --- the rest
+# --------------------------------------------------------------------------------------------------
 
 
 def test_names_have_a_limit() -> None:
     table, long = RouteTable(), "x" * (MAX_NAME + 1)
     for wrong in ({"addr": long}, {"name": long}, {"cluster": long}, {"filters": [long]}):
-        with pytest.raises(RouteTableFullError, match=r"a name of 5.. characters, the limit is 512: x"):
+        with pytest.raises(
+            RouteTableFullError, match=r"a name of 5.. characters, the limit is 512: x"
+        ):
             register(table, **wrong)  # type: ignore[arg-type]
     with pytest.raises(RouteTableFullError, match="a name of 513 characters"):
         register(table, topic(long))
@@ -151,7 +163,8 @@ def test_kept_routes_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(table._encoded) <= 5
 
 
-# --- brokers that go ------------------------------------------------------------------------------------------------
+# --- brokers that go
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -159,7 +172,9 @@ def let_go(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Topics that lost a holder."""
     found: list[str] = []
     really = RouteTable._let_go
-    monkeypatch.setattr(RouteTable, "_let_go", lambda self, *what: (found.append(what[0]), really(self, *what)))
+    monkeypatch.setattr(
+        RouteTable, "_let_go", lambda self, *what: (found.append(what[0]), really(self, *what))
+    )
     return found
 
 
@@ -186,7 +201,9 @@ def test_a_broker_that_comes_back_before_everything_was_tidied_up() -> None:
     tidying = table.tidy_up()
     next(tidying)
     register(table, *numbered(15, 30))
-    assert {topic for topic in at_once(table.topics()) if table.route(topic)} == {f"t{n}" for n in range(15, 45)}
+    assert {topic for topic in at_once(table.topics()) if table.route(topic)} == {
+        f"t{n}" for n in range(15, 45)
+    }
     at_once(tidying)
     assert set(at_once(table.topics())) == set(table._holders) == {f"t{n}" for n in range(15, 45)}
 
@@ -194,7 +211,9 @@ def test_a_broker_that_comes_back_before_everything_was_tidied_up() -> None:
 def test_a_name_that_is_given_up_while_its_topics_are_registered() -> None:
     """By another address of it: the broker itself was never unregistered."""
     table = RouteTable()
-    request = RegisterBrokerRequest(broker_name="a", broker_addr=A, cluster_name="C", ha_server_addr="", broker_id=0)
+    request = RegisterBrokerRequest(
+        broker_name="a", broker_addr=A, cluster_name="C", ha_server_addr="", broker_id=0
+    )
     configs = {each.topic_name: each for each in numbered(0, 30)}
     steps = table.register_in_slices(request, DataVersion(), [], lambda: in_one(configs), "x", 0)
     while not table.live_brokers():
@@ -214,6 +233,10 @@ def test_a_broker_may_go_while_its_topics_are_read() -> None:
         table.unregister(broker())
         return {"T": topic("T")}
 
-    request = RegisterBrokerRequest(broker_name="a", broker_addr=A, cluster_name="C", ha_server_addr="", broker_id=0)
-    assert at_once(table.register_in_slices(request, DataVersion(counter=2), [], read, "x", 0)).is_new
+    request = RegisterBrokerRequest(
+        broker_name="a", broker_addr=A, cluster_name="C", ha_server_addr="", broker_id=0
+    )
+    assert at_once(
+        table.register_in_slices(request, DataVersion(counter=2), [], read, "x", 0)
+    ).is_new
     assert at_once(table.topics()) == ["T"]

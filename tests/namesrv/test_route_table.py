@@ -1,4 +1,5 @@
-"""The route table, with time as an argument: each rule of ``namesrv.md`` §5.3–5.8, then any sequence against a model."""
+"""The route table, with time as an argument: each rule of ``namesrv.md`` §5.3–5.8, then any
+sequence against a model."""
 
 from __future__ import annotations
 
@@ -21,7 +22,13 @@ A, B, SLAVE = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 
 
 def topic(name: str, queues: int = 4, perm: int = 6, flags: int = 0) -> TopicConfig:
-    return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=flags)
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=queues,
+        write_queue_nums=queues,
+        perm=perm,
+        topic_sys_flag=flags,
+    )
 
 
 def register(
@@ -37,14 +44,22 @@ def register(
     now_ms: int = 0,
 ) -> Registered:
     request = RegisterBrokerRequest(
-        broker_name=name, broker_addr=addr, cluster_name=cluster, ha_server_addr=f"ha-of-{addr}", broker_id=broker_id
+        broker_name=name,
+        broker_addr=addr,
+        cluster_name=cluster,
+        ha_server_addr=f"ha-of-{addr}",
+        broker_id=broker_id,
     )
     configs = {t.topic_name: t for t in topics}
-    return table.register(request, DataVersion(counter=version), filters, lambda: configs, connection, now_ms)
+    return table.register(
+        request, DataVersion(counter=version), filters, lambda: configs, connection, now_ms
+    )
 
 
 def broker(addr: str = A, name: str = "a", cluster: str = "C", broker_id: int = 0) -> BrokerRequest:
-    return BrokerRequest(broker_name=name, broker_addr=addr, cluster_name=cluster, broker_id=broker_id)
+    return BrokerRequest(
+        broker_name=name, broker_addr=addr, cluster_name=cluster, broker_id=broker_id
+    )
 
 
 def route(table: RouteTable, name: str) -> TopicRouteData:
@@ -112,7 +127,9 @@ def test_a_slave_has_no_topics_and_learns_its_master() -> None:
     assert register(table, topic("T"), addr=SLAVE, broker_id=1) == Registered(True, 0)
     assert at_once(table.topics()) == []
     register(table, topic("T"))
-    assert register(table, topic("U"), addr=SLAVE, broker_id=1, version=2) == Registered(False, 0, A, f"ha-of-{A}")
+    assert register(table, topic("U"), addr=SLAVE, broker_id=1, version=2) == Registered(
+        False, 0, A, f"ha-of-{A}"
+    )
     assert route(table, "T").broker_datas[0].broker_addrs == {0: A, 1: SLAVE}
     table.unregister(broker())
     assert register(table, addr=SLAVE, broker_id=1, version=2) == Registered(False, 0)
@@ -142,7 +159,9 @@ def test_a_topic_body_that_cannot_be_read_changes_nothing() -> None:
         raise ValueError("bad body")
 
     table = RouteTable()
-    request = RegisterBrokerRequest(broker_name="a", broker_addr=A, cluster_name="C", ha_server_addr="", broker_id=0)
+    request = RegisterBrokerRequest(
+        broker_name="a", broker_addr=A, cluster_name="C", ha_server_addr="", broker_id=0
+    )
     with pytest.raises(ValueError, match="bad body"):
         table.register(request, DataVersion(), [], unreadable, "connection", 0)
     assert not table.cluster_info().broker_addr_table
@@ -207,8 +226,14 @@ def test_an_unchanged_data_version_is_a_sign_of_life_but_no_claim() -> None:
     table = RouteTable()
     assert table.query_data_version(A, DataVersion(counter=1), 0) == (True, None)
     register(table, topic("T"), connection="owner")
-    assert table.query_data_version(A, DataVersion(counter=1), 100_000) == (False, DataVersion(counter=1))
-    assert table.query_data_version(A, DataVersion(counter=2), 200_000) == (True, DataVersion(counter=1))
+    assert table.query_data_version(A, DataVersion(counter=1), 100_000) == (
+        False,
+        DataVersion(counter=1),
+    )
+    assert table.query_data_version(A, DataVersion(counter=2), 200_000) == (
+        True,
+        DataVersion(counter=1),
+    )
     assert table.expire(100_000 + BROKER_EXPIRED_MS) == []
     assert len(table.expire(100_001 + BROKER_EXPIRED_MS)) == 1
 
@@ -251,7 +276,9 @@ def test_deleting_a_topic_everywhere_or_in_a_cluster() -> None:
 
 def test_lists_of_topics() -> None:
     table = RouteTable()
-    register(table, topic("plain"), topic("unit", flags=1), topic("sub", flags=2), topic("both", flags=3))
+    register(
+        table, topic("plain"), topic("unit", flags=1), topic("sub", flags=2), topic("both", flags=3)
+    )
     register(table, topic("plain"), topic("other"), addr=B, name="b", cluster="D")
     assert at_once(table.topics_of_cluster("C")) == ["plain", "unit", "sub", "both"]
     assert at_once(table.topics_of_cluster("D")) == ["plain", "other"]
@@ -274,12 +301,21 @@ def test_cluster_info() -> None:
     )
 
 
-# --- any sequence, against a model that has nothing but flat facts and does everything by looking at all of them ---------
+# --- any sequence, against a model that has nothing but flat facts and does everything by looking
+# at all of them ---------
 
 NAMES, CLUSTERS, TOPICS = ["a", "b", "c"], ["C", "D"], ["T", "U", "V"]
 ADDRESSES, CONNECTIONS = [A, B, SLAVE], ["x", "y"]
-TOPIC_CONFIGS = st.builds(topic, st.sampled_from(TOPICS), st.integers(1, 3), st.sampled_from([2, 4, 6]), st.integers(0, 3))
-BROKERS = st.builds(broker, st.sampled_from(ADDRESSES), st.sampled_from(NAMES), st.sampled_from(CLUSTERS), st.integers(0, 2))
+TOPIC_CONFIGS = st.builds(
+    topic, st.sampled_from(TOPICS), st.integers(1, 3), st.sampled_from([2, 4, 6]), st.integers(0, 3)
+)
+BROKERS = st.builds(
+    broker,
+    st.sampled_from(ADDRESSES),
+    st.sampled_from(NAMES),
+    st.sampled_from(CLUSTERS),
+    st.integers(0, 2),
+)
 
 
 class RouteTableMachine(RuleBasedStateMachine):
@@ -302,7 +338,12 @@ class RouteTableMachine(RuleBasedStateMachine):
         connection=st.sampled_from(CONNECTIONS),
     )
     def register(
-        self, who: BrokerRequest, configs: list[TopicConfig], version: int, filters: list[str] | None, connection: str
+        self,
+        who: BrokerRequest,
+        configs: list[TopicConfig],
+        version: int,
+        filters: list[str] | None,
+        connection: str,
     ) -> None:
         name, broker_id, addr = who.broker_name, who.broker_id, who.broker_addr
         is_new = (name, broker_id) not in self.address
@@ -367,7 +408,10 @@ class RouteTableMachine(RuleBasedStateMachine):
         changed = live is None or live[1] != version
         if live is not None and not changed:
             live[0] = self.now
-        assert self.table.query_data_version(addr, DataVersion(counter=version), self.now)[0] == changed
+        assert (
+            self.table.query_data_version(addr, DataVersion(counter=version), self.now)[0]
+            == changed
+        )
 
     @rule(name=st.sampled_from(NAMES), add=st.booleans())
     def change_perm(self, name: str, add: bool) -> None:
@@ -387,14 +431,18 @@ class RouteTableMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(TOPICS), cluster=st.sampled_from([None, "", *CLUSTERS]))
     def delete_topic(self, name: str, cluster: str | None) -> None:
         self.queues = {
-            (t, b): q for (t, b), q in self.queues.items() if t != name or (cluster and (cluster, b) not in self.members)
+            (t, b): q
+            for (t, b), q in self.queues.items()
+            if t != name or (cluster and (cluster, b) not in self.members)
         }
         self.table.delete_topic(name, cluster)
 
     @rule()
     def tidy_up(self) -> None:
         at_once(self.table.tidy_up())
-        assert {(t, b) for t, names in self.table._holders.items() for b in names} == set(self.queues)
+        assert {(t, b) for t, names in self.table._holders.items() for b in names} == set(
+            self.queues
+        )
 
     @rule()
     def begin_to_tidy_up(self) -> None:
@@ -428,15 +476,22 @@ class RouteTableMachine(RuleBasedStateMachine):
                 b: (self.first_cluster[b], self._addresses(b)) for b in wanted
             }
             assert found.filter_server_table == {
-                a: self.filters[a] for b in wanted for a in self._addresses(b).values() if self.filters.get(a)
+                a: self.filters[a]
+                for b in wanted
+                for a in self._addresses(b).values()
+                if self.filters.get(a)
             }
             assert legacy == encode_body(found), "the kept answer is out of date"
-            assert standard == fastjson_writer.dumps_browser_compatible(found), "the kept answer is out of date"
+            assert standard == fastjson_writer.dumps_browser_compatible(found), (
+                "the kept answer is out of date"
+            )
 
     @invariant()
     def tables_are_those_of_the_model(self) -> None:
         info = self.table.cluster_info()
-        assert {(c, b) for c, names in info.cluster_addr_table.items() for b in names} == self.members
+        assert {
+            (c, b) for c, names in info.cluster_addr_table.items() for b in names
+        } == self.members
         assert {b: d.broker_addrs for b, d in info.broker_addr_table.items()} == {
             b: self._addresses(b) for b, _ in self.address
         }
@@ -450,5 +505,7 @@ class RouteTableMachine(RuleBasedStateMachine):
         return {broker_id: a for (n, broker_id), a in self.address.items() if n == name}
 
 
-RouteTableMachine.TestCase.settings = settings(deadline=None, max_examples=150, stateful_step_count=30)
+RouteTableMachine.TestCase.settings = settings(
+    deadline=None, max_examples=150, stateful_step_count=30
+)
 TestAnySequence = RouteTableMachine.TestCase

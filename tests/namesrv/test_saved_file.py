@@ -9,7 +9,8 @@ from aiorocketmq.namesrv.saved_file import SavedFile
 
 
 def test_saves_that_wait_for_each_other_are_one(tmp_path: Path) -> None:
-    """A hundred changes at once write the file twice, and whoever was told so finds his own in it."""
+    """A hundred changes at once write the file twice, and whoever was told so finds his own in
+    it."""
     path = tmp_path / "file"
     lines: list[str] = []
     writes = 0

@@ -32,7 +32,14 @@ from ..sim import ManualClock, SimOwner, SimTransport, connect
 OFFSET_FIELDS = {"consumerGroup": "g", "topic": "T", "queueId": "3"}
 
 
-def request(code: int, fields: dict[str, str] | None = None, *, opaque: int = 7, flag: int = 0, form: int = 0) -> bytes:
+def request(
+    code: int,
+    fields: dict[str, str] | None = None,
+    *,
+    opaque: int = 7,
+    flag: int = 0,
+    form: int = 0,
+) -> bytes:
     command = RemotingCommand(code=code, opaque=opaque, flag=flag, ext_fields=fields)
     return encode_frame(form, encode_header(command, form))
 
@@ -66,7 +73,8 @@ def answer_offset(req: Any, body: Body, ctx: Context) -> Reply:
 
 
 def read_the_short_way(code: RequestCode, header: bytes) -> Any | None:
-    """The typed header as the fast route reads it, ``None`` when it leaves that to the general one."""
+    """The typed header as the fast route reads it, ``None`` when it leaves that to the general
+    one."""
     read: list[Any] = []
 
     class Short(Dispatcher):
@@ -81,9 +89,13 @@ def read_the_short_way(code: RequestCode, header: bytes) -> Any | None:
 
 @pytest.mark.parametrize("form", list(SerializeType))
 def test_a_handler_may_return_a_finished_frame(form: int) -> None:
-    header = encode_header(RemotingCommand(code=0, flag=1, opaque=7, ext_fields={"offset": "5" * 2000}), form)
+    header = encode_header(
+        RemotingCommand(code=0, flag=1, opaque=7, ext_fields={"offset": "5" * 2000}), form
+    )
     finished = encode_frame(form, header)
-    table: dict[RequestCode, Any] = {RequestCode.QUERY_CONSUMER_OFFSET: lambda req, body, ctx: finished}
+    table: dict[RequestCode, Any] = {
+        RequestCode.QUERY_CONSUMER_OFFSET: lambda req, body, ctx: finished
+    }
     assert run(table, request(14, OFFSET_FIELDS, form=form)) == [(decode_header(form, header), b"")]
     assert run(table, request(14, OFFSET_FIELDS, flag=2, form=form)) == []
 
@@ -91,7 +103,9 @@ def test_a_handler_may_return_a_finished_frame(form: int) -> None:
         return finished
 
     later_table = {RequestCode.QUERY_CONSUMER_OFFSET: later}
-    assert run(later_table, request(14, OFFSET_FIELDS, form=form)) == [(decode_header(form, header), b"")]
+    assert run(later_table, request(14, OFFSET_FIELDS, form=form)) == [
+        (decode_header(form, header), b"")
+    ]
     assert run(later_table, request(14, OFFSET_FIELDS, flag=2, form=form)) == []
 
 
@@ -103,7 +117,13 @@ def test_the_answer_has_the_form_and_the_opaque_of_the_request(form: int) -> Non
     data = request(14, OFFSET_FIELDS, opaque=-5, form=form)
     assert data[4] == form
     [(command, body)] = run(OFFSET_TABLE, data)
-    assert (command.code, command.opaque, command.flag, command.ext_fields, body) == (0, -5, 1, {"offset": "30"}, b"")
+    assert (command.code, command.opaque, command.flag, command.ext_fields, body) == (
+        0,
+        -5,
+        1,
+        {"offset": "30"},
+        b"",
+    )
 
 
 def test_all_answers_of_a_read_event_leave_in_one_write() -> None:
@@ -131,7 +151,12 @@ def test_answers_that_come_together_leave_behind_what_waits_already() -> None:
         assert transport.writes == 1
         reply_together([(kept[3], Reply(code=7))])
         assert transport.writes == 2
-        assert [(c.opaque, c.code) for c, _ in answers(transport)] == [(0, 5), (1, 6), (2, 6), (3, 7)]
+        assert [(c.opaque, c.code) for c, _ in answers(transport)] == [
+            (0, 5),
+            (1, 6),
+            (2, 6),
+            (3, 7),
+        ]
         assert connection.in_flight == 0
 
     asyncio.run(main())
@@ -161,10 +186,16 @@ def test_a_missing_or_malformed_field_is_answered_with_code_1_and_its_name(
 
 def test_an_error_in_one_request_does_not_lose_the_next() -> None:
     def fail(req: Any, body: Body, ctx: Context) -> Reply:
-        raise RequestError(ResponseCode.NO_PERMISSION, "no") if ctx.opaque == 1 else RuntimeError("a bug")
+        raise (
+            RequestError(ResponseCode.NO_PERMISSION, "no")
+            if ctx.opaque == 1
+            else RuntimeError("a bug")
+        )
 
     table = {RequestCode.HEART_BEAT: fail, **OFFSET_TABLE}
-    replies = run(table, request(34, opaque=1) + request(34, opaque=2) + request(14, OFFSET_FIELDS, opaque=3))
+    replies = run(
+        table, request(34, opaque=1) + request(34, opaque=2) + request(14, OFFSET_FIELDS, opaque=3)
+    )
     assert [(c.opaque, c.code) for c, _ in replies] == [(1, 16), (2, 1), (3, 0)]
     assert replies[1][0].remark == "RuntimeError: a bug"
 
@@ -176,7 +207,15 @@ def test_of_a_code_that_stands_twice_the_last_one_counts() -> None:
 
 
 def test_a_oneway_request_is_never_answered() -> None:
-    assert run(OFFSET_TABLE, request(14, OFFSET_FIELDS, flag=2), request(14, {}, flag=2), request(999, flag=2)) == []
+    assert (
+        run(
+            OFFSET_TABLE,
+            request(14, OFFSET_FIELDS, flag=2),
+            request(14, {}, flag=2),
+            request(999, flag=2),
+        )
+        == []
+    )
 
 
 def test_a_pending_request_is_answered_later_and_counted_until_then() -> None:
@@ -187,10 +226,16 @@ def test_a_pending_request_is_answered_later_and_counted_until_then() -> None:
             kept.append(ctx)
             return PENDING
 
-        connection, transport = connect(SimOwner(Dispatcher({RequestCode.HEART_BEAT: keep}), limits=Limits(max_in_flight=2)))
-        connection.data_received(request(34, opaque=1) + request(34, opaque=2) + request(34, opaque=3))
+        connection, transport = connect(
+            SimOwner(Dispatcher({RequestCode.HEART_BEAT: keep}), limits=Limits(max_in_flight=2))
+        )
+        connection.data_received(
+            request(34, opaque=1) + request(34, opaque=2) + request(34, opaque=3)
+        )
         assert connection.in_flight == 2
-        assert [(c.opaque, c.code) for c, _ in answers(transport)] == [(3, ResponseCode.SYSTEM_BUSY)]
+        assert [(c.opaque, c.code) for c, _ in answers(transport)] == [
+            (3, ResponseCode.SYSTEM_BUSY)
+        ]
         for ctx in kept:
             ctx.reply(Reply(remark="later"))
         await asyncio.sleep(0)
@@ -215,14 +260,27 @@ def test_async_handlers_run_in_owned_tasks_and_their_failures_are_answered() -> 
 
 def test_a_guard_can_refuse() -> None:
     def guard(ctx: Context, body: Body) -> Reply | None:
-        return None if ctx.ext_fields.get("AccessKey") == "good" else Reply(1, remark="AclException")
+        return (
+            None if ctx.ext_fields.get("AccessKey") == "good" else Reply(1, remark="AclException")
+        )
 
-    replies = run(OFFSET_TABLE, request(14, OFFSET_FIELDS), request(14, {**OFFSET_FIELDS, "AccessKey": "good"}), guard=guard)
+    replies = run(
+        OFFSET_TABLE,
+        request(14, OFFSET_FIELDS),
+        request(14, {**OFFSET_FIELDS, "AccessKey": "good"}),
+        guard=guard,
+    )
     assert [c.code for c, _ in replies] == [1, 0]
 
 
 @pytest.mark.parametrize(
-    "bad", [b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n", encode_frame(9, b"{}"), encode_frame(0, b"nonsense")]
+    "bad",
+    [
+        b"\xff\xff\xff\xff",
+        b"GET / HTTP/1.1\r\n\r\n",
+        encode_frame(9, b"{}"),
+        encode_frame(0, b"nonsense"),
+    ],
 )
 def test_bytes_that_cannot_be_read_close_the_connection_after_the_good_answers(bad: bytes) -> None:
     async def main() -> None:
@@ -241,13 +299,19 @@ def test_a_peer_that_does_not_read_is_not_read_from_and_loses_nothing() -> None:
 
     async def main() -> None:
         limits = Limits(write_pause_bytes=5000)
-        connection, transport = connect(SimOwner(Dispatcher({RequestCode.HEART_BEAT: big}), limits=limits))
+        connection, transport = connect(
+            SimOwner(Dispatcher({RequestCode.HEART_BEAT: big}), limits=limits)
+        )
         transport.peer_reads = False
         connection.data_received(b"".join(request(34, opaque=n) for n in range(100)))
         assert not transport.reading
         assert transport.unread < 5000 + 2 * 1200
-        connection.data_received(request(34, opaque=100))  # was on its way already: its turn comes after the others
-        connection.serve(FrameDecoder().feed(request(34, opaque=101)))  # was gathered with the first ones
+        connection.data_received(
+            request(34, opaque=100)
+        )  # was on its way already: its turn comes after the others
+        connection.serve(
+            FrameDecoder().feed(request(34, opaque=101))
+        )  # was gathered with the first ones
         while not transport.reading:
             transport.read_all()
         assert [c.opaque for c, _ in answers(transport)] == list(range(102))
@@ -283,7 +347,8 @@ def test_requests_that_take_long_give_way_to_those_of_others() -> None:
 
 
 def test_what_nobody_can_be_told_any_more_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection is closed while some of its requests wait for their turn; what was written is still on its way."""
+    """A connection is closed while some of its requests wait for their turn; what was written is
+    still on its way."""
 
     async def main() -> None:
         clock, order = ManualClock(), []
@@ -293,7 +358,9 @@ def test_what_nobody_can_be_told_any_more_is_not_done(monkeypatch: pytest.Monkey
             order.append(ctx.opaque)
             return Reply()
 
-        connection, transport = connect(SimOwner(Dispatcher({RequestCode.HEART_BEAT: slow}), clock=clock))
+        connection, transport = connect(
+            SimOwner(Dispatcher({RequestCode.HEART_BEAT: slow}), clock=clock)
+        )
         monkeypatch.setattr(transport, "close", lambda: None)
         connection.data_received(b"".join(request(34, opaque=n) for n in range(20)))
         connection.close()
@@ -359,7 +426,8 @@ def test_an_idle_connection_is_closed_and_a_busy_one_is_not() -> None:
     asyncio.run(main())
 
 
-# --- the short way and the general way are one ----------------------------------------------------------------------
+# --- the short way and the general way are one
+# ----------------------------------------------------------------------
 
 scalars = st.one_of(
     st.integers(-(2**33), 2**33),
@@ -369,7 +437,24 @@ scalars = st.one_of(
     st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=6),
     st.integers(-(2**33), 2**33).map(str),
     st.sampled_from(
-        ["true", "TRUE", "tRue", "false", "1", "0", "null", "NULL", "+7", "007", "7.0", "1e3", "-0", "1.5", "", " 7"]
+        [
+            "true",
+            "TRUE",
+            "tRue",
+            "false",
+            "1",
+            "0",
+            "null",
+            "NULL",
+            "+7",
+            "007",
+            "7.0",
+            "1e3",
+            "-0",
+            "1.5",
+            "",
+            " 7",
+        ]
     ),
 )
 
@@ -379,8 +464,12 @@ scalars = st.one_of(
     code=st.sampled_from(sorted(COMMANDS)),
     other=st.dictionaries(st.text("abc", max_size=3), scalars, max_size=2),
 )
-@example(data=None, code=RequestCode.SEND_MESSAGE_V2, other={}).via("a batch flag that is only nearly true")
-def test_both_ways_of_decoding_give_the_same(data: Any, code: RequestCode, other: dict[str, Any]) -> None:
+@example(data=None, code=RequestCode.SEND_MESSAGE_V2, other={}).via(
+    "a batch flag that is only nearly true"
+)
+def test_both_ways_of_decoding_give_the_same(
+    data: Any, code: RequestCode, other: dict[str, Any]
+) -> None:
     request_type = COMMANDS[code].request
     if data is None:
         ext = {f.wire_name: "1" for f in fields_of(request_type)}
@@ -388,7 +477,9 @@ def test_both_ways_of_decoding_give_the_same(data: Any, code: RequestCode, other
         names = [f.wire_name for f in fields_of(request_type)]
         likely = {f.wire_name: st.just("7") | scalars for f in fields_of(request_type)}
         ext = {name: data.draw(likely[name]) for name in names if data.draw(st.integers(0, 9)) > 0}
-    header = msgspec.json.encode({"code": int(code), "extFields": {**ext, **other}, "flag": 0, "opaque": 1, "version": 409})
+    header = msgspec.json.encode(
+        {"code": int(code), "extFields": {**ext, **other}, "flag": 0, "opaque": 1, "version": 409}
+    )
     short = read_the_short_way(code, header)
     if short is None:
         return  # left to the general way
@@ -424,7 +515,18 @@ def outcome(read: Callable[..., Any], request_type: Any, ext: dict[str, str]) ->
 def test_what_real_clients_send_takes_the_short_way() -> None:
     header = request(14, OFFSET_FIELDS)[8:]
     assert read_the_short_way(RequestCode.QUERY_CONSUMER_OFFSET, header) is not None
-    batch = {"a": "g", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0", "k": "false", "m": "true"}
+    batch = {
+        "a": "g",
+        "b": "T",
+        "c": "TBW102",
+        "d": "4",
+        "e": "0",
+        "f": "0",
+        "g": "1",
+        "h": "0",
+        "k": "false",
+        "m": "true",
+    }
     short = read_the_short_way(RequestCode.SEND_BATCH_MESSAGE, request(320, batch)[8:])
     assert short is not None
     assert short.batch is True
@@ -446,13 +548,23 @@ TOO_LONG_NAME = {"k" * 40_000: "v"}
     ],
 )
 @pytest.mark.parametrize("later", [False, True])
-def test_an_answer_that_cannot_be_sent_is_an_error_answer(form: int, reply: Reply, later: bool) -> None:
-    """It may come from a client whose answer is passed on, so it is no bug, and must not end the server's tasks."""
+def test_an_answer_that_cannot_be_sent_is_an_error_answer(
+    form: int, reply: Reply, later: bool
+) -> None:
+    """It may come from a client whose answer is passed on, so it is no bug, and must not end the
+    server's tasks."""
 
     async def answer_later(*_: Any) -> Reply:
         return reply
 
     handler: Any = answer_later if later else lambda *_: reply
-    first, second = run({RequestCode.QUERY_CONSUMER_OFFSET: handler}, request(14, OFFSET_FIELDS, form=form), request(9999))
-    assert sorted((first[0].code, second[0].code)) == [ResponseCode.SYSTEM_ERROR, ResponseCode.REQUEST_CODE_NOT_SUPPORTED]
+    first, second = run(
+        {RequestCode.QUERY_CONSUMER_OFFSET: handler},
+        request(14, OFFSET_FIELDS, form=form),
+        request(9999),
+    )
+    assert sorted((first[0].code, second[0].code)) == [
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+    ]
     assert any("cannot be sent" in (command.remark or "") for command, _ in (first, second))

@@ -1,4 +1,5 @@
-"""A connection over which nothing comes any more while requests wait for their answers is given up."""
+"""A connection over which nothing comes any more while requests wait for their answers is given
+up."""
 
 from __future__ import annotations
 

@@ -17,7 +17,11 @@ from aiorocketmq.remoting.protocol.bodies.codec import encode_body, encode_in_sl
 from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, OffsetWrapper
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    RemotingCommand,
+    decode_header,
+    encode_header,
+)
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.slices import Steps, at_once, slices
 from aiorocketmq.remoting.turns import Turns, in_turns
@@ -47,10 +51,14 @@ class Work:
 
 
 def request(opaque: int, slices_: int) -> bytes:
-    return encode_frame(0, encode_header(RemotingCommand(code=CODE, opaque=opaque)), b"%d" % slices_)
+    return encode_frame(
+        0, encode_header(RemotingCommand(code=CODE, opaque=opaque)), b"%d" % slices_
+    )
 
 
-def serve(*requests: tuple[int, int], closes_after: int | None = None) -> tuple[Work, list[tuple[int, int]]]:
+def serve(
+    *requests: tuple[int, int], closes_after: int | None = None
+) -> tuple[Work, list[tuple[int, int]]]:
     """What was done, and opaque and code of the answers."""
     work = Work()
 
@@ -72,7 +80,11 @@ def serve(*requests: tuple[int, int], closes_after: int | None = None) -> tuple[
 
 def answers_in(transport: SimTransport) -> list[tuple[int, int]]:
     frames = FrameDecoder().feed(bytes(transport.written))
-    return [(each.opaque, each.code) for form, header, _ in frames for each in [decode_header(form, header)]]
+    return [
+        (each.opaque, each.code)
+        for form, header, _ in frames
+        for each in [decode_header(form, header)]
+    ]
 
 
 def test_what_is_short_is_answered_at_once() -> None:
@@ -180,11 +192,19 @@ def test_slices(count: int, lengths: list[int]) -> None:
     assert [len(each) for each in slices(range(count), 3)] == lengths
 
 
-scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(max_size=8) | st.floats(allow_nan=False)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.text(max_size=8)
+    | st.floats(allow_nan=False)
+)
 values = st.recursive(
     scalars,
     lambda inner: (
-        st.lists(inner) | st.dictionaries(st.text(max_size=5), inner) | st.dictionaries(st.integers(0, 99), st.integers())
+        st.lists(inner)
+        | st.dictionaries(st.text(max_size=5), inner)
+        | st.dictionaries(st.integers(0, 99), st.integers())
     ),
     max_leaves=50,
 )
@@ -199,8 +219,13 @@ def test_a_body_in_slices_is_the_same_body(value: Any, at_a_time: int) -> None:
 
 def test_a_table_of_records_in_slices() -> None:
     row = OffsetWrapper(broker_offset=1, consumer_offset=2, last_timestamp=3)
-    stats = ConsumeStats(offset_table={MessageQueue("T", "b", number): row for number in range(5000)}, consume_tps=1.5)
-    body = ConsumeStatsList(consume_stats_list=[{"g": [stats, stats]}, {"h": []}], broker_addr="a:1", total_diff=3)
+    stats = ConsumeStats(
+        offset_table={MessageQueue("T", "b", number): row for number in range(5000)},
+        consume_tps=1.5,
+    )
+    body = ConsumeStatsList(
+        consume_stats_list=[{"g": [stats, stats]}, {"h": []}], broker_addr="a:1", total_diff=3
+    )
     steps = encode_in_slices(body)
     for _ in range(3):
         next(steps)  # there are several
@@ -208,7 +233,8 @@ def test_a_table_of_records_in_slices() -> None:
 
 
 def test_of_one_peer_a_few_long_requests_wait_and_the_others_are_not_even_read() -> None:
-    """A peer that asks for whole tables faster than they can be made, and reads no answer, would have them pile up."""
+    """A peer that asks for whole tables faster than they can be made, and reads no answer, would
+    have them pile up."""
 
     async def scene() -> None:
         owner = SimOwner(Dispatcher({CODE: Turns().handler(Work())}))

@@ -1,4 +1,5 @@
-"""A broker's registration with real name servers in one process: time is the test's, the network is loopback."""
+"""A broker's registration with real name servers in one process: time is the test's, the network is
+loopback."""
 
 from __future__ import annotations
 
@@ -24,10 +25,18 @@ from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.lists import TopicList
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.route import TopicRouteData
-from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
+from aiorocketmq.remoting.protocol.bodies.topic_config import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigTable,
+)
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.kv import PutKVConfigRequest
-from aiorocketmq.remoting.protocol.commands.route import BrokerNameRequest, GetRouteInfoRequest, RegisterBrokerResponse
+from aiorocketmq.remoting.protocol.commands.route import (
+    BrokerNameRequest,
+    GetRouteInfoRequest,
+    RegisterBrokerResponse,
+)
 from aiorocketmq.remoting.protocol.frames import frame
 from aiorocketmq.remoting.transport.client import RemotingClient
 
@@ -37,14 +46,17 @@ WHO = Identity("b", "127.0.0.1:10911", "C", 0, "127.0.0.1:10912")
 
 
 class World:
-    """A broker's part that registers, a client that asks for routes, and a clock that runs when somebody waits."""
+    """A broker's part that registers, a client that asks for routes, and a clock that runs when
+    somebody waits."""
 
     def __init__(self, clock: ManualClock, **config: Any) -> None:
         self.clock = clock
         self.config = BrokerConfig(broker_name="b", broker_cluster_name="C", **config)
         self.topics = Topics(self.config, self.clock)
         self.client = RemotingClient(clock=self.clock)
-        self.name_servers = NameServers(self.config, self.topics, self.client, self.clock, lambda: WHO)
+        self.name_servers = NameServers(
+            self.config, self.topics, self.client, self.clock, lambda: WHO
+        )
         self.topics.listeners.append(self._changed)
 
     def _changed(self, topic: Topic, change: TopicChange) -> None:
@@ -56,7 +68,9 @@ class World:
         sent: list[tuple[set[str], DataVersion]] = []
         invoke = self.client.invoke
 
-        async def seen(address: str, code: RequestCode, header: Any = None, body: Any = b"", **more: Any) -> Any:
+        async def seen(
+            address: str, code: RequestCode, header: Any = None, body: Any = b"", **more: Any
+        ) -> Any:
             if code is RequestCode.REGISTER_BROKER:
                 table = decode_body(RegisterBrokerBody, body).topic_config_table
                 sent.append((set(table.topic_config_table), table.data_version))
@@ -66,9 +80,14 @@ class World:
         return sent
 
     async def until(
-        self, condition: Callable[[], bool | Awaitable[bool]], *, step: float = 0.5, limit: float = 120.0
+        self,
+        condition: Callable[[], bool | Awaitable[bool]],
+        *,
+        step: float = 0.5,
+        limit: float = 120.0,
     ) -> None:
-        """Let time pass until the condition holds; fails when ``limit`` seconds of the clock are not enough."""
+        """Let time pass until the condition holds; fails when ``limit`` seconds of the clock are
+        not enough."""
         end = self.clock.monotonic() + limit
         while True:
             for _ in range(5):  # what is on its way arrives before more time passes
@@ -81,13 +100,20 @@ class World:
 
     async def perms(self, address: str, topic: str) -> set[int]:
         request = GetRouteInfoRequest(topic=topic)
-        response = await self.client.invoke(address, RequestCode.GET_ROUTEINFO_BY_TOPIC, request, timeout=5)
-        return {queue.perm for queue in decode_body(TopicRouteData, response.check().body).queue_datas}
+        response = await self.client.invoke(
+            address, RequestCode.GET_ROUTEINFO_BY_TOPIC, request, timeout=5
+        )
+        return {
+            queue.perm for queue in decode_body(TopicRouteData, response.check().body).queue_datas
+        }
 
     async def knows(self, address: str, topic: str) -> bool:
         try:
             response = await self.client.invoke(
-                address, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic), timeout=5
+                address,
+                RequestCode.GET_ROUTEINFO_BY_TOPIC,
+                GetRouteInfoRequest(topic=topic),
+                timeout=5,
             )
         except RocketMQError:
             return False
@@ -109,7 +135,9 @@ class RunningNameServer:
 
     async def start(self) -> None:
         config = NamesrvConfig(
-            listen_port=self.port, bind_address="127.0.0.1", kv_config_path=str(self.folder / f"{id(self)}.json")
+            listen_port=self.port,
+            bind_address="127.0.0.1",
+            kv_config_path=str(self.folder / f"{id(self)}.json"),
         )
         server = NameServer(config, kv_config=KvConfig(), clock=self.clock)
         await server.listen()
@@ -138,7 +166,10 @@ async def running(world: World) -> AsyncIterator[asyncio.Task[None]]:
 
 
 def play(
-    tmp_path: Path, count: int, scenario: Callable[[World, list[RunningNameServer]], Awaitable[None]], **config: Any
+    tmp_path: Path,
+    count: int,
+    scenario: Callable[[World, list[RunningNameServer]], Awaitable[None]],
+    **config: Any,
 ) -> None:
     async def main() -> None:
         async with asyncio.timeout(60):
@@ -146,7 +177,9 @@ def play(
             servers = [RunningNameServer(tmp_path, clock) for _ in range(count)]
             for server in servers:
                 await server.start()
-            world = World(clock, namesrv_addr=";".join(server.address for server in servers), **config)
+            world = World(
+                clock, namesrv_addr=";".join(server.address for server in servers), **config
+            )
             try:
                 await scenario(world, servers)
             finally:
@@ -171,7 +204,8 @@ def test_all_name_servers_know_the_broker_and_forget_it_when_it_leaves(tmp_path:
 
 
 def test_topics_that_are_made_are_registered_at_once_and_alone(tmp_path: Path) -> None:
-    """Native clients ask for the route of a new retry topic 10 ms after their first heartbeat, and then not for 20 s."""
+    """Native clients ask for the route of a new retry topic 10 ms after their first heartbeat, and
+    then not for 20 s."""
 
     async def scenario(world: World, servers: list[RunningNameServer]) -> None:
         sent = world.registrations()
@@ -179,7 +213,9 @@ def test_topics_that_are_made_are_registered_at_once_and_alone(tmp_path: Path) -
             await world.until(lambda: world.name_servers.links[0].registered)
             sent.clear()
             world.topics.create_on_send("T", default_topic="TBW102", queue_nums=4)
-            await world.until(lambda: world.knows(servers[0].address, "T"), step=0.0)  # the clock stands still
+            await world.until(
+                lambda: world.knows(servers[0].address, "T"), step=0.0
+            )  # the clock stands still
             world.topics.create_for_group("%RETRY%g")
             world.topics.create_for_group("%RETRY%h")
             await world.until(lambda: world.knows(servers[0].address, "%RETRY%h"), step=0.0)
@@ -191,7 +227,8 @@ def test_topics_that_are_made_are_registered_at_once_and_alone(tmp_path: Path) -
 
 
 def test_no_topic_hides_behind_the_version_of_another(tmp_path: Path) -> None:
-    """A name server takes no topics of a version that it has: that of one who waits for the disk would be lost."""
+    """A name server takes no topics of a version that it has: that of one who waits for the disk
+    would be lost."""
 
     async def scenario(world: World, servers: list[RunningNameServer]) -> None:
         async with running(world):
@@ -206,7 +243,8 @@ def test_no_topic_hides_behind_the_version_of_another(tmp_path: Path) -> None:
 
 
 def test_what_begins_over_a_new_connection_begins_with_everything(tmp_path: Path) -> None:
-    """A name server that was restarted knows nothing: one topic alone, in the version of all, would hide the others."""
+    """A name server that was restarted knows nothing: one topic alone, in the version of all, would
+    hide the others."""
 
     async def scenario(world: World, servers: list[RunningNameServer]) -> None:
         link = world.name_servers.links[0]
@@ -282,7 +320,11 @@ def test_ordered_topics_are_learnt_from_the_name_server(tmp_path: Path) -> None:
         async with running(world):
             await world.until(lambda: world.name_servers.links[0].registered)
             put = PutKVConfigRequest(namespace="ORDER_TOPIC_CONFIG", key="T", value="b:4")
-            (await world.client.invoke(servers[0].address, RequestCode.PUT_KV_CONFIG, put, timeout=5)).check()
+            (
+                await world.client.invoke(
+                    servers[0].address, RequestCode.PUT_KV_CONFIG, put, timeout=5
+                )
+            ).check()
             assert not topic.order
             await world.until(lambda: topic.order)
 
@@ -319,7 +361,9 @@ def test_no_name_server_is_no_error(tmp_path: Path) -> None:
     play(tmp_path, 0, scenario)
 
 
-def test_a_table_that_no_frame_can_carry_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_no_frame_can_carry_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(frame, "MAX_FRAME_BYTES", 6000)
     names = [f"T{number}" for number in range(100)]
 
@@ -340,9 +384,12 @@ def test_a_table_that_no_frame_can_carry_ends_nothing(tmp_path: Path, monkeypatc
 
 
 def test_topics_that_no_frame_can_carry_are_registered_in_parts(tmp_path: Path) -> None:
-    """49,000 of 127 characters, 18.7 MB: the original's broker is not registered, and every topic of it answers 17."""
+    """49,000 of 127 characters, 18.7 MB: the original's broker is not registered, and every topic
+    of it answers 17."""
     names = [f"{number:0127}" for number in range(49_000)]
-    table = TopicConfigTable(topic_config_table={name: TopicConfig(topic_name=name) for name in names})
+    table = TopicConfigTable(
+        topic_config_table={name: TopicConfig(topic_name=name) for name in names}
+    )
 
     async def scenario(world: World, servers: list[RunningNameServer]) -> None:
         world.topics.load(table)
@@ -358,8 +405,11 @@ def test_topics_that_no_frame_can_carry_are_registered_in_parts(tmp_path: Path) 
     play(tmp_path, 1, scenario)
 
 
-def test_a_table_in_parts_is_sent_again_only_when_it_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would bring back a write permission that was wiped; a new topic goes alone all the same."""
+def test_a_table_in_parts_is_sent_again_only_when_it_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would bring back a write permission that was wiped; a new topic goes alone all the
+    same."""
     monkeypatch.setattr(name_servers, "PART_BYTES", 6000)
     monkeypatch.setattr(name_servers, "AT_ONCE", 0)
 
@@ -374,7 +424,11 @@ def test_a_table_in_parts_is_sent_again_only_when_it_is_not_known(tmp_path: Path
             assert parts > 2
             assert set().union(*(topics for topics, _ in sent)) == everything
             wipe = BrokerNameRequest(broker_name="b")
-            (await world.client.invoke(servers[0].address, RequestCode.WIPE_WRITE_PERM_OF_BROKER, wipe, timeout=5)).check()
+            (
+                await world.client.invoke(
+                    servers[0].address, RequestCode.WIPE_WRITE_PERM_OF_BROKER, wipe, timeout=5
+                )
+            ).check()
             await world.until(lambda: len(sent) == parts + 2)
             assert [topics for topics, _ in sent[parts:]] == [set(), set()]
             assert await world.perms(servers[0].address, "T7") == {4}
@@ -392,7 +446,8 @@ def test_a_table_in_parts_is_sent_again_only_when_it_is_not_known(tmp_path: Path
 def test_parts_that_a_lost_connection_tears_apart_are_all_sent_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rest would go to a name server that was restarted in between, and stand for everything."""
+    """The rest would go to a name server that was restarted in between, and stand for
+    everything."""
     monkeypatch.setattr(name_servers, "PART_BYTES", 6000)
     monkeypatch.setattr(name_servers, "AT_ONCE", 0)
 
@@ -439,9 +494,16 @@ def test_name_servers_may_change_while_the_broker_runs(tmp_path: Path) -> None:
     play(tmp_path, 2, scenario)
 
 
-def test_an_address_server_tells_the_name_servers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_address_server_tells_the_name_servers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario(world: World, servers: list[RunningNameServer]) -> None:
-        told: list[str | Exception] = [OSError("nobody there"), "", f"{servers[0].address}\r\n", servers[1].address]
+        told: list[str | Exception] = [
+            OSError("nobody there"),
+            "",
+            f"{servers[0].address}\r\n",
+            servers[1].address,
+        ]
         asked: list[str] = []
 
         def fetch(url: str) -> str:
@@ -464,7 +526,9 @@ def test_an_address_server_tells_the_name_servers(tmp_path: Path, caplog: pytest
             assert await service.look_up()
             await world.until(lambda: world.knows(servers[1].address, "TBW102"))
             assert set(asked) == {"http://here:8080/rocketmq/nsaddr"}
-            world.config.namesrv_addr = servers[0].address  # configured now: nobody is asked any more
+            world.config.namesrv_addr = servers[
+                0
+            ].address  # configured now: nobody is asked any more
             assert await service.look_up()
             assert len(asked) == 4
 

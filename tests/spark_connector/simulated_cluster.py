@@ -1,4 +1,5 @@
-"""A cluster without processes and sockets: queues in memory, brokers that answer pulls in frames, faults on demand."""
+"""A cluster without processes and sockets: queues in memory, brokers that answer pulls in frames,
+faults on demand."""
 
 from __future__ import annotations
 
@@ -9,7 +10,11 @@ from dataclasses import dataclass, field
 from aiorocketmq.remoting.errors import BrokerError, ConnectError, ConnectionLostError
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.protocol.frames.frame import Frame, FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    RemotingCommand,
+    decode_header,
+    encode_header,
+)
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.spark_connector.access.broker_access import Asked, MaxOffset
 from aiorocketmq.spark_connector.access.frame_buffer import PlacedFrame, stretch_of
@@ -55,7 +60,8 @@ class SimClock:
 
 @dataclass
 class SimCluster:
-    """Brokers are ``a``, ``b``, ...; a replica has the address ``a:<id>``. Plays ``BrokerAccess`` and ``fetch.Cluster``."""
+    """Brokers are ``a``, ``b``, ...; a replica has the address ``a:<id>``. Plays ``BrokerAccess``
+    and ``fetch.Cluster``."""
 
     queues_: dict[MessageQueue, SimQueue] = field(default_factory=dict)
     slaves: frozenset[str] = frozenset()
@@ -82,7 +88,8 @@ class SimCluster:
         self.queues_[queue] = made = SimQueue(first, end, **more)  # type: ignore[arg-type]
         return made
 
-    # --- BrokerAccess -----------------------------------------------------------------------------------------------
+    # --- BrokerAccess
+    # ----------------------------------------------------------------------------------------------
 
     def _known(self) -> Iterator[MessageQueue]:
         if self.name_server_down:
@@ -90,7 +97,9 @@ class SimCluster:
         return (queue for queue in self.queues_ if queue.broker_name not in self.unregistered)
 
     def topics(self, pattern: str) -> list[str]:
-        return sorted({queue.topic for queue in self._known() if re.fullmatch(pattern, queue.topic)})
+        return sorted(
+            {queue.topic for queue in self._known() if re.fullmatch(pattern, queue.topic)}
+        )
 
     def queues(self, topics: Iterable[str]) -> dict[str, tuple[MessageQueue, ...]]:
         known = list(self._known())
@@ -128,17 +137,23 @@ class SimCluster:
     def group_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         return {queue: self.queues_[queue].group_offset for queue in queues}
 
-    def offsets_for_times(self, times_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+    def offsets_for_times(
+        self, times_ms: Mapping[MessageQueue, int]
+    ) -> dict[MessageQueue, int | None]:
         """The message at offset n was stored at n ms."""
         found = {queue: max(self.queues_[queue].first, time) for queue, time in times_ms.items()}
-        return {queue: offset if offset < self.queues_[queue].end else None for queue, offset in found.items()}
+        return {
+            queue: offset if offset < self.queues_[queue].end else None
+            for queue, offset in found.items()
+        }
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         if broken := [queue for queue in offsets if f"{queue.broker_name}:0" in self.down]:
             raise BrokerError(1, f"{broken} is down")
         self.committed.update(offsets)
 
-    # --- fetch.Cluster ----------------------------------------------------------------------------------------------
+    # --- fetch.Cluster
+    # ----------------------------------------------------------------------------------------------
 
     def replicas(self, queue: MessageQueue) -> Mapping[int, str]:
         if self.name_server_down:
@@ -161,15 +176,26 @@ class SimCluster:
         fields = command.ext_fields or {}
         broker_name, _, broker_id = address.partition(":")
         here = self.queues_[MessageQueue(fields["topic"], broker_name, int(fields["queueId"]))]
-        offset, count = int(fields["queueOffset"]), min(int(fields["maxMsgNums"]), self.answer_limit)
+        offset, count = (
+            int(fields["queueOffset"]),
+            min(int(fields["maxMsgNums"]), self.answer_limit),
+        )
         self.pulls.append((address, offset, count))
         end = here.end - (here.lag if broker_id != "0" else 0)
         code, next_offset, found, damaged = ResponseCode.SUCCESS, offset, [], 0
         if len(self.pulls) in self.refuse:
             code, remark = self.refuse[len(self.pulls)]
-            return self._frame(command, RemotingCommand(code=code, flag=1, opaque=command.opaque, remark=remark), b"")
+            return self._frame(
+                command,
+                RemotingCommand(code=code, flag=1, opaque=command.opaque, remark=remark),
+                b"",
+            )
         if offset < here.first or offset > end:
-            code = ResponseCode.PULL_OFFSET_MOVED if broker_id == "0" else ResponseCode.PULL_RETRY_IMMEDIATELY
+            code = (
+                ResponseCode.PULL_OFFSET_MOVED
+                if broker_id == "0"
+                else ResponseCode.PULL_RETRY_IMMEDIATELY
+            )
         elif offset == end:
             code = ResponseCode.PULL_NOT_FOUND
         else:
@@ -178,7 +204,14 @@ class SimCluster:
                 if wanted and next_offset in here.damaged.get(broker_id, ()):
                     damaged += 1
                 elif wanted and next_offset not in here.holes:
-                    found.append(self.record(fields["topic"], int(fields["queueId"]), next_offset, here.tag(next_offset)))
+                    found.append(
+                        self.record(
+                            fields["topic"],
+                            int(fields["queueId"]),
+                            next_offset,
+                            here.tag(next_offset),
+                        )
+                    )
                 next_offset += 1
             if not found:
                 code = ResponseCode.PULL_RETRY_IMMEDIATELY
@@ -190,7 +223,9 @@ class SimCluster:
             **({"damagedMsgNums": str(damaged)} if damaged else {}),
         }
         return self._frame(
-            command, RemotingCommand(code=code, flag=1, opaque=command.opaque, ext_fields=told), b"".join(found)
+            command,
+            RemotingCommand(code=code, flag=1, opaque=command.opaque, ext_fields=told),
+            b"".join(found),
         )
 
     @staticmethod
@@ -211,7 +246,8 @@ class SimCluster:
 
 
 class SimWire:
-    """Answers come one by one, the last first unless they are to be ``in_order``: that is nothing to rely on."""
+    """Answers come one by one, the last first unless they are to be ``in_order``: that is nothing
+    to rely on."""
 
     def __init__(self, cluster: SimCluster, address: str) -> None:
         self.address = address

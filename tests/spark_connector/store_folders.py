@@ -14,9 +14,12 @@ from .stored_records import Stored
 
 
 class WrittenStore:
-    """A store as a broker would have left it. ``records`` are as they were written, with their offsets."""
+    """A store as a broker would have left it. ``records`` are as they were written, with their
+    offsets."""
 
-    def __init__(self, root: Path, records: list[Stored], *, file_size: int = 2000, queue_file_units: int = 5) -> None:
+    def __init__(
+        self, root: Path, records: list[Stored], *, file_size: int = 2000, queue_file_units: int = 5
+    ) -> None:
         self.root = root
         self.file_size = file_size
         self.records: list[Stored] = []
@@ -32,7 +35,9 @@ class WrittenStore:
         if size + BLANK_SIZE > left:
             self._log += blank_record(left) + b"\xee" * (left - BLANK_SIZE)
         queue = self._queues[record.topic.decode(), record.queue_id]
-        written = msgspec.structs.replace(record, phy_offset=len(self._log), queue_offset=len(queue))
+        written = msgspec.structs.replace(
+            record, phy_offset=len(self._log), queue_offset=len(queue)
+        )
         queue.append(CQ_UNIT.pack(written.phy_offset, size, 0))
         self._log += written.encode()
         self.records.append(written)
@@ -41,14 +46,18 @@ class WrittenStore:
         log = self.root / "commitlog"
         log.mkdir(parents=True)
         for start in range(0, max(1, len(self._log)), self.file_size):
-            (log / f"{start:020d}").write_bytes(self._log[start : start + self.file_size].ljust(self.file_size, b"\0"))
+            (log / f"{start:020d}").write_bytes(
+                self._log[start : start + self.file_size].ljust(self.file_size, b"\0")
+            )
         for (topic, queue_id), units in self._queues.items():
             folder = self.root / "consumequeue" / topic / str(queue_id)
             folder.mkdir(parents=True)
             size = queue_file_units * CQ_UNIT.size
             data = b"".join(units)
             for start in range(0, len(data), size):
-                (folder / f"{start:020d}").write_bytes(data[start : start + size].ljust(size, b"\0"))
+                (folder / f"{start:020d}").write_bytes(
+                    data[start : start + size].ljust(size, b"\0")
+                )
 
     def log_file(self, number: int = 0) -> Path:
         return self.root / "commitlog" / f"{number * self.file_size:020d}"

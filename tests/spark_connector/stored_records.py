@@ -39,8 +39,10 @@ class Stored(msgspec.Struct, kw_only=True):
         length = 2 if self.long_topic else 1
         size = head.size + len(self.body) + length + len(self.topic) + 2 + len(self.properties)
         packed = head.pack(
-            size, MAGIC_V2 if self.long_topic else MAGIC, body_crc(self.body), self.queue_id, self.flag, self.queue_offset,
-            self.phy_offset, self.sys_flag, self.born_timestamp, born, self.store_timestamp, store, self.reconsume_times, 0,
+            size, MAGIC_V2 if self.long_topic else MAGIC, body_crc(self.body), self.queue_id,
+            self.flag, self.queue_offset,
+            self.phy_offset, self.sys_flag, self.born_timestamp, born, self.store_timestamp, store,
+            self.reconsume_times, 0,
             len(self.body),
         )  # fmt: skip
         return b"".join(
@@ -69,6 +71,8 @@ def compressed(body: bytes, kind: int) -> tuple[bytes, int]:
     if kind in (0, MessageSysFlag.COMPRESSION_ZLIB):
         return zlib.compress(body, 1), MessageSysFlag.COMPRESSED | kind
     sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "lz4" if kind == MessageSysFlag.COMPRESSION_LZ4 else "zstd") as stream:
+    with pa.CompressedOutputStream(
+        sink, "lz4" if kind == MessageSysFlag.COMPRESSION_LZ4 else "zstd"
+    ) as stream:
         stream.write(body)
     return sink.getvalue().to_pybytes(), MessageSysFlag.COMPRESSED | kind

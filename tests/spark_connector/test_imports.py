@@ -9,7 +9,8 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "module", ["options", "planner", "positions", "broker_access", "stream_offsets", "fetch", "read_task"]
+    "module",
+    ["options", "planner", "positions", "broker_access", "stream_offsets", "fetch", "read_task"],
 )
 def test_what_an_import_brings_along(module: str) -> None:
     heavy = "{'numpy', 'pyarrow', 'pyspark', 'pandas'}"
@@ -19,7 +20,8 @@ def test_what_an_import_brings_along(module: str) -> None:
 
 
 def test_making_a_source_and_reading_needs_no_event_loop() -> None:
-    """Of all processes that Spark starts for a query, one asks brokers for offsets: only that pays for a client."""
+    """Of all processes that Spark starts for a query, one asks brokers for offsets: only that pays
+    for a client."""
     pytest.importorskip("pyspark.sql.datasource", reason="the extra [spark] is not installed")
     code = """
 import sys
@@ -29,15 +31,25 @@ import aiorocketmq.spark_connector.data_source
 import aiorocketmq.spark_connector.stream
 print(*set(sys.modules) - before)
 """
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    clients = {f"aiorocketmq.{name}" for name in ("client.instance", "client.admin", "remoting.client", "loop_thread")}
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    clients = {
+        f"aiorocketmq.{name}"
+        for name in ("client.instance", "client.admin", "remoting.client", "loop_thread")
+    }
     assert "aiorocketmq.spark_connector.source.read_task" in found
     assert not {"asyncio", "uvloop", "urllib.request", "pandas", *clients} & set(found)
 
 
 def test_asking_for_offsets_needs_no_admin_and_no_http() -> None:
     code = "import sys, aiorocketmq.spark_connector.access.broker_access; print(*sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"aiorocketmq.client.admin", "aiorocketmq.client.consumer.pulling", "urllib.request", "http.client"} & set(
-        found
-    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {
+        "aiorocketmq.client.admin",
+        "aiorocketmq.client.consumer.pulling",
+        "urllib.request",
+        "http.client",
+    } & set(found)

@@ -58,12 +58,18 @@ def ranges(partitions: list[InputPartition]) -> list[list[str]]:
     return [[str(one) for one in each.ranges] for each in travelled]
 
 
-# --- batch ----------------------------------------------------------------------------------------------------------
+# --- batch
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_batch_is_planned(cluster: SimCluster) -> None:
-    assert ranges(batch_reader(minPartitions="2").partitions()) == [["t/a/0 [0, 100)"], ["t/a/1 [0, 50)"]]
-    assert ranges(batch_reader().partitions()) == [["t/a/0 [0, 100)", "t/a/1 [0, 50)"]], "not worth two tasks"
+    assert ranges(batch_reader(minPartitions="2").partitions()) == [
+        ["t/a/0 [0, 100)"],
+        ["t/a/1 [0, 50)"],
+    ]
+    assert ranges(batch_reader().partitions()) == [["t/a/0 [0, 100)", "t/a/1 [0, 50)"]], (
+        "not worth two tasks"
+    )
     assert len(batch_reader(maxRecordsPerPartition="10").partitions()) == 15
 
 
@@ -73,12 +79,16 @@ def test_a_batch_of_nothing(cluster: SimCluster) -> None:
     assert list(reader.read(InputPartition(None))) == [], "Spark makes up a partition"
 
 
-def test_a_batch_that_begins_behind_the_end_is_a_loss(cluster: SimCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_batch_that_begins_behind_the_end_is_a_loss(
+    cluster: SimCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     offsets = {"startingOffsets": '{"t": {"0": 101, "1": 0}}'}
     with pytest.raises(DataLossError, match="asked to begin at 101, but the queue ends at 100"):
         batch_reader(**offsets).partitions()
     with caplog.at_level(logging.WARNING):
-        assert ranges(batch_reader(**offsets, failOnDataLoss="false").partitions()) == [["t/a/1 [0, 50)"]]
+        assert ranges(batch_reader(**offsets, failOnDataLoss="false").partitions()) == [
+            ["t/a/1 [0, 50)"]
+        ]
     assert "nothing is read there" in caplog.text
 
 
@@ -88,7 +98,8 @@ def test_a_reader_travels(cluster: SimCluster) -> None:
         assert again._options == reader._options
 
 
-# --- stream ---------------------------------------------------------------------------------------------------------
+# --- stream
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_stream_in_spark_s_terms(cluster: SimCluster) -> None:
@@ -101,7 +112,9 @@ def test_a_stream_in_spark_s_terms(cluster: SimCluster) -> None:
     assert end == {"t": {"a": {"0": 20, "1": 10}}}
     assert ranges(reader.partitions(start, end)) == [["t/a/0 [0, 20)", "t/a/1 [0, 10)"]]
     assert reader.partitions(end, start) == []
-    assert reader.latestOffset(start, ReadAllAvailable()) == {"t": {"a": {"0": 100, "1": 50}}}, "the trigger Once"
+    assert reader.latestOffset(start, ReadAllAvailable()) == {"t": {"a": {"0": 100, "1": 50}}}, (
+        "the trigger Once"
+    )
     assert reader.reportLatestOffset() == {"t": {"a": {"0": 100, "1": 50}}}
     reader.commit(end)
     assert list(reader.read(InputPartition(None))) == []
@@ -110,7 +123,9 @@ def test_a_stream_in_spark_s_terms(cluster: SimCluster) -> None:
 def test_all_there_is_unless_a_limit_is_given(cluster: SimCluster) -> None:
     reader = stream_reader(startingOffsets="earliest")
     assert reader.getDefaultReadLimit() == ReadAllAvailable()
-    assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable()) == {"t": {"a": {"0": 100, "1": 50}}}
+    assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable()) == {
+        "t": {"a": {"0": 100, "1": 50}}
+    }
 
 
 def test_available_now_in_spark_s_order(cluster: SimCluster) -> None:
@@ -123,13 +138,21 @@ def test_available_now_in_spark_s_order(cluster: SimCluster) -> None:
     assert reader.latestOffset(start, ReadAllAvailable()) == start
 
 
-# --- the source -----------------------------------------------------------------------------------------------------
+# --- the source
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_schema_is_what_was_chosen() -> None:
     assert RocketMQDataSource.name() == "rocketmq"
-    assert RocketMQDataSource(given(columns="Body, queueOffset")).schema() == "body BINARY, queueOffset BIGINT"
-    assert RocketMQDataSource(given(includeProperties="true")).schema().endswith("properties MAP<STRING,STRING>")
+    assert (
+        RocketMQDataSource(given(columns="Body, queueOffset")).schema()
+        == "body BINARY, queueOffset BIGINT"
+    )
+    assert (
+        RocketMQDataSource(given(includeProperties="true"))
+        .schema()
+        .endswith("properties MAP<STRING,STRING>")
+    )
     for options, said in (
         ({"columns": "body,nothing"}, "there is no 'nothing'"),
         ({"colums": "body"}, "no option colums; did you mean columns"),
@@ -156,5 +179,7 @@ def test_a_schema_of_the_user_chooses_columns() -> None:
 
 def test_options_of_streams_mean_nothing_to_a_batch(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        RocketMQDataSource(given(maxOffsetsPerTrigger="5")).reader(StructType().add("body", "binary"))
+        RocketMQDataSource(given(maxOffsetsPerTrigger="5")).reader(
+            StructType().add("body", "binary")
+        )
     assert "option maxOffsetsPerTrigger is for streams" in caplog.text

@@ -1,4 +1,5 @@
-"""Spark finds the formats in what a wheel installs; whatever is wrong with an installation, their modules do not raise."""
+"""Spark finds the formats in what a wheel installs; whatever is wrong with an installation, their
+modules do not raise."""
 
 from __future__ import annotations
 
@@ -18,9 +19,20 @@ FORMATS = {"pyspark_rocketmq": "rocketmq", "pyspark_rocketmq_store": "rocketmq-s
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The packages in a folder, as a wheel has them."""
     folder = tmp_path_factory.mktemp("wheel")
-    setup = [sys.executable, "-c", "import setuptools; setuptools.setup()", "-q", "egg_info", "--egg-base", str(folder)]
+    setup = [
+        sys.executable,
+        "-c",
+        "import setuptools; setuptools.setup()",
+        "-q",
+        "egg_info",
+        "--egg-base",
+        str(folder),
+    ]
     subprocess.run(
-        [*setup, "build_py", "--build-lib", str(folder / "site")], cwd=REPOSITORY, check=True, capture_output=True
+        [*setup, "build_py", "--build-lib", str(folder / "site")],
+        cwd=REPOSITORY,
+        check=True,
+        capture_output=True,
     )
     return folder / "site"
 
@@ -28,7 +40,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def python(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
     return subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 
@@ -53,14 +70,19 @@ print(module.DefaultSource.name(), module.DefaultSource(options={{}}).name(), mo
 
 
 @pytest.mark.parametrize("module", FORMATS)
-@pytest.mark.parametrize("broken", ["pyspark", "pyspark.sql.datasource", "aiorocketmq", "numpy", "pyarrow"])
+@pytest.mark.parametrize(
+    "broken", ["pyspark", "pyspark.sql.datasource", "aiorocketmq", "numpy", "pyarrow"]
+)
 def test_importing_never_raises(module: str, broken: str, installed: Path) -> None:
     """A module that is None in ``sys.modules`` cannot be imported."""
     done = python(f"import sys; sys.modules[{broken!r}] = None; import {module}", installed)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("module", ["aiorocketmq", "aiorocketmq.spark_connector", "aiorocketmq.testing", "aiorocketmq.sync"])
+@pytest.mark.parametrize(
+    "module",
+    ["aiorocketmq", "aiorocketmq.spark_connector", "aiorocketmq.testing", "aiorocketmq.sync"],
+)
 def test_what_everybody_imports_needs_no_spark(module: str) -> None:
     """Every public name of it, too."""
     code = f"""
@@ -78,10 +100,13 @@ print("numpy" in sys.modules and {module!r} == "aiorocketmq" and not names)
 
 
 @pytest.mark.parametrize(
-    "module", ["aiorocketmq", "aiorocketmq.spark_connector", "aiorocketmq.spark_connector.session.java"]
+    "module",
+    ["aiorocketmq", "aiorocketmq.spark_connector", "aiorocketmq.spark_connector.session.java"],
 )
 def test_importing_alone_loads_no_numpy(module: str) -> None:
     done = python(
-        f"import sys, {module}; print(*{{'numpy', 'pyarrow', 'pyspark', 'pandas'}} & set(sys.modules))", REPOSITORY
+        f"import sys, {module}; print(*{{'numpy', 'pyarrow', 'pyspark', 'pandas'}} & "
+        "set(sys.modules))",
+        REPOSITORY,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")

@@ -37,7 +37,8 @@ class FillingDisk(Disk):
 
 
 class World:
-    """A store of 12 files with 3 messages each, the oldest file 12 hours old, the newest one hour."""
+    """A store of 12 files with 3 messages each, the oldest file 12 hours old, the newest one
+    hour."""
 
     def __init__(self, root: Path, disk: Disk | None = None, **settings: Any) -> None:
         self.root = root
@@ -45,7 +46,10 @@ class World:
         self.disk = disk or FillingDisk()
         pauses = {"delete_commit_log_files_interval": 0, "delete_consume_queue_files_interval": 0}
         self.config = config_of(
-            root, **({"delete_when": other_hour(self.clock), "file_reserved_time": 6} | pauses | settings)
+            root,
+            **(
+                {"delete_when": other_hour(self.clock), "file_reserved_time": 6} | pauses | settings
+            ),
         )
         self.store = self.open()
         self.bodies = [b"%d-" % number + bytes(2500) for number in range(36)]
@@ -62,7 +66,9 @@ class World:
         return sorted((self.root / "commitlog").iterdir())
 
     def queue_files(self, topic: str = "T") -> list[int]:
-        return [int(path.name) for path in sorted((self.root / "consumequeue" / topic / "0").iterdir())]
+        return [
+            int(path.name) for path in sorted((self.root / "consumequeue" / topic / "0").iterdir())
+        ]
 
     def clean(self, rounds: int = 1) -> None:
         async def play() -> None:
@@ -74,15 +80,21 @@ class World:
     def check(self, files: int) -> None:
         """So many files of the log are left, all their messages can be read, none of the others."""
         store, gone = self.store, 3 * (12 - files)
-        assert [int(path.name) for path in self.log_files()] == [number * LOG_FILE for number in range(12 - files, 12)]
-        assert [file.start for file in store._log.files.files] == [int(path.name) for path in self.log_files()]
+        assert [int(path.name) for path in self.log_files()] == [
+            number * LOG_FILE for number in range(12 - files, 12)
+        ]
+        assert [file.start for file in store._log.files.files] == [
+            int(path.name) for path in self.log_files()
+        ]
         assert store.min_phy_offset == (12 - files) * LOG_FILE
         assert (store.min_offset("T", 0), store.max_offset("T", 0)) == (gone, 36)
         assert bodies_of(store) == self.bodies[gone:]
         queue = store._queues.get("T", 0)
         assert queue is not None
         assert [file.start for file in queue.files.files] == self.queue_files()
-        assert self.queue_files() == [start for start in range(0, 720, 200) if start + 200 > gone * 20]
+        assert self.queue_files() == [
+            start for start in range(0, 720, 200) if start + 200 > gone * 20
+        ]
 
 
 def other_hour(clock: ManualClock) -> str:

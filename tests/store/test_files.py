@@ -65,7 +65,9 @@ class CountingDisk(SystemDisk):
         super().sync(fd)
 
 
-def test_a_part_is_synced_by_the_mapping_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_is_synced_by_the_mapping_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = CountingDisk()
     file = MappedFile.create(tmp_path, 0, SIZE, disk)
     calls: list[tuple[object, ...]] = []
@@ -84,7 +86,9 @@ def test_a_part_is_synced_by_the_mapping_where_there_is_one(tmp_path: Path, monk
     failure[0] = errno.EIO
     with pytest.raises(StoreFileError, match="cannot be synced: Input/output error"):
         file.sync(0, 100)
-    assert disk.syncs == 3, "what failed once must not be asked for again: the next one would succeed"
+    assert disk.syncs == 3, (
+        "what failed once must not be asked for again: the next one would succeed"
+    )
     file.deleted = True
     file.sync(0, 100)
     file.close()
@@ -173,7 +177,9 @@ def test_clearing_takes_everything_behind_a_position_and_nothing_before(
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
-@given(st.lists(st.integers(0, SIZE - 1), max_size=3), st.integers(0, SIZE - 1), st.integers(1, SIZE))
+@given(
+    st.lists(st.integers(0, SIZE - 1), max_size=3), st.integers(0, SIZE - 1), st.integers(1, SIZE)
+)
 def test_a_read_to_the_end_of_a_page_tells_whether_that_is_all(
     tmp_path: Path, marks: list[int], position: int, length: int
 ) -> None:
@@ -185,7 +191,9 @@ def test_a_read_to_the_end_of_a_page_tells_whether_that_is_all(
     stop = position + len(data)
     assert stop == SIZE or stop % mmap.PAGESIZE == 0
     assert min(SIZE, position + length) <= stop < position + length + mmap.PAGESIZE
-    assert {position + at for at, byte in enumerate(data) if byte} == {mark for mark in marks if position <= mark < stop}
+    assert {position + at for at, byte in enumerate(data) if byte} == {
+        mark for mark in marks if position <= mark < stop
+    }
     assert is_all == all(mark < stop for mark in marks)
     file.close()
 
@@ -201,7 +209,9 @@ def test_holes_are_not_read(tmp_path: Path) -> None:
     file.close()
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems may not tell where holes are")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="other systems may not tell where holes are"
+)
 @pytest.mark.parametrize("random", [False, True], ids=["few files", "very many"])
 def test_only_what_has_no_hole_is_touched(tmp_path: Path, random: bool) -> None:
     file = MappedFile.create(tmp_path, 0, SIZE, Disk())
@@ -212,7 +222,11 @@ def test_only_what_has_no_hole_is_touched(tmp_path: Path, random: bool) -> None:
     assert not file.mapped
     file.map_now()
     assert file.solid == 4096
-    assert (file.read(4095, 2), file.read(12288, 2), file.read(SIZE - 1, 5)) == (b"a\0", b"bb", b"\0")
+    assert (file.read(4095, 2), file.read(12288, 2), file.read(SIZE - 1, 5)) == (
+        b"a\0",
+        b"bb",
+        b"\0",
+    )
     assert bytes(file.view(12288, 2)) == b"bb"
     held, at = file.around(4000, 4096, 0) or (b"", -1)
     assert (len(held), at) == (4096, 0)
@@ -241,7 +255,9 @@ def test_a_file_that_has_become_shorter_is_an_error(tmp_path: Path) -> None:
         lambda: file.is_in_memory(0, 100),
         lambda: file.view(99, 2),
     ):
-        with pytest.raises(StoreFileError, match=rf"0{{20}}: has become shorter than its {SIZE} bytes"):
+        with pytest.raises(
+            StoreFileError, match=rf"0{{20}}: has become shorter than its {SIZE} bytes"
+        ):
             look()
     file.close()
 
@@ -297,14 +313,22 @@ def checkpoint_at(path: Path) -> Checkpoint:
 def test_the_checkpoint_has_the_layout_of_the_original(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     written = checkpoint_at(path)
-    written.physic_msg_timestamp, written.logics_msg_timestamp, written.index_msg_timestamp = 5000, 6000, 7
+    written.physic_msg_timestamp, written.logics_msg_timestamp, written.index_msg_timestamp = (
+        5000,
+        6000,
+        7,
+    )
     written.safe_phy_offset = 123
     written.save()
     data = path.read_bytes()
     assert len(data) == 4096
     assert data[:40].hex() == f"{5000:016x}{6000:016x}{7:016x}" + "00" * 16
     read = checkpoint_at(path)
-    assert (read.physic_msg_timestamp, read.logics_msg_timestamp, read.index_msg_timestamp) == (5000, 6000, 7)
+    assert (read.physic_msg_timestamp, read.logics_msg_timestamp, read.index_msg_timestamp) == (
+        5000,
+        6000,
+        7,
+    )
     assert read.min_timestamp == 2000
     assert read.safe_phy_offset == 123
     assert checkpoint_at(tmp_path / "none").min_timestamp == 0
@@ -350,7 +374,12 @@ def test_the_lock_is_for_one_only(tmp_path: Path) -> None:
 
 def test_names_and_defaults_are_those_of_the_original() -> None:
     names = {field.wire_name for field in fields_of(MessageStoreConfig)}
-    assert {"storePathRootDir", "mappedFileSizeConsumeQueue", "checkCRCOnRecover", "warmMapedFileEnable"} <= names
+    assert {
+        "storePathRootDir",
+        "mappedFileSizeConsumeQueue",
+        "checkCRCOnRecover",
+        "warmMapedFileEnable",
+    } <= names
     config = MessageStoreConfig()
     assert config.mapped_file_size_commit_log == 1073741824
     assert config.consume_queue_file_size == 6000000

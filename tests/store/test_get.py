@@ -22,10 +22,16 @@ RECORD = 91 + 1  # of an empty message in topic "T"
 
 @pytest.fixture
 def ten(tmp_path: Path) -> Any:
-    """Ten messages in queue 0 of T, tagged a and b in turn; every second record belongs to another queue."""
+    """Ten messages in queue 0 of T, tagged a and b in turn; every second record belongs to another
+    queue."""
     store = open_store(tmp_path)
     for number in range(10):
-        put_ok(store, body=b"%d" % number, properties={"TAGS": "ab"[number % 2]}, store_timestamp=NOW + 100 * number)
+        put_ok(
+            store,
+            body=b"%d" % number,
+            properties={"TAGS": "ab"[number % 2]},
+            store_timestamp=NOW + 100 * number,
+        )
         put_ok(store, "Other", store_timestamp=NOW + 100 * number)
     yield store
     store.close()
@@ -41,10 +47,17 @@ def test_get(ten: MessageStore) -> None:
     assert (result.min_offset, result.max_offset, result.count) == (0, 10, 3)
     assert found(result) == [b"2", b"3", b"4"]
     entries = ten.entries.some("T", 0, 0, 10) or []
-    assert result.behind_bytes == ten.max_phy_offset - entries[5][0]  # it stops at the message behind those it takes
-    assert ten.get("T", 0, 7, 3).behind_bytes == ten.max_phy_offset - entries[9][0]  # or at the last one there is
+    assert (
+        result.behind_bytes == ten.max_phy_offset - entries[5][0]
+    )  # it stops at the message behind those it takes
+    assert (
+        ten.get("T", 0, 7, 3).behind_bytes == ten.max_phy_offset - entries[9][0]
+    )  # or at the last one there is
     assert ten.get("T", 0, 0, 32, max_bytes=200).behind_bytes == ten.max_phy_offset - entries[2][0]
-    assert ten.get("T", 0, 0, 2, tags=frozenset({tags_code("b")})).behind_bytes == ten.max_phy_offset - entries[4][0]
+    assert (
+        ten.get("T", 0, 0, 2, tags=frozenset({tags_code("b")})).behind_bytes
+        == ten.max_phy_offset - entries[4][0]
+    )
     assert not result.suggest_pulling_from_slave
     assert found(ten.get("T", 0, 8)) == [b"8", b"9"]
 
@@ -59,7 +72,9 @@ def test_get(ten: MessageStore) -> None:
         ("T", 11, GetMessageStatus.OFFSET_OVERFLOW_BADLY, 10),
     ],
 )
-def test_wrong_offsets(ten: MessageStore, topic: str, offset: int, status: GetMessageStatus, following: int) -> None:
+def test_wrong_offsets(
+    ten: MessageStore, topic: str, offset: int, status: GetMessageStatus, following: int
+) -> None:
     result = ten.get(topic, 0, offset)
     assert (result.status, result.next_begin_offset, result.body) == (status, following, b"")
 
@@ -71,7 +86,10 @@ def test_a_slave_leaves_wrong_offsets_alone(tmp_path: Path) -> None:
     for check, following in ((False, 9), (True, 1)):
         store = open_store(tmp_path, broker_role=BrokerRole.SLAVE, offset_check_in_slave=check)
         result = store.get("T", 0, 9)
-        assert (result.status, result.next_begin_offset) == (GetMessageStatus.OFFSET_OVERFLOW_BADLY, following)
+        assert (result.status, result.next_begin_offset) == (
+            GetMessageStatus.OFFSET_OVERFLOW_BADLY,
+            following,
+        )
         assert store.get("Nobody", 0, 9).next_begin_offset == (9 if not check else 0)
         store.close()
 
@@ -87,7 +105,12 @@ def test_tags_filter(ten: MessageStore) -> None:
 
 
 def test_record_filter(ten: MessageStore) -> None:
-    result = ten.get("T", 0, 0, accept=lambda data, start, stop: decode_record(data[start:stop]).body in (b"1", b"2", b"7"))
+    result = ten.get(
+        "T",
+        0,
+        0,
+        accept=lambda data, start, stop: decode_record(data[start:stop]).body in (b"1", b"2", b"7"),
+    )
     assert found(result) == [b"1", b"2", b"7"]
     assert ten.get("T", 0, 0, accept=lambda *_: False).status is GetMessageStatus.NO_MATCHED_MESSAGE
 
@@ -95,9 +118,20 @@ def test_record_filter(ten: MessageStore) -> None:
 def test_delivery_times_and_extension_addresses_as_tags_code(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     for code in (NOW, 5 - (1 << 63), 7):
-        store.put_message("T", 0, b"", b"", born_host=BORN_HOST, born_timestamp=1, store_timestamp=1, tags_code=code)
+        store.put_message(
+            "T",
+            0,
+            b"",
+            b"",
+            born_host=BORN_HOST,
+            born_timestamp=1,
+            store_timestamp=1,
+            tags_code=code,
+        )
     low = ((NOW & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
-    assert store.get("T", 0, 0, tags=frozenset({low})).count == 2  # an extension address matches everything
+    assert (
+        store.get("T", 0, 0, tags=frozenset({low})).count == 2
+    )  # an extension address matches everything
     assert store.get("T", 0, 0, tags=frozenset({8})).count == 1
     store.close()
 
@@ -126,7 +160,8 @@ def test_limits_of_a_pull(tmp_path: Path) -> None:
 
 
 def test_neighbours_and_files_in_one_pull(tmp_path: Path) -> None:
-    """Neighbouring records are copied as one slice; a pull crosses files of the log and ends at a file of the queue."""
+    """Neighbouring records are copied as one slice; a pull crosses files of the log and ends at a
+    file of the queue."""
     store = open_store(tmp_path, mapped_file_size_consume_queue=400)
     bodies = [bytes([number]) * 700 for number in range(30)]
     for body in bodies:
@@ -145,14 +180,30 @@ def test_units_without_a_record_are_passed_over(tmp_path: Path) -> None:
     for phy_offset, size in ((last, 51), (1 << 40, 100), (-1, 100), (last, FILLER_SIZE)):
         queue.append(CQ_UNIT.pack(phy_offset, size, 0))
     result = store.get("T", 0, 0)
-    assert (found(result), result.next_begin_offset) == ([b"first"], 4)  # the size of a filler unit ends a pull
+    assert (found(result), result.next_begin_offset) == (
+        [b"first"],
+        4,
+    )  # the size of a filler unit ends a pull
     result = store.get("T", 0, 1)
-    assert (result.status, result.next_begin_offset, result.body) == (GetMessageStatus.MESSAGE_WAS_REMOVING, 5, b"")
+    assert (result.status, result.next_begin_offset, result.body) == (
+        GetMessageStatus.MESSAGE_WAS_REMOVING,
+        5,
+        b"",
+    )
     store.close()
 
 
 def test_time(ten: MessageStore) -> None:
-    expected = {NOW - 1: 0, NOW: 0, NOW + 49: 0, NOW + 50: 0, NOW + 51: 1, NOW + 500: 5, NOW + 900: 9, NOW + 5000: 9}
+    expected = {
+        NOW - 1: 0,
+        NOW: 0,
+        NOW + 49: 0,
+        NOW + 50: 0,
+        NOW + 51: 1,
+        NOW + 500: 5,
+        NOW + 900: 9,
+        NOW + 5000: 9,
+    }
     assert {time: ten.entries.offset_by_time("T", 0, time) for time in expected} == expected
     assert ten.entries.offset_by_time("Nobody", 0, NOW) == 0
     assert ten.entries.stored_at("T", 0, 4) == NOW + 400
@@ -166,7 +217,15 @@ def test_of_several_messages_of_one_time_the_first_is_found(tmp_path: Path) -> N
     store = open_store(tmp_path)
     for time in (1, 5, 5, 5, 9):
         put_ok(store, store_timestamp=time)
-    assert [store.entries.offset_by_time("T", 0, time) for time in (1, 3, 4, 5, 7, 8, 9)] == [0, 0, 1, 1, 3, 4, 4]
+    assert [store.entries.offset_by_time("T", 0, time) for time in (1, 3, 4, 5, 7, 8, 9)] == [
+        0,
+        0,
+        1,
+        1,
+        3,
+        4,
+        4,
+    ]
     store.close()
 
 
@@ -180,7 +239,9 @@ def test_records_are_found_by_offset_only_where_they_begin(ten: MessageStore) ->
 
 @pytest.mark.parametrize("side_by_side", [True, False])
 def test_much_is_a_view_for_who_can_do_with_one(tmp_path: Path, side_by_side: bool) -> None:
-    store = open_store(tmp_path, mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
+    store = open_store(
+        tmp_path, mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000
+    )
     for number in range(20):
         put_ok(store, body=b"%d:" % number + bytes(8000))
         if not side_by_side:

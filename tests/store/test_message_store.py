@@ -16,13 +16,27 @@ from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.model.status import PutResult, PutStatus
 from tests.stored import EntryKind, StoreDirectory
 
-from .world import BORN_HOST, NOW, STORE_HOST, bodies_of, crash, messages_of, open_store, put, put_ok
+from .world import (
+    BORN_HOST,
+    NOW,
+    STORE_HOST,
+    bodies_of,
+    crash,
+    messages_of,
+    open_store,
+    put,
+    put_ok,
+)
 
 RECORD = 91 + 1  # of an empty message in topic "T"
 
 
 def put_batch(store: MessageStore, batch: Any, properties: bytes = b"", **fields: Any) -> PutResult:
-    settings: dict[str, Any] = {"born_host": BORN_HOST, "born_timestamp": NOW, "store_timestamp": NOW} | fields
+    settings: dict[str, Any] = {
+        "born_host": BORN_HOST,
+        "born_timestamp": NOW,
+        "store_timestamp": NOW,
+    } | fields
     return store.put_batch("T", 0, batch, properties, **settings)
 
 
@@ -49,7 +63,12 @@ def test_a_message_is_stored_with_all_its_fields(tmp_path: Path) -> None:
     assert record is not None
     assert len(record) == result.size == store.max_phy_offset - result.phy_offset
     head = decode_record(record, check_crc=True).head
-    assert (head.queue_id, head.flag, head.queue_offset, head.phy_offset) == (3, -7, 0, result.phy_offset)
+    assert (head.queue_id, head.flag, head.queue_offset, head.phy_offset) == (
+        3,
+        -7,
+        0,
+        result.phy_offset,
+    )
     assert (head.sys_flag, head.born_timestamp, head.born_host) == (0x301, 11, BORN_HOST)
     assert (head.store_timestamp, head.store_host, head.reconsume_times) == (22, STORE_HOST, 2)
     assert head.prepared_transaction_offset == 99
@@ -75,7 +94,12 @@ def test_ipv6_hosts(tmp_path: Path, born: str, stored: str) -> None:
 
 def test_queues_count_on_their_own(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    offsets = [put_ok(store, topic, queue).queue_offset for topic in "AB" for queue in (0, 1) for _ in range(3)]
+    offsets = [
+        put_ok(store, topic, queue).queue_offset
+        for topic in "AB"
+        for queue in (0, 1)
+        for _ in range(3)
+    ]
     assert offsets == [0, 1, 2] * 4
     assert store.max_offset("A", 1) == 3
     assert store.max_offset("A", 2) == store.max_offset("C", 0) == store.min_offset("C", 0) == 0
@@ -113,7 +137,11 @@ def test_what_cannot_be_stored(tmp_path: Path) -> None:
         (put(store, "../../etc"), PutStatus.MESSAGE_ILLEGAL, "folder"),
         (put(store, ".."), PutStatus.MESSAGE_ILLEGAL, "folder"),
         (put(store, queue_id=-1), PutStatus.MESSAGE_ILLEGAL, "-1"),
-        (put(store, properties=bytes(8192)), PutStatus.MESSAGE_ILLEGAL, "limit is 8184"),  # longer than a file
+        (
+            put(store, properties=bytes(8192)),
+            PutStatus.MESSAGE_ILLEGAL,
+            "limit is 8184",
+        ),  # longer than a file
     ]
     for result, status, remark in cases:
         assert result.status is status
@@ -143,7 +171,9 @@ def test_a_file_ends_with_a_blank_and_at_least_8_bytes_stay_free(tmp_path: Path)
     for free in range(12):
         root = tmp_path / str(free)
         store = open_store(root, mapped_file_size_commit_log=1000)
-        put_ok(store, body=bytes(1000 - RECORD - free)) if free >= 8 else put(store, body=bytes(1000 - RECORD - free))
+        put_ok(store, body=bytes(1000 - RECORD - free)) if free >= 8 else put(
+            store, body=bytes(1000 - RECORD - free)
+        )
         put_ok(store, body=b"next")
         store.close()
         entries = list(StoreDirectory(root).entries())
@@ -180,8 +210,14 @@ def test_messages_fill_many_files_of_both_kinds(tmp_path: Path) -> None:
 def test_items_of_a_batch_become_messages(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     put_ok(store, body=b"before")
-    batch = [BatchItem(1, b"a", b"TAGS\x01x"), BatchItem(2, b"bb", b""), BatchItem(3, b"", b"KEYS\x01k\x02")]
-    result = put_batch(store, encode_batch(batch), b"WAIT\x01true", reconsume_times=4, born_timestamp=5)
+    batch = [
+        BatchItem(1, b"a", b"TAGS\x01x"),
+        BatchItem(2, b"bb", b""),
+        BatchItem(3, b"", b"KEYS\x01k\x02"),
+    ]
+    result = put_batch(
+        store, encode_batch(batch), b"WAIT\x01true", reconsume_times=4, born_timestamp=5
+    )
     assert (result.status, result.queue_offset, result.count) == (PutStatus.PUT_OK, 1, 3)
     assert result.phy_offset == result.phy_offsets[0]
     assert len(result.phy_offsets) == 3
@@ -204,7 +240,9 @@ def test_items_of_a_batch_become_messages(tmp_path: Path) -> None:
 def test_a_batch_lies_in_one_file(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     put_ok(store, body=bytes(8000 - RECORD))
-    result = put_batch(store, [BatchItem(0, b"%d" % number, b"") for number in range(30)])  # 30 units: 3 queue files
+    result = put_batch(
+        store, [BatchItem(0, b"%d" % number, b"") for number in range(30)]
+    )  # 30 units: 3 queue files
     assert result.phy_offset == 8192
     assert bodies_of(store)[1:] == [b"%d" % number for number in range(30)]
     assert put_ok(store).queue_offset == 31
@@ -217,9 +255,13 @@ def test_batches_that_cannot_be_stored(tmp_path: Path) -> None:
     store = open_store(tmp_path, max_message_size=5000)
     ok = [BatchItem(0, b"x", b"")]
     assert put_batch(store, ok, sys_flag=4).status is PutStatus.MESSAGE_ILLEGAL
-    assert put_batch(store, encode_batch([BatchItem(0, bytes(5000), b"")])).status is PutStatus.MESSAGE_ILLEGAL
     assert (
-        put_batch(store, [BatchItem(0, bytes(4000), b"")] * 2 + ok).status is PutStatus.MESSAGE_ILLEGAL
+        put_batch(store, encode_batch([BatchItem(0, bytes(5000), b"")])).status
+        is PutStatus.MESSAGE_ILLEGAL
+    )
+    assert (
+        put_batch(store, [BatchItem(0, bytes(4000), b"")] * 2 + ok).status
+        is PutStatus.MESSAGE_ILLEGAL
     )  # no file is so long
     for bad in (b"", b"\0" * 10, encode_batch(ok)[:-1]):
         with pytest.raises(BatchError):
@@ -234,7 +276,10 @@ def test_batches_that_cannot_be_stored(tmp_path: Path) -> None:
 def test_what_a_batch_comes_to_is_limited_too(tmp_path: Path) -> None:
     """20 KB of many small items with long properties of the batch would make 30 MB."""
     store = open_store(tmp_path, max_message_size=100_000, mapped_file_size_commit_log=1 << 20)
-    few, many = encode_batch([BatchItem(0, b"", b"")] * 3), encode_batch([BatchItem(0, b"", b"")] * 6)
+    few, many = (
+        encode_batch([BatchItem(0, b"", b"")] * 3),
+        encode_batch([BatchItem(0, b"", b"")] * 6),
+    )
     assert put_batch(store, few, bytes(32_000)).status is PutStatus.PUT_OK
     refused = put_batch(store, many, bytes(32_000))
     assert (refused.status, refused.remark) == (

@@ -73,7 +73,9 @@ def test_read_only_paths_get_no_new_files(tmp_path: Path) -> None:
             put_ok(store, body=b"%d" % number + bytes(5000))
         store.close()
     assert names_in(tmp_path) == {"a": [0, 2, 4, 6, 8], "b": [1, 3], "c": [5, 7]}
-    store = spread(tmp_path, "a", read_only_commit_log_store_paths=f"{tmp_path / 'b'},{tmp_path / 'c'}")
+    store = spread(
+        tmp_path, "a", read_only_commit_log_store_paths=f"{tmp_path / 'b'},{tmp_path / 'c'}"
+    )
     assert len(bodies_of(store)) == 9
     store.close()
     with pytest.raises(StoreConfigError, match="readOnlyCommitLogStorePaths"):
@@ -87,7 +89,12 @@ def test_full_paths_are_passed_over_unless_all_are_full(tmp_path: Path) -> None:
     queue.full = frozenset({paths[0]})
     assert [queue.directory_of(number * LOG_FILE).name for number in range(4)] == ["b"] * 4
     queue.full = frozenset(paths)
-    assert [queue.directory_of(number * LOG_FILE).name for number in range(4)] == ["a", "b", "a", "b"]
+    assert [queue.directory_of(number * LOG_FILE).name for number in range(4)] == [
+        "a",
+        "b",
+        "a",
+        "b",
+    ]
 
 
 def test_a_path_that_is_not_there_is_a_hole(tmp_path: Path) -> None:
@@ -145,7 +152,10 @@ def test_a_path_without_space_is_passed_over(tmp_path: Path) -> None:
     assert names_in(tmp_path) == {"a": [0, 2], "b": [], "c": [1, 3]}
     disk.full = {"a", "b", "c"}
     refused = put(store, body=bytes(8000))
-    assert (refused.status, "No space left" in refused.remark) == (PutStatus.SERVICE_NOT_AVAILABLE, True)
+    assert (refused.status, "No space left" in refused.remark) == (
+        PutStatus.SERVICE_NOT_AVAILABLE,
+        True,
+    )
     disk.full = set()
     put_ok(store, body=bytes(8000), store_timestamp=1 << 60)
     assert store.max_offset("T", 0) == 5
@@ -173,7 +183,9 @@ def test_the_spare_file_goes_where_there_is_space(tmp_path: Path) -> None:
 
 def test_the_path_with_most_space_counts_and_full_ones_get_no_files(tmp_path: Path) -> None:
     disk = SmallDisks()
-    store = spread(tmp_path, "a,b,c", disk=disk, read_only_commit_log_store_paths=str(tmp_path / "c"))
+    store = spread(
+        tmp_path, "a,b,c", disk=disk, read_only_commit_log_store_paths=str(tmp_path / "c")
+    )
     looks: list[Space] = []
     cleaning: CleaningService = store.cleaning
     for a, b in ((0.95, 0.2), (0.95, 0.8), (0.95, 0.88), (0.95, 0.93)):
@@ -191,7 +203,9 @@ def test_the_path_with_most_space_counts_and_full_ones_get_no_files(tmp_path: Pa
 
 
 def test_old_files_go_from_every_path(tmp_path: Path) -> None:
-    store = spread(tmp_path, "a,b", file_reserved_time=-100_000_000, delete_commit_log_files_interval=0)
+    store = spread(
+        tmp_path, "a,b", file_reserved_time=-100_000_000, delete_commit_log_files_interval=0
+    )
     for _ in range(5):
         put_ok(store, body=bytes(8000))
     asyncio.run(store.sync())

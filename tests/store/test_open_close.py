@@ -37,7 +37,11 @@ def test_the_abort_file_exists_while_the_store_is_open(tmp_path: Path) -> None:
     ("name", "content", "problem"),
     [
         ("commitlog/00000000000000016384", bytes(8192), "00000000000000008192: is missing between"),
-        ("commitlog/00000000000000008192", bytes(100), "100 bytes long but the configured file size is 8192"),
+        (
+            "commitlog/00000000000000008192",
+            bytes(100),
+            "100 bytes long but the configured file size is 8192",
+        ),
         ("commitlog/00000000000000008191", bytes(8192), "not a multiple of the file size"),
         ("commitlog/notes.txt", b"x", "not a file of the store"),
         ("commitlog/00000000000000000000/x", b"x", "not a file of the store"),
@@ -100,7 +104,10 @@ def test_disk_ratios(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     ratios = store.disk_ratios()
     assert set(ratios) == {"commit_log", "consume_queue"}
-    assert all(0 <= ratio <= 1 and round(ratio * 100) == pytest.approx(ratio * 100) for ratio in ratios.values())
+    assert all(
+        0 <= ratio <= 1 and round(ratio * 100) == pytest.approx(ratio * 100)
+        for ratio in ratios.values()
+    )
     store.close()
 
 
@@ -158,7 +165,9 @@ def test_unused_topics_are_cleaned_but_not_those_of_the_system(tmp_path: Path) -
     store.close()
 
 
-def test_while_unused_topics_are_cleaned_others_have_turns_and_may_make_one_again(tmp_path: Path) -> None:
+def test_while_unused_topics_are_cleaned_others_have_turns_and_may_make_one_again(
+    tmp_path: Path,
+) -> None:
     store = open_store(tmp_path)
     for number in range(20):
         put_ok(store, f"T{number:02d}")

@@ -1,4 +1,5 @@
-"""The numbers of messages at a slave: records that come again, that come mended, of queues that begin anew.
+"""The numbers of messages at a slave: records that come again, that come mended, of queues that
+begin anew.
 
 With light queues, too: there the number is one of the record's properties.
 """
@@ -30,7 +31,10 @@ QUEUES = [("T", 0), (LIGHT, 0)]
 
 def put_in_both(master: MessageStore, *bodies: bytes) -> list[int]:
     """Where they lie."""
-    return [put_ok(master, body=body, properties={"INNER_MULTI_DISPATCH": LIGHT}).phy_offset for body in bodies]
+    return [
+        put_ok(master, body=body, properties={"INNER_MULTI_DISPATCH": LIGHT}).phy_offset
+        for body in bodies
+    ]
 
 
 def contents(store: MessageStore) -> list[list[bytes]]:
@@ -39,9 +43,19 @@ def contents(store: MessageStore) -> list[list[bytes]]:
 
 def bare_record(number: int, phy_offset: int, light: int | None = None) -> bytes:
     """``light``: its number in the light queue."""
-    pairs = {} if light is None else {"INNER_MULTI_DISPATCH": LIGHT, "INNER_MULTI_QUEUE_OFFSET": str(light)}
+    pairs = (
+        {}
+        if light is None
+        else {"INNER_MULTI_DISPATCH": LIGHT, "INNER_MULTI_QUEUE_OFFSET": str(light)}
+    )
     return encode_record(
-        "T", 0, b"body", encode_properties(pairs), **RECORD_FIELDS, queue_offset=number, phy_offset=phy_offset
+        "T",
+        0,
+        b"body",
+        encode_properties(pairs),
+        **RECORD_FIELDS,
+        queue_offset=number,
+        phy_offset=phy_offset,
     )
 
 
@@ -56,7 +70,9 @@ def append(slave: MessageStore, *numbers: int) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 3, 10])
-def test_the_end_of_the_log_that_was_damaged_while_stopped_comes_again_into_its_queues(tmp_path: Path, lost: int) -> None:
+def test_the_end_of_the_log_that_was_damaged_while_stopped_comes_again_into_its_queues(
+    tmp_path: Path, lost: int
+) -> None:
     master, slave = open_store(tmp_path / "master", **ON), open_slave(tmp_path / "slave", **ON)
     places = put_in_both(master, *(b"%d" % number for number in range(10)))
     replicate(master, slave)
@@ -101,7 +117,11 @@ def test_queues_that_begin_anew_at_the_master_do_so_at_the_slave(tmp_path: Path)
 def test_a_queue_that_is_named_twice_has_the_message_once(tmp_path: Path) -> None:
     master, slave = open_store(tmp_path / "master", **ON), open_slave(tmp_path / "slave", **ON)
     for number in range(3):
-        put_ok(master, body=b"%d" % number, properties={"INNER_MULTI_DISPATCH": f"{LIGHT},T,B,{LIGHT},B"})
+        put_ok(
+            master,
+            body=b"%d" % number,
+            properties={"INNER_MULTI_DISPATCH": f"{LIGHT},T,B,{LIGHT},B"},
+        )
     replicate(master, slave)
     crash(slave)
     slave = open_slave(tmp_path / "slave", **ON)
@@ -111,7 +131,9 @@ def test_a_queue_that_is_named_twice_has_the_message_once(tmp_path: Path) -> Non
         store.close()
 
 
-def test_a_queue_that_begins_anew_below_what_had_expired_keeps_its_new_numbers_after_a_kill(tmp_path: Path) -> None:
+def test_a_queue_that_begins_anew_below_what_had_expired_keeps_its_new_numbers_after_a_kill(
+    tmp_path: Path,
+) -> None:
     slave = open_slave(tmp_path)
     append(slave, 50)
     queue = slave._queues.get("T", 0)
@@ -201,7 +223,10 @@ def assert_found_again(root: Path, slave: MessageStore, count: int) -> None:
         slave.close()
 
 
-@settings(max_examples=settings().max_examples // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings().max_examples // 5,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.data())
 def test_whatever_came_damaged_gets_there_in_any_order(tmp_path: Path, data: st.DataObject) -> None:
     """Several files of the queues; the first messages of the first one may be among them."""
@@ -228,12 +253,16 @@ def test_whatever_came_damaged_gets_there_in_any_order(tmp_path: Path, data: st.
     assert_found_again(root, slave, 25)
 
 
-def test_what_is_mended_of_a_topic_that_was_deleted_stays_out_of_the_new_one(tmp_path: Path) -> None:
+def test_what_is_mended_of_a_topic_that_was_deleted_stays_out_of_the_new_one(
+    tmp_path: Path,
+) -> None:
     slave = open_slave(tmp_path, **ON)
     old = [bare_record(number, number * len(bare_record(0, 0, 0)), number) for number in range(3)]
     append_damaged(slave, *old)
     for number in (1, 4):  # and the new one has lost some as well
-        slave.replica.append(slave.max_phy_offset, bare_record(number, slave.max_phy_offset, number))
+        slave.replica.append(
+            slave.max_phy_offset, bare_record(number, slave.max_phy_offset, number)
+        )
     mend(slave, 0, old[0])
     mend(slave, len(old[0]) * 2, old[2])
     for queue in QUEUES:

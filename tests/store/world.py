@@ -28,19 +28,29 @@ def config_of(root: Path, **changes: Any) -> MessageStoreConfig:
     return MessageStoreConfig(store_path_root_dir=str(root), **settings)
 
 
-def open_store(root: Path, disk: Disk | None = None, store_host: bytes = STORE_HOST, **changes: Any) -> MessageStore:
-    return MessageStore.open(config_of(root, **changes), ManualClock(), store_host=store_host, disk=disk)
+def open_store(
+    root: Path, disk: Disk | None = None, store_host: bytes = STORE_HOST, **changes: Any
+) -> MessageStore:
+    return MessageStore.open(
+        config_of(root, **changes), ManualClock(), store_host=store_host, disk=disk
+    )
 
 
-def put(store: MessageStore, topic: str = "T", queue_id: int = 0, body: bytes = b"body", **fields: Any) -> PutResult:
+def put(
+    store: MessageStore, topic: str = "T", queue_id: int = 0, body: bytes = b"body", **fields: Any
+) -> PutResult:
     """Put a message; ``properties`` may be a dict."""
     properties = fields.pop("properties", b"")
     encoded = encode_properties(properties) if isinstance(properties, dict) else properties
     settings = {"born_host": BORN_HOST, "born_timestamp": NOW - 5, "store_timestamp": NOW} | fields
-    return store.put_message(topic, queue_id, body, encoded, tags_code=tags_code_of(encoded), **settings)
+    return store.put_message(
+        topic, queue_id, body, encoded, tags_code=tags_code_of(encoded), **settings
+    )
 
 
-def put_ok(store: MessageStore, topic: str = "T", queue_id: int = 0, body: bytes = b"body", **fields: Any) -> PutResult:
+def put_ok(
+    store: MessageStore, topic: str = "T", queue_id: int = 0, body: bytes = b"body", **fields: Any
+) -> PutResult:
     result = put(store, topic, queue_id, body, **fields)
     assert result.status is PutStatus.PUT_OK, result
     return result
@@ -64,10 +74,15 @@ def bodies_of(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[
 
 
 def crash(store: MessageStore) -> None:
-    """End without a word, as SIGKILL would: the pages that were written stay, nothing is synced or noted."""
+    """End without a word, as SIGKILL would: the pages that were written stay, nothing is synced or
+    noted."""
     store._close_files()
 
 
 def folder_contents(root: Path) -> dict[str, bytes]:
     """Every file below a folder."""
-    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }

@@ -8,7 +8,8 @@ _STEP = re.compile(r"### ([^\n]*)\n")
 
 
 def golden_steps() -> dict[str, str]:
-    """Step name to everything printed until the next step; skips the caller without the whole set of captured files."""
+    """Step name to everything printed until the next step; skips the caller without the whole set
+    of captured files."""
     text = golden_bytes("client-clean.out.txt").decode()
     # A callback of the client under test printed into the middle of a table.
     text = re.sub(r"^CHECK MessageExt .*\n", "", text, flags=re.MULTILINE)

@@ -61,5 +61,13 @@ MINIMAL = {
 """In the order of the catalog."""
 
 TO_ONE_BROKER = {name for name, arguments in MINIMAL.items() if "{b}" in arguments}
-"""Those that ask no name server when they are given a broker; queryMsgById asks the broker that is in the id."""
-EMPTY_WITHOUT_ANYTHING = {"consumerProgress", "clusterList", "topicList", "statsAll", "startMonitoring", "clusterRT"}
+"""Those that ask no name server when they are given a broker; queryMsgById asks the broker that is
+in the id."""
+EMPTY_WITHOUT_ANYTHING = {
+    "consumerProgress",
+    "clusterList",
+    "topicList",
+    "statsAll",
+    "startMonitoring",
+    "clusterRT",
+}

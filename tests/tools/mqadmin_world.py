@@ -1,4 +1,5 @@
-"""A cluster with the topics, groups and messages of the golden material, for tests of all commands of ``mqadmin``."""
+"""A cluster with the topics, groups and messages of the golden material, for tests of all commands
+of ``mqadmin``."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class World(NamedTuple):
 
     cluster: LocalCluster
     msg_id: str
-    """Of the first message, by its producer: queue 0, offset 0, ``hello 0``, key0 and shared, TagA."""
+    """Of the first message, by its producer: queue 0, offset 0, ``hello 0``, key0 and shared,
+    TagA."""
     offset_msg_id: str
     client_id: str
     """Of the consumer."""
@@ -50,8 +52,12 @@ class World(NamedTuple):
         """Without what differs from run to run: addresses, ids, times, sizes, rates."""
         text = text.replace(self.cluster.broker_address, GOLDEN_BROKER)
         text = text.replace(self.cluster.namesrv_address, GOLDEN_NAMESRV)
-        text = text.replace(str(self.cluster.data_dir), "<data>").replace(self.client_id, "<client>")
-        text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d{3})?", lambda m: "<ms>" if m[1] else "<s>", text)
+        text = text.replace(str(self.cluster.data_dir), "<data>").replace(
+            self.client_id, "<client>"
+        )
+        text = re.sub(
+            r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d{3})?", lambda m: "<ms>" if m[1] else "<s>", text
+        )
         text = re.sub(ID, "<id>", text)
         numbers = "storeSize|commitLogOffset|bodyCRC|(?:born|store)Timestamp|physicOffset|physicSize|spentTimeMills"
         text = re.sub(rf"({numbers})=\d+", r"\1=#", text)
@@ -92,7 +98,11 @@ def _on(cluster: LocalCluster, work: Coroutine[Any, Any, T]) -> T:
 async def _live(cluster: LocalCluster, ready: asyncio.Queue[World], done: asyncio.Event) -> None:
     namesrv = cluster.namesrv_address
     consumer = PushConsumer(
-        GROUP, namesrv=namesrv, start_from=StartFrom.FIRST, instance_name="tag@inst", client_ip="192.0.2.2"
+        GROUP,
+        namesrv=namesrv,
+        start_from=StartFrom.FIRST,
+        instance_name="tag@inst",
+        client_ip="192.0.2.2",
     )
     consumer.subscribe(TOPIC, "TagA || TagB")
     consumed = asyncio.Event()
@@ -107,30 +117,46 @@ async def _live(cluster: LocalCluster, ready: asyncio.Queue[World], done: asynci
     consumer.on_message(handle)
     async with (
         Admin(namesrv=namesrv) as admin,
-        Producer(PRODUCERS, namesrv=namesrv, instance_name="prod", client_ip="192.0.2.2", trace=True) as producer,
+        Producer(
+            PRODUCERS, namesrv=namesrv, instance_name="prod", client_ip="192.0.2.2", trace=True
+        ) as producer,
     ):
         await admin.create_topic(
-            cluster.broker_address, TopicConfig(topic_name=TOPIC, read_queue_nums=4, write_queue_nums=4)
+            cluster.broker_address,
+            TopicConfig(topic_name=TOPIC, read_queue_nums=4, write_queue_nums=4),
         )
         await _until(_known(admin, TOPIC), "the topic is known")
         sent = [
             await producer.send(
-                Message(TOPIC, f"hello {n}".encode(), tags=f"Tag{'AB'[n % 2]}", keys=[f"key{n}", "shared"]),
+                Message(
+                    TOPIC,
+                    f"hello {n}".encode(),
+                    tags=f"Tag{'AB'[n % 2]}",
+                    keys=[f"key{n}", "shared"],
+                ),
                 queue=MessageQueue(TOPIC, "broker-g", n % 4),
             )
             for n in range(12)
         ]
         for queue_id in range(4):
-            await admin.update_consumer_offset(OFFLINE_GROUP, MessageQueue(TOPIC, "broker-g", queue_id), 1)
+            await admin.update_consumer_offset(
+                OFFLINE_GROUP, MessageQueue(TOPIC, "broker-g", queue_id), 1
+            )
         async with consumer:
             await _until(consumed.wait(), "the group has consumed all messages")
             for queue_id in range(4):
-                await admin.update_consumer_offset(GROUP, MessageQueue(TOPIC, "broker-g", queue_id), 3)
+                await admin.update_consumer_offset(
+                    GROUP, MessageQueue(TOPIC, "broker-g", queue_id), 3
+                )
             await _until(_known(admin, retry_topic(GROUP)), "the retry topic is known")
-            await admin.update_consumer_offset(GROUP, MessageQueue(retry_topic(GROUP), "broker-g", 0), 0)
+            await admin.update_consumer_offset(
+                GROUP, MessageQueue(retry_topic(GROUP), "broker-g", 0), 0
+            )
             await _until(_known(admin, "RMQ_SYS_TRACE_TOPIC"), "the trace topic is known")
             await _until(_traced(admin, sent[0].msg_id), "the first message is traced")
-            ready.put_nowait(World(cluster, sent[0].msg_id, sent[0].offset_msg_id, consumer.instance.client_id))
+            ready.put_nowait(
+                World(cluster, sent[0].msg_id, sent[0].offset_msg_id, consumer.instance.client_id)
+            )
             await done.wait()
 
 

@@ -27,7 +27,11 @@ class Printed(NamedTuple):
 
     @property
     def notes(self) -> list[str]:
-        return [line.removeprefix("note: ") for line in self.out.splitlines() if line.startswith("note: ")]
+        return [
+            line.removeprefix("note: ")
+            for line in self.out.splitlines()
+            if line.startswith("note: ")
+        ]
 
     @property
     def verdict(self) -> str:
@@ -44,11 +48,16 @@ def golden_store(name: str, tmp_path: Path) -> Path:
 
 
 def small_store(root: Path, count: int = 40) -> Path:
-    """A store of ours, closed in order: messages for T/0, T/1 and U/0 in turn, in several files of each kind."""
+    """A store of ours, closed in order: messages for T/0, T/1 and U/0 in turn, in several files of
+    each kind."""
     store = open_store(root, max_hash_slot_num=SLOTS, max_index_num=ITEMS)
     for number in range(count):
         topic, queue_id = [("T", 0), ("T", 1), ("U", 0)][number % 3]
-        properties = {"KEYS": f"key{number}", "UNIQ_KEY": f"id{number:04d}", "TAGS": f"tag{number % 4}"}
+        properties = {
+            "KEYS": f"key{number}",
+            "UNIQ_KEY": f"id{number:04d}",
+            "TAGS": f"tag{number % 4}",
+        }
         body = b"message %d " % number + b"x" * 300
         put_ok(store, topic, queue_id, body, properties=properties, store_timestamp=NOW + number)
     store.close()

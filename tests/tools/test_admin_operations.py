@@ -1,4 +1,5 @@
-"""Operations of ``Admin`` that no command of mqadmin uses, or uses one way only, against a cluster of ours."""
+"""Operations of ``Admin`` that no command of mqadmin uses, or uses one way only, against a cluster
+of ours."""
 
 from __future__ import annotations
 
@@ -64,7 +65,10 @@ def test_offsets_inside_a_broker(admin: sync.Admin, gold: World) -> None:
 
 def test_tracks(admin: sync.Admin, gold: World) -> None:
     """Of a message that the group has, and of one that it has not reached yet."""
-    tracks = {track.group: track.track for track in admin.message_tracks(admin.view_message(gold.offset_msg_id))}
+    tracks = {
+        track.group: track.track
+        for track in admin.message_tracks(admin.view_message(gold.offset_msg_id))
+    }
     assert tracks[GROUP] is TrackType.CONSUMED
     assert tracks[OFFLINE_GROUP] is TrackType.UNKNOWN, "it never had a retry topic"
 
@@ -102,7 +106,9 @@ def test_name_servers_one_at_a_time(admin: sync.Admin, gold: World) -> None:
         admin.wipe_write_perm("127.0.0.1:1;127.0.0.1:2", "broker-g")
 
 
-def test_consumers_in_cpp_are_asked_for_in_their_language(gold: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumers_in_cpp_are_asked_for_in_their_language(
+    gold: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The broker answers by the language of who asks."""
     languages: list[LanguageCode | None] = []
     original = Context.language.fget  # type: ignore[attr-defined]

@@ -41,7 +41,9 @@ def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_topic_config_as_the_original_prints_it() -> None:
     printed = step("updateTopic -c DefaultCluster -t GoldOrder -r 4 -w 4 -o true")
-    config = TopicConfig(topic_name="GoldOrder", read_queue_nums=4, write_queue_nums=4, perm=6, order=True)
+    config = TopicConfig(
+        topic_name="GoldOrder", read_queue_nums=4, write_queue_nums=4, perm=6, order=True
+    )
     assert printed.endswith("]" + topic_config_text(config))
 
 
@@ -54,7 +56,10 @@ def test_permissions_in_topic_config() -> None:
 def test_subscription_group_as_the_original_prints_it() -> None:
     printed = step("updateSubGroup -b 127.0.0.1:27811 -g GID_gold_retry -r 1")
     config = SubscriptionGroupConfig(
-        group_name="GID_gold_retry", consume_from_min_enable=False, consume_broadcast_enable=False, retry_max_times=1
+        group_name="GID_gold_retry",
+        consume_from_min_enable=False,
+        consume_broadcast_enable=False,
+        retry_max_times=1,
     )
     assert printed.endswith(subscription_group_text(config))
 
@@ -67,7 +72,9 @@ def test_hash_order_of_topics_is_the_originals() -> None:
 
 
 def test_hash_order_of_properties_is_the_originals() -> None:
-    tables = re.findall(r"(?:properties=|Properties: +|props=)\{([^}]*)\}", "\n".join(golden_steps().values()))
+    tables = re.findall(
+        r"(?:properties=|Properties: +|props=)\{([^}]*)\}", "\n".join(golden_steps().values())
+    )
     assert len(tables) >= 10
     for table in tables:
         keys = [entry.partition("=")[0] for entry in table.split(", ")]
@@ -85,7 +92,9 @@ def test_map_text() -> None:
 
 
 def test_queue_text() -> None:
-    assert queue_text(MessageQueue("T", "b1", 3)) == "MessageQueue [topic=T, brokerName=b1, queueId=3]"
+    assert (
+        queue_text(MessageQueue("T", "b1", 3)) == "MessageQueue [topic=T, brokerName=b1, queueId=3]"
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,7 +136,10 @@ def test_parse_time(text: str, milliseconds: int) -> None:
     assert parse_time(text) == milliseconds
 
 
-@pytest.mark.parametrize("text", ["", "now", "2026-11-20", "2026-11-20#23:10:22", "2026-11-20 23:10:22:614", "1.5", "٣-1"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "now", "2026-11-20", "2026-11-20#23:10:22", "2026-11-20 23:10:22:614", "1.5", "٣-1"],
+)
 def test_no_time(text: str) -> None:
     with pytest.raises(ValueError, match="time"):
         parse_time(text)

@@ -1,7 +1,9 @@
-"""Every command, against a cluster of ours: what it prints (snapshots, and the original's own output where there is some)
-and which requests it sends, in order (``admin-cli.md`` §2; the golden wire).
+"""Every command, against a cluster of ours: what it prints (snapshots, and the original's own
+output where there is some) and which requests it sends, in order (``admin-cli.md`` §2; the golden
+wire).
 
-To write the snapshots again: ``UPDATE_SNAPSHOTS=1 pytest tests/tools/test_mqadmin_all.py``, and look at the difference.
+To write the snapshots again: ``UPDATE_SNAPSHOTS=1 pytest tests/tools/test_mqadmin_all.py``, and
+look at the difference.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ def gold(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The codes that ``mqadmin`` sends, without heartbeats; the cluster and its clients have threads of their own."""
+    """The codes that ``mqadmin`` sends, without heartbeats; the cluster and its clients have
+    threads of their own."""
     codes: list[int] = []
     here = threading.get_ident()
 
@@ -119,7 +122,8 @@ LOOKING: dict[str, str | None] = {
     "exportMetrics -c DefaultCluster -f out": "106 28 26 201 21 305 315 315 105 203",
     "resetOffsetByTime -g GID_gold_tag -t GoldNormal -s now --dry-run": "105 208 30 30 30 30",
 }
-"""Steps that change nothing: command line to the codes of its requests; each finds what the fixture left."""
+"""Steps that change nothing: command line to the codes of its requests; each finds what the fixture
+left."""
 DOING: dict[str, str | None] = {
     "resetOffsetByTime -g GID_gold_tag -t GoldNormal -s -1": "105 222",
     "resetOffsetByTime -g GID_gold_tag -t GoldNormal -s now -c": "105 222",
@@ -162,7 +166,8 @@ DOING: dict[str, str | None] = {
     "topicList -c": None,
     "topicList --stats": None,
 }
-"""Steps that change something, and what is looked at afterwards. ``None``: it depends on the number of topics."""
+"""Steps that change something, and what is looked at afterwards. ``None``: it depends on the number
+of topics."""
 STEPS = {**LOOKING, **DOING}
 
 
@@ -171,12 +176,18 @@ def file_of(line: str) -> Path:
 
 
 CHANGING = {
-    "brokerStatus": [(r"(?m)^(127\S+ +)?(\w+)([^:]*): .*$", r"\1\2\3: #"), (r"(commitLogDiskRatio)_[^:]+", r"\1_<path>")],
+    "brokerStatus": [
+        (r"(?m)^(127\S+ +)?(\w+)([^:]*): .*$", r"\1\2\3: #"),
+        (r"(commitLogDiskRatio)_[^:]+", r"\1_<path>"),
+    ],
     "getBrokerConfig": [(r"=  .*", "=  #"), (r"(?m)^(?!=)(?!broker).*\n", "")],
     "getNamesrvConfig": [(r"=  .*", "=  #")],
     "clusterList": [(r"(broker-g.{40,60}V4_9_8|broker-g).*", r"\1 #")],
     "statsAll": [(r"(?m) +\d+\.\d\d +\d+\.\d\d +\d+ +\d+$", " <rates>")],
-    "consumerProgress": [(r"Consume TPS: .*", "Consume TPS: #"), (r"(PUSH.*) \d+ ( +\d+)$", r"\1 #\2")],
+    "consumerProgress": [
+        (r"Consume TPS: .*", "Consume TPS: #"),
+        (r"(PUSH.*) \d+ ( +\d+)$", r"\1 #\2"),
+    ],
     "consumerStatus": [
         (r"\b\d{13}/", "<now>/"),
         (r"(?m)^(PROP_\w+|[\w.]+) +: .*\n", ""),
@@ -186,7 +197,11 @@ CHANGING = {
         (r"(?m)( +\d+\.\d\d){5} +\d+$", " <rates>"),
     ],
     "checkMsgSendRT": [(r"(true {20}|Avg RT: )\d[\d.]*", r"\1#")],
-    "clusterRT": [(r"(broker-g +)\d[\d.]* *", r"\1# "), (r"(?m)\|\d+$", "|#"), (r"(?m)^[^|#]*\|", "<s>|")],
+    "clusterRT": [
+        (r"(broker-g +)\d[\d.]* *", r"\1# "),
+        (r"(?m)\|\d+$", "|#"),
+        (r"(?m)^[^|#]*\|", "<s>|"),
+    ],
     "sendMsgStatus": [(r"rt=\d+ms|queueOffset=\d+|queueId=\d+", "#")],
     "queryMsgTraceById": [(r"\d+ms *", "#ms ")],
     "queryMsgById": [
@@ -200,14 +215,17 @@ CHANGING = {
     "producer": [(r"clientId=[^,]*|lastUpdateTimestamp=\d+", "#")],
     "topicList": [(r"(\d) +\d+ +(<ms>)?$", r"\1 #")],
 }
-"""What the machine and its load decide, by command: patterns and what stands in a snapshot instead."""
+"""What the machine and its load decide, by command: patterns and what stands in a snapshot
+instead."""
 
 
 def settled(gold: World, line: str, text: str) -> str:
     text = gold.masked(text)
     for pattern, instead in CHANGING.get(line.split()[0], ()):
         text = re.sub(pattern, instead, text)
-    if line.startswith("getBrokerConfig"):  # their order, tested below, depends on how many there are
+    if line.startswith(
+        "getBrokerConfig"
+    ):  # their order, tested below, depends on how many there are
         text = "".join(sorted(text.splitlines(keepends=True)))
     return re.sub(r"Message Body Path:   .*/", "Message Body Path:   <folder>/", text)
 
@@ -251,7 +269,8 @@ def test_no_snapshot_is_left_over() -> None:
     assert {path.name for path in SNAPSHOTS.iterdir()} == {file_of(line).name for line in STEPS}
 
 
-# --- the original -------------------------------------------------------------------------------------------------------
+# --- the original
+# --------------------------------------------------------------------------------------------------
 
 SAME_BYTES = [
     "topicClusterList -t GoldNormal",
@@ -273,7 +292,9 @@ SAME_BYTES = [
 @pytest.mark.parametrize("line", SAME_BYTES)
 def test_the_snapshot_is_what_the_original_printed(line: str) -> None:
     ours = file_of(line.replace(GOLDEN_BROKER, "{b}")).read_text()
-    golden = re.sub(r"OK, \d+", "OK, #", golden_steps()[f"mqadmin {line}"]).replace("127.0.0.1:27776", "127.0.0.1:27776")
+    golden = re.sub(r"OK, \d+", "OK, #", golden_steps()[f"mqadmin {line}"]).replace(
+        "127.0.0.1:27776", "127.0.0.1:27776"
+    )
     assert ours == golden
 
 
@@ -293,17 +314,25 @@ SAME_LINES = {
 def test_lines_as_in_the_original(line: str) -> None:
     pattern = SAME_LINES[line]
     ours = file_of(line.replace(GOLDEN_BROKER, "{b}").replace("-c 5", "-c 2")).read_text()
-    golden = re.sub(r"^(broker-g +\d+ +)\d+ +$", r"\1#", golden_steps()[f"mqadmin {line}"], flags=re.MULTILINE)
+    golden = re.sub(
+        r"^(broker-g +\d+ +)\d+ +$", r"\1#", golden_steps()[f"mqadmin {line}"], flags=re.MULTILINE
+    )
     ours = re.sub(r"^(broker-g +\d+ +)\d+ +$", r"\1#", ours, flags=re.MULTILINE)
-    wanted, found = (list(dict.fromkeys(re.findall(pattern, text, re.MULTILINE))) for text in (golden, ours))
+    wanted, found = (
+        list(dict.fromkeys(re.findall(pattern, text, re.MULTILINE))) for text in (golden, ours)
+    )
     drop = re.compile(r"^(?:192|<client>|GoldNormal|%RETRY%|ConsumeFrom)")
-    assert [text for text in found if not drop.match(text)] == [text for text in wanted if not drop.match(text)]
+    assert [text for text in found if not drop.match(text)] == [
+        text for text in wanted if not drop.match(text)
+    ]
 
 
 @pytest.mark.parametrize("step", ["queryMsgById", "queryMsgByUniqueKey", "queryMsgByOffset"])
 def test_a_message_in_the_originals_layout(step: str) -> None:
     """Names and columns of the block, and blank lines up to the tracks."""
-    golden = next(text for name, text in golden_steps().items() if name.startswith(f"mqadmin {step} "))
+    golden = next(
+        text for name, text in golden_steps().items() if name.startswith(f"mqadmin {step} ")
+    )
     ours = next(file_of(line).read_text() for line in STEPS if line.startswith(f"{step} "))
 
     def shape(text: str) -> list[str]:
@@ -312,17 +341,24 @@ def test_a_message_in_the_originals_layout(step: str) -> None:
 
     assert shape(ours) == shape(golden)
     assert re.fullmatch(
-        r"(MessageTrack \[consumerGroup=\S+, trackType=\w+, exceptionDesc=[^]]*(\])?[^]]*\])+", ours.split("\n")[-1]
+        r"(MessageTrack \[consumerGroup=\S+, trackType=\w+, exceptionDesc=[^]]*(\])?[^]]*\])+",
+        ours.split("\n")[-1],
     )
 
 
 @pytest.mark.parametrize(
     ("line", "step"),
-    [("getBrokerConfig -b {b}", f"getBrokerConfig -b {GOLDEN_BROKER}"), ("getNamesrvConfig", "getNamesrvConfig")],
+    [
+        ("getBrokerConfig -b {b}", f"getBrokerConfig -b {GOLDEN_BROKER}"),
+        ("getNamesrvConfig", "getNamesrvConfig"),
+    ],
 )
-def test_properties_in_the_originals_order(run_in: RunIn, gold: World, line: str, step: str) -> None:
-    """Which depends on how many there are, and we have some more: so it is compared for those that both have. But for a few
-    that fall into one bucket: which of them comes first depends on how the table has grown."""
+def test_properties_in_the_originals_order(
+    run_in: RunIn, gold: World, line: str, step: str
+) -> None:
+    """Which depends on how many there are, and we have some more: so it is compared for those that
+    both have. But for a few that fall into one bucket: which of them comes first depends on how the
+    table has grown."""
 
     def names(text: str) -> list[str]:
         return re.findall(r"(?m)^([\w.]+) +=  ", text)
@@ -331,15 +367,24 @@ def test_properties_in_the_originals_order(run_in: RunIn, gold: World, line: str
     common = set(ours) & set(golden)
     assert len(common) > 10
     assert ours == hash_order(ours)
-    found, wanted = hash_order(name for name in ours if name in common), [name for name in golden if name in common]
+    found, wanted = (
+        hash_order(name for name in ours if name in common),
+        [name for name in golden if name in common],
+    )
     assert difflib.SequenceMatcher(None, found, wanted).ratio() > 0.85
 
 
 def golden_codes(step: str) -> list[int]:
-    """What the original's tool sent in a step: without heartbeats, and the routes of TBW102 that its clients ask for."""
+    """What the original's tool sent in a step: without heartbeats, and the routes of TBW102 that
+    its clients ask for."""
     codes = []
     for frame in golden_lines("json-wire"):
-        if frame["step"] != step or frame["initiator"] != "client" or frame["dir"] != "c2s" or frame["kind"] == "resp":
+        if (
+            frame["step"] != step
+            or frame["initiator"] != "client"
+            or frame["dir"] != "c2s"
+            or frame["kind"] == "resp"
+        ):
             continue
         fields = frame["header"].get("extFields") or {}
         if frame["code"] not in SIDE_TRAFFIC and fields.get("topic") != "TBW102":
@@ -385,7 +430,8 @@ def test_the_codes_are_those_of_the_original(line: str) -> None:
     assert ours == " ".join(map(str, golden_codes(f"mqadmin {line}")))
 
 
-# --- the same with an access control list ------------------------------------------------------------------------------
+# --- the same with an access control list
+# ------------------------------------------------------------------------------
 
 
 def test_every_step_behind_an_access_control_list(

@@ -1,4 +1,5 @@
-"""What people type: forms of options, help, and wrong input, which gets one clear line and the right exit code."""
+"""What people type: forms of options, help, and wrong input, which gets one clear line and the
+right exit code."""
 
 import re
 import signal
@@ -25,13 +26,15 @@ def minimal(name: str, broker: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def dead_address() -> Iterator[str]:
-    """An address of this machine where nothing listens, kept from others as long as the tests run."""
+    """An address of this machine where nothing listens, kept from others as long as the tests
+    run."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
-# --- forms of options ---------------------------------------------------------------------------------------------------
+# --- forms of options
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", ["-t {}", "-t{}", "--topic {}", "--topic={}"])
@@ -55,12 +58,15 @@ def test_values_are_trimmed(admin: MqAdmin) -> None:
     assert admin("topicStatus", "-t", "  TBW102 ").code == 0
 
 
-def test_option_wins_over_the_variable(admin: MqAdmin, cluster: LocalCluster, dead_address: str) -> None:
+def test_option_wins_over_the_variable(
+    admin: MqAdmin, cluster: LocalCluster, dead_address: str
+) -> None:
     assert admin("topicList", "-n", dead_address).code == 1
     assert admin("topicList", "-n", f"{dead_address};{cluster.namesrv_address}").code == 0
 
 
-# --- help ---------------------------------------------------------------------------------------------------------------
+# --- help
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("arguments", [(), ("-h",), ("--help",), ("help",)])
@@ -85,12 +91,15 @@ def test_help_of_every_served_command(mqadmin: MqAdmin, name: str) -> None:
 
 def test_usage_line(mqadmin: MqAdmin) -> None:
     usage = mqadmin("help", "updateTopic").out.splitlines()
-    assert usage[0].startswith("usage: mqadmin updateTopic -b <arg> | -c <arg>  [-h] [-n <arg>] [-o <arg>] [-p <arg>]")
+    assert usage[0].startswith(
+        "usage: mqadmin updateTopic -b <arg> | -c <arg>  [-h] [-n <arg>] [-o <arg>] [-p <arg>]"
+    )
     assert re.match(r" {7}\S", usage[1])
     assert " -r,--readQueueNums <arg>    Queues to read" in "\n".join(usage)
 
 
-# --- the catalog --------------------------------------------------------------------------------------------------------
+# --- the catalog
+# --------------------------------------------------------------------------------------------------
 
 
 def test_all_commands_of_the_original_are_known() -> None:
@@ -112,7 +121,8 @@ def test_aliases() -> None:
     assert catalog.find("QueryMsgTraceById") is not None
 
 
-# --- wrong input --------------------------------------------------------------------------------------------------------
+# --- wrong input
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -121,9 +131,13 @@ def test_aliases() -> None:
         ("topicLst", "mqadmin: there is no command topicLst; did you mean topicList?"),
         (
             "--json topicList",
-            "mqadmin: No such option '--json'. (options stand behind the command: mqadmin topicList --json)",
+            "mqadmin: No such option '--json'. (options stand behind the command: mqadmin "
+            "topicList --json)",
         ),
-        ("resetOffsetByTime -g g -t x -s soon", "mqadmin resetOffsetByTime: Invalid value for '-s' / '--timestamp': 'soon'"),
+        (
+            "resetOffsetByTime -g g -t x -s soon",
+            "mqadmin resetOffsetByTime: Invalid value for '-s' / '--timestamp': 'soon'",
+        ),
         ("qwertyuiop", "mqadmin: there is no command qwertyuiop"),
         ("help qwertyuiop", "mqadmin: there is no command qwertyuiop"),
         ("-z", "mqadmin: No such option '-z'."),
@@ -133,7 +147,10 @@ def test_aliases() -> None:
         ("topicRoute -t x -z", "mqadmin topicRoute: No such option '-z'."),
         ("topicRoute -t x y", "mqadmin topicRoute: Got unexpected extra argument (y)"),
         ("updateTopic -b 1:1", "mqadmin updateTopic: Missing option '-t' / '--topic'."),
-        ("updateTopic -t x", "mqadmin updateTopic: Missing option, one of these is needed: '-b' / '--brokerAddr' or"),
+        (
+            "updateTopic -t x",
+            "mqadmin updateTopic: Missing option, one of these is needed: '-b' / '--brokerAddr' or",
+        ),
         (
             "updateTopic -t x -b 1:1 -c C",
             "mqadmin updateTopic: Only one option of these can be given: '-b' / '--brokerAddr'",
@@ -142,24 +159,53 @@ def test_aliases() -> None:
             "updateTopic -t x -b 1:1 -r many",
             "mqadmin updateTopic: Invalid value for '-r' / '--readQueueNums': 'many' is not a",
         ),
-        ("updateTopic -t x -b 1:1 -r 0", "mqadmin updateTopic: Invalid value for '-r' / '--readQueueNums': 0 is not in the"),
-        ("updateTopic -t x -b 1:1 -o maybe", "mqadmin updateTopic: Invalid value for '-o' / '--order': 'maybe' is neither"),
+        (
+            "updateTopic -t x -b 1:1 -r 0",
+            "mqadmin updateTopic: Invalid value for '-r' / '--readQueueNums': 0 is not in the",
+        ),
+        (
+            "updateTopic -t x -b 1:1 -o maybe",
+            "mqadmin updateTopic: Invalid value for '-o' / '--order': 'maybe' is neither",
+        ),
         ("deleteTopic -t x", "mqadmin deleteTopic: Missing option '-c' / '--clusterName'."),
         ("updateSubGroup -b 1:1", "mqadmin updateSubGroup: Missing option '-g' / '--groupName'."),
-        ("updateSubGroup -g G", "mqadmin updateSubGroup: a broker or a cluster is needed: add -b HOST:PORT or -c CLUSTER"),
-        ("brokerStatus", "mqadmin brokerStatus: a broker or a cluster is needed: add -b HOST:PORT or -c CLUSTER"),
+        (
+            "updateSubGroup -g G",
+            "mqadmin updateSubGroup: a broker or a cluster is needed: add -b HOST:PORT or -c "
+            "CLUSTER",
+        ),
+        (
+            "brokerStatus",
+            "mqadmin brokerStatus: a broker or a cluster is needed: add -b HOST:PORT or -c CLUSTER",
+        ),
         ("clusterList -i 0", "mqadmin clusterList: Invalid value for '-i' / '--interval': 0"),
         ("sendMessage -t x", "mqadmin sendMessage: Missing option '-p' / '--body'."),
-        ("sendMessage -t x -p y -i 1", "mqadmin sendMessage: a queue is chosen by -i and -b: add -b"),
+        (
+            "sendMessage -t x -p y -i 1",
+            "mqadmin sendMessage: a queue is chosen by -i and -b: add -b",
+        ),
         ("consumeMessage", "mqadmin consumeMessage: Missing option '-t' / '--topic'."),
-        ("consumeMessage -t x -c 0", "mqadmin consumeMessage: Invalid value for '-c' / '--MessageNumber': 0"),
-        ("consumeMessage -t x -i 1", "mqadmin consumeMessage: a queue is chosen by -i and -b: add -b"),
-        ("consumeMessage -t x -b y -o 1", "mqadmin consumeMessage: an offset belongs to a queue: add -i"),
+        (
+            "consumeMessage -t x -c 0",
+            "mqadmin consumeMessage: Invalid value for '-c' / '--MessageNumber': 0",
+        ),
+        (
+            "consumeMessage -t x -i 1",
+            "mqadmin consumeMessage: a queue is chosen by -i and -b: add -b",
+        ),
+        (
+            "consumeMessage -t x -b y -o 1",
+            "mqadmin consumeMessage: an offset belongs to a queue: add -i",
+        ),
         (
             "consumeMessage -t x -s soon",
-            "mqadmin consumeMessage: Invalid value for '-s' / '--beginTimestamp': 'soon' is neither",
+            "mqadmin consumeMessage: Invalid value for '-s' / '--beginTimestamp': 'soon' is "
+            "neither",
         ),
-        ("consumeMessage -t x -e 99999999999999", "mqadmin consumeMessage: the time given with -e is in the future"),
+        (
+            "consumeMessage -t x -e 99999999999999",
+            "mqadmin consumeMessage: the time given with -e is in the future",
+        ),
         (
             "consumeMessage -t x -s 2 -e 1",
             "mqadmin consumeMessage: the time given with -s is later than the one given with -e",
@@ -173,16 +219,25 @@ def test_wrong_command_line(mqadmin: MqAdmin, arguments: str, problem: str) -> N
 
 
 def test_an_empty_value_is_none(mqadmin: MqAdmin) -> None:
-    assert "Invalid value for '-t' / '--topic': it is empty" in mqadmin("topicRoute", "-t", " ").problem
+    assert (
+        "Invalid value for '-t' / '--topic': it is empty"
+        in mqadmin("topicRoute", "-t", " ").problem
+    )
 
 
 def test_bytes_that_are_no_text(mqadmin: MqAdmin) -> None:
     """As the shell hands them over."""
-    assert "Invalid value for '-t' / '--topic': it is no UTF-8" in mqadmin("topicRoute", "-t", "x\udcff").problem
+    assert (
+        "Invalid value for '-t' / '--topic': it is no UTF-8"
+        in mqadmin("topicRoute", "-t", "x\udcff").problem
+    )
 
 
 def test_no_name_server(mqadmin: MqAdmin) -> None:
-    problem = "mqadmin topicList: no name server is known: add -n HOST:PORT or set the variable NAMESRV_ADDR"
+    problem = (
+        "mqadmin topicList: no name server is known: add -n HOST:PORT or set the variable "
+        "NAMESRV_ADDR"
+    )
     printed = mqadmin("topicList")
     assert (printed.code, printed.problem) == (1, problem)
 
@@ -192,7 +247,8 @@ def test_the_table_of_arguments_is_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in SERVED if name not in TO_ONE_BROKER | {"queryMsgById", "startMonitoring"}]
+    "name",
+    [name for name in SERVED if name not in TO_ONE_BROKER | {"queryMsgById", "startMonitoring"}],
 )
 def test_name_server_down(mqadmin: MqAdmin, dead_address: str, name: str) -> None:
     printed = mqadmin(name, "-n", dead_address, *minimal(name, dead_address))
@@ -204,7 +260,10 @@ def test_name_server_down(mqadmin: MqAdmin, dead_address: str, name: str) -> Non
 @pytest.mark.parametrize("name", sorted(TO_ONE_BROKER - {"updateTopicPerm"}))
 def test_broker_down(admin: MqAdmin, dead_address: str, name: str) -> None:
     printed = admin(name, *minimal(name, dead_address))
-    problem = f"mqadmin {name}: cannot connect to {dead_address}: connection refused (nothing listens there)\n"
+    problem = (
+        f"mqadmin {name}: cannot connect to {dead_address}: connection refused (nothing listens "
+        "there)\n"
+    )
     assert printed.err == problem
     assert printed.out in ("", "false"), "the upkeep commands say that it did not work"
     assert printed.code == 1
@@ -219,21 +278,34 @@ def test_missing_options_are_named(mqadmin: MqAdmin, name: str) -> None:
     words = minimal(name, "1:1")
     given = dict(zip(words[::2], words[1::2], strict=True))
     for param in required:
-        left = [word for option, value in given.items() if option not in param.opts for word in (option, value)]
+        left = [
+            word
+            for option, value in given.items()
+            if option not in param.opts
+            for word in (option, value)
+        ]
         printed = mqadmin(name, *left)
-        assert printed.problem.startswith(f"mqadmin {name}: Missing option '{param.opts[0]}'"), printed
+        assert printed.problem.startswith(f"mqadmin {name}: Missing option '{param.opts[0]}'"), (
+            printed
+        )
         assert printed.code == 1
 
 
 @pytest.mark.parametrize("name", SERVED)
 def test_unknown_options_are_named(mqadmin: MqAdmin, name: str) -> None:
-    assert f"mqadmin {name}: No such option '--nonsense'" in mqadmin(name, *minimal(name, "1:1"), "--nonsense").problem
+    assert (
+        f"mqadmin {name}: No such option '--nonsense'"
+        in mqadmin(name, *minimal(name, "1:1"), "--nonsense").problem
+    )
 
 
 @pytest.mark.parametrize("address", ["nonsense", "host:", ":1", "host:port", "host:99999"])
 def test_what_is_no_address(mqadmin: MqAdmin, address: str) -> None:
     assert "must look like host:9876" in mqadmin("topicList", "-n", address).problem
-    assert "must look like host:port" in mqadmin("brokerStatus", "-n", "127.0.0.1:1", "-b", address).problem
+    assert (
+        "must look like host:port"
+        in mqadmin("brokerStatus", "-n", "127.0.0.1:1", "-b", address).problem
+    )
 
 
 @pytest.mark.parametrize(
@@ -244,7 +316,10 @@ def test_what_is_no_address(mqadmin: MqAdmin, address: str) -> None:
         ("consumeMessage -t NoSuchTopic", "no broker has the topic NoSuchTopic"),
         ("consumeMessage -t TBW102 -b nobody -i 0", "nobody"),
         ("consumerProgress -g GID_nobody", "no broker knows the consumer group GID_nobody"),
-        ("updateTopic -t x -c NoSuchCluster", "there is no cluster NoSuchCluster; the name server knows: DefaultCluster"),
+        (
+            "updateTopic -t x -c NoSuchCluster",
+            "there is no cluster NoSuchCluster; the name server knows: DefaultCluster",
+        ),
         ("deleteTopic -t x -c NoSuchCluster", "there is no cluster NoSuchCluster"),
         ("updateSubGroup -g x -c NoSuchCluster", "there is no cluster NoSuchCluster"),
         ("brokerStatus -c NoSuchCluster", "there is no cluster NoSuchCluster"),
@@ -270,16 +345,27 @@ def test_exit_codes_of_the_original(admin: MqAdmin, monkeypatch: pytest.MonkeyPa
     assert admin(*failing, "--compat-exit").code == 0
     assert admin("noSuchCommand").code == 1
     assert admin("noSuchCommand", "--compat-exit").code == 0
-    assert admin("topicRoute", "--compat-exit").code == 1, "the original says 1 to a wrong command line"
+    assert admin("topicRoute", "--compat-exit").code == 1, (
+        "the original says 1 to a wrong command line"
+    )
     monkeypatch.setenv("MQADMIN_COMPAT_EXIT", "1")
     assert admin(*failing).code == 0
 
 
-# --- as a process -------------------------------------------------------------------------------------------------------
+# --- as a process
+# --------------------------------------------------------------------------------------------------
 
 
 def test_as_a_process(cluster: LocalCluster) -> None:
-    command = [sys.executable, "-m", "aiorocketmq.tools.mqadmin", "topicStatus", "-n", cluster.namesrv_address, "-t"]
+    command = [
+        sys.executable,
+        "-m",
+        "aiorocketmq.tools.mqadmin",
+        "topicStatus",
+        "-n",
+        cluster.namesrv_address,
+        "-t",
+    ]
     done = subprocess.run([*command, "TBW102"], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(b"#Broker Name                      #QID  ")
@@ -289,7 +375,16 @@ def test_as_a_process(cluster: LocalCluster) -> None:
 
 
 def test_interrupted(cluster: LocalCluster) -> None:
-    command = [sys.executable, "-m", "aiorocketmq.tools.mqadmin", "clusterList", "-i", "0.1", "-n", cluster.namesrv_address]
+    command = [
+        sys.executable,
+        "-m",
+        "aiorocketmq.tools.mqadmin",
+        "clusterList",
+        "-i",
+        "0.1",
+        "-n",
+        cluster.namesrv_address,
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     for _ in range(4):  # the table, twice
@@ -300,7 +395,9 @@ def test_interrupted(cluster: LocalCluster) -> None:
     assert errors.strip() == ""
 
 
-def test_a_dead_name_server_beside_a_living_one_is_not_talked_about(cluster: LocalCluster, dead_address: str) -> None:
+def test_a_dead_name_server_beside_a_living_one_is_not_talked_about(
+    cluster: LocalCluster, dead_address: str
+) -> None:
     both = f"{dead_address};{cluster.namesrv_address}"
     command = [sys.executable, "-m", "aiorocketmq.tools.mqadmin", "topicList", "-n", both]
     done = subprocess.run(command, capture_output=True, check=False)
@@ -308,8 +405,17 @@ def test_a_dead_name_server_beside_a_living_one_is_not_talked_about(cluster: Loc
 
 
 def test_a_reader_that_goes_away_is_no_failure(cluster: LocalCluster) -> None:
-    command = [sys.executable, "-m", "aiorocketmq.tools.mqadmin", "brokerStatus", "-n", cluster.namesrv_address]
-    process = subprocess.Popen([*command, "-b", cluster.broker_address], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = [
+        sys.executable,
+        "-m",
+        "aiorocketmq.tools.mqadmin",
+        "brokerStatus",
+        "-n",
+        cluster.namesrv_address,
+    ]
+    process = subprocess.Popen(
+        [*command, "-b", cluster.broker_address], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     assert process.stdout is not None
     process.stdout.close()
     assert process.stderr is not None

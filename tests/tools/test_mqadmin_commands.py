@@ -1,4 +1,5 @@
-"""Every command against a cluster of ours, its output against the layout and against the original's own output."""
+"""Every command against a cluster of ours, its output against the layout and against the original's
+own output."""
 
 import asyncio
 import concurrent.futures
@@ -43,10 +44,13 @@ def masked(text: str, cluster: LocalCluster | None = None) -> str:
     if cluster is not None:
         text = text.replace(cluster.broker_address, GOLDEN_BROKER)
     text = re.sub(rf"\b{ID}\b", "<id>", text)
-    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d{3})?", lambda m: "<ms>" if m[1] else "<s>", text)
+    return re.sub(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d{3})?", lambda m: "<ms>" if m[1] else "<s>", text
+    )
 
 
-# --- topics -------------------------------------------------------------------------------------------------------------
+# --- topics
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -78,16 +82,32 @@ def test_deleting_an_unknown_topic_succeeds(admin: MqAdmin) -> None:
 
 
 def test_order_of_one_broker_comes_first(admin: MqAdmin, cluster: LocalCluster) -> None:
-    printed = admin("updateTopic", "-b", cluster.broker_address, "-t", "Ordered", "-o", "TRUE", "-w", "3")
+    printed = admin(
+        "updateTopic", "-b", cluster.broker_address, "-t", "Ordered", "-o", "TRUE", "-w", "3"
+    )
     assert masked(printed.out, cluster) == (
-        f"set broker orderConf. isOrder=true, orderConf=[broker-g:3]create topic to {GOLDEN_BROKER} success.\n"
-        "TopicConfig [topicName=Ordered, readQueueNums=8, writeQueueNums=3, perm=RW-, topicFilterType=SINGLE_TAG, "
+        "set broker orderConf. isOrder=true, orderConf=[broker-g:3]create topic to "
+        f"{GOLDEN_BROKER} success.\n"
+        "TopicConfig [topicName=Ordered, readQueueNums=8, writeQueueNums=3, perm=RW-, "
+        "topicFilterType=SINGLE_TAG, "
         "topicSysFlag=0, order=true]"
     )
 
 
 def test_unit_flags(admin: MqAdmin, cluster: LocalCluster) -> None:
-    printed = admin("updateTopic", "-b", cluster.broker_address, "-t", "Unit", "-u", "true", "-s", "true", "-p", "2")
+    printed = admin(
+        "updateTopic",
+        "-b",
+        cluster.broker_address,
+        "-t",
+        "Unit",
+        "-u",
+        "true",
+        "-s",
+        "true",
+        "-p",
+        "2",
+    )
     assert "perm=-W-, topicFilterType=SINGLE_TAG, topicSysFlag=3, order=false]" in printed.out
 
 
@@ -105,7 +125,9 @@ def test_topic_list_by_cluster(admin: MqAdmin, cluster: LocalCluster, topic: str
     assert len(lines) > 8
 
 
-def test_topic_list_by_cluster_names_the_groups(admin: MqAdmin, cluster: LocalCluster, topic: str) -> None:
+def test_topic_list_by_cluster_names_the_groups(
+    admin: MqAdmin, cluster: LocalCluster, topic: str
+) -> None:
     consume(cluster, topic, "GID_listed", [b"x"])
     lines = admin("topicList", "-c").out.splitlines()
     assert f"{'DefaultCluster':<20}  {topic:<64}  {'GID_listed':<64}" in lines
@@ -121,8 +143,22 @@ def test_topic_route_prints_the_same_bytes(admin: MqAdmin, cluster: LocalCluster
 def test_topic_route_as_table(admin: MqAdmin, cluster: LocalCluster, topic: str) -> None:
     header, row, dashes, total = admin("topicRoute", "-lt", topic).out.splitlines()
     layout = "%-45s %-32s %-50s %-10s %-11s %-5s"
-    assert header == layout % ("#ClusterName", "#BrokerName", "#BrokerAddrs", "#ReadQueue", "#WriteQueue", "#Perm")
-    assert row == layout % ("DefaultCluster", "broker-g", f"{{0={cluster.broker_address}}}", 4, 4, 6)
+    assert header == layout % (
+        "#ClusterName",
+        "#BrokerName",
+        "#BrokerAddrs",
+        "#ReadQueue",
+        "#WriteQueue",
+        "#Perm",
+    )
+    assert row == layout % (
+        "DefaultCluster",
+        "broker-g",
+        f"{{0={cluster.broker_address}}}",
+        4,
+        4,
+        6,
+    )
     assert dashes == "-" * 158
     assert total == layout % ("Total:", 1, "", 4, 4, "")
 
@@ -137,7 +173,8 @@ def test_topic_status(admin: MqAdmin, topic: str) -> None:
     assert [row.split()[1] for row in rows] == ["0", "1", "2", "3"]
 
 
-# --- clusters and brokers -----------------------------------------------------------------------------------------------
+# --- clusters and brokers
+# -----------------------------------------------------------------------------------------------
 
 
 def test_cluster_list_has_the_originals_layout(admin: MqAdmin, cluster: LocalCluster) -> None:
@@ -159,8 +196,16 @@ def test_cluster_list_more_stats(admin: MqAdmin) -> None:
 
 def test_broker_status_has_the_originals_keys(admin: MqAdmin, cluster: LocalCluster) -> None:
     def keys(text: str) -> list[str]:
-        changing = ("commitLogDiskRatio_", "scheduleMessageOffset_", "leaves ")  # the last one is ours
-        return [line[: line.index(": ") + 2] for line in text.splitlines() if not line.startswith(changing)]
+        changing = (
+            "commitLogDiskRatio_",
+            "scheduleMessageOffset_",
+            "leaves ",
+        )  # the last one is ours
+        return [
+            line[: line.index(": ") + 2]
+            for line in text.splitlines()
+            if not line.startswith(changing)
+        ]
 
     printed = admin("brokerStatus", "-b", cluster.broker_address)
     assert keys(printed.out) == keys(step(f"brokerStatus -b {GOLDEN_BROKER}"))
@@ -171,19 +216,24 @@ def test_broker_status_of_a_cluster(admin: MqAdmin, cluster: LocalCluster) -> No
     of_broker = admin("brokerStatus", "-b", cluster.broker_address).out.splitlines()
     of_cluster = admin("brokerStatus", "-c", "DefaultCluster").out.splitlines()
     assert [line[:25] for line in of_cluster] == [f"{cluster.broker_address:<24} "] * len(of_broker)
-    assert [line[25:].split(":")[0] for line in of_cluster] == [line.split(":")[0] for line in of_broker]
+    assert [line[25:].split(":")[0] for line in of_cluster] == [
+        line.split(":")[0] for line in of_broker
+    ]
 
 
 @pytest.fixture
 def dead_broker(cluster: LocalCluster) -> Iterator[str]:
-    """The address of a broker that is registered (as slave of the other one) but does not answer."""
+    """The address of a broker that is registered (as slave of the other one) but does not
+    answer."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         registered, done = concurrent.futures.Future[None](), asyncio.Event()
 
         async def stay_registered() -> None:
-            async with RemotingClient() as remoting:  # the name server forgets brokers whose connection ends
+            async with (
+                RemotingClient() as remoting
+            ):  # the name server forgets brokers whose connection ends
                 header = RegisterBrokerRequest(
                     broker_name="broker-g",
                     broker_addr=address,
@@ -192,26 +242,46 @@ def dead_broker(cluster: LocalCluster) -> Iterator[str]:
                     broker_id=1,
                 )
                 body = encode_body(RegisterBrokerBody())
-                answer = await remoting.invoke(cluster.namesrv_address, RequestCode.REGISTER_BROKER, header, body)
+                answer = await remoting.invoke(
+                    cluster.namesrv_address, RequestCode.REGISTER_BROKER, header, body
+                )
                 answer.check(cluster.namesrv_address)
                 registered.set_result(None)
                 await done.wait()
 
         running = asyncio.run_coroutine_threadsafe(stay_registered(), cluster.loop)
-        concurrent.futures.wait((registered, running), return_when=concurrent.futures.FIRST_COMPLETED)
+        concurrent.futures.wait(
+            (registered, running), return_when=concurrent.futures.FIRST_COMPLETED
+        )
         yield address
         cluster.loop.call_soon_threadsafe(done.set)
         running.result(30)
 
 
-def test_cluster_list_with_a_broker_that_does_not_answer(admin: MqAdmin, cluster: LocalCluster, dead_broker: str) -> None:
+def test_cluster_list_with_a_broker_that_does_not_answer(
+    admin: MqAdmin, cluster: LocalCluster, dead_broker: str
+) -> None:
     printed = admin("clusterList")
     _, alive, dead = printed.out.splitlines()
     assert cluster.broker_address in alive
     nothing = "     0.00(,ms)"
     layout = "%-16s  %-22s  %-4s  %-22s %-16s %19s %19s %10s %5s %6s"
-    assert dead == layout % ("DefaultCluster", "broker-g", 1, dead_broker, "", nothing, nothing, "", "0.00", "0.0000")
-    problem = f"mqadmin clusterList: cannot connect to {dead_broker}: connection refused (nothing listens there)\n"
+    assert dead == layout % (
+        "DefaultCluster",
+        "broker-g",
+        1,
+        dead_broker,
+        "",
+        nothing,
+        nothing,
+        "",
+        "0.00",
+        "0.0000",
+    )
+    problem = (
+        f"mqadmin clusterList: cannot connect to {dead_broker}: connection refused (nothing "
+        "listens there)\n"
+    )
     assert (printed.code, printed.err) == (1, problem)
     assert admin("clusterList", "--compat-exit").code == 0
 
@@ -225,11 +295,13 @@ def test_broker_status_goes_on_after_a_broker_that_does_not_answer(
     assert dead_broker in printed.err
 
 
-# --- consumers ----------------------------------------------------------------------------------------------------------
+# --- consumers
+# --------------------------------------------------------------------------------------------------
 
 
 def consume(cluster: LocalCluster, topic: str, group: str, bodies: list[bytes]) -> None:
-    """Send these messages and let a push consumer of the group take them; it stays no longer than that."""
+    """Send these messages and let a push consumer of the group take them; it stays no longer than
+    that."""
     asyncio.run(_consume(cluster, topic, group, bodies))
 
 
@@ -304,7 +376,11 @@ def test_group_online(admin: MqAdmin, cluster: LocalCluster, topic: str) -> None
         async with consumer:
             while True:
                 printed = await asyncio.to_thread(admin, "consumerProgress")
-                rows = [row for row in printed.out.splitlines() if row.startswith("GID_gold_tag ") and "OFFLINE" not in row]
+                rows = [
+                    row
+                    for row in printed.out.splitlines()
+                    if row.startswith("GID_gold_tag ") and "OFFLINE" not in row
+                ]
                 if rows:
                     return rows[0]
 
@@ -315,13 +391,26 @@ async def _ignore(_message: object) -> None:
     pass
 
 
-# --- messages -----------------------------------------------------------------------------------------------------------
+# --- messages
+# --------------------------------------------------------------------------------------------------
 
 
 def test_send_message(admin: MqAdmin, topic: str) -> None:
     golden = step("sendMessage -t GoldNormal -p from mqadmin -k admk -c admt")
     printed = admin(
-        "sendMessage", "-t", topic, "-p", "from mqadmin", "-k", "admk", "-c", "admt", "-b", "broker-g", "-i", "2"
+        "sendMessage",
+        "-t",
+        topic,
+        "-p",
+        "from mqadmin",
+        "-k",
+        "admk",
+        "-c",
+        "admt",
+        "-b",
+        "broker-g",
+        "-i",
+        "2",
     )
     assert masked(printed.out) == masked(golden)
 
@@ -332,7 +421,11 @@ def test_a_body_of_any_bytes(admin: MqAdmin, topic: str) -> None:
 
 
 def test_a_broker_without_queue_is_kept_to(admin: MqAdmin, topic: str) -> None:
-    assert admin("sendMessage", "-t", topic, "-p", "x", "-b", "broker-g").out.splitlines()[1].startswith("broker-g ")
+    assert (
+        admin("sendMessage", "-t", topic, "-p", "x", "-b", "broker-g")
+        .out.splitlines()[1]
+        .startswith("broker-g ")
+    )
     printed = admin("sendMessage", "-t", topic, "-p", "x", "-b", "other")
     assert (printed.code, printed.problem.partition(": ")[2]) == (
         1,
@@ -341,15 +434,34 @@ def test_a_broker_without_queue_is_kept_to(admin: MqAdmin, topic: str) -> None:
 
 
 def test_consume_message(admin: MqAdmin, cluster: LocalCluster, topic: str) -> None:
-    admin("sendMessage", "-t", topic, "-p", "grüße", "-k", "k1", "-c", "TagA", "-b", "broker-g", "-i", "1")
+    admin(
+        "sendMessage",
+        "-t",
+        topic,
+        "-p",
+        "grüße",
+        "-k",
+        "k1",
+        "-c",
+        "TagA",
+        "-b",
+        "broker-g",
+        "-i",
+        "1",
+    )
     lines = masked(admin("consumeMessage", "-t", topic).out, cluster).splitlines()
-    message = re.sub(r"(Timestamp|CommitLogOffset|commitLogOffset|bodyCRC|storeSize)=\d+", r"\1=#", lines[2])
+    message = re.sub(
+        r"(Timestamp|CommitLogOffset|commitLogOffset|bodyCRC|storeSize)=\d+", r"\1=#", lines[2]
+    )
     message = re.sub(r"bornHost=/127\.0\.0\.1:\d+", "bornHost=/ip:port", message)
     assert lines[1] == "Consume ok"
     assert message == (
-        "MSGID: <id> MessageExt [brokerName=broker-g, queueId=1, storeSize=#, queueOffset=0, sysFlag=0, bornTimestamp=#, "
-        f"bornHost=/ip:port, storeTimestamp=#, storeHost=/{GOLDEN_BROKER}, msgId=<id>, commitLogOffset=#, bodyCRC=#, "
-        f"reconsumeTimes=0, preparedTransactionOffset=0, toString()=Message{{topic='{topic}', flag=0, properties={{"
+        "MSGID: <id> MessageExt [brokerName=broker-g, queueId=1, storeSize=#, queueOffset=0, "
+        "sysFlag=0, bornTimestamp=#, "
+        f"bornHost=/ip:port, storeTimestamp=#, storeHost=/{GOLDEN_BROKER}, msgId=<id>, "
+        "commitLogOffset=#, bodyCRC=#, "
+        f"reconsumeTimes=0, preparedTransactionOffset=0, toString()=Message{{topic='{topic}', "
+        f"flag=0, properties={{"
         "MIN_OFFSET=0, MAX_OFFSET=1, KEYS=k1, UNIQ_KEY=<id>, CLUSTER=DefaultCluster, TAGS=TagA}, "
         "body=[103, 114, -61, -68, -61, -97, 101], transactionId='null'}] BODY: grüße"
     )
@@ -367,7 +479,8 @@ def ten_messages(cluster: LocalCluster, topic: str) -> str:
     async def send() -> None:
         async with Producer("PID_test", namesrv=cluster.namesrv_address) as producer:
             await producer.send(
-                [Message(topic, str(n).encode()) for n in range(10)], queue=MessageQueue(topic, "broker-g", 0)
+                [Message(topic, str(n).encode()) for n in range(10)],
+                queue=MessageQueue(topic, "broker-g", 0),
             )
 
     asyncio.run(send())
@@ -401,9 +514,16 @@ def test_consume_message_by_time(admin: MqAdmin, ten_messages: str) -> None:
     assert len(bodies(admin("consumeMessage", "-t", ten_messages, "-s", "0").out)) == 10
     assert len(bodies(admin("consumeMessage", "-t", ten_messages, "-e", str(now)).out)) == 10
     assert bodies(admin("consumeMessage", "-t", ten_messages, "-e", str(now - 3_600_000)).out) == []
-    assert bodies(admin("consumeMessage", "-t", ten_messages, "-s", str(time.time_ns() // 1_000_000)).out) == []
+    assert (
+        bodies(
+            admin("consumeMessage", "-t", ten_messages, "-s", str(time.time_ns() // 1_000_000)).out
+        )
+        == []
+    )
 
 
 def test_consume_message_moves_no_group(admin: MqAdmin, ten_messages: str) -> None:
     admin("consumeMessage", "-t", ten_messages, "-g", "GID_reader")
-    assert "nobody of it has ever been online" in admin("consumerProgress", "-g", "GID_reader").problem
+    assert (
+        "nobody of it has ever been online" in admin("consumerProgress", "-g", "GID_reader").problem
+    )

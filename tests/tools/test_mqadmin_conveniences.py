@@ -1,4 +1,5 @@
-"""What the original's mqadmin does not have: JSON, watching, dry runs, sorting, completion, the monitor's log."""
+"""What the original's mqadmin does not have: JSON, watching, dry runs, sorting, completion, the
+monitor's log."""
 
 from __future__ import annotations
 
@@ -21,9 +22,15 @@ from .conftest import MqAdmin
 from .mqadmin_world import GROUP, OFFLINE_GROUP, TOPIC, World, world
 from .test_mqadmin_all import LOOKING
 
-WITH_JSON = {entry.name for entry in catalog.CATALOG if "as_json" in {p.name for p in catalog.load(entry).params}}
+WITH_JSON = {
+    entry.name
+    for entry in catalog.CATALOG
+    if "as_json" in {p.name for p in catalog.load(entry).params}
+}
 JSON_STEPS = [
-    line for line in LOOKING if line.split()[0] in WITH_JSON and "-s true" not in line and " -d {client}" not in line
+    line
+    for line in LOOKING
+    if line.split()[0] in WITH_JSON and "-s true" not in line and " -d {client}" not in line
 ]
 
 
@@ -41,7 +48,8 @@ def here(mqadmin: MqAdmin, gold: World, monkeypatch: pytest.MonkeyPatch, tmp_pat
     return mqadmin
 
 
-# --- JSON ---------------------------------------------------------------------------------------------------------------
+# --- JSON
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("line", JSON_STEPS)
@@ -52,7 +60,9 @@ def test_json(here: MqAdmin, gold: World, line: str) -> None:
     document = json.loads(printed.out)
     assert document not in (None, {}), "something is always told"
     rows = document if isinstance(document, list) else document.get("rows", [])
-    assert all(isinstance(row, dict) and all(re.fullmatch(r"[a-z]\w*", key) for key in row) for row in rows)
+    assert all(
+        isinstance(row, dict) and all(re.fullmatch(r"[a-z]\w*", key) for key in row) for row in rows
+    )
 
 
 def test_json_of_a_group(here: MqAdmin) -> None:
@@ -60,20 +70,32 @@ def test_json_of_a_group(here: MqAdmin) -> None:
     assert document.keys() == {"rows", "consumeTps", "diffTotal"}
     assert document["diffTotal"] == 0
     row = next(row for row in document["rows"] if row["topic"] == TOPIC and row["qid"] == 2)
-    assert (row["brokerName"], row["brokerOffset"], row["consumerOffset"], row["diff"]) == ("broker-g", 3, 3, 0)
+    assert (row["brokerName"], row["brokerOffset"], row["consumerOffset"], row["diff"]) == (
+        "broker-g",
+        3,
+        3,
+        0,
+    )
 
 
 def test_json_of_a_message(here: MqAdmin, gold: World) -> None:
-    [message] = json.loads(here("queryMsgByUniqueKey", "-t", TOPIC, "-i", gold.msg_id, "--json").out)
+    [message] = json.loads(
+        here("queryMsgByUniqueKey", "-t", TOPIC, "-i", gold.msg_id, "--json").out
+    )
     assert (message["topic"], message["queueId"], message["body"]) == (TOPIC, 0, "hello 0")
-    assert {track["consumerGroup"]: track["trackType"] for track in message["tracks"]}[GROUP] == "CONSUMED"
+    assert {track["consumerGroup"]: track["trackType"] for track in message["tracks"]}[
+        GROUP
+    ] == "CONSUMED"
 
 
 def test_a_failure_prints_no_json(here: MqAdmin) -> None:
-    assert "no broker has the topic Nowhere" in here("topicStatus", "-t", "Nowhere", "--json").problem
+    assert (
+        "no broker has the topic Nowhere" in here("topicStatus", "-t", "Nowhere", "--json").problem
+    )
 
 
-# --- looking further ----------------------------------------------------------------------------------------------------
+# --- looking further
+# --------------------------------------------------------------------------------------------------
 
 
 def test_sorted_by_lag(here: MqAdmin, gold: World) -> None:
@@ -93,33 +115,51 @@ def test_a_dry_run_moves_nothing(here: MqAdmin) -> None:
     before = here("resetOffsetByTime", "-g", OFFLINE_GROUP, "-t", TOPIC, "-s", "now", "--dry-run")
     rows = [line.split() for line in before.out.splitlines()[2:]]
     assert [row[2:] for row in rows] == [["3", "1", "3", "3"]] * 4, "at the end, was 1, would be 3"
-    assert here("resetOffsetByTime", "-g", OFFLINE_GROUP, "-t", TOPIC, "-s", "now", "--dry-run").out == before.out
+    assert (
+        here("resetOffsetByTime", "-g", OFFLINE_GROUP, "-t", TOPIC, "-s", "now", "--dry-run").out
+        == before.out
+    )
     here("resetOffsetByTime", "-g", OFFLINE_GROUP, "-t", TOPIC, "-s", "now")
-    after = here("resetOffsetByTime", "-g", OFFLINE_GROUP, "-t", TOPIC, "-s", "0", "--dry-run", "-f", "false").out
+    after = here(
+        "resetOffsetByTime", "-g", OFFLINE_GROUP, "-t", TOPIC, "-s", "0", "--dry-run", "-f", "false"
+    ).out
     assert [line.split()[2:] for line in after.splitlines()[2:]] == [["3", "3", "0", "0"]] * 4
     here("resetOffsetByTime", "-g", OFFLINE_GROUP, "-t", TOPIC, "-s", "0")
     kept = here("skipAccumulatedMessage", "-g", OFFLINE_GROUP, "-t", TOPIC, "-f", "false").out
-    assert [line.split()[2:] for line in kept.splitlines()[1:]] == [["3", "0", "3", "0"]] * 4, "only back"
+    assert [line.split()[2:] for line in kept.splitlines()[1:]] == [["3", "0", "3", "0"]] * 4, (
+        "only back"
+    )
 
 
 def test_topic_list_with_stats(here: MqAdmin) -> None:
-    rows = {line.split()[0]: line.split()[1:3] for line in here("topicList", "--stats").out.splitlines()}
+    rows = {
+        line.split()[0]: line.split()[1:3] for line in here("topicList", "--stats").out.splitlines()
+    }
     assert rows["#Topic"] == ["#Queues", "#Messages"]
     assert rows[TOPIC][0] == "4"
     assert int(rows[TOPIC][1]) >= 12
 
 
-# --- watching -----------------------------------------------------------------------------------------------------------
+# --- watching
+# --------------------------------------------------------------------------------------------------
 
 
 def process(gold: World, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "aiorocketmq.tools.mqadmin", *arguments]
     variables = {**os.environ, "NAMESRV_ADDR": gold.cluster.namesrv_address, **environment}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables
+    )
 
 
 @pytest.mark.parametrize(
-    "arguments", [f"topicStatus -t {TOPIC}", "clusterList", f"consumerProgress -g {GROUP}", "brokerStatus -c DefaultCluster"]
+    "arguments",
+    [
+        f"topicStatus -t {TOPIC}",
+        "clusterList",
+        f"consumerProgress -g {GROUP}",
+        "brokerStatus -c DefaultCluster",
+    ],
 )
 def test_watch(gold: World, arguments: str) -> None:
     """The same table again; what it began with comes a second time."""
@@ -133,16 +173,23 @@ def test_watch(gold: World, arguments: str) -> None:
 
 
 def test_monitoring_tells_what_it_finds_in_the_log(gold: World) -> None:
-    running = process(gold, "startMonitoring", "--rounds", "1", "--interval", "0.1", "--logFormat", "json")
+    running = process(
+        gold, "startMonitoring", "--rounds", "1", "--interval", "0.1", "--logFormat", "json"
+    )
     out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (0, "")
     lines = [json.loads(line) for line in err.splitlines()]
-    undone = next(line for line in lines if line["event"] == "[MONITOR] undone messages" and line["topic"] == TOPIC)
+    undone = next(
+        line
+        for line in lines
+        if line["event"] == "[MONITOR] undone messages" and line["topic"] == TOPIC
+    )
     assert (undone["group"], undone["total"], undone["delay_ms"]) == (GROUP, 0, 0)
     assert lines[-1]["event"] == "[MONITOR] round done"
 
 
-# --- terminal -----------------------------------------------------------------------------------------------------------
+# --- terminal
+# --------------------------------------------------------------------------------------------------
 
 
 def test_progress_comes_and_goes_on_a_terminal_only(capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,11 +215,14 @@ def test_json_is_plain_on_a_terminal() -> None:
         table.row("Total:", "", "")
     output.line("not this")
     output.close()
-    assert json.loads(stream.getvalue()) == [{"brokerName": "b", "inTpsLoad": "1.50(0,0ms)", "space": 0.25}]
+    assert json.loads(stream.getvalue()) == [
+        {"brokerName": "b", "inTpsLoad": "1.50(0,0ms)", "space": 0.25}
+    ]
     assert "\x1b" not in stream.getvalue()
 
 
-# --- files that peers could choose ---------------------------------------------------------------------------------------
+# --- files that peers could choose
+# ---------------------------------------------------------------------------------------
 
 
 def test_a_client_id_is_no_path() -> None:
@@ -188,7 +238,8 @@ def test_the_body_of_a_message_is_written(here: MqAdmin, gold: World, tmp_path: 
     assert (tmp_path / "bodies" / gold.msg_id).read_bytes() == b"hello 0"
 
 
-# --- completion ---------------------------------------------------------------------------------------------------------
+# --- completion
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -200,7 +251,11 @@ def test_completion_for(mqadmin: MqAdmin, shell: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "found"),
-    [("mqadmin topicSt", "topicStatus"), ("mqadmin topicStatus --wa", "--watch"), ("mqadmin upd", "updateTopic")],
+    [
+        ("mqadmin topicSt", "topicStatus"),
+        ("mqadmin topicStatus --wa", "--watch"),
+        ("mqadmin upd", "updateTopic"),
+    ],
 )
 def test_words_are_completed(
     mqadmin: MqAdmin, monkeypatch: pytest.MonkeyPatch, cluster: LocalCluster, words: str, found: str
@@ -211,7 +266,8 @@ def test_words_are_completed(
     assert f"plain,{found}" in mqadmin().out.splitlines()
 
 
-# --- traces -------------------------------------------------------------------------------------------------------------
+# --- traces
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_message_sent_with_a_trace_is_found_by_it(here: MqAdmin) -> None:

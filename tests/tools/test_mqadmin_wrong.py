@@ -1,4 +1,5 @@
-"""Every command when what it asks for does not exist, or is not allowed: a clear line, the right exit code, no traceback."""
+"""Every command when what it asks for does not exist, or is not allowed: a clear line, the right
+exit code, no traceback."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ def run(mqadmin: MqAdmin, cluster: LocalCluster, name: str) -> Printed:
 
 
 @pytest.mark.parametrize("name", sorted(MINIMAL.keys() - MAKES_IT - NOBODY_MINDS))
-def test_what_does_not_exist(mqadmin: MqAdmin, cluster: LocalCluster, name: str, tmp_path: Path) -> None:
+def test_what_does_not_exist(
+    mqadmin: MqAdmin, cluster: LocalCluster, name: str, tmp_path: Path
+) -> None:
     printed = run(mqadmin, cluster, name)
     reason = REASONS.get(name, "no broker has the topic T, as far as the name server knows")
     assert printed.err.startswith(f"mqadmin {name}: {reason.format(b=cluster.broker_address)}")
@@ -81,8 +84,14 @@ def test_what_does_not_exist(mqadmin: MqAdmin, cluster: LocalCluster, name: str,
             "updateTopicPerm -b 127.0.0.1:1 -t TBW102 -p 6",
             "127.0.0.1:1 is no master of the topic TBW102; its masters are: 127",
         ),
-        ("updateTopicPerm -c Nowhere -t TBW102 -p 6", "there is no cluster Nowhere; the name server knows: DefaultCluster"),
-        ("updateOrderConf -t T -m put", "what the topic is to look like is missing: add -v BROKER:QUEUES;BROKER:QUEUES"),
+        (
+            "updateTopicPerm -c Nowhere -t TBW102 -p 6",
+            "there is no cluster Nowhere; the name server knows: DefaultCluster",
+        ),
+        (
+            "updateOrderConf -t T -m put",
+            "what the topic is to look like is missing: add -v BROKER:QUEUES;BROKER:QUEUES",
+        ),
         (
             "updateOrderConf -t T -m put -v nonsense",
             "an order configuration is broker:queues;broker:queues, 'nonsense' is not",
@@ -91,29 +100,56 @@ def test_what_does_not_exist(mqadmin: MqAdmin, cluster: LocalCluster, name: str,
             "updateOrderConf -t T -m post",
             "Invalid value for '-m' / '--method': 'post' is not one of 'get', 'put', 'delete'.",
         ),
-        ("updateBrokerConfig -k a -v b", "a broker or a cluster is needed: add -b HOST:PORT or -c CLUSTER"),
+        (
+            "updateBrokerConfig -k a -v b",
+            "a broker or a cluster is needed: add -b HOST:PORT or -c CLUSTER",
+        ),
         ("updateNamesrvConfig -k kvConfigPath -v /x", "NO_PERMISSION (16) from 127.0.0.1:"),
         ("deleteSubGroup -g G", "a broker or a cluster is needed: add -b HOST:PORT or -c CLUSTER"),
         ("exportMetadata -t", "a broker or a cluster is needed: add -b HOST:PORT or -c CLUSTER"),
-        ("exportMetadata -b 1:1", "of one broker either topics or groups are exported: add -t or -g, or use -c"),
+        (
+            "exportMetadata -b 1:1",
+            "of one broker either topics or groups are exported: add -t or -g, or use -c",
+        ),
         ("queryMsgById -i nonsense", "'nonsense' is no offset message id: "),
         (
             "queryMsgById -i 7F00000100006CA30000000000000000 -g G",
             "a group and one of its clients belong together: give both",
         ),
-        ("queryMsgByKey -t TBW102 -k none", "no broker has a message with the key none of the topic TBW102"),
+        (
+            "queryMsgByKey -t TBW102 -k none",
+            "no broker has a message with the key none of the topic TBW102",
+        ),
         ("queryMsgByUniqueKey -t TBW102 -i ABC", "no broker has a message ABC of the topic TBW102"),
         (
             "queryMsgByOffset -t TBW102 -b broker-g -i 0 -o 5",
             "queue 0 of TBW102 on broker-g has offsets from 0 to -1, not 5",
         ),
         ("printMsg -t TBW102 -c klingon", "there is no charset klingon"),
-        ("printMsgByQueue -t TBW102 -a other -i 0", "the broker other has no queue 0 of the topic TBW102 that can be read"),
-        ("resetOffsetByTime -g G -t TBW102 -s yesterday", "'yesterday' is neither a number of milliseconds nor"),
-        ("resetOffsetByTime -g G -t TBW102 -s now -c", "the group G has no offset yet in some queue of TBW102"),
-        ("resetOffsetByTime -g G -t TBW102 -s now", "the group G has no offset yet in some queue of TBW102"),
-        ("skipAccumulatedMessage -g G -t TBW102", "the group G has no offset yet in some queue of TBW102"),
-        ("consumerProgress -g G --sort lag", "--all and --sort are for the list of groups: leave out -g"),
+        (
+            "printMsgByQueue -t TBW102 -a other -i 0",
+            "the broker other has no queue 0 of the topic TBW102 that can be read",
+        ),
+        (
+            "resetOffsetByTime -g G -t TBW102 -s yesterday",
+            "'yesterday' is neither a number of milliseconds nor",
+        ),
+        (
+            "resetOffsetByTime -g G -t TBW102 -s now -c",
+            "the group G has no offset yet in some queue of TBW102",
+        ),
+        (
+            "resetOffsetByTime -g G -t TBW102 -s now",
+            "the group G has no offset yet in some queue of TBW102",
+        ),
+        (
+            "skipAccumulatedMessage -g G -t TBW102",
+            "the group G has no offset yet in some queue of TBW102",
+        ),
+        (
+            "consumerProgress -g G --sort lag",
+            "--all and --sort are for the list of groups: leave out -g",
+        ),
         ("topicList -c --stats", "-c and --stats are two different lists: leave one out"),
         ("allocateMQ -t TBW102 -i ,", "nobody is there to share the queues: add -i CLIENT,CLIENT"),
         ("statsAll -t Nowhere", "no broker has the topic Nowhere, as far as the name server knows"),
@@ -127,7 +163,8 @@ def test_wrong_values(admin: MqAdmin, arguments: str, problem: str) -> None:
     assert printed.code == 1
 
 
-# --- no permission ------------------------------------------------------------------------------------------------------
+# --- no permission
+# --------------------------------------------------------------------------------------------------
 
 ACCOUNTS = """\
 accounts:
@@ -135,7 +172,8 @@ accounts:
   - {accessKey: the-reader, secretKey: reader-secret}
 """
 ASKS_NO_BROKER = {
-    "topicRoute", "topicClusterList", "topicList", "updateKvConfig", "deleteKvConfig", "wipeWritePerm", "addWritePerm",
+    "topicRoute", "topicClusterList", "topicList", "updateKvConfig", "deleteKvConfig",
+    "wipeWritePerm", "addWritePerm",
     "updateOrderConf", "allocateMQ", "getNamesrvConfig", "updateNamesrvConfig",
 }  # fmt: skip
 GOES_ON = {"consumerProgress", "statsAll", "startMonitoring"}
@@ -152,9 +190,13 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield cluster
 
 
-def sign_as(monkeypatch: pytest.MonkeyPatch, folder: Path, access_key: str, secret_key: str) -> None:
+def sign_as(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, access_key: str, secret_key: str
+) -> None:
     (folder / "conf").mkdir(exist_ok=True)
-    (folder / "conf" / "tools.yml").write_text(f"accessKey: {access_key}\nsecretKey: {secret_key}\n")
+    (folder / "conf" / "tools.yml").write_text(
+        f"accessKey: {access_key}\nsecretKey: {secret_key}\n"
+    )
     monkeypatch.setenv("ROCKETMQ_HOME", str(folder))
 
 
@@ -165,24 +207,35 @@ def existing(cluster: LocalCluster, name: str) -> list[str]:
     return [known.get(word, word) for word in words]
 
 
-@pytest.mark.parametrize("name", sorted(MINIMAL.keys() - ASKS_NO_BROKER - GOES_ON - {"queryMsgById", "queryMsgTraceById"}))
+@pytest.mark.parametrize(
+    "name",
+    sorted(MINIMAL.keys() - ASKS_NO_BROKER - GOES_ON - {"queryMsgById", "queryMsgTraceById"}),
+)
 def test_unsigned(mqadmin: MqAdmin, guarded: LocalCluster, name: str) -> None:
     printed = mqadmin(name, "-n", guarded.namesrv_address, *existing(guarded, name))
     assert printed.code == 1
     lines = printed.err.splitlines()
     assert lines, printed
     assert all(line.startswith(f"mqadmin {name}: ") for line in lines), "no traceback"
-    unknown_group = "no broker has the topic %RETRY%G" in lines[0] or "no broker knows the consumer group G" in lines[0]
+    unknown_group = (
+        "no broker has the topic %RETRY%G" in lines[0]
+        or "no broker knows the consumer group G" in lines[0]
+    )
     assert unknown_group or "No accessKey is configured" in lines[0], lines
 
 
 @pytest.mark.parametrize(
     "name",
-    ["updateTopic", "deleteTopic", "updateSubGroup", "deleteSubGroup", "updateBrokerConfig", "updateAclConfig",
+    ["updateTopic", "deleteTopic", "updateSubGroup", "deleteSubGroup", "updateBrokerConfig",
+    "updateAclConfig",
      "deleteAclConfig", "updateGlobalWhiteAddr"],
 )  # fmt: skip
 def test_an_account_that_may_not(
-    mqadmin: MqAdmin, guarded: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+    mqadmin: MqAdmin,
+    guarded: LocalCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    name: str,
 ) -> None:
     sign_as(monkeypatch, tmp_path, "the-reader", "reader-secret")
     printed = mqadmin(name, "-n", guarded.namesrv_address, *existing(guarded, name))
@@ -191,7 +244,9 @@ def test_an_account_that_may_not(
     assert "reader-secret" not in printed.err + printed.out
 
 
-def test_accounts(mqadmin: MqAdmin, guarded: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_accounts(
+    mqadmin: MqAdmin, guarded: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Made, used, listed, deleted; no secret is ever printed."""
     sign_as(monkeypatch, tmp_path, "the-admin", "admin-secret")
     monkeypatch.setenv("NAMESRV_ADDR", guarded.namesrv_address)
@@ -212,7 +267,8 @@ def test_accounts(mqadmin: MqAdmin, guarded: LocalCluster, monkeypatch: pytest.M
     assert (made.code, made.err) == (0, "")
     assert made.out == (
         f"create or update plain access config to {broker} success.\n"
-        "PlainAccessConfig [accessKey=the-tester, whiteRemoteAddress=null, admin=true, defaultTopicPerm=null, "
+        "PlainAccessConfig [accessKey=the-tester, whiteRemoteAddress=null, admin=true, "
+        "defaultTopicPerm=null, "
         "defaultGroupPerm=null, topicPerms=[A=PUB, B=PUB|SUB], groupPerms=[]]"
     )
     versions = mqadmin("clusterAclConfigVersion", "-c", "DefaultCluster").out.splitlines()
@@ -232,9 +288,16 @@ def test_accounts(mqadmin: MqAdmin, guarded: LocalCluster, monkeypatch: pytest.M
     of_broker = mqadmin("clusterAclConfigVersion", "-b", broker).out.splitlines()
     assert of_broker == [versions[1], "get broker's plain access config version success."]
     white = mqadmin("updateGlobalWhiteAddr", "-b", broker, "-g", "10.9.8.7,10.9.8.6")
-    assert (white.code, white.out) == (0, f"update global white remote addresses to {broker} success.\n")
+    assert (white.code, white.out) == (
+        0,
+        f"update global white remote addresses to {broker} success.\n",
+    )
     gone = mqadmin("deleteAccessConfig", "-c", "DefaultCluster", "-a", "the-tester")
-    assert gone.out == f"delete plain access config account from {broker} success.\naccount's accesskey is:the-tester"
+    assert (
+        gone.out
+        == f"delete plain access config account from {broker} success.\naccount's accesskey "
+        "is:the-tester"
+    )
     again = mqadmin("deleteAclConfig", "-b", broker, "-a", "the-tester")
     assert again.code == 1
     assert "the-tester" in again.err

@@ -30,7 +30,9 @@ def start(environment: dict[str, str]) -> Iterator[Start]:
 
     def call(*arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", MQCLUSTER, *ANY_PORTS, *arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
         processes.append(process)
         return process
 
@@ -55,11 +57,16 @@ def stopped(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_serves_and_stops(start: Start, mqadmin: MqAdmin, tmp_path: Path, number: signal.Signals) -> None:
+def test_serves_and_stops(
+    start: Start, mqadmin: MqAdmin, tmp_path: Path, number: signal.Signals
+) -> None:
     process = start()
     found = announced(process)
     assert found["data"].endswith("(removed at the end; keep it with --dataDir)")
-    assert mqadmin("clusterList", "-n", found["name server"]).out.splitlines()[1].split()[3] == found["broker"].split()[0]
+    assert (
+        mqadmin("clusterList", "-n", found["name server"]).out.splitlines()[1].split()[3]
+        == found["broker"].split()[0]
+    )
     assert stopped(process, number) == (0, "")
     assert not list(tmp_path.glob("aiorocketmq-*"))
 
@@ -70,7 +77,9 @@ def test_the_data_directory_stays(start: Start, mqadmin: MqAdmin, tmp_path: Path
         found = announced(process)
         assert found["data"] == str(tmp_path / "data")
         printed = mqadmin("consumeMessage", "-t", "Kept", "-n", found["name server"]).out
-        assert [line.partition("BODY: ")[2] for line in printed.splitlines() if "BODY" in line] == expected
+        assert [
+            line.partition("BODY: ")[2] for line in printed.splitlines() if "BODY" in line
+        ] == expected
         mqadmin("sendMessage", "-t", "Kept", "-p", "first", "-n", found["name server"])
         assert stopped(process, signal.SIGTERM) == (0, "")
 
@@ -87,13 +96,21 @@ def test_properties_reach_the_broker(start: Start, mqadmin: MqAdmin) -> None:
     [
         (("--property", "brokerNam=x"), "a broker has no property brokerNam"),
         (("--property", "brokerId=x"), "brokerId must be a whole number"),
-        (("--property", "nonsense"), "'nonsense' does not look like NAME=VALUE (mqcluster -h shows the options)"),
-        (("--nonsense",), "mqcluster: No such option '--nonsense'. (mqcluster -h shows the options)"),
+        (
+            ("--property", "nonsense"),
+            "'nonsense' does not look like NAME=VALUE (mqcluster -h shows the options)",
+        ),
+        (
+            ("--nonsense",),
+            "mqcluster: No such option '--nonsense'. (mqcluster -h shows the options)",
+        ),
         (("--dataDir", "/dev/null/x"), "/dev/null"),
         (("--host", "203.0.113.1"), "cannot listen"),
     ],
 )
-def test_what_keeps_it_from_running(environment: dict[str, str], arguments: tuple[str, ...], problem: str) -> None:
+def test_what_keeps_it_from_running(
+    environment: dict[str, str], arguments: tuple[str, ...], problem: str
+) -> None:
     done = forked.run(MQCLUSTER, *ANY_PORTS, *arguments, env=environment)
     assert done.returncode != 0
     assert problem in done.stderr
@@ -105,12 +122,18 @@ def test_port_in_use(environment: dict[str, str], cluster: LocalCluster) -> None
     port = cluster.namesrv_address.rpartition(":")[2]
     done = forked.run(MQCLUSTER, *ANY_PORTS, "--namesrvPort", port, env=environment)
     assert done.returncode == 1
-    assert done.stderr.endswith(" is in use; stop the other process or set --namesrvPort or --brokerPort (0: any)\n")
+    assert done.stderr.endswith(
+        " is in use; stop the other process or set --namesrvPort or --brokerPort (0: any)\n"
+    )
     assert done.stderr.count("\n") == 1
 
 
 def test_data_in_use(environment: dict[str, str], tmp_path: Path) -> None:
     with LocalCluster(data_dir=tmp_path / "data"):
-        done = forked.run(MQCLUSTER, *ANY_PORTS, "--dataDir", str(tmp_path / "data"), env=environment)
+        done = forked.run(
+            MQCLUSTER, *ANY_PORTS, "--dataDir", str(tmp_path / "data"), env=environment
+        )
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert done.stderr.endswith("is in use by another process; stop it, or choose another --dataDir\n")
+    assert done.stderr.endswith(
+        "is in use by another process; stop it, or choose another --dataDir\n"
+    )

@@ -14,7 +14,10 @@ from aiorocketmq.daemon.pid_files import command_line
 from aiorocketmq.tools import mqshutdown
 
 WAITS = "import time; time.sleep(600)"
-DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
+DEAF = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', "
+    "flush=True); time.sleep(600)"
+)
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -32,16 +35,22 @@ def start(home: Path) -> Iterator[Start]:
     """Start a process that has a PID file as a daemon would."""
     processes = []
 
-    def call(role: str, port: int, *, code: str = WAITS, home: Path = home) -> subprocess.Popen[str]:
+    def call(
+        role: str, port: int, *, code: str = WAITS, home: Path = home
+    ) -> subprocess.Popen[str]:
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
         processes.append(process)
-        threading.Thread(target=process.wait, daemon=True).start()  # a parent that cares: no zombie stays
+        threading.Thread(
+            target=process.wait, daemon=True
+        ).start()  # a parent that cares: no zombie stays
         if code == DEAF:
             assert process.stdout is not None
             process.stdout.readline()
         if command_line(os.getpid()) is None:
             pytest.skip("command lines of processes cannot be read here")
-        while (own := command_line(process.pid)) is None:  # for a moment, while the process becomes this program
+        while (
+            own := command_line(process.pid)
+        ) is None:  # for a moment, while the process becomes this program
             assert process.poll() is None
         folder = home / "run"
         folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +106,9 @@ def test_all_of_a_role_or_one_port(start: Start) -> None:
     assert [alive(process) for process in (first, third)] == [False, False]
 
 
-def test_a_daemon_of_another_home_is_left_alone(start: Start, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_of_another_home_is_left_alone(
+    start: Start, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (home / "run").mkdir(parents=True)
     without_home = start("broker", 10911, home=home.parent / ".aiorocketmq")
     assert run("broker").exit_code == 1

@@ -21,7 +21,16 @@ from tests.stored import StoreDirectory
 
 from ..golden.test_store_golden import GOLDEN, dumped_units, lines_of, queue_units
 from ..store.world import NOW, crash, folder_contents, open_store, put_ok
-from .mqstore_world import ITEMS, SLOTS, MqStore, Printed, golden_store, overwrite, small_store, verified
+from .mqstore_world import (
+    ITEMS,
+    SLOTS,
+    MqStore,
+    Printed,
+    golden_store,
+    overwrite,
+    small_store,
+    verified,
+)
 
 CLEAN = ["clean-master", "clean-slave", "ipv6-master"]
 
@@ -45,7 +54,8 @@ def test_a_killed_store_of_the_original_needs_recovery(mqstore: MqStore, tmp_pat
     printed = verified(mqstore, golden_store("sigkill-master", tmp_path))
     assert printed.code == 1
     assert printed.findings == [
-        "consumequeue/GoldKill/0/00000000000000006000: byte 1700: message 385 of the commit log (from 819740 on) "
+        "consumequeue/GoldKill/0/00000000000000006000: byte 1700: message 385 of the commit log "
+        "(from 819740 on) "
         "has no entry, the queue ends at 385",
         "index/20261120220846172: byte 0: the record at 819740 has keys and no items",
     ]
@@ -69,9 +79,19 @@ def test_without_the_extension_of_crcmod_that_is_said(monkeypatch: pytest.Monkey
     assert crc_engine() == "crcmod in pure Python"
 
 
-def test_messages_of_the_schedule_topic_have_times_of_delivery(mqstore: MqStore, tmp_path: Path) -> None:
+def test_messages_of_the_schedule_topic_have_times_of_delivery(
+    mqstore: MqStore, tmp_path: Path
+) -> None:
     root = golden_store("clean-master", tmp_path)
-    assert mqstore("verify", root, "--delay-levels", "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h").code == 0
+    assert (
+        mqstore(
+            "verify",
+            root,
+            "--delay-levels",
+            "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+        ).code
+        == 0
+    )
     printed = mqstore("verify", root, "--delay-levels", "2s")
     assert printed.code == 1
     assert "SCHEDULE_TOPIC_XXXX" in printed.findings[0]
@@ -86,8 +106,16 @@ def test_info_tells_what_is_there(mqstore: MqStore, tmp_path: Path) -> None:
     found = json.loads(mqstore("info", root, "--json").out)
     assert (found["abortFile"], found["lockedByBroker"], found["problems"]) == (False, False, [])
     log = found["commitLog"]
-    assert (log["fileSize"], log["minOffset"], log["maxOffset"], len(log["files"])) == (65536, 0, 255702, 4)
-    queues = {(q["topic"], q["queueId"]): (q["minOffset"], q["maxOffset"], q["files"]) for q in found["queues"]}
+    assert (log["fileSize"], log["minOffset"], log["maxOffset"], len(log["files"])) == (
+        65536,
+        0,
+        255702,
+        4,
+    )
+    queues = {
+        (q["topic"], q["queueId"]): (q["minOffset"], q["maxOffset"], q["files"])
+        for q in found["queues"]
+    }
     assert len(queues) == 24
     assert queues["GoldRoll", 0] == (0, 260, 3)
     assert found["checkpoint"]["physicMsgTimestamp"] == log["lastStoreTimestamp"] == 1795212681754
@@ -109,7 +137,10 @@ def rows(printed: Printed) -> list[dict[str, object]]:
 
 
 def test_cat_prints_every_message_as_it_was_sent(mqstore: MqStore, tmp_path: Path) -> None:
-    found = {row["offsetMsgId"]: row for row in rows(mqstore("cat", golden_store("clean-master", tmp_path)))}
+    found = {
+        row["offsetMsgId"]: row
+        for row in rows(mqstore("cat", golden_store("clean-master", tmp_path)))
+    }
     assert len(found) == 344
     compared = 0
     for sent in GOLDEN[0].manifest():
@@ -118,7 +149,11 @@ def test_cat_prints_every_message_as_it_was_sent(mqstore: MqStore, tmp_path: Pat
         row = found[sent["offsetMsgId"]]
         assert row["msgId"] == sent["msgId"]
         if "bodyCompressed" not in row:  # lz4 and zstandard are extras
-            body = str(row["body"]).encode() if "body" in row else base64.b64decode(str(row["bodyBase64"]))
+            body = (
+                str(row["body"]).encode()
+                if "body" in row
+                else base64.b64decode(str(row["bodyBase64"]))
+            )
             assert hashlib.sha1(body).hexdigest() == sent["bodySha1"]
             compared += 1
     assert compared > 250
@@ -136,7 +171,9 @@ def test_cat_chooses(mqstore: MqStore, tmp_path: Path) -> None:
 
     assert chosen("--topic", "U") == [row for row in everything if row["topic"] == "U"]
     assert chosen("--topic", "T", "--queue", 1, "--from", 5) == [
-        row for row in everything if (row["topic"], row["queueId"]) == ("T", 1) and int(str(row["queueOffset"])) >= 5
+        row
+        for row in everything
+        if (row["topic"], row["queueId"]) == ("T", 1) and int(str(row["queueOffset"])) >= 5
     ]
     assert chosen("--begin", NOW + 7, "--end", NOW + 30) == everything[7:31]
     assert chosen("--begin", "2023-11-14T22:13:20.038+00:00") == everything[38:]
@@ -165,7 +202,10 @@ def test_bodies_that_are_no_text_are_base64(mqstore: MqStore, tmp_path: Path) ->
     text, binary, broken = rows(mqstore("cat", tmp_path))
     assert text["body"] == "käse"
     assert (binary["bodyBase64"], "body" in binary) == ("/wA=", False)
-    assert (broken["bodyBase64"], broken["bodyCompressed"]) == (base64.b64encode(b"not compressed at all").decode(), True)
+    assert (broken["bodyBase64"], broken["bodyCompressed"]) == (
+        base64.b64encode(b"not compressed at all").decode(),
+        True,
+    )
 
 
 @pytest.mark.parametrize(("command", "expected"), [("cat", "message 5"), ("verify", "clean: ")])
@@ -192,7 +232,9 @@ def test_on_a_terminal(command: str, expected: str, tmp_path: Path) -> None:
 
 
 def test_export_writes_parquet(mqstore: MqStore, tmp_path: Path) -> None:
-    reader = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install aiorocketmq[spark]")
+    reader = pytest.importorskip(
+        "pyarrow.parquet", reason="pyarrow is not installed: pip install aiorocketmq[spark]"
+    )
     root, file = small_store(tmp_path / "store"), tmp_path / "messages.parquet"
     before = folder_contents(root)
     printed = mqstore("export", root, file, "--topic", "T")
@@ -201,7 +243,13 @@ def test_export_writes_parquet(mqstore: MqStore, tmp_path: Path) -> None:
     table = reader.read_table(file)
     assert table.num_rows == 27
     row = table.to_pylist()[1]
-    assert (row["topic"], row["queue_id"], row["queue_offset"], row["keys"], row["tags"]) == ("T", 1, 0, ["key1"], "tag1")
+    assert (row["topic"], row["queue_id"], row["queue_offset"], row["keys"], row["tags"]) == (
+        "T",
+        1,
+        0,
+        ["key1"],
+        "tag1",
+    )
     assert dict(row["properties"]) == {"KEYS": "key1", "UNIQ_KEY": "id0001", "TAGS": "tag1"}
     assert row["body"].startswith(b"message 1 x")
     assert row["store_timestamp"].timestamp() * 1000 == pytest.approx(NOW + 1)
@@ -224,7 +272,9 @@ def test_export_without_pyarrow_says_how_to_get_it(
 
 
 @pytest.mark.parametrize("name", [*CLEAN, "sigkill-master"])
-def test_a_rebuilt_copy_has_the_queues_of_the_original(mqstore: MqStore, name: str, tmp_path: Path) -> None:
+def test_a_rebuilt_copy_has_the_queues_of_the_original(
+    mqstore: MqStore, name: str, tmp_path: Path
+) -> None:
     root, copy = golden_store(name, tmp_path), tmp_path / "copy"
     before = folder_contents(root)
     printed = mqstore("rebuild", root, "--to", copy)
@@ -240,7 +290,9 @@ def test_a_rebuilt_copy_has_the_queues_of_the_original(mqstore: MqStore, name: s
     assert verified(mqstore, copy).code == 0
 
 
-def test_what_is_made_anew_is_for_nobody_who_may_not_enter_the_store(mqstore: MqStore, tmp_path: Path) -> None:
+def test_what_is_made_anew_is_for_nobody_who_may_not_enter_the_store(
+    mqstore: MqStore, tmp_path: Path
+) -> None:
     root, copy = small_store(tmp_path / "store"), tmp_path / "copy"
     root.chmod(0o700)
     for options in (("--to", copy), ()):
@@ -265,7 +317,9 @@ def test_rebuild_in_the_directory_itself(mqstore: MqStore, tmp_path: Path) -> No
     assert {n: d for n, d in after.items() if not n.startswith("index")} == {
         n: d for n, d in before.items() if not n.startswith("index")
     }
-    assert [d for n, d in after.items() if n.startswith("index")] == [d for n, d in before.items() if n.startswith("index")]
+    assert [d for n, d in after.items() if n.startswith("index")] == [
+        d for n, d in before.items() if n.startswith("index")
+    ]
     assert verified(mqstore, root).code == 0
 
 
@@ -297,11 +351,16 @@ def test_a_running_broker_is_respected(mqstore: MqStore, tmp_path: Path) -> None
     root = small_store(tmp_path / "store")
     before = folder_contents(root)
     code = (
-        "import sys; from pathlib import Path; from aiorocketmq.store.disk.lock_file import LockFile\n"
-        "lock = LockFile(Path(sys.argv[1])); lock.acquire(); print('held', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from aiorocketmq.store.disk.lock_file import "
+        "LockFile\n"
+        "lock = LockFile(Path(sys.argv[1])); lock.acquire(); print('held', flush=True); "
+        "sys.stdin.read()"
     )
     holder = subprocess.Popen(
-        [sys.executable, "-c", code, str(root / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(root / "lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     with holder:
         assert holder.stdout is not None
@@ -318,7 +377,9 @@ def test_a_running_broker_is_respected(mqstore: MqStore, tmp_path: Path) -> None
     assert not StoreDirectory(root).is_locked
 
 
-def test_a_store_that_was_killed_needs_recovery_until_it_is_opened(mqstore: MqStore, tmp_path: Path) -> None:
+def test_a_store_that_was_killed_needs_recovery_until_it_is_opened(
+    mqstore: MqStore, tmp_path: Path
+) -> None:
     store = open_store(tmp_path, max_hash_slot_num=SLOTS, max_index_num=ITEMS)
     for number in range(5):
         put_ok(store, body=b"x", properties={"KEYS": f"k{number}"}, store_timestamp=NOW + number)
@@ -336,7 +397,9 @@ def test_a_store_that_was_killed_needs_recovery_until_it_is_opened(mqstore: MqSt
 
 
 @pytest.mark.parametrize("command", ["info", "cat", "verify", "rebuild"])
-def test_a_directory_that_is_no_store_is_refused_in_one_line(mqstore: MqStore, command: str, tmp_path: Path) -> None:
+def test_a_directory_that_is_no_store_is_refused_in_one_line(
+    mqstore: MqStore, command: str, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("x")
     for directory in (tmp_path, tmp_path / "nowhere", tmp_path / "file"):
         printed = mqstore(command, directory)
@@ -348,17 +411,31 @@ def test_a_directory_that_is_no_store_is_refused_in_one_line(mqstore: MqStore, c
 
 @pytest.mark.parametrize(
     "arguments",
-    [["cat", "--begin", "yesterday"], ["cat", "--queue", "-1"], ["verify", "--delay-levels", "1y"], ["boil"], ["info"]],
+    [
+        ["cat", "--begin", "yesterday"],
+        ["cat", "--queue", "-1"],
+        ["verify", "--delay-levels", "1y"],
+        ["boil"],
+        ["info"],
+    ],
 )
 def test_wrong_command_lines(mqstore: MqStore, arguments: list[str], tmp_path: Path) -> None:
     directory = [] if arguments == ["info"] else [str(small_store(tmp_path / "store", 1))]
     printed = mqstore(*arguments[:1], *directory, *arguments[1:])
     assert (printed.code, printed.out, printed.err.count("\n")) == (2, "", 1)
-    assert printed.err.endswith(" -h shows the options)\n" if arguments != ["boil"] else "(mqstore -h shows the commands)\n")
+    assert printed.err.endswith(
+        " -h shows the options)\n" if arguments != ["boil"] else "(mqstore -h shows the commands)\n"
+    )
 
 
 def test_a_reader_that_goes_away_is_no_damage(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "aiorocketmq.tools.mqstore", "cat", str(small_store(tmp_path / "store"))]
+    command = [
+        sys.executable,
+        "-m",
+        "aiorocketmq.tools.mqstore",
+        "cat",
+        str(small_store(tmp_path / "store")),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.close()

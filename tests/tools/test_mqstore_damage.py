@@ -1,4 +1,5 @@
-"""Damage of every kind: ``verify`` names file, byte and what is wrong, nothing raises, nothing is written."""
+"""Damage of every kind: ``verify`` names file, byte and what is wrong, nothing raises, nothing is
+written."""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ class Case(NamedTuple):
 
 def pointing(*counts: int, queues: tuple[str, ...] = ("T/0", "T/1", "U/0")) -> list[str]:
     text = "entries that point into damaged parts of the commit log"
-    return [f"consumequeue/{queue}: {text}: {count}" for queue, count in zip(queues, counts, strict=True) if count]
+    return [
+        f"consumequeue/{queue}: {text}: {count}"
+        for queue, count in zip(queues, counts, strict=True)
+        if count
+    ]
 
 
 def in_record(byte: int, problem: str) -> list[str]:
@@ -47,12 +52,18 @@ CASES = [
     Case(
         "a bit of a body",
         lambda root: flip(root / LOG0, RECORD + 100),
-        [f"{LOG0}: byte 2273: record at 2185: the body has the CRC 0x757e0151, the record says 0x276376ab"],
+        [
+            f"{LOG0}: byte 2273: record at 2185: the body has the CRC 0x757e0151, the record says "
+            "0x276376ab"
+        ],
     ),
     Case(
         "a bit of a CRC",
         lambda root: flip(root / LOG0, RECORD + 8),
-        [f"{LOG0}: byte 2273: record at 2185: the body has the CRC 0x276376ab, the record says 0x266376ab"],
+        [
+            f"{LOG0}: byte 2273: record at 2185: the body has the CRC 0x276376ab, the record says "
+            "0x266376ab"
+        ],
     ),
     Case(
         "a bit of a magic",
@@ -63,7 +74,9 @@ CASES = [
     Case(
         "a low bit of a size",
         lambda root: flip(root / LOG0, RECORD + 3),
-        in_record(400, "body, topic and properties make 437 bytes, the record says it is 436 bytes long"),
+        in_record(
+            400, "body, topic and properties make 437 bytes, the record says it is 436 bytes long"
+        ),
         pointing(0, 0, 1),
     ),
     Case(
@@ -104,8 +117,10 @@ CASES = [
         lambda root: flip(root / LOG0, RECORD + 399),
         [
             f"{U0}: byte 20: entry 1 points to 2185, where the record says it is message 1 of T/0",
-            f"{INDEX}: byte 340: item 11 has the hash 1912771470, which is that of no key of the record at 2185",
-            f"{INDEX}: byte 360: item 12 has the hash 1825877724, which is that of no key of the record at 2185",
+            f"{INDEX}: byte 340: item 11 has the hash 1912771470, which is that of no key of the "
+            "record at 2185",
+            f"{INDEX}: byte 360: item 12 has the hash 1825877724, which is that of no key of the "
+            "record at 2185",
         ],
     ),
     Case(
@@ -126,7 +141,8 @@ CASES = [
         lambda root: flip(root / LOG2, 1321),
         [
             f"{T0_NEXT}: byte 60: entry 13 points behind the end 17701 of the commit log",
-            f"{INDEX}: byte 1700: item 79 points to 17701, behind the end 17701 of the commit log (2 items do)",
+            f"{INDEX}: byte 1700: item 79 points to 17701, behind the end 17701 of the commit log "
+            "(2 items do)",
         ],
         [
             f"{LOG2}: byte 1321: the log ends here, what follows is no record: "
@@ -156,10 +172,12 @@ CASES = [
         lambda root: os.truncate(root / LOG2, 100),
         [
             f"{LOG2}: byte 100: is 100 bytes long instead of 8192",
-            f"{T0_NEXT}: byte 40: each of the entries 12..13 points behind the end 16094 of the commit log",
+            f"{T0_NEXT}: byte 40: each of the entries 12..13 points behind the end 16094 of the "
+            "commit log",
             f"{T1_NEXT}: byte 40: entry 12 points behind the end 16094 of the commit log",
             f"{U0_NEXT}: byte 40: entry 12 points behind the end 16094 of the commit log",
-            f"{INDEX}: byte 1580: item 73 points to 16384, behind the end 16094 of the commit log (8 items do)",
+            f"{INDEX}: byte 1580: item 73 points to 16384, behind the end 16094 of the commit log "
+            "(8 items do)",
         ],
         [
             f"{LOG2}: byte 0: the log ends here, what follows is no record: "
@@ -171,7 +189,8 @@ CASES = [
         lambda root: os.truncate(root / LOG0, 5000),
         [
             f"{LOG0}: byte 5000: is 5000 bytes long instead of 8192",
-            f"{LOG0}: byte 4809: record at 4809: the record says it is 439 bytes long, 191 are left in the file; "
+            f"{LOG0}: byte 4809: record at 4809: the record says it is 439 bytes long, 191 are "
+            "left in the file; "
             "191 bytes are lost, the log goes on at 5000",
         ],
         pointing(2, 2, 3),
@@ -186,21 +205,29 @@ CASES = [
         "the last log file is missing",
         lambda root: (root / LOG2).unlink(),
         [
-            f"{T0_NEXT}: byte 40: each of the entries 12..13 points behind the end 16094 of the commit log",
+            f"{T0_NEXT}: byte 40: each of the entries 12..13 points behind the end 16094 of the "
+            "commit log",
             f"{T1_NEXT}: byte 40: entry 12 points behind the end 16094 of the commit log",
             f"{U0_NEXT}: byte 40: entry 12 points behind the end 16094 of the commit log",
-            f"{INDEX}: byte 1580: item 73 points to 16384, behind the end 16094 of the commit log (8 items do)",
+            f"{INDEX}: byte 1580: item 73 points to 16384, behind the end 16094 of the commit log "
+            "(8 items do)",
         ],
     ),
     Case(
         "a foreign file in the log",
         lambda root: (root / "commitlog" / "notes.txt").write_text("x"),
-        ["commitlog/notes.txt: byte 0: is not a file of the store (a name of 20 digits): a broker will not start"],
+        [
+            "commitlog/notes.txt: byte 0: is not a file of the store (a name of 20 digits): a "
+            "broker will not start"
+        ],
     ),
     Case(
         "a folder in the log",
         lambda root: (root / "commitlog" / "folder").mkdir(),
-        ["commitlog/folder: byte 0: is not a file of the store (a name of 20 digits): a broker will not start"],
+        [
+            "commitlog/folder: byte 0: is not a file of the store (a name of 20 digits): a broker "
+            "will not start"
+        ],
     ),
     Case(
         "the offset of an entry",
@@ -210,12 +237,18 @@ CASES = [
     Case(
         "the offset of an entry, far away",
         lambda root: flip(root / T0, 61),
-        [f"{T0}: byte 60: entry 3 points behind the end 18140 of the commit log; message 3 is at 3933"],
+        [
+            f"{T0}: byte 60: entry 3 points behind the end 18140 of the commit log; message 3 is "
+            "at 3933"
+        ],
     ),
     Case(
         "the sign of an entry",
         lambda root: flip(root / T0, 60, 7),
-        [f"{T0}: byte 60: entry 3 is not valid: physical offset -9223372036854771875, size 437; message 3 is at 3933"],
+        [
+            f"{T0}: byte 60: entry 3 is not valid: physical offset -9223372036854771875, size "
+            "437; message 3 is at 3933"
+        ],
     ),
     Case(
         "the size of an entry",
@@ -225,7 +258,10 @@ CASES = [
     Case(
         "the tags code of an entry",
         lambda root: flip(root / T0, 79),
-        [f"{T0}: byte 72: entry 3 has the tags code 3552214, the tags of its record at 3933 have 3552215"],
+        [
+            f"{T0}: byte 72: entry 3 has the tags code 3552214, the tags of its record at 3933 "
+            "have 3552215"
+        ],
     ),
     Case(
         "an entry of zeros",
@@ -256,26 +292,38 @@ CASES = [
     Case(
         "the last file of a queue is missing",
         lambda root: (root / T0_NEXT).unlink(),
-        [f"{T0_NEXT}: byte 0: messages 10..13 of the commit log (from 13460 on) have no entry, the queue ends at 10"],
+        [
+            f"{T0_NEXT}: byte 0: messages 10..13 of the commit log (from 13460 on) have no entry, "
+            "the queue ends at 10"
+        ],
     ),
     Case(
         "a queue is missing",
         lambda root: shutil.rmtree(root / "consumequeue" / "T" / "0"),
-        ["consumequeue/T/0: byte 0: is missing: messages 0..13 of the commit log (from 0 on) have no entry"],
+        [
+            "consumequeue/T/0: byte 0: is missing: messages 0..13 of the commit log (from 0 on) "
+            "have no entry"
+        ],
     ),
     Case(
         "all queues are missing",
         lambda root: shutil.rmtree(root / "consumequeue"),
         [
-            "consumequeue/T/0: byte 0: is missing: messages 0..13 of the commit log (from 0 on) have no entry",
-            "consumequeue/T/1: byte 0: is missing: messages 0..12 of the commit log (from 437 on) have no entry",
-            "consumequeue/U/0: byte 0: is missing: messages 0..12 of the commit log (from 874 on) have no entry",
+            "consumequeue/T/0: byte 0: is missing: messages 0..13 of the commit log (from 0 on) "
+            "have no entry",
+            "consumequeue/T/1: byte 0: is missing: messages 0..12 of the commit log (from 437 on) "
+            "have no entry",
+            "consumequeue/U/0: byte 0: is missing: messages 0..12 of the commit log (from 874 on) "
+            "have no entry",
         ],
     ),
     Case(
         "a foreign file in a queue",
         lambda root: (root / "consumequeue/T/0/notes.txt").write_text("x"),
-        ["consumequeue/T/0/notes.txt: byte 0: is not a file of the store (a name of 20 digits): a broker will not start"],
+        [
+            "consumequeue/T/0/notes.txt: byte 0: is not a file of the store (a name of 20 "
+            "digits): a broker will not start"
+        ],
     ),
     Case(
         "a file in the place of a topic",
@@ -292,9 +340,12 @@ CASES = [
         "the hash of an item",
         lambda root: flip(root / INDEX, ITEM5 + 3),
         [
-            f"{INDEX}: byte 220: item 5 has the hash 1912771466, which is that of no key of the record at 874",
-            f"{INDEX}: byte 256: item 6: the item in front of it in slot 7 is said to be 5, it is 0",
-            f"{INDEX}: byte 756: item 31: the item in front of it in slot 6 is said to be 0, it is 5",
+            f"{INDEX}: byte 220: item 5 has the hash 1912771466, which is that of no key of the "
+            "record at 874",
+            f"{INDEX}: byte 256: item 6: the item in front of it in slot 7 is said to be 5, it is "
+            "0",
+            f"{INDEX}: byte 756: item 31: the item in front of it in slot 6 is said to be 0, it "
+            "is 5",
         ],
     ),
     Case(
@@ -302,13 +353,17 @@ CASES = [
         lambda root: flip(root / INDEX, ITEM5 + 5),
         [
             f"{INDEX}: byte 0: a key (hash 1912771467) of the record at 874 has no item",
-            f"{INDEX}: byte 220: item 5 points to 281474976711530, which does not fit to its neighbours",
+            f"{INDEX}: byte 220: item 5 points to 281474976711530, which does not fit to its "
+            "neighbours",
         ],
     ),
     Case(
         "the time of an item",
         lambda root: flip(root / INDEX, ITEM5 + 15),
-        [f"{INDEX}: byte 220: item 5 says 1 s, the record at 874 was stored 0 s after the first one"],
+        [
+            f"{INDEX}: byte 220: item 5 says 1 s, the record at 874 was stored 0 s after the "
+            "first one"
+        ],
     ),
     Case(
         "the chain of an item",
@@ -373,7 +428,8 @@ CASES = [
         "the checkpoint claims too much",
         lambda root: flip(root / "checkpoint", 1),
         [
-            "checkpoint: byte 0: says that the commit log is on the disk up to the store time 283174976710695, "
+            "checkpoint: byte 0: says that the commit log is on the disk up to the store time "
+            "283174976710695, "
             "the newest message has 1700000000039"
         ],
     ),
@@ -423,7 +479,9 @@ def test_the_queue_of_a_deleted_topic_is_not_missed(mqstore: MqStore, root: Path
     (root / "config" / "topics.json").write_text('{"topicConfigTable":{"T":{}}}')
     printed = verified(mqstore, root)
     assert (printed.code, printed.findings) == (0, [])
-    assert printed.notes == ["consumequeue/U: is not there and nor is the topic in config/topics.json: it was deleted"]
+    assert printed.notes == [
+        "consumequeue/U: is not there and nor is the topic in config/topics.json: it was deleted"
+    ]
 
 
 def test_records_that_have_expired_are_not_missed(mqstore: MqStore, root: Path) -> None:
@@ -433,7 +491,9 @@ def test_records_that_have_expired_are_not_missed(mqstore: MqStore, root: Path) 
     assert '"minOffset":6,' in mqstore("info", root, "--json").out
 
 
-def test_control_characters_of_a_damaged_file_do_not_reach_the_terminal(mqstore: MqStore, root: Path) -> None:
+def test_control_characters_of_a_damaged_file_do_not_reach_the_terminal(
+    mqstore: MqStore, root: Path
+) -> None:
     overwrite(root / LOG0, RECORD + 399, b"\x1b")
     printed = verified(mqstore, root)
     assert printed.code == 1
@@ -443,7 +503,8 @@ def test_control_characters_of_a_damaged_file_do_not_reach_the_terminal(mqstore:
 
 @pytest.mark.parametrize("bit", [0, 7])
 def test_every_byte_of_a_record_that_is_covered(mqstore: MqStore, root: Path, bit: int) -> None:
-    """All but flag, sysFlag, hosts, times and counters, of which nothing else in the store knows."""
+    """All but flag, sysFlag, hosts, times and counters, of which nothing else in the store
+    knows."""
     unknown = {*range(16, 20), *range(36, 40), *range(40, 84)}
     silent = set()
     for byte in (*range(100), *range(100, 395, 59), *range(395, 437)):
@@ -455,7 +516,9 @@ def test_every_byte_of_a_record_that_is_covered(mqstore: MqStore, root: Path, bi
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_arbitrary_damage_never_raises_and_nothing_is_written(mqstore: MqStore, tmp_path: Path, seed: int) -> None:
+def test_arbitrary_damage_never_raises_and_nothing_is_written(
+    mqstore: MqStore, tmp_path: Path, seed: int
+) -> None:
     chance = random.Random(seed)
     root = golden_store(chance.choice(["clean-master", "ipv6-master", "sigkill-master"]), tmp_path)
     files = sorted(path for path in root.rglob("*") if path.is_file())
@@ -504,14 +567,22 @@ def test_queueends_that_is_damaged(tmp_path: Path, mqstore: MqStore, damage: str
     path = small_store(tmp_path) / "queueends"
     data = path.read_bytes()
     path.write_bytes(
-        {"cut": data[:100], "zeros": bytes(len(data)), "a bit": data[:60] + bytes([data[60] ^ 1]) + data[61:]}[damage]
+        {
+            "cut": data[:100],
+            "zeros": bytes(len(data)),
+            "a bit": data[:60] + bytes([data[60] ^ 1]) + data[61:],
+        }[damage]
     )
     printed = verified(mqstore, tmp_path)
-    assert printed.findings == ["queueends: byte 0: is damaged: the next start reads the entries of all consume queues"]
+    assert printed.findings == [
+        "queueends: byte 0: is damaged: the next start reads the entries of all consume queues"
+    ]
 
 
 @pytest.mark.parametrize("lost", ["consumequeue/T/1", "consumequeue/T", "consumequeue"])
-def test_a_queue_of_which_nothing_is_left_not_even_its_messages(tmp_path: Path, mqstore: MqStore, lost: str) -> None:
+def test_a_queue_of_which_nothing_is_left_not_even_its_messages(
+    tmp_path: Path, mqstore: MqStore, lost: str
+) -> None:
     """The log has lost them too, so only ``queueends`` tells."""
     small_store(tmp_path)
     (tmp_path / "config").mkdir()
@@ -524,7 +595,9 @@ def test_a_queue_of_which_nothing_is_left_not_even_its_messages(tmp_path: Path, 
     assert told, printed.out
 
 
-def test_rebuild_keeps_numbers_of_which_the_log_knows_nothing(tmp_path: Path, mqstore: MqStore) -> None:
+def test_rebuild_keeps_numbers_of_which_the_log_knows_nothing(
+    tmp_path: Path, mqstore: MqStore
+) -> None:
     small_store(tmp_path, 20)
     data = (tmp_path / LOG0).read_bytes()
     end = data.rindex(b"message 17")  # the last one of U
@@ -538,10 +611,14 @@ def test_rebuild_keeps_numbers_of_which_the_log_knows_nothing(tmp_path: Path, mq
     store.close()
 
 
-def test_a_sector_of_zeros_in_properties_is_damage_as_it_is_for_a_start(tmp_path: Path, mqstore: MqStore) -> None:
+def test_a_sector_of_zeros_in_properties_is_damage_as_it_is_for_a_start(
+    tmp_path: Path, mqstore: MqStore
+) -> None:
     store = open_store(tmp_path)
     for number in range(3):
-        put_ok(store, body=b"%d" % number, properties={"KEYS": "k", "TAGS": "t", "long": "x" * 1500})
+        put_ok(
+            store, body=b"%d" % number, properties={"KEYS": "k", "TAGS": "t", "long": "x" * 1500}
+        )
     store.close()
     path = tmp_path / LOG0
     victim = 1024 + 1024

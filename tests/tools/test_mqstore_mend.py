@@ -11,7 +11,17 @@ from aiorocketmq.store.disk.mapped_file import Disk
 from aiorocketmq.store.model.errors import StoreFileError
 
 from ..sim import ManualClock
-from ..store.world import NOW, STORE_HOST, bodies_of, config_of, crash, folder_contents, messages_of, open_store, put_ok
+from ..store.world import (
+    NOW,
+    STORE_HOST,
+    bodies_of,
+    config_of,
+    crash,
+    folder_contents,
+    messages_of,
+    open_store,
+    put_ok,
+)
 from .mqstore_world import MqStore, small_store
 
 LOG_FILE = 8192
@@ -36,7 +46,10 @@ def opens_only_after_mending(mqstore: MqStore, root: Path, *options: str) -> str
     after = folder_contents(root)
     assert before.keys() <= after.keys()  # nothing is deleted
     again = mqstore("mend", root, *options)
-    assert again.out in ("no file of the commit log is missing\n", printed.out.splitlines()[-1] + "\n")
+    assert again.out in (
+        "no file of the commit log is missing\n",
+        printed.out.splitlines()[-1] + "\n",
+    )
     return printed.out
 
 
@@ -124,7 +137,10 @@ def test_several_paths(mqstore: MqStore, tmp_path: Path) -> None:
     assert folder_contents(root / "consumequeue") == before
     file = sorted((tmp_path / "b").iterdir())[0]
     (tmp_path / "a" / file.name).write_bytes(file.read_bytes())
-    assert f"is there twice, also as {tmp_path / 'a' / file.name}" in mqstore("verify", root, *option).out
+    assert (
+        f"is there twice, also as {tmp_path / 'a' / file.name}"
+        in mqstore("verify", root, *option).out
+    )
     (tmp_path / "a" / file.name).unlink()
     file.unlink()
     assert mqstore("verify", root, *option).code == 1
@@ -140,7 +156,9 @@ def test_several_paths(mqstore: MqStore, tmp_path: Path) -> None:
 def test_extensions_are_verified(mqstore: MqStore, tmp_path: Path) -> None:
     from aiorocketmq.store.message_store import MessageStore
 
-    config = config_of(tmp_path, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=400)
+    config = config_of(
+        tmp_path, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=400
+    )
     store = MessageStore.open(
         config, ManualClock(), store_host=STORE_HOST, disk=Disk(), bitmap_of=lambda *_: bytes(14)
     )  # fmt: skip
@@ -152,7 +170,11 @@ def test_extensions_are_verified(mqstore: MqStore, tmp_path: Path) -> None:
     path = tmp_path / "consumequeue_ext/T/0" / ("0" * 20)
     good = path.read_bytes()
     for at, problem in (
-        (34, f"consumequeue/T/0/{0:020d}: byte 32: entry 1 leads to 34 in consumequeue_ext, where there is no unit"),
+        (
+            34,
+            f"consumequeue/T/0/{0:020d}: byte 32: entry 1 leads to 34 in consumequeue_ext, where "
+            "there is no unit",
+        ),
         (40, "which has the tags code"),
         (50, "which has the store time"),
     ):

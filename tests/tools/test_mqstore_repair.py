@@ -12,7 +12,12 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.store.replica.replication import LogRange, MasterSide, ReplicationError, ReplicationSettings
+from aiorocketmq.store.replica.replication import (
+    LogRange,
+    MasterSide,
+    ReplicationError,
+    ReplicationSettings,
+)
 from aiorocketmq.store.replica.replication_secret import MasterHandshake
 from tests.stored import StoreDirectory
 
@@ -23,9 +28,12 @@ LOG0, LOG1 = (f"commitlog/{start:020d}" for start in (0, 8192))
 
 
 class Replica:
-    """A master's port over the log of a folder; ``reports`` is what it was told by those who asked."""
+    """A master's port over the log of a folder; ``reports`` is what it was told by those who
+    asked."""
 
-    def __init__(self, root: Path, *, change: Callable[[bytes], bytes] = lambda log: log, secret: bytes = b"") -> None:
+    def __init__(
+        self, root: Path, *, change: Callable[[bytes], bytes] = lambda log: log, secret: bytes = b""
+    ) -> None:
         self._secret = secret
         files = StoreDirectory(root).log_files().files
         self.log = change(b"".join(file.path.read_bytes() for file in files))
@@ -44,7 +52,10 @@ class Replica:
                 self._send_to(sock)
 
     def _send_to(self, sock: socket.socket) -> None:
-        side, log = MasterSide(ReplicationSettings(batch_size=1000), 0.0), LogRange(0, len(self.log), self.file_size)
+        side, log = (
+            MasterSide(ReplicationSettings(batch_size=1000), 0.0),
+            LogRange(0, len(self.log), self.file_size),
+        )
         if self._secret:
             try:
                 report = self._prove(sock)
@@ -104,11 +115,20 @@ DAMAGE: list[tuple[str, Callable[[Path], object], int]] = [
     ("a sector over several records", lambda root: overwrite(root / LOG0, 1024, bytes(1024)), 1),
     ("the size of a blank", lambda root: flip(root / LOG0, 7885), 1),
     ("the magic of a blank", lambda root: flip(root / LOG0, 7886), 1),
-    ("two places", lambda root: (flip(root / LOG0, offset_of(root, 3) + 99), flip(root / LOG0, offset_of(root, 6) + 99)), 2),
+    (
+        "two places",
+        lambda root: (
+            flip(root / LOG0, offset_of(root, 3) + 99),
+            flip(root / LOG0, offset_of(root, 6) + 99),
+        ),
+        2,
+    ),
 ]
 
 
-@pytest.mark.parametrize(("damage", "count"), [each[1:] for each in DAMAGE], ids=[each[0] for each in DAMAGE])
+@pytest.mark.parametrize(
+    ("damage", "count"), [each[1:] for each in DAMAGE], ids=[each[0] for each in DAMAGE]
+)
 def test_what_is_damaged_is_as_it_was(
     mqstore: MqStore, stores: tuple[Path, Path], damage: Callable[[Path], object], count: int
 ) -> None:
@@ -122,7 +142,9 @@ def test_what_is_damaged_is_as_it_was(
     assert f"{count} damaged places mended, 0 left" in printed.out
     assert folder_contents(mine / "commitlog") == folder_contents(theirs / "commitlog")
     assert mqstore("verify", str(mine)).code == 0
-    assert all(report > 0 for report in replica.reports), "0 would ask a Java broker for its last file"
+    assert all(report > 0 for report in replica.reports), (
+        "0 would ask a Java broker for its last file"
+    )
     store = open_store(mine)
     assert len(bodies_of(store, "T", 0)) == 14
     store.close()
@@ -131,7 +153,11 @@ def test_what_is_damaged_is_as_it_was(
 def test_a_store_without_damage_asks_nobody(mqstore: MqStore, stores: tuple[Path, Path]) -> None:
     with replica_of(stores[1]) as replica:
         printed = mqstore("repair", str(stores[0]), "--from", replica.address)
-    assert (printed.code, printed.out, replica.reports) == (0, "no record of the commit log is damaged\n", [])
+    assert (printed.code, printed.out, replica.reports) == (
+        0,
+        "no record of the commit log is damaged\n",
+        [],
+    )
 
 
 def spoilt(at: int) -> Callable[[bytes], bytes]:
@@ -181,9 +207,12 @@ def test_a_running_broker_is_left_alone(mqstore: MqStore, stores: tuple[Path, Pa
 
 
 @pytest.mark.parametrize(
-    ("config", "code"), [("haSecret=sixteen-letters!\n", 0), ("haSecret=something-else-here\n", 1), ("", 1)]
+    ("config", "code"),
+    [("haSecret=sixteen-letters!\n", 0), ("haSecret=something-else-here\n", 1), ("", 1)],
 )
-def test_a_replica_that_asks_for_the_secret(mqstore: MqStore, stores: tuple[Path, Path], config: str, code: int) -> None:
+def test_a_replica_that_asks_for_the_secret(
+    mqstore: MqStore, stores: tuple[Path, Path], config: str, code: int
+) -> None:
     mine, theirs = stores
     flip(mine / LOG0, offset_of(mine, 5) + 120)
     file = mine.parent / "broker.conf"
@@ -191,4 +220,7 @@ def test_a_replica_that_asks_for_the_secret(mqstore: MqStore, stores: tuple[Path
     with replica_of(theirs, secret=b"sixteen-letters!") as replica:
         printed = mqstore("repair", str(mine), "--from", replica.address, "--config", str(file))
     assert printed.code == code
-    assert mqstore("repair", str(mine), "--from", replica.address, "--config", str(mine / "none")).code == 2
+    assert (
+        mqstore("repair", str(mine), "--from", replica.address, "--config", str(mine / "none")).code
+        == 2
+    )

@@ -26,7 +26,11 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.parametrize(("layout", "name"), LAYOUTS, ids=[name.split()[0] + str(n) for n, (_, name) in enumerate(LAYOUTS)])
+@pytest.mark.parametrize(
+    ("layout", "name"),
+    LAYOUTS,
+    ids=[name.split()[0] + str(n) for n, (_, name) in enumerate(LAYOUTS)],
+)
 def test_headers_and_rows_as_the_original_prints_them(layout: Layout, name: str) -> None:
     """Every row of the golden table, taken apart and printed again."""
     header, *rows = (line for line in step(name).splitlines() if line.strip())
@@ -37,7 +41,8 @@ def test_headers_and_rows_as_the_original_prints_them(layout: Layout, name: str)
 
 
 def cells_of(row: str, layout: Layout) -> list[str]:
-    """The values of a printed row: read at the widths of the layout, or to the next blank where it is wider."""
+    """The values of a printed row: read at the widths of the layout, or to the next blank where it
+    is wider."""
     found, rest = [], row
     for part in re.findall(r"%(-?\d*)s( *)", layout.row):
         width = abs(int(part[0] or 0)) or len(rest)
@@ -58,7 +63,10 @@ def printed(layout: Layout, rows: list[tuple[object, ...]], *, terminal: bool) -
     return stream.getvalue()
 
 
-ROWS: list[tuple[object, ...]] = [("broker-a", 0, 0, 12345, "2026-11-20 22:10:24,481"), ("broker-b", 11, 7, 7, "")]
+ROWS: list[tuple[object, ...]] = [
+    ("broker-a", 0, 0, 12345, "2026-11-20 22:10:24,481"),
+    ("broker-b", 11, 7, 7, ""),
+]
 
 
 def test_a_pipe_gets_padded_columns() -> None:
@@ -70,17 +78,36 @@ def test_a_terminal_gets_a_fitted_table(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("COLUMNS", "70")
     monkeypatch.setenv("NO_COLOR", "1")
     lines = printed(topic.STATUS, ROWS, terminal=True).splitlines()
-    assert lines[0].split() == ["Broker", "Name", "QID", "Min", "Offset", "Max", "Offset", "Last", "Updated"]
+    assert lines[0].split() == [
+        "Broker",
+        "Name",
+        "QID",
+        "Min",
+        "Offset",
+        "Max",
+        "Offset",
+        "Last",
+        "Updated",
+    ]
     assert lines[1].split() == ["broker-a", "0", "0", "12345", "2026-11-20", "22:10:24,481"]
     assert max(map(len, lines)) <= 70
-    assert lines[1].index("12345") + 5 == lines[2].rindex("7") + 1, "numbers are aligned at their last digit"
+    assert lines[1].index("12345") + 5 == lines[2].rindex("7") + 1, (
+        "numbers are aligned at their last digit"
+    )
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 140])
 def test_a_narrow_terminal_cuts_nothing_off(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("NO_COLOR", "1")
-    row = ("DefaultCluster", "broker-with-a-long-name", 0, "192.168.100.200:10911", "V4_9_8", "12.50(0,0ms)")
+    row = (
+        "DefaultCluster",
+        "broker-with-a-long-name",
+        0,
+        "192.168.100.200:10911",
+        "V4_9_8",
+        "12.50(0,0ms)",
+    )
     cells = (*row, "37.00(0,0ms)", 0, "48.21", "0.2600")
     lines = printed(cluster.BASE, [cells], terminal=True).splitlines()
     assert max(map(len, lines)) <= columns
@@ -117,7 +144,8 @@ def test_peers_cannot_steer_the_terminal() -> None:
         assert stream.getvalue() == text
 
 
-# --- cells --------------------------------------------------------------------------------------------------------------
+# --- cells
+# --------------------------------------------------------------------------------------------------
 
 
 def test_cells_of_a_broker() -> None:
@@ -144,7 +172,10 @@ def test_cells_of_a_broker_that_does_not_answer() -> None:
 
 
 def test_a_store_without_messages_is_as_old_as_time() -> None:
-    assert cluster.base_cells({"earliestMessageTimeStamp": "-1"}, now_ms=1795212622614)[4] == "498670.17"
+    assert (
+        cluster.base_cells({"earliestMessageTimeStamp": "-1"}, now_ms=1795212622614)[4]
+        == "498670.17"
+    )
 
 
 def test_totals_of_yesterday_and_today() -> None:
@@ -153,7 +184,9 @@ def test_totals_of_yesterday_and_today() -> None:
         for way in ("Put", "Get")
         for n, when in ((5, "YesterdayMorning"), (7, "TodayMorning"))
     }
-    assert cluster.total_cells({**figures, "msgPutTotalTodayNow": "17", "msgGetTotalTodayNow": "x"}) == (2, 2, 10, -7)
+    assert cluster.total_cells(
+        {**figures, "msgPutTotalTodayNow": "17", "msgGetTotalTodayNow": "x"}
+    ) == (2, 2, 10, -7)
 
 
 def test_members_are_sorted_and_gone_brokers_left_out() -> None:
@@ -165,19 +198,35 @@ def test_members_are_sorted_and_gone_brokers_left_out() -> None:
         cluster_addr_table={"C2": ("a",), "C1": ("b", "a", "gone")},
     )
     found = [(m.cluster, m.broker_name, m.broker_id, m.address) for m in members_of(info)]
-    assert found == [("C1", "a", 0, "a0"), ("C1", "b", 0, "b0"), ("C1", "b", 1, "b1"), ("C2", "a", 0, "a0")]
+    assert found == [
+        ("C1", "a", 0, "a0"),
+        ("C1", "b", 0, "b0"),
+        ("C1", "b", 1, "b1"),
+        ("C2", "a", 0, "a0"),
+    ]
 
 
 def test_cells_of_a_group() -> None:
-    clients = (ClientConnection(client_id="x", version=409), ClientConnection(client_id="y", version=399))
+    clients = (
+        ClientConnection(client_id="x", version=409),
+        ClientConnection(client_id="y", version=399),
+    )
     push = ConsumerConnection(
-        connection_set=clients, consume_type=ConsumeType.CONSUME_PASSIVELY, message_model=MessageModel.BROADCASTING
+        connection_set=clients,
+        consume_type=ConsumeType.CONSUME_PASSIVELY,
+        message_model=MessageModel.BROADCASTING,
     )
     pull = ConsumerConnection(
-        connection_set=clients[:1], consume_type=ConsumeType.CONSUME_ACTIVELY, message_model=MessageModel.CLUSTERING
+        connection_set=clients[:1],
+        consume_type=ConsumeType.CONSUME_ACTIVELY,
+        message_model=MessageModel.CLUSTERING,
     )
     count, version, *rest = consumer.connection_cells(push)
     assert (count, rest) == (2, ["PUSH", "BROADCASTING"])
     assert str(version) < "V4_9_8", "the lowest version counts"
     assert consumer.connection_cells(pull) == (1, "V4_9_8", "PULL", "")
-    assert consumer.connection_cells(ConsumerConnection()) == consumer.connection_cells(None) == (0, "OFFLINE", "", "")
+    assert (
+        consumer.connection_cells(ConsumerConnection())
+        == consumer.connection_cells(None)
+        == (0, "OFFLINE", "", "")
+    )

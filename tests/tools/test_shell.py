@@ -28,12 +28,23 @@ def test_account(tools_yml: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "accessKey: admin\n", "accessKey: admin\nsecretKey:\n", "accessKey: admin\nsecretKey: # no\n"]
+    "text",
+    [
+        "",
+        "accessKey: admin\n",
+        "accessKey: admin\nsecretKey:\n",
+        "accessKey: admin\nsecretKey: # no\n",
+    ],
 )
-def test_half_an_account_is_none(tools_yml: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_half_an_account_is_none(
+    tools_yml: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     tools_yml.write_text(text)
     assert credentials() is None
-    assert capsys.readouterr().err == f"mqadmin: requests are not signed, {tools_yml} has no accessKey and secretKey\n"
+    assert (
+        capsys.readouterr().err
+        == f"mqadmin: requests are not signed, {tools_yml} has no accessKey and secretKey\n"
+    )
 
 
 def test_a_file_that_is_no_text(tools_yml: Path) -> None:

@@ -14,7 +14,8 @@ PROGRAM = ast.parse(Path(__file__).with_name("whole_api.py").read_text(encoding=
 USED = {node.attr for node in ast.walk(PROGRAM) if isinstance(node, ast.Attribute)}
 NAMED = {node.id for node in ast.walk(PROGRAM) if isinstance(node, ast.Name)}
 OF_INSTANCES = {
-    "take", "give_up", "consumer_data", "wake_rebalance", "reset_offsets", "running_info", "offsets_of", "stalled",
+    "take", "give_up", "consumer_data", "wake_rebalance", "reset_offsets", "running_info",
+    "offsets_of", "stalled",
     "send_again",
 }  # fmt: skip
 """What an instance asks of its members; no user does."""
@@ -27,8 +28,10 @@ def test_every_name_is_used() -> None:
 @pytest.mark.parametrize(
     "client",
     [
-        aiorocketmq.Producer, aiorocketmq.TransactionProducer, aiorocketmq.Transaction, aiorocketmq.PushConsumer,
-        aiorocketmq.PullConsumer, aiorocketmq.Admin, sync.Producer, sync.TransactionProducer, sync.PushConsumer,
+        aiorocketmq.Producer, aiorocketmq.TransactionProducer, aiorocketmq.Transaction,
+        aiorocketmq.PushConsumer,
+        aiorocketmq.PullConsumer, aiorocketmq.Admin, sync.Producer, sync.TransactionProducer,
+        sync.PushConsumer,
         sync.PullConsumer, sync.Admin,
     ],
 )  # fmt: skip

@@ -1,5 +1,5 @@
-"""A program that uses the whole of the public API. It is never run: mypy --strict reads it as a user's program, and
-``test_whole_api.py`` sees that nothing is left out."""
+"""A program that uses the whole of the public API. It is never run: mypy --strict reads it as a
+user's program, and ``test_whole_api.py`` sees that nothing is left out."""
 
 from __future__ import annotations
 
@@ -65,10 +65,17 @@ from aiorocketmq import (
     sync,
 )
 from aiorocketmq.client.consumer.rebalance import averagely, by_circle, consistent_hash
-from aiorocketmq.client.openmessaging.access_point import BytesMessage, KeyValue, MessageContext, MessagingAccessPoint
+from aiorocketmq.client.openmessaging.access_point import (
+    BytesMessage,
+    KeyValue,
+    MessageContext,
+    MessagingAccessPoint,
+)
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 
-MESSAGE = Message("Order", b"a book", tags="new", keys=["4711"], delay_level=3, flag=1, properties={"own": "1"})
+MESSAGE = Message(
+    "Order", b"a book", tags="new", keys=["4711"], delay_level=3, flag=1, properties={"own": "1"}
+)
 NAMESRV: Sequence[str] = ("a:9876", "b:9876")
 
 
@@ -103,12 +110,17 @@ def choose(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
 
 async def produce(tls: ssl.SSLContext) -> None:
     producer = Producer(
-        "shop", namesrv=NAMESRV, address_server=None, credentials=Credentials("key", "secret"), tls=tls,
-        client_ip="10.0.0.1", instance_name="me", unit_name="unit", namespace="north", access_channel="CLOUD",
-        vip_channel=True, request_timeout=3.0, heartbeat_interval=30.0, route_interval=30.0, send_timeout=3.0, retries=2,
+        "shop", namesrv=NAMESRV, address_server=None, credentials=Credentials("key", "secret"),
+        tls=tls,
+        client_ip="10.0.0.1", instance_name="me", unit_name="unit", namespace="north",
+        access_channel="CLOUD",
+        vip_channel=True, request_timeout=3.0, heartbeat_interval=30.0, route_interval=30.0,
+        send_timeout=3.0, retries=2,
         retry_other_broker_on_not_ok=True,
-        compress_over=4096, compress_level=5, compression="zstd", max_message_size=1 << 20, topic_queue_nums=4,
-        template_topic="TBW102", retry_codes=[2], latency_fault=True, trace="Trace", hooks=[send_hook], checks=[refuse],
+        compress_over=4096, compress_level=5, compression="zstd", max_message_size=1 << 20,
+        topic_queue_nums=4,
+        template_topic="TBW102", retry_codes=[2], latency_fault=True, trace="Trace",
+        hooks=[send_hook], checks=[refuse],
         accumulate=Accumulate(max_bytes=1000, linger=0.01),
     )  # fmt: skip
     async with producer:
@@ -135,13 +147,28 @@ async def produce(tls: ssl.SSLContext) -> None:
 
 
 async def answer(producer: Producer, consumer: PushConsumer, message: MessageExt) -> None:
-    assert_type(await producer.reply(message, b"yes", properties={"a": "b"}, timeout=3.0), SendResult)
+    assert_type(
+        await producer.reply(message, b"yes", properties={"a": "b"}, timeout=3.0), SendResult
+    )
     assert_type(await consumer.reply(message, b"yes"), SendResult)
     assert_type(message.body, bytes)
     assert_type(message.keys, tuple[str, ...])
     assert_type(message.properties, dict[str, str])
-    print(message.topic, message.tags, message.msg_id, message.queue, message.queue_offset, message.reconsume_times)
-    print(message.born_timestamp, message.store_timestamp, message.born_host, message.store_host, message.user_properties)
+    print(
+        message.topic,
+        message.tags,
+        message.msg_id,
+        message.queue,
+        message.queue_offset,
+        message.reconsume_times,
+    )
+    print(
+        message.born_timestamp,
+        message.store_timestamp,
+        message.born_host,
+        message.store_host,
+        message.user_properties,
+    )
 
 
 async def transact() -> None:
@@ -151,7 +178,9 @@ async def transact() -> None:
     async def sell(message: Message) -> TransactionState:
         return TransactionState.ROLLBACK if message.delay_level else TransactionState.COMMIT
 
-    async with TransactionProducer("till", checker=check, check_concurrency=4, allow_delay=True, instance=None) as producer:
+    async with TransactionProducer(
+        "till", checker=check, check_concurrency=4, allow_delay=True, instance=None
+    ) as producer:
         async with producer.transaction(MESSAGE, sharding_key="s") as transaction:
             assert_type(transaction, Transaction)
             print(transaction.msg_id, transaction.sent.queue, transaction.state)
@@ -169,10 +198,14 @@ async def transact() -> None:
 async def consume() -> None:
     consumer = PushConsumer(
         "billing", namesrv="a:9876", start_from=StartFrom.TIMESTAMP, start_time=datetime.now(UTC),
-        model=MessageModel.CLUSTERING, ordered=True, concurrency=4, batch_size=8, pull_batch=32, max_reconsume_times=3,
-        cache=CacheLimits(messages=100, size_bytes=1 << 20, span=100, total_messages=1000), suspend=15.0,
-        commit_interval=5.0, pull_interval=0.1, post_subscription=True, consume_timeout=60.0, suspend_queue=1.0,
-        stop_timeout=3.0, offset_folder=Path("offsets"), allocate=averagely, trace=True, hooks=[consume_hook],
+        model=MessageModel.CLUSTERING, ordered=True, concurrency=4, batch_size=8, pull_batch=32,
+        max_reconsume_times=3,
+        cache=CacheLimits(messages=100, size_bytes=1 << 20, span=100, total_messages=1000),
+        suspend=15.0,
+        commit_interval=5.0, pull_interval=0.1, post_subscription=True, consume_timeout=60.0,
+        suspend_queue=1.0,
+        stop_timeout=3.0, offset_folder=Path("offsets"), allocate=averagely, trace=True,
+        hooks=[consume_hook],
         filters=[lambda messages: messages[:1]],
     )  # fmt: skip
     consumer.subscribe("Order", "new || changed")
@@ -202,9 +235,12 @@ async def consume() -> None:
 
 async def ask() -> None:
     consumer = PullConsumer(
-        "audit", "Order", "Parcel", namesrv="a:9876", auto_commit=False, commit_interval=5.0, start_from=StartFrom.FIRST,
-        start_time=None, pull_batch=32, max_cached=100, max_cached_bytes=1 << 20, max_cached_total=1000, suspend=20.0,
-        model=MessageModel.BROADCASTING, offset_folder=None, allocate=by_circle, trace=False, filters=(),
+        "audit", "Order", "Parcel", namesrv="a:9876", auto_commit=False, commit_interval=5.0,
+        start_from=StartFrom.FIRST,
+        start_time=None, pull_batch=32, max_cached=100, max_cached_bytes=1 << 20,
+        max_cached_total=1000, suspend=20.0,
+        model=MessageModel.BROADCASTING, offset_folder=None, allocate=by_circle, trace=False,
+        filters=(),
     )  # fmt: skip
     consumer.subscribe("Other", "*")
     await consumer.start()
@@ -239,12 +275,20 @@ async def share() -> None:
         LocalCluster() as cluster,
     ):
         await cluster.create_topic("Order", queue_nums=4)
-        print(cluster.namesrv_address, cluster.broker_address, cluster.data_dir, instance.client_id, instance.running)
+        print(
+            cluster.namesrv_address,
+            cluster.broker_address,
+            cluster.data_dir,
+            instance.client_id,
+            instance.running,
+        )
 
 
 async def look_after(admin: Admin) -> list[Callable[..., Awaitable[object]]]:
     async with admin:
-        await admin.create_topic("a:10911", TopicConfig(topic_name="Order", read_queue_nums=4, write_queue_nums=4))
+        await admin.create_topic(
+            "a:10911", TopicConfig(topic_name="Order", read_queue_nums=4, write_queue_nums=4)
+        )
         print(admin.name_server_addresses)
     return [
         admin.acl_version,
@@ -328,12 +372,29 @@ def handle_errors(error: RocketMQError) -> str:
     match error:
         case SendTimedOut() | SendFailed():
             assert_type(error.attempts, tuple[Attempt, ...])
-            return ", ".join(f"{attempt.broker_name} {attempt.address} {attempt.seconds}" for attempt in error.attempts)
+            return ", ".join(
+                f"{attempt.broker_name} {attempt.address} {attempt.seconds}"
+                for attempt in error.attempts
+            )
         case HalfMessageUnsafe():
             return error.status
-        case SystemBusy() | TopicNotExist() | NoPermission() | ConsumerNotOnline() | ExpressionRefused() | BrokerError():
+        case (
+            SystemBusy()
+            | TopicNotExist()
+            | NoPermission()
+            | ConsumerNotOnline()
+            | ExpressionRefused()
+            | BrokerError()
+        ):
             return f"{error.code} {error.remark} {error.address}"
-        case ConnectError() | ConnectionLostError() | RequestTimeout() | RemotingError() | NoRouteError() | ReplyTimeout():
+        case (
+            ConnectError()
+            | ConnectionLostError()
+            | RequestTimeout()
+            | RemotingError()
+            | NoRouteError()
+            | ReplyTimeout()
+        ):
             return "the network"
         case ClientStateError() | ConfigError() | MessageError():
             return "the program"
@@ -356,7 +417,9 @@ async def open_messaging() -> None:
         sequence.gather(message)
         await sequence.commit()
         sequence.rollback()
-        puller = await point.started(point.create_pull_consumer("Order", {"rmq.consumer.group": "g"}))
+        puller = await point.started(
+            point.create_pull_consumer("Order", {"rmq.consumer.group": "g"})
+        )
         polled = await puller.poll()
         if polled is not None:
             await puller.ack(polled.headers["MessageId"])
@@ -379,7 +442,10 @@ def without_asyncio() -> None:
             print(transaction.sent, transaction.state, transaction.msg_id)
             transaction.rollback()
             transaction.leave_unknown()
-        assert_type(till.send_in_transaction(MESSAGE, lambda message: TransactionState.COMMIT), TransactionSendResult)
+        assert_type(
+            till.send_in_transaction(MESSAGE, lambda message: TransactionState.COMMIT),
+            TransactionSendResult,
+        )
     pusher = sync.PushConsumer("billing", namesrv="a:9876")
     pusher.subscribe("Order", "*")
     pusher.on_message(lambda message: print(message.body))

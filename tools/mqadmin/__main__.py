@@ -1,9 +1,10 @@
 """``mqadmin <command> [options]``, also ``python -m aiorocketmq.tools.mqadmin``.
 
-Exit codes: 0 done; 1 a wrong command line or a failure, with one line on standard error; 130 interrupted. ``--compat-exit``
-gives the original's: 0 for every failure but a wrong command line.
+Exit codes: 0 done; 1 a wrong command line or a failure, with one line on standard error; 130
+interrupted. ``--compat-exit`` gives the original's: 0 for every failure but a wrong command line.
 
-Shell completion: ``eval "$(mqadmin completion bash)"``, or ``zsh``, or ``mqadmin completion fish | source``.
+Shell completion: ``eval "$(mqadmin completion bash)"``, or ``zsh``, or ``mqadmin completion fish |
+source``.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class MqAdmin(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # whoever reads what is printed has enough: click would call that a failure
+        except (
+            BrokenPipeError
+        ):  # whoever reads what is printed has enough: click would call that a failure
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - nothing to say at the exit either
             return 0
 
@@ -56,7 +59,8 @@ class MqAdmin(click.Group):
             [
                 *lines,
                 "",
-                "mqadmin help <command> shows the options of a command, mqadmin completion bash|zsh|fish completes them",
+                "mqadmin help <command> shows the options of a command, mqadmin completion "
+                "bash|zsh|fish completes them",
             ]
         )
 
@@ -88,7 +92,12 @@ def _completion(shell: str) -> None:
     click.echo(kind(_root, {}, "mqadmin", COMPLETION_VARIABLE).source())
 
 
-@click.group("mqadmin", cls=MqAdmin, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    "mqadmin",
+    cls=MqAdmin,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.pass_context
 def _root(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
@@ -99,7 +108,9 @@ def _entry(name: str) -> Entry:
     """Raises ``UnknownCommand``."""
     entry = find(name)
     if entry is None:
-        similar = difflib.get_close_matches(name.lower(), [known.name.lower() for known in CATALOG], n=1)
+        similar = difflib.get_close_matches(
+            name.lower(), [known.name.lower() for known in CATALOG], n=1
+        )
         hint = f"; did you mean {known.name}?" if similar and (known := find(similar[0])) else ""
         raise UnknownCommand(f"there is no command {name}{hint}")
     return entry
@@ -126,17 +137,23 @@ def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
         hint = f" (mqadmin help {ctx.info_name} shows the options)"
     else:
         hint = (
-            " (options stand behind the command: mqadmin topicList --json)" if isinstance(error, click.NoSuchOption) else ""
+            " (options stand behind the command: mqadmin topicList --json)"
+            if isinstance(error, click.NoSuchOption)
+            else ""
         )
     print(f"{name}: {one_line(error.format_message())}{hint}", file=sys.stderr)
-    if isinstance(error, UnknownCommand) and (COMPAT_EXIT in arguments or os.environ.get(COMPAT_EXIT_VARIABLE)):
+    if isinstance(error, UnknownCommand) and (
+        COMPAT_EXIT in arguments or os.environ.get(COMPAT_EXIT_VARIABLE)
+    ):
         return 0
     return EXIT_FAILED
 
 
 def main() -> None:
     """Console script ``mqadmin``."""
-    atexit.register(gc.freeze)  # the exit need not look through all that was imported: a fifth of a short command
+    atexit.register(
+        gc.freeze
+    )  # the exit need not look through all that was imported: a fifth of a short command
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")

@@ -36,7 +36,12 @@ CATALOG: Final = (
     Entry("queryMsgByKey", "Messages by a key", "query"),
     Entry("queryMsgByUniqueKey", "A message by the id that its producer gave it", "query"),
     Entry("queryMsgByOffset", "A message by queue and offset", "query"),
-    Entry("queryMsgTraceById", "What the trace says of a message", "query", aliases=("QueryMsgTraceById",)),
+    Entry(
+        "queryMsgTraceById",
+        "What the trace says of a message",
+        "query",
+        aliases=("QueryMsgTraceById",),
+    ),
     Entry("printMsg", "Print the messages of a topic", "printing"),
     Entry("printMsgByQueue", "Print the messages of a queue", "printing"),
     Entry("sendMsgStatus", "Send messages to a broker and print how it went", "timing"),
@@ -49,7 +54,9 @@ CATALOG: Final = (
     Entry("producer", "The producers of a broker", "connection"),
     Entry("clusterList", "The brokers of all clusters", "cluster"),
     Entry("topicList", "The topics that the name server knows", "topic"),
-    Entry("updateKvConfig", "Create or change a value in the name servers' KV config", "name_server"),
+    Entry(
+        "updateKvConfig", "Create or change a value in the name servers' KV config", "name_server"
+    ),
     Entry("deleteKvConfig", "Delete a value from the name servers' KV config", "name_server"),
     Entry("wipeWritePerm", "Keep producers away from a broker", "name_server"),
     Entry("addWritePerm", "Let producers come back to a broker", "name_server"),
@@ -80,7 +87,9 @@ CATALOG: Final = (
     Entry("exportMetrics", "Write figures of a cluster to a file", "export"),
 )
 
-_BY_NAME: Final = {name.lower(): entry for entry in CATALOG for name in (entry.name, *entry.aliases)}
+_BY_NAME: Final = {
+    name.lower(): entry for entry in CATALOG for name in (entry.name, *entry.aliases)
+}
 
 
 def find(name: str) -> Entry | None:

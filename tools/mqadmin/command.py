@@ -8,8 +8,9 @@
         async with shell.admin() as admin:
             ...
 
-``-h`` ``-n``, ``--compat-exit`` and the options of the log come by themselves, ``--json`` with ``json=True``, ``--watch``
-with ``watch=True``. Errors that using RocketMQ can raise become one line on standard error.
+``-h`` ``-n``, ``--compat-exit`` and the options of the log come by themselves, ``--json`` with
+``json=True``, ``--watch`` with ``watch=True``. Errors that using RocketMQ can raise become one line
+on standard error.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Text(click.ParamType[str]):
 
     name = "text"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
         text = str(value).strip()
         if not text:
             self.fail("it is empty", param, ctx)
@@ -56,7 +59,9 @@ class Boolean(click.ParamType[bool]):
 
     name = "boolean"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> bool:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> bool:
         if isinstance(value, bool):
             return value
         text = str(value).strip().lower()
@@ -70,11 +75,17 @@ class Time(click.ParamType[int]):
 
     name = "time"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
         try:
             return parse_time(str(value))
         except ValueError:
-            self.fail(f"'{value}' is neither a number of milliseconds nor yyyy-MM-dd#HH:mm:ss:SSS", param, ctx)
+            self.fail(
+                f"'{value}' is neither a number of milliseconds nor yyyy-MM-dd#HH:mm:ss:SSS",
+                param,
+                ctx,
+            )
 
 
 class Number(click.IntRange):
@@ -88,12 +99,17 @@ BOOLEAN: Final = Boolean()
 TIME: Final = Time()
 
 topic_option: Final = click.option("-t", "--topic", required=True, type=TEXT, help="The topic")
-broker_address_option: Final = click.option("-b", "--brokerAddr", "broker_addr", type=TEXT, help="host:port of one broker")
-cluster_option: Final = click.option("-c", "--clusterName", "cluster", type=TEXT, help="All brokers of this cluster")
+broker_address_option: Final = click.option(
+    "-b", "--brokerAddr", "broker_addr", type=TEXT, help="host:port of one broker"
+)
+cluster_option: Final = click.option(
+    "-c", "--clusterName", "cluster", type=TEXT, help="All brokers of this cluster"
+)
 
 
 class AdminCommand(click.Command):
-    """One command: prints its usage in the original's form and turns errors into one line and an exit code."""
+    """One command: prints its usage in the original's form and turns errors into one line and an
+    exit code."""
 
     def __init__(
         self,
@@ -127,25 +143,44 @@ class AdminCommand(click.Command):
         log_level, log_format = params.pop("log_level") or self._log_level, params.pop("log_format")
         if log_level is not None:
             set_up_logging(log_level, form=log_format)
-        output = Output(sys.stdout, terminal=sys.stdout.isatty(), as_json=params.pop("as_json", False))
+        output = Output(
+            sys.stdout, terminal=sys.stdout.isatty(), as_json=params.pop("as_json", False)
+        )
         watch_s = params.pop("watch_s", None)
         self._check_exclusive(ctx)
-        by_option = ctx.get_parameter_source("namesrv_addr") is click.core.ParameterSource.COMMANDLINE
+        by_option = (
+            ctx.get_parameter_source("namesrv_addr") is click.core.ParameterSource.COMMANDLINE
+        )
         tls_config = params.pop("tls_config")
-        shell = Shell(self.name or "", namesrv, output, namesrv_by_option=by_option, tls_config=tls_config)
+        shell = Shell(
+            self.name or "", namesrv, output, namesrv_by_option=by_option, tls_config=tls_config
+        )
         failed = asyncio.run(_run(shell, self._handler, params, watch_s))
         return EXIT_FAILED if failed and not compat_exit else 0
 
     def _check_exclusive(self, ctx: click.Context) -> None:
         given = [name for name in self._one_of if ctx.params[name] is not None]
         if self._one_of and len(given) != 1:
-            names = [" / ".join(f"'{opt}'" for opt in param.opts) for param in self.params if param.name in self._one_of]
-            problem = "Only one option of these can be given:" if given else "Missing option, one of these is needed:"
+            names = [
+                " / ".join(f"'{opt}'" for opt in param.opts)
+                for param in self.params
+                if param.name in self._one_of
+            ]
+            problem = (
+                "Only one option of these can be given:"
+                if given
+                else "Missing option, one of these is needed:"
+            )
             raise click.UsageError(f"{problem} {' or '.join(names)}.", ctx)
 
     def get_help(self, ctx: click.Context) -> str:
-        """Usage as the original's command line library lays it out: options sorted, exclusive ones joined by a bar."""
-        params = [param for param in self.get_params(ctx) if isinstance(param, click.Option) and not param.hidden]
+        """Usage as the original's command line library lays it out: options sorted, exclusive ones
+        joined by a bar."""
+        params = [
+            param
+            for param in self.get_params(ctx)
+            if isinstance(param, click.Option) and not param.hidden
+        ]
         params.sort(key=lambda param: (_is_ours(param), min(param.opts, key=len).lower()))
         return "\n".join([*self._usage_lines(params), *_option_lines(params)])
 
@@ -160,8 +195,11 @@ class AdminCommand(click.Command):
         return textwrap.wrap(" ".join(parts), USAGE_WIDTH, subsequent_indent=" " * 7)
 
 
-async def _run(shell: Shell, handler: Handler, options: dict[str, Any], watch_s: float | None) -> bool:
-    """Whether something failed; that was said then. With ``watch_s`` again and again, whatever fails."""
+async def _run(
+    shell: Shell, handler: Handler, options: dict[str, Any], watch_s: float | None
+) -> bool:
+    """Whether something failed; that was said then. With ``watch_s`` again and again, whatever
+    fails."""
     while True:
         try:
             await handler(shell, **options)
@@ -190,7 +228,10 @@ def _short_form(option: click.Option) -> str:
 
 
 def _option_lines(options: Iterable[click.Option]) -> Iterator[str]:
-    names = [" " + ",".join(sorted(option.opts, key=len)) + ("" if option.is_flag else " <arg>") for option in options]
+    names = [
+        " " + ",".join(sorted(option.opts, key=len)) + ("" if option.is_flag else " <arg>")
+        for option in options
+    ]
     width = max(map(len, names)) + 3
     for name, option in zip(names, options, strict=True):
         lines = textwrap.wrap(option.help or "", USAGE_WIDTH - width)
@@ -210,13 +251,15 @@ def _common_options() -> list[click.Parameter]:
             [COMPAT_EXIT, "compat_exit"],
             is_flag=True,
             envvar=COMPAT_EXIT_VARIABLE,
-            help="Exit with 0 even when the command fails, as the original does (also: the variable "
+            help="Exit with 0 even when the command fails, as the original does (also: the "
+            "variable "
             f"{COMPAT_EXIT_VARIABLE})",
         ),
         click.Option(
             ["--tlsConfig", "tls_config"],
             envvar=TLS_CONFIG_VARIABLE,
-            help=f"Speak TLS, as the properties tls.client.* in this file say (also: the variable {TLS_CONFIG_VARIABLE})",
+            help="Speak TLS, as the properties tls.client.* in this file say (also: the variable "
+            f"{TLS_CONFIG_VARIABLE})",
         ),
         click.Option(
             ["--logLevel", "log_level"],
@@ -238,17 +281,25 @@ def _json_option() -> click.Option:
 
 def _watch_option() -> click.Option:
     return click.Option(
-        ["--watch", "watch_s"], type=click.FloatRange(0.1), help="Print it again every so many seconds, until interrupted"
+        ["--watch", "watch_s"],
+        type=click.FloatRange(0.1),
+        help="Print it again every so many seconds, until interrupted",
     )
 
 
 def command(
-    name: str, *, one_of: tuple[str, ...] = (), json: bool = False, watch: bool = False, log_level: str | None = None
+    name: str,
+    *,
+    one_of: tuple[str, ...] = (),
+    json: bool = False,
+    watch: bool = False,
+    log_level: str | None = None,
 ) -> Callable[[Handler], AdminCommand]:
-    """Make a command of a coroutine ``handler(shell, **options)``; exactly one option of ``one_of`` must be given.
+    """Make a command of a coroutine ``handler(shell, **options)``; exactly one option of ``one_of``
+    must be given.
 
-    ``json``: it prints a table or pairs, and takes ``--json``. ``watch``: it can be repeated by ``--watch``. ``log_level``:
-    it tells what it finds in the log.
+    ``json``: it prints a table or pairs, and takes ``--json``. ``watch``: it can be repeated by
+    ``--watch``. ``log_level``: it tells what it finds in the log.
     """
 
     def decorate(handler: Handler) -> AdminCommand:

@@ -26,9 +26,11 @@ def topic_config_text(config: TopicConfig) -> str:
 
 def subscription_group_text(config: SubscriptionGroupConfig) -> str:
     return (
-        f"SubscriptionGroupConfig [groupName={config.group_name}, consumeEnable={boolean(config.consume_enable)}, "
+        f"SubscriptionGroupConfig [groupName={config.group_name}, "
+        f"consumeEnable={boolean(config.consume_enable)}, "
         f"consumeFromMinEnable={boolean(config.consume_from_min_enable)}, "
-        f"consumeBroadcastEnable={boolean(config.consume_broadcast_enable)}, retryQueueNums={config.retry_queue_nums}, "
+        f"consumeBroadcastEnable={boolean(config.consume_broadcast_enable)}, "
+        f"retryQueueNums={config.retry_queue_nums}, "
         f"retryMaxTimes={config.retry_max_times}, brokerId={config.broker_id}, "
         f"whichBrokerWhenConsumeSlowly={config.which_broker_when_consume_slowly}, "
         f"notifyConsumerIdsChangedEnable={boolean(config.notify_consumer_ids_changed_enable)}]"
@@ -42,18 +44,23 @@ def subscription_group_fields(config: SubscriptionGroupConfig) -> dict[str, str]
 
 
 def queue_text(queue: MessageQueue) -> str:
-    return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"
+    return (
+        f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, "
+        f"queueId={queue.queue_id}]"
+    )
 
 
 def send_result_text(result: SendResult) -> str:
     return (
-        f"SendResult [sendStatus={result.status.name}, msgId={result.msg_id}, offsetMsgId={result.offset_msg_id}, "
+        f"SendResult [sendStatus={result.status.name}, msgId={result.msg_id}, "
+        f"offsetMsgId={result.offset_msg_id}, "
         f"messageQueue={queue_text(result.queue)}, queueOffset={result.queue_offset}]"
     )
 
 
 def message_text(message: MessageExt, properties: Mapping[str, str] | None = None) -> str:
-    """Class MessageExt: ``msgId`` is the broker's id, the bytes of the body have a sign. ``properties``: shown instead."""
+    """Class MessageExt: ``msgId`` is the broker's id, the bytes of the body have a sign.
+    ``properties``: shown instead."""
     body = ", ".join(str(byte - 256 if byte > 127 else byte) for byte in message.body)
     table = map_text(message.properties if properties is None else properties)
     inner = (
@@ -62,9 +69,11 @@ def message_text(message: MessageExt, properties: Mapping[str, str] | None = Non
     )
     return (
         f"MessageExt [brokerName={message.broker_name or 'null'}, queueId={message.queue_id}, "
-        f"storeSize={message.store_size}, queueOffset={message.queue_offset}, sysFlag={message.sys_flag}, "
+        f"storeSize={message.store_size}, queueOffset={message.queue_offset}, "
+        f"sysFlag={message.sys_flag}, "
         f"bornTimestamp={message.born_timestamp}, bornHost=/{message.born_host}, "
-        f"storeTimestamp={message.store_timestamp}, storeHost=/{message.store_host}, msgId={message.offset_msg_id}, "
+        f"storeTimestamp={message.store_timestamp}, storeHost=/{message.store_host}, "
+        f"msgId={message.offset_msg_id}, "
         f"commitLogOffset={message.commit_log_offset}, bodyCRC={message.body_crc}, "
         f"reconsumeTimes={message.reconsume_times}, "
         f"preparedTransactionOffset={message.prepared_transaction_offset}, toString()={inner}]"
@@ -77,10 +86,12 @@ def map_text(table: Mapping[str, str]) -> str:
 
 
 def hash_order(keys: Iterable[str]) -> list[str]:
-    """Text in the order in which a Java HashMap or HashSet gives it back, when added in the given order.
+    """Text in the order in which a Java HashMap or HashSet gives it back, when added in the given
+    order.
 
-    The order is by bucket: the hash folded to 16 bits, modulo the smallest power of two (16 at least) that the keys fill
-    to at most three quarters. Within a bucket keys stay in the order in which they came.
+    The order is by bucket: the hash folded to 16 bits, modulo the smallest power of two (16 at
+    least) that the keys fill to at most three quarters. Within a bucket keys stay in the order in
+    which they came.
     """
     found = list(dict.fromkeys(keys))
     buckets = 16
@@ -90,8 +101,8 @@ def hash_order(keys: Iterable[str]) -> list[str]:
 
 
 def queue_hash_order(queues: Iterable[MessageQueue], *, copied: bool = False) -> list[MessageQueue]:
-    """Queues in the order of a Java HashMap (class MessageQueue, hashCode); ``copied`` from another one, which makes a table
-    that may be smaller than 16."""
+    """Queues in the order of a Java HashMap (class MessageQueue, hashCode); ``copied`` from another
+    one, which makes a table that may be smaller than 16."""
     found = list(dict.fromkeys(queues))
     buckets = 1 if copied else 16
     while (len(found) + 0.75) * 4 > buckets * 3 if copied else len(found) * 4 > buckets * 3:
@@ -143,7 +154,8 @@ def compact_time_text(timestamp_ms: int) -> str:
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds of a time option: a number, or ``yyyy-MM-dd#HH:mm:ss:SSS`` in local time. Raises ``ValueError``."""
+    """Milliseconds of a time option: a number, or ``yyyy-MM-dd#HH:mm:ss:SSS`` in local time. Raises
+    ``ValueError``."""
     text = text.strip()
     if text.removeprefix("-").isdecimal():
         return int(text)

@@ -1,4 +1,5 @@
-"""Where commands print: the original's bytes into a pipe or file, tables that fit the window on a terminal, or JSON."""
+"""Where commands print: the original's bytes into a pipe or file, tables that fit the window on a
+terminal, or JSON."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ _FIXED_POINT: Final = re.compile(r"-?\d+\.\d+")
 class Layout(NamedTuple):
     """A table as the original prints it.
 
-    ``row`` and ``header`` are printf formats, one ``%s`` per heading. Some tables of the original have a header that does
-    not line up with the rows; then ``header`` differs from ``row``. ``header=""``: it has none.
+    ``row`` and ``header`` are printf formats, one ``%s`` per heading. Some tables of the original
+    have a header that does not line up with the rows; then ``header`` differs from ``row``.
+    ``header=""``: it has none.
     """
 
     headings: tuple[str, ...]
@@ -59,13 +61,14 @@ class Table:
 
 
 class Output:
-    """Standard output. ``terminal``: a person reads it. ``as_json``: one JSON document instead of text.
+    """Standard output. ``terminal``: a person reads it. ``as_json``: one JSON document instead of
+    text.
 
-    A pipe gets exactly what a command prints, without a newline at the end where the original has none. A terminal gets
-    one, and no control characters: what peers send must not steer it.
+    A pipe gets exactly what a command prints, without a newline at the end where the original has
+    none. A terminal gets one, and no control characters: what peers send must not steer it.
 
-    In JSON the rows of a table are a list of objects, and the whole document when a command prints nothing else; otherwise
-    they are its ``rows``, next to what ``fact`` said.
+    In JSON the rows of a table are a list of objects, and the whole document when a command prints
+    nothing else; otherwise they are its ``rows``, next to what ``fact`` said.
     """
 
     def __init__(self, stream: TextIO, *, terminal: bool = False, as_json: bool = False) -> None:
@@ -97,7 +100,8 @@ class Output:
 
     @contextmanager
     def table(self, layout: Layout) -> Iterator[Table]:
-        """A table whose rows come one by one; a pipe gets each at once, a terminal all of them at the end."""
+        """A table whose rows come one by one; a pipe gets each at once, a terminal all of them at
+        the end."""
         if self.as_json:
             yield _JsonTable(layout, self._document.setdefault("rows", []))
         elif not self.terminal:
@@ -114,7 +118,8 @@ class Output:
         self.flush()
 
     def pairs(self, pairs: Mapping[str, object], row: str, *, name: str | None = None) -> None:
-        """Names and values, a line each by the printf format ``row``; in JSON an object, below ``name`` if there is one."""
+        """Names and values, a line each by the printf format ``row``; in JSON an object, below
+        ``name`` if there is one."""
         if name is None:
             self._document.update(pairs)
         else:
@@ -123,7 +128,8 @@ class Output:
             self.line(row % pair)
 
     def progress(self, text: str) -> None:
-        """How far a long command is: one line that comes and goes. Only on a terminal, and on standard error."""
+        """How far a long command is: one line that comes and goes. Only on a terminal, and on
+        standard error."""
         if self.terminal and (text or self._progress_shown):
             self.flush()
             sys.stderr.write(f"\r\x1b[K{_harmless(text)}")
@@ -146,7 +152,9 @@ class Output:
     def close(self) -> None:
         """The end of the command, or of one round of it."""
         if self.as_json:
-            document = self._document["rows"] if self._document.keys() == {"rows"} else self._document
+            document = (
+                self._document["rows"] if self._document.keys() == {"rows"} else self._document
+            )
             self._stream.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
             self._document = {}
         self.progress("")
@@ -201,13 +209,23 @@ class _FittedTable(Table):
 
         console = Console(file=stream, highlight=False, markup=False, emoji=False)
         table = RichTable(box=None, header_style="bold cyan", pad_edge=False, padding=(0, 2, 0, 0))
-        columns = [[str(row[position]).strip() for row in self._rows] for position in range(len(self._headings))]
+        columns = [
+            [str(row[position]).strip() for row in self._rows]
+            for position in range(len(self._headings))
+        ]
         titles = [heading.removeprefix("#") for heading in self._headings]
-        widths = [max(map(len, [title, *cells])) for title, cells in zip(titles, columns, strict=True)]
+        widths = [
+            max(map(len, [title, *cells])) for title, cells in zip(titles, columns, strict=True)
+        ]
         folded = _folded(widths, console.width - 2 * (len(widths) - 1))
         for position, (title, cells) in enumerate(zip(titles, columns, strict=True)):
             numbers = bool(cells) and all(map(_is_number, cells))
-            table.add_column(title, justify="right" if numbers else "left", overflow="fold", no_wrap=position not in folded)
+            table.add_column(
+                title,
+                justify="right" if numbers else "left",
+                overflow="fold",
+                no_wrap=position not in folded,
+            )
         for position, row in enumerate(self._rows):
             if position in self._rules:
                 table.add_row(*("─" * 8 for _ in row), style="dim")
@@ -216,7 +234,8 @@ class _FittedTable(Table):
 
 
 def _folded(widths: list[int], room: int) -> set[int]:
-    """Columns that go on in a second line so that the others fit whole: the widest ones; nothing is ever cut off."""
+    """Columns that go on in a second line so that the others fit whole: the widest ones; nothing is
+    ever cut off."""
     folded: set[int] = set()
     for position in sorted(range(len(widths)), key=widths.__getitem__, reverse=True):
         if sum(_FOLDED_WIDTH if n in folded else width for n, width in enumerate(widths)) <= room:
@@ -234,7 +253,9 @@ def _json_value(cell: object) -> object:
 
 
 def _harmless(text: str) -> str:
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def _is_number(cell: str) -> bool:

@@ -1,4 +1,5 @@
-"""What every command is given: how to reach the cluster, where to print, what to do about failures."""
+"""What every command is given: how to reach the cluster, where to print, what to do about
+failures."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ class Shell:
     def namesrv(self) -> str:
         """The name servers. Raises ``CommandFailed`` when none are known."""
         if self._namesrv is None:
-            raise CommandFailed("no name server is known: add -n HOST:PORT or set the variable NAMESRV_ADDR")
+            raise CommandFailed(
+                "no name server is known: add -n HOST:PORT or set the variable NAMESRV_ADDR"
+            )
         return self._namesrv
 
     @asynccontextmanager
@@ -72,7 +75,9 @@ class Shell:
         }
 
     @asynccontextmanager
-    async def producer(self, group: str | None = None, *, trace: bool = False) -> AsyncIterator[Producer]:
+    async def producer(
+        self, group: str | None = None, *, trace: bool = False
+    ) -> AsyncIterator[Producer]:
         """A producer, by default in a group of its own."""
         async with Producer(
             group or str(time.time_ns() // 1_000_000),
@@ -83,7 +88,8 @@ class Shell:
             yield producer
 
     def warn(self, problem: str | BaseException) -> None:
-        """Say in one line on standard error what went wrong; the command goes on, its exit code will not be 0."""
+        """Say in one line on standard error what went wrong; the command goes on, its exit code
+        will not be 0."""
         self.failed = True
         self.out.progress("")
         self.out.flush()
@@ -97,9 +103,11 @@ def one_line(problem: str | BaseException) -> str:
 
 
 def credentials() -> Credentials | None:
-    """The account to sign with: ``accessKey`` and ``secretKey`` in ``conf/tools.yml`` of ROCKETMQ_HOME, if it is there.
+    """The account to sign with: ``accessKey`` and ``secretKey`` in ``conf/tools.yml`` of
+    ROCKETMQ_HOME, if it is there.
 
-    A file that lacks one of them is told about on standard error. Raises ``CommandFailed``, ``OSError``.
+    A file that lacks one of them is told about on standard error. Raises ``CommandFailed``,
+    ``OSError``.
     """
     home = os.environ.get("ROCKETMQ_HOME")
     path = Path(home, "conf", "tools.yml") if home else None
@@ -112,12 +120,15 @@ def credentials() -> Credentials | None:
     access_key, secret_key = entries.get("accessKey"), entries.get("secretKey")
     if access_key and secret_key:
         return Credentials(access_key, secret_key)
-    print(f"mqadmin: requests are not signed, {path} has no accessKey and secretKey", file=sys.stderr)
+    print(
+        f"mqadmin: requests are not signed, {path} has no accessKey and secretKey", file=sys.stderr
+    )
     return None
 
 
 def tls_context(path: str | None) -> ssl.SSLContext | None:
-    """What the properties ``tls.client.*`` of a file say (those of the daemons); ``None`` without a file: plain.
+    """What the properties ``tls.client.*`` of a file say (those of the daemons); ``None`` without a
+    file: plain.
 
     Raises ``CommandFailed`` for a file that cannot be used, ``TlsError`` for its certificates.
     """

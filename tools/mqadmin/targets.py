@@ -31,8 +31,11 @@ async def replicas(admin: Admin, broker_addr: str | None, cluster: str | None) -
     return [member.address for member in await admin.members(cluster)]
 
 
-async def each(shell: Shell, addresses: list[str], operation: Callable[[str], Awaitable[None]]) -> AsyncIterator[str]:
-    """Those where the operation succeeded, one by one; a failure is told, and the others have their turn.
+async def each(
+    shell: Shell, addresses: list[str], operation: Callable[[str], Awaitable[None]]
+) -> AsyncIterator[str]:
+    """Those where the operation succeeded, one by one; a failure is told, and the others have their
+    turn.
 
     A single address: its failure is raised.
     """

@@ -1,7 +1,7 @@
 """``mqstore <command> DIR``, also ``python -m aiorocketmq.tools.mqstore``.
 
-Exit codes: 0 done, and nothing is wrong; 1 damage was found; 2 the directory, the command line or the machine does not allow
-it, with one line on standard error; 130 interrupted.
+Exit codes: 0 done, and nothing is wrong; 1 damage was found; 2 the directory, the command line or
+the machine does not allow it, with one line on standard error; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -54,14 +54,20 @@ class Time(click.ParamType[int]):
 
     name = "time"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
         text = str(value).strip()
         if text.isdecimal() and len(text) < 19 and text.isascii():
             return int(text)
         try:
             return int(datetime.datetime.fromisoformat(text).astimezone().timestamp() * 1000)
         except (ValueError, OverflowError):
-            self.fail(f"'{value}' is neither a number of milliseconds nor like 2026-11-20T22:11:21", param, ctx)
+            self.fail(
+                f"'{value}' is neither a number of milliseconds nor like 2026-11-20T22:11:21",
+                param,
+                ctx,
+            )
 
 
 class Paths(click.ParamType[tuple[Path, ...]]):
@@ -69,10 +75,16 @@ class Paths(click.ParamType[tuple[Path, ...]]):
 
     name = "paths"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Path, ...]:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Path, ...]:
         if isinstance(value, tuple):
             return value
-        paths = tuple(Path(part.strip()).expanduser() for part in str(value).split(PATH_SPLITTER) if part.strip())
+        paths = tuple(
+            Path(part.strip()).expanduser()
+            for part in str(value).split(PATH_SPLITTER)
+            if part.strip()
+        )
         for path in paths:
             if not path.is_dir():
                 self.fail(f"'{path}' is not a folder", param, ctx)
@@ -84,7 +96,9 @@ class Address(click.ParamType[tuple[str, int]]):
 
     name = "address"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
         if isinstance(value, tuple):
             return value
         try:
@@ -98,7 +112,9 @@ class DelayLevels(click.ParamType[str]):
 
     name = "levels"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
         try:
             parse_delay_levels(str(value))
         except ValueError as error:
@@ -117,9 +133,15 @@ def chosen_messages(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--limit", type=click.IntRange(0), help="At most so many"),
         click.option("--end", type=Time(), help="Stored until then"),
-        click.option("--begin", type=Time(), help="Stored from then on: ms, or like 2026-11-20T22:11:21"),
-        click.option("--from", "first_offset", type=click.IntRange(0), help="From this queue offset on"),
-        click.option("--queue", "queue_id", type=click.IntRange(0), help="Only queues of this number"),
+        click.option(
+            "--begin", type=Time(), help="Stored from then on: ms, or like 2026-11-20T22:11:21"
+        ),
+        click.option(
+            "--from", "first_offset", type=click.IntRange(0), help="From this queue offset on"
+        ),
+        click.option(
+            "--queue", "queue_id", type=click.IntRange(0), help="Only queues of this number"
+        ),
         click.option("--topic", help="Only this topic"),
     ):
         function = option(function)
@@ -129,15 +151,21 @@ def chosen_messages(function: Callable[..., Any]) -> Callable[..., Any]:
 levels_option: Final = click.option(
     "--delay-levels", type=DelayLevels(), help="messageDelayLevel of the broker, if it was changed"
 )
-slots_option: Final = click.option("--slots", type=click.IntRange(1), help="maxHashSlotNum of the broker, if it was changed")
+slots_option: Final = click.option(
+    "--slots", type=click.IntRange(1), help="maxHashSlotNum of the broker, if it was changed"
+)
 log_option: Final = click.option(
-    "--commit-log", type=Paths(), default=(), help="storePathCommitLog of the broker, if it was set (several: joined by ,)"
+    "--commit-log",
+    type=Paths(),
+    default=(),
+    help="storePathCommitLog of the broker, if it was set (several: joined by ,)",
 )
 json_option: Final = click.option("--json", "as_json", is_flag=True, help="JSON")
 
 
 class MqStore(click.Group):
-    """Whoever reads what is printed may have enough before the end: click would call that a failure (1: damage)."""
+    """Whoever reads what is printed may have enough before the end: click would call that a failure
+    (1: damage)."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -156,7 +184,8 @@ class MqStore(click.Group):
 @click.version_option(package_name="aiorocketmq", message=f"%(prog)s %(version)s, leaves: {KIND}")
 @click.pass_context
 def _root(ctx: click.Context) -> None:
-    """Look into a store directory of RocketMQ 4.9 or aiorocketmq. Only rebuild, mend, repair and export write anything."""
+    """Look into a store directory of RocketMQ 4.9 or aiorocketmq. Only rebuild, mend, repair and
+    export write anything."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
@@ -202,12 +231,19 @@ def cat(directory: Path, commit_log: tuple[Path, ...], as_json: bool, **chosen: 
 @log_option
 @levels_option
 @slots_option
-def verify_command(directory: Path, commit_log: tuple[Path, ...], delay_levels: str | None, slots: int | None) -> int:
+def verify_command(
+    directory: Path, commit_log: tuple[Path, ...], delay_levels: str | None, slots: int | None
+) -> int:
     """Every record, every consume queue entry and every index item against each other."""
     _warn_of_broker(directory)
     with _progress("verifying") as (advance, tell):
         verdict = verify.verify(
-            directory, tell, delay_levels=delay_levels, slots=slots, commit_log=commit_log, progress=advance
+            directory,
+            tell,
+            delay_levels=delay_levels,
+            slots=slots,
+            commit_log=commit_log,
+            progress=advance,
         )
     click.echo(str(verdict))
     return EXIT_DAMAGED if verdict.findings else 0
@@ -216,16 +252,31 @@ def verify_command(directory: Path, commit_log: tuple[Path, ...], delay_levels: 
 @_root.command("rebuild")
 @store_argument
 @log_option
-@click.option("--to", "copy", type=click.Path(path_type=Path), help="Leave DIRECTORY alone, rebuild a copy")
+@click.option(
+    "--to", "copy", type=click.Path(path_type=Path), help="Leave DIRECTORY alone, rebuild a copy"
+)
 @levels_option
 @slots_option
-@click.option("--items", type=click.IntRange(2), help="maxIndexNum of the broker, if it was changed")
 @click.option(
-    "--queue-file-size", type=click.IntRange(20), help="mappedFileSizeConsumeQueue of the broker, if it was changed"
+    "--items", type=click.IntRange(2), help="maxIndexNum of the broker, if it was changed"
 )
-@click.option("--index/--no-index", "with_index", default=True, help="Rebuild the index too (it is by default)")
+@click.option(
+    "--queue-file-size",
+    type=click.IntRange(20),
+    help="mappedFileSizeConsumeQueue of the broker, if it was changed",
+)
+@click.option(
+    "--index/--no-index",
+    "with_index",
+    default=True,
+    help="Rebuild the index too (it is by default)",
+)
 def rebuild_command(
-    directory: Path, commit_log: tuple[Path, ...], copy: Path | None, delay_levels: str | None, **sizes: Any
+    directory: Path,
+    commit_log: tuple[Path, ...],
+    copy: Path | None,
+    delay_levels: str | None,
+    **sizes: Any,
 ) -> int:
     """Make consume queues and index anew from the commit log. Stop the broker first."""
     settings = RebuildSettings(delay_levels=delay_levels or verify.DELAY_LEVELS, **sizes)
@@ -254,7 +305,9 @@ def export(directory: Path, commit_log: tuple[Path, ...], file: Path, **chosen: 
     """Messages into a Parquet file."""
     warnings = _Warnings()
     _warn_of_broker(directory)
-    count = parquet.export(selection.select(directory, selection.Selection(**chosen), warnings, commit_log), file)
+    count = parquet.export(
+        selection.select(directory, selection.Selection(**chosen), warnings, commit_log), file
+    )
     click.echo(f"{count} messages in {printable(str(file))}")
     return EXIT_DAMAGED if warnings.count else 0
 
@@ -264,10 +317,12 @@ def export(directory: Path, commit_log: tuple[Path, ...], file: Path, **chosen: 
 @log_option
 @click.option(
     "--file-size", type=click.IntRange(1), default=MessageStoreConfig().mapped_file_size_commit_log,
-    help="mappedFileSizeCommitLog of the broker, if it was changed (only asked when no file is left)",
+    help="mappedFileSizeCommitLog of the broker, if it was changed (only asked when no file is "
+         "left)",
 )  # fmt: skip
 def mend_command(directory: Path, commit_log: tuple[Path, ...], file_size: int) -> int:
-    """Have a broker start again where files of the commit log are lost for good: with what is left. Deletes nothing."""
+    """Have a broker start again where files of the commit log are lost for good: with what is left.
+    Deletes nothing."""
     with files_are_as_open_as(directory):
         lines = mend(directory, commit_log, file_size=file_size)
     for line in lines or ["no file of the commit log is missing"]:
@@ -283,9 +338,14 @@ def mend_command(directory: Path, commit_log: tuple[Path, ...], file_size: int) 
     help="Of another replica's port for slaves (haListenPort), also of a Java broker",
 )  # fmt: skip
 @click.option(
-    "--config", "config_file", type=click.Path(dir_okay=False), help="The broker's, if it says haSecret or tls.server.mode"
+    "--config",
+    "config_file",
+    type=click.Path(dir_okay=False),
+    help="The broker's, if it says haSecret or tls.server.mode",
 )
-def repair_command(directory: Path, commit_log: tuple[Path, ...], address: tuple[str, int], config_file: str | None) -> int:
+def repair_command(
+    directory: Path, commit_log: tuple[Path, ...], address: tuple[str, int], config_file: str | None
+) -> int:
     """Fetch what is damaged in the commit log from another replica. Stop this broker first."""
     try:
         replica = replica_at(address, config_file)
@@ -310,11 +370,19 @@ class _Warnings:
 
 def _warn_of_broker(directory: Path) -> None:
     if StoreDirectory(directory).is_locked:
-        click.echo("mqstore: a broker has this store open: what it is writing right now may look unfinished", err=True)
+        click.echo(
+            "mqstore: a broker has this store open: what it is writing right now may look "
+            "unfinished",
+            err=True,
+        )
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
+    return (
+        json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        .encode("utf-8", "replace")
+        .decode()
+    )
 
 
 def _print_table(messages: Iterator[MessageExt]) -> None:
@@ -323,7 +391,9 @@ def _print_table(messages: Iterator[MessageExt]) -> None:
 
     table = Table(box=None, header_style="bold cyan", pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("topic", "queue", "offset", "stored", "tags", "keys", "body"):
-        table.add_column(name, justify="right" if name in ("queue", "offset") else "left", overflow="fold")
+        table.add_column(
+            name, justify="right" if name in ("queue", "offset") else "left", overflow="fold"
+        )
     for message in messages:
         row = selection.described(message)
         body = row["body"] if "body" in row else f"base64:{row['bodyBase64']}"
@@ -334,7 +404,9 @@ def _print_table(messages: Iterator[MessageExt]) -> None:
             summary.time_text(message.store_timestamp),
             message.tags or "",
             " ".join(message.keys),
-            body if len(body) <= _BODY_ON_TERMINAL else f"{body[:_BODY_ON_TERMINAL]}… ({len(body)})",
+            body
+            if len(body) <= _BODY_ON_TERMINAL
+            else f"{body[:_BODY_ON_TERMINAL]}… ({len(body)})",
         )
         table.add_row(*map(printable, cells))
     Console(highlight=False, markup=False, emoji=False).print(table)
@@ -346,14 +418,27 @@ def _progress(title: str) -> Iterator[tuple[Callable[[int, int], None], Callable
     if not (sys.stderr.isatty() and sys.stdout.isatty()):
         yield lambda done, total: None, click.echo
         return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
 
-    columns = ("{task.description}", BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn())
+    columns = (
+        "{task.description}",
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+    )
     with Progress(*columns, TimeRemainingColumn(), transient=True) as progress:
         task = progress.add_task(title)
         yield (
             lambda done, total: progress.update(task, completed=done, total=total),
-            lambda line: progress.console.print(line, markup=False, highlight=False, soft_wrap=True),
+            lambda line: progress.console.print(
+                line, markup=False, highlight=False, soft_wrap=True
+            ),
         )
 
 
@@ -364,7 +449,8 @@ def run(arguments: Sequence[str]) -> int:
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx is not None else "mqstore"
         return _refuse(
-            f"{error.format_message()} ({command} -h shows {'the options' if ' ' in command else 'the commands'})"
+            f"{error.format_message()} ({command} -h shows "
+            f"{'the options' if ' ' in command else 'the commands'})"
         )
     except click.ClickException as error:
         return _refuse(error.format_message())
@@ -385,11 +471,15 @@ def _refuse(problem: str) -> int:
 
 def main() -> None:
     """Console script ``mqstore``."""
-    atexit.register(gc.freeze)  # the exit need not look through all that was imported: a fifth of a short command
+    atexit.register(
+        gc.freeze
+    )  # the exit need not look through all that was imported: a fifth of a short command
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
-    logging.getLogger(__package__.partition(".")[0]).setLevel(logging.CRITICAL)  # what goes wrong is printed
+    logging.getLogger(__package__.partition(".")[0]).setLevel(
+        logging.CRITICAL
+    )  # what goes wrong is printed
     sys.exit(run(sys.argv[1:]))
 
 

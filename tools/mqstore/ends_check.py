@@ -1,5 +1,5 @@
-"""``queueends`` against consume queues and index: what the log cannot tell, because it has lost the messages as well, or
-does not know that there was an index.
+"""``queueends`` against consume queues and index: what the log cannot tell, because it has lost the
+messages as well, or does not know that there was an index.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ __all__ = ["check_ends"]
 
 
 def check_ends(
-    directory: StoreDirectory, queues: Mapping[QueueKey, QueueReader], log_start: int, findings: Findings
+    directory: StoreDirectory,
+    queues: Mapping[QueueKey, QueueReader],
+    log_start: int,
+    findings: Findings,
 ) -> None:
     """Tell what no other check has told. Raises StoreFileError when the file cannot be read."""
     ends = QueueEnds(directory.root, Disk())
@@ -27,7 +30,9 @@ def check_ends(
         return  # a store of the original, say
     known = ends.load()
     if known is None:
-        findings.damage(ends.path, 0, "is damaged: the next start reads the entries of all consume queues")
+        findings.damage(
+            ends.path, 0, "is damaged: the next start reads the entries of all consume queues"
+        )
     if known is None or not known.belongs_to(directory.checkpoint()):
         return
     topics = directory.topics()
@@ -38,17 +43,25 @@ def check_ends(
     _check_index(directory.root, known.index_ranges, log_start, findings)
 
 
-def _check_index(root: Path, known: Sequence[tuple[int, int]], log_start: int, findings: Findings) -> None:
+def _check_index(
+    root: Path, known: Sequence[tuple[int, int]], log_start: int, findings: Findings
+) -> None:
     if findings.has_told_of(root / "index"):
         return
-    headers = [header for path in index_paths(root)[0] if (header := read_header(path)) is not None and header.next_item > 1]
+    headers = [
+        header
+        for path in index_paths(root)[0]
+        if (header := read_header(path)) is not None and header.next_item > 1
+    ]
     present = [(header.begin_phy_offset, header.end_phy_offset) for header in headers]
     if lost := lost_ranges(known, present, log_start):
         problem = f"has lost files: it had items of the messages from {lost[0][0]} to {lost[-1][1]}"
         findings.damage(root / "index", 0, problem)
 
 
-def _check_queue(folder: Path, reader: QueueReader | None, end: QueueEnd, findings: Findings) -> None:
+def _check_queue(
+    folder: Path, reader: QueueReader | None, end: QueueEnd, findings: Findings
+) -> None:
     if end.phy_end < 0 or findings.has_told_of(folder):
         return
     if reader is None:
@@ -61,5 +74,7 @@ def _check_queue(folder: Path, reader: QueueReader | None, end: QueueEnd, findin
         return
     phy_offset, size, _ = CQ_UNIT.unpack(unit)
     if phy_offset + (0 if size == FILLER_SIZE else size) != end.phy_end:
-        problem = f"entry {end.next_offset - 1} is not what it was: its message ended at {end.phy_end}"
+        problem = (
+            f"entry {end.next_offset - 1} is not what it was: its message ended at {end.phy_end}"
+        )
         findings.damage(path, byte, problem)

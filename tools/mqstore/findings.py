@@ -63,7 +63,9 @@ class Findings:
 
 def printable(text: str) -> str:
     """Without line breaks and control characters, whatever a damaged file put into it."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text
+    )
 
 
 def span(first: int, last: int) -> str:

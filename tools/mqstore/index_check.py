@@ -1,4 +1,5 @@
-"""Index files against the log: header, slots and chains, and the items of every record (consumequeue-index.md §3)."""
+"""Index files against the log: header, slots and chains, and the items of every record
+(consumequeue-index.md §3)."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class IndexHeader(NamedTuple):
 
     @property
     def slots(self) -> int:
-        """Found out from the length, if there are four items for each slot (the default); 0 when there are not."""
+        """Found out from the length, if there are four items for each slot (the default); 0 when
+        there are not."""
         slots, rest = divmod(self.length - HEADER_SIZE, 4 + _DEFAULT_RATIO * ITEM.size)
         return 0 if rest else slots
 
@@ -83,7 +85,15 @@ def read_header(path: Path) -> IndexHeader | None:
 class IndexCheck:
     """One check of all index files; records come in the order of the log."""
 
-    def __init__(self, root: Path, log_start: int, findings: Findings, *, slots: int | None, recoverable: bool) -> None:
+    def __init__(
+        self,
+        root: Path,
+        log_start: int,
+        findings: Findings,
+        *,
+        slots: int | None,
+        recoverable: bool,
+    ) -> None:
         self.items: int = 0
         self._findings: Final = findings
         self._log_start: Final = log_start
@@ -103,7 +113,9 @@ class IndexCheck:
         for path in foreign:
             findings.note(path, "is not an index file (a name of digits): brokers leave it alone")
         counted = Counter(path.stat().st_size for path in self.paths)
-        self._usual_length: Final = max(counted, key=lambda length: (counted[length], length), default=0)
+        self._usual_length: Final = max(
+            counted, key=lambda length: (counted[length], length), default=0
+        )
         self._stream: Final = self._all_items()
         self._next = next(self._stream, None)
 
@@ -140,11 +152,17 @@ class IndexCheck:
         while (item := self._next) is not None and item.phy_offset == record.phy_offset:
             actual.append(item.hashed)
             if item.hashed not in expected:
-                problem = f"has the hash {item.hashed}, which is that of no key of the record at {item.phy_offset}"
-                yield self._about(item, problem)
-            elif item.number > 1 and item.seconds != (seconds := _seconds(item.begin_timestamp, record.store_timestamp)):
                 problem = (
-                    f"says {item.seconds} s, the record at {item.phy_offset} was stored {seconds} s after the first one"
+                    f"has the hash {item.hashed}, which is that of no key of the record at "
+                    f"{item.phy_offset}"
+                )
+                yield self._about(item, problem)
+            elif item.number > 1 and item.seconds != (
+                seconds := _seconds(item.begin_timestamp, record.store_timestamp)
+            ):
+                problem = (
+                    f"says {item.seconds} s, the record at {item.phy_offset} was stored "
+                    f"{seconds} s after the first one"
                 )
                 yield self._about(item, problem)
             self._next = next(self._stream, None)
@@ -155,7 +173,9 @@ class IndexCheck:
         lacking = set(expected) - set(actual)
         for hashed in sorted(lacking) if len(lacking) > len(set(actual) - set(expected)) else ():
             path = self._last_path or self._folder
-            yield self._findings.at(path, 0, f"a key (hash {hashed}) of the record at {record.phy_offset} has no item")
+            yield self._findings.at(
+                path, 0, f"a key (hash {hashed}) of the record at {record.phy_offset} has no item"
+            )
 
     def _skip_to(self, phy_offset: int) -> Iterator[Finding]:
         """Items in front of a record that no record has claimed."""
@@ -185,10 +205,15 @@ class IndexCheck:
                 first = first or item
                 behind += 1
             elif item.phy_offset >= self._log_start and not self._is_damaged(item.phy_offset):
-                found.append(self._about(item, f"points to {item.phy_offset}, where no record begins"))
+                found.append(
+                    self._about(item, f"points to {item.phy_offset}, where no record begins")
+                )
             self._next = next(self._stream, None)
         if first is not None:
-            problem = f"points to {first.phy_offset}, behind the end {log_end} of the commit log ({behind} items do)"
+            problem = (
+                f"points to {first.phy_offset}, behind the end {log_end} of the commit log "
+                f"({behind} items do)"
+            )
             found.append(self._about(first, problem, recoverable=self._recoverable))
         for number, (begin, last, count, path) in enumerate(self._lacking, 1):
             at_end = self._lacks and number == len(self._lacking)
@@ -196,13 +221,19 @@ class IndexCheck:
                 problem = f"the record at {begin} has keys and no items"
             else:
                 problem = f"{count} records from {begin} to {last} have keys and no items"
-            found.append(self._findings.at(path, 0, problem, recoverable=at_end and self._recoverable))
+            found.append(
+                self._findings.at(path, 0, problem, recoverable=at_end and self._recoverable)
+            )
         self._findings.add(found)
         if not self.paths:
-            self._findings.note(self._folder, "there is no index: messages cannot be queried by key")
+            self._findings.note(
+                self._folder, "there is no index: messages cannot be queried by key"
+            )
 
     def _about(self, item: _Item, problem: str, *, recoverable: bool = False) -> Finding:
-        return self._findings.at(item.path, item.byte, f"item {item.number} {problem}", recoverable=recoverable)
+        return self._findings.at(
+            item.path, item.byte, f"item {item.number} {problem}", recoverable=recoverable
+        )
 
     def _is_damaged(self, phy_offset: int) -> bool:
         at = bisect_right(self._damaged, (phy_offset, 1 << 63)) - 1
@@ -211,14 +242,20 @@ class IndexCheck:
     # -- the files themselves
 
     def _all_items(self) -> Iterator[_Item]:
-        """Items whose offsets grow. Of two in the wrong order it is the one that does not fit to those around it."""
+        """Items whose offsets grow. Of two in the wrong order it is the one that does not fit to
+        those around it."""
         before = -1
         held: _Item | None = None
         for item in self._items_of_files():
             if held is not None and item.phy_offset < held.phy_offset:
                 wrong, held = (held, item) if item.phy_offset >= before else (item, held)
                 self._findings.add(
-                    [self._about(wrong, f"points to {wrong.phy_offset}, which does not fit to its neighbours")]
+                    [
+                        self._about(
+                            wrong,
+                            f"points to {wrong.phy_offset}, which does not fit to its neighbours",
+                        )
+                    ]
                 )
                 continue
             if held is not None:
@@ -239,19 +276,30 @@ class IndexCheck:
     def _items_of(self, path: Path) -> Iterator[_Item]:
         header = read_header(path)
         if header is None:
-            self._findings.damage(path, 0, "is too short for an index file", recoverable=self._recoverable)
+            self._findings.damage(
+                path, 0, "is too short for an index file", recoverable=self._recoverable
+            )
             return
         if header.length != self._usual_length:
             problem = f"is {header.length} bytes long, most index files have {self._usual_length}"
             self._findings.damage(path, min(header.length, self._usual_length), problem)
-        slots = header._replace(length=self._usual_length).slots if self._slots is None else self._slots
+        slots = (
+            header._replace(length=self._usual_length).slots if self._slots is None else self._slots
+        )
         items_at = HEADER_SIZE + slots * 4
         room = (header.length - items_at) // ITEM.size
         if not slots or room < 1:
-            self._findings.damage(path, 0, f"{header.length} bytes do not fit an index file: give the number of --slots")
+            self._findings.damage(
+                path,
+                0,
+                f"{header.length} bytes do not fit an index file: give the number of --slots",
+            )
             return
         if header.next_item > room or header.next_item < 0:
-            problem = f"the next item is said to be number {header.next_item}, the file has room for {room}"
+            problem = (
+                f"the next item is said to be number {header.next_item}, the file has room for "
+                f"{room}"
+            )
             self._findings.damage(path, 36, problem, recoverable=self._recoverable)
         count = min(header.next_item, room)
         with path.open("rb", buffering=0) as file:
@@ -260,9 +308,15 @@ class IndexCheck:
             for item, older in self._raw_items(file.fileno(), path, header, items_at, count):
                 slot = item.hashed % slots
                 if item.hashed < 0 or older != newest[slot]:
-                    problem = f"the item in front of it in slot {slot} is said to be {older}, it is {newest[slot]}"
+                    problem = (
+                        f"the item in front of it in slot {slot} is said to be {older}, it is "
+                        f"{newest[slot]}"
+                    )
                     self._findings.damage(
-                        path, item.byte + 16, f"item {item.number}: {problem}", recoverable=self._recoverable
+                        path,
+                        item.byte + 16,
+                        f"item {item.number}: {problem}",
+                        recoverable=self._recoverable,
                     )
                 newest[slot] = item.number
                 self.items += 1
@@ -273,14 +327,21 @@ class IndexCheck:
         if first is not None and last is not None and header.length >= self._usual_length:
             self._compare_header(path, header, first, last, slots - newest.count(0))
 
-    def _raw_items(self, fd: int, path: Path, header: IndexHeader, items_at: int, count: int) -> Iterator[tuple[_Item, int]]:
+    def _raw_items(
+        self, fd: int, path: Path, header: IndexHeader, items_at: int, count: int
+    ) -> Iterator[tuple[_Item, int]]:
         for start in range(1, count, _ITEMS_AT_ONCE):
             at = items_at + start * ITEM.size
             data = os.pread(fd, min(_ITEMS_AT_ONCE, count - start) * ITEM.size, at)
             data = data[: len(data) - len(data) % ITEM.size]
-            for number, (hashed, phy_offset, seconds, older) in enumerate(ITEM.iter_unpack(data), start):
+            for number, (hashed, phy_offset, seconds, older) in enumerate(
+                ITEM.iter_unpack(data), start
+            ):
                 byte = items_at + number * ITEM.size
-                yield _Item(path, byte, number, hashed, phy_offset, seconds, header.begin_timestamp), older
+                yield (
+                    _Item(path, byte, number, hashed, phy_offset, seconds, header.begin_timestamp),
+                    older,
+                )
 
     def _compare_slots(self, fd: int, path: Path, newest: array[int]) -> None:
         if sys.byteorder == "little":
@@ -294,10 +355,16 @@ class IndexCheck:
         for slot in range(len(stored) // 4):
             value = int.from_bytes(stored[slot * 4 : slot * 4 + 4], "big", signed=True)
             if value != newest[slot]:
-                problem = f"slot {slot} begins with item {value}, the newest one in it is {newest[slot]}"
-                self._findings.damage(path, HEADER_SIZE + slot * 4, problem, recoverable=self._recoverable)
+                problem = (
+                    f"slot {slot} begins with item {value}, the newest one in it is {newest[slot]}"
+                )
+                self._findings.damage(
+                    path, HEADER_SIZE + slot * 4, problem, recoverable=self._recoverable
+                )
 
-    def _compare_header(self, path: Path, header: IndexHeader, first: _Item, last: _Item, used: int) -> None:
+    def _compare_header(
+        self, path: Path, header: IndexHeader, first: _Item, last: _Item, used: int
+    ) -> None:
         for byte, name, said, found in (
             (16, "the first message is", header.begin_phy_offset, first.phy_offset),
             (24, "the last message is", header.end_phy_offset, last.phy_offset),

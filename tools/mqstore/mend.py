@@ -1,9 +1,10 @@
-"""``mqstore mend``: a store from which files of the commit log are gone for good opens again, with what is left.
+"""``mqstore mend``: a store from which files of the commit log are gone for good opens again, with
+what is left.
 
-Nothing is deleted. Where files are missing between others, empty ones take their place: what they held counts as damaged,
-what lies behind is kept. When the whole log is gone, it goes on behind what it was known to have held, so that the numbers
-of the queues go on too. When only its end is gone, the checkpoint takes back what it claims: the next start reads what is
-there.
+Nothing is deleted. Where files are missing between others, empty ones take their place: what they
+held counts as damaged, what lies behind is kept. When the whole log is gone, it goes on behind what
+it was known to have held, so that the numbers of the queues go on too. When only its end is gone,
+the checkpoint takes back what it claims: the next start reads what is there.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ _MISSING: Final = ("is missing", "is 0 bytes long")
 
 
 def mend(root: Path, commit_log: Sequence[Path] = (), *, file_size: int) -> list[str]:
-    """What was done, in lines; none when nothing is missing. ``file_size``: of the commit log, for when there is none.
+    """What was done, in lines; none when nothing is missing. ``file_size``: of the commit log, for
+    when there is none.
 
-    Raises StoreLockedError, StoreFileError, OSError; a file that does not belong there is for a person to look at.
+    Raises StoreLockedError, StoreFileError, OSError; a file that does not belong there is for a
+    person to look at.
     """
     directory = StoreDirectory(root, commit_log)
     log = directory.log_files()
@@ -45,7 +48,9 @@ def mend(root: Path, commit_log: Sequence[Path] = (), *, file_size: int) -> list
 
 def _mend(directory: StoreDirectory, log: FileSequence, size: int) -> list[str]:
     done = []
-    missing = [(start, end - begin) for begin, end in log.holes() for start in range(begin, end, size)]
+    missing = [
+        (start, end - begin) for begin, end in log.holes() for start in range(begin, end, size)
+    ]
     for start, _ in missing:
         path = _make_empty(directory, start, size)
         done.append(f"{path}: made, empty: the messages in it are lost, those behind it are kept")
@@ -57,13 +62,24 @@ def _mend(directory: StoreDirectory, log: FileSequence, size: int) -> list[str]:
     if not log.files:
         start = -(-claimed // size) * size
         path = _make_empty(directory, start, size)
-        return [f"{path}: made, empty: the commit log goes on at {start}, and queues with their next number"]
-    claim = f"{directory.root / 'checkpoint'}: does not claim the log up to {claimed} any more, there is one up to {end}"
-    return [*done, f"{claim}: the next start reads all of it, and forgets the numbers of messages that are lost"]
+        return [
+            f"{path}: made, empty: the commit log goes on at {start}, and queues with their next "
+            "number"
+        ]
+    claim = (
+        f"{directory.root / 'checkpoint'}: does not claim the log up to {claimed} any more, "
+        f"there is one up to {end}"
+    )
+    return [
+        *done,
+        f"{claim}: the next start reads all of it, and forgets the numbers of messages that are "
+        "lost",
+    ]
 
 
 def _have_everything_read(directory: StoreDirectory) -> None:
-    """By the next start, as after a crash: entries of consume queues must not point to what is lost."""
+    """By the next start, as after a crash: entries of consume queues must not point to what is
+    lost."""
     AbortFile(directory.root / "abort", Disk()).create()
     checkpoint = directory.checkpoint()
     checkpoint.safe_phy_offset = None

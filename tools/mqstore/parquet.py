@@ -20,11 +20,14 @@ class PyarrowMissing(Exception):
     """Parquet is written by pyarrow, which is not installed."""
 
     def __init__(self) -> None:
-        super().__init__("Parquet is written by pyarrow, which is not installed: pip install aiorocketmq[spark]")
+        super().__init__(
+            "Parquet is written by pyarrow, which is not installed: pip install aiorocketmq[spark]"
+        )
 
 
 def export(messages: Iterable[MessageExt], path: Path) -> int:
-    """Write all messages; returns how many. The file appears when it is complete. Raises PyarrowMissing and OSError."""
+    """Write all messages; returns how many. The file appears when it is complete. Raises
+    PyarrowMissing and OSError."""
     try:
         import pyarrow
         import pyarrow.parquet

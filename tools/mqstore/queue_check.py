@@ -1,7 +1,7 @@
 """Consume queues against the log: every entry has its record, every record has its entry.
 
-While the log is read, each record looks for its entry; which entries were found is kept as runs of numbers. What is left
-over at the end is looked at one by one.
+While the log is read, each record looks for its entry; which entries were found is kept as runs of
+numbers. What is left over at the end is looked at one by one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class _Queue:
         """The run that grows: entries [start, stop) were found."""
         self.missing: list[_Missing] = []
         self.elsewhere: dict[int, int] = {}
-        """Entries that point somewhere else than to the record with their number: number, physical offset of that record."""
+        """Entries that point somewhere else than to the record with their number: number, physical
+        offset of that record."""
         self.older = 0
         self.ext: ExtReader | None = None
         self._first_phy_offset: int | None = None
@@ -67,11 +68,16 @@ class _Queue:
             self.missing.append(_Missing(number, number, phy_offset))
 
     def first_phy_offset(self) -> int:
-        """Where the first message lies; records in front of it belong to a deleted topic of the same name."""
+        """Where the first message lies; records in front of it belong to a deleted topic of the
+        same name."""
         if self._first_phy_offset is None:
             self._first_phy_offset = -1
             for number in range(self.reader.first, self.reader.end) if self.reader else ():
-                phy_offset, size, _ = CQ_UNIT.unpack(self.reader.unit(number) or _NO_UNIT) if self.reader else (0, 0, 0)
+                phy_offset, size, _ = (
+                    CQ_UNIT.unpack(self.reader.unit(number) or _NO_UNIT)
+                    if self.reader
+                    else (0, 0, 0)
+                )
                 if size != FILLER_SIZE:
                     self._first_phy_offset = phy_offset
                     break
@@ -81,7 +87,9 @@ class _Queue:
         """The entries that no record asked for."""
         assert self.reader is not None
         number = self.reader.first
-        for start, stop in sorted([*self.runs, (self.start, self.stop), (self.reader.end, self.reader.end)]):
+        for start, stop in sorted(
+            [*self.runs, (self.start, self.stop), (self.reader.end, self.reader.end)]
+        ):
             yield from range(number, min(start, self.reader.end))
             number = max(number, stop)
 
@@ -116,7 +124,9 @@ class QueueCheck:
             else:
                 findings.note(path, "is not the folder of a queue: brokers leave it alone")
         for reader in directory.queue_readers():
-            queue = self._table[reader.topic, reader.queue_id] = _Queue(reader.topic, reader.queue_id, reader)
+            queue = self._table[reader.topic, reader.queue_id] = _Queue(
+                reader.topic, reader.queue_id, reader
+            )
             ext_folder = directory.root / "consumequeue_ext" / reader.topic / str(reader.queue_id)
             if ext_folder.is_dir():
                 queue.ext = ExtReader(ext_folder)
@@ -129,14 +139,20 @@ class QueueCheck:
         self._compare_sizes()
 
     def _compare_sizes(self) -> None:
-        """All files of all queues have one size; what differs inside of a queue was told already."""
-        sequences = [queue.reader.sequence for queue in self._table.values() if queue.reader is not None]
+        """All files of all queues have one size; what differs inside of a queue was told
+        already."""
+        sequences = [
+            queue.reader.sequence for queue in self._table.values() if queue.reader is not None
+        ]
         counted = Counter(file.length for sequence in sequences for file in sequence.files)
         usual = max(counted, key=lambda size: (counted[size], size), default=0)
         for sequence in sequences:
             for file in sequence.files:
                 if file.length != usual and file.length == sequence.file_size:
-                    problem = f"is {file.length} bytes long, the files of most queues are {usual} bytes long"
+                    problem = (
+                        f"is {file.length} bytes long, the files of most queues are {usual} "
+                        "bytes long"
+                    )
                     self._findings.damage(file.path, min(file.length, usual), problem)
 
     @property
@@ -175,7 +191,9 @@ class QueueCheck:
         if b"INNER_MULTI_QUEUE_OFFSET\x01" in record.properties:
             self._multi_dispatch(record)
 
-    def _look_closer(self, queue: _Queue, reader: QueueReader, record: LogRecord, unit: bytes) -> None:
+    def _look_closer(
+        self, queue: _Queue, reader: QueueReader, record: LogRecord, unit: bytes
+    ) -> None:
         number = record.queue_offset
         phy_offset, size, code = CQ_UNIT.unpack(unit or _NO_UNIT)
         if number < reader.first:
@@ -194,16 +212,23 @@ class QueueCheck:
             queue.found(number)
             path, byte = reader.where(number)
             if size != record.size:
-                problem = f"entry {number} has the size {size}, its record at {phy_offset} is {record.size} bytes long"
+                problem = (
+                    f"entry {number} has the size {size}, its record at {phy_offset} is "
+                    f"{record.size} bytes long"
+                )
                 self._findings.damage(path, byte + 8, problem)
             elif is_ext_address(code):
                 self._check_ext(queue, record, code, path, byte + 12)
             elif problem := self._code_problem(record, code):
                 self._findings.damage(path, byte + 12, f"entry {number} has {problem}")
 
-    def _check_ext(self, queue: _Queue, record: LogRecord, address: int, path: Path, byte: int) -> None:
+    def _check_ext(
+        self, queue: _Queue, record: LogRecord, address: int, path: Path, byte: int
+    ) -> None:
         """The entry has an address: the extension must say what the record says, bitmaps aside."""
-        entry = f"entry {record.queue_offset} leads to {offset_of_address(address)} in consumequeue_ext"
+        entry = (
+            f"entry {record.queue_offset} leads to {offset_of_address(address)} in consumequeue_ext"
+        )
         unit = None if queue.ext is None else queue.ext.unit(address)
         if unit is None:
             self._findings.damage(path, byte, f"{entry}, where there is no unit")
@@ -211,7 +236,8 @@ class QueueCheck:
             self._findings.damage(path, byte, f"{entry}, which has {problem}")
         elif unit.store_timestamp != record.store_timestamp:
             problem = (
-                f"the store time {unit.store_timestamp}, its record at {record.phy_offset} has {record.store_timestamp}"
+                f"the store time {unit.store_timestamp}, its record at {record.phy_offset} has "
+                f"{record.store_timestamp}"
             )
             self._findings.damage(path, byte, f"{entry}, which has {problem}")
 
@@ -225,12 +251,15 @@ class QueueCheck:
                 if delay == known or (not self._strict_levels and delay >= 0 and delay % 1000 == 0):
                     return ""
                 return (
-                    f"the time of delivery {code}, {delay} ms after its record at {record.phy_offset} was stored; "
+                    f"the time of delivery {code}, {delay} ms after its record at "
+                    f"{record.phy_offset} was stored; "
                     f"level {int(level)} waits {known} ms"
                 )
         if code == expected:
             return ""
-        return f"the tags code {code}, the tags of its record at {record.phy_offset} have {expected}"
+        return (
+            f"the tags code {code}, the tags of its record at {record.phy_offset} have {expected}"
+        )
 
     def _delay_ms(self, level: int) -> int:
         levels = self._delay_levels
@@ -238,7 +267,11 @@ class QueueCheck:
 
     def _multi_dispatch(self, record: LogRecord) -> None:
         """Entries of the same record in further queues (commitlog.md §5.1)."""
-        names = (find_property(record.properties, b"INNER_MULTI_DISPATCH") or b"").decode("utf-8", "replace").split(",")
+        names = (
+            (find_property(record.properties, b"INNER_MULTI_DISPATCH") or b"")
+            .decode("utf-8", "replace")
+            .split(",")
+        )
         numbers = (find_property(record.properties, b"INNER_MULTI_QUEUE_OFFSET") or b"").split(b",")
         for name, text in zip(names, numbers, strict=False):
             queue = self._table.get((name, 0 if is_lmq_topic(name) else record.queue_id))
@@ -258,7 +291,10 @@ class QueueCheck:
             if queue.reader is not None:
                 self.units += queue.reader.end - queue.reader.first
                 found += self._left_over(queue, queue.reader, log_end)
-                found += [self._findings.at(path, 0, problem) for path, problem in sorted(set(queue.reader.unreadable))]
+                found += [
+                    self._findings.at(path, 0, problem)
+                    for path, problem in sorted(set(queue.reader.unreadable))
+                ]
         topics = self._directory.topics()
         for queue in self._table.values():
             found += self._without_entry(queue, topics)
@@ -267,7 +303,9 @@ class QueueCheck:
 
     def _left_over(self, queue: _Queue, reader: QueueReader, log_end: int) -> Iterator[Finding]:
         fillers = into_damage = 0
-        run: tuple[int, int, str] | None = None  # entries that follow each other have one line if it says the same
+        run: tuple[int, int, str] | None = (
+            None  # entries that follow each other have one line if it says the same
+        )
         lacking = [(item.first, item.last) for item in queue.missing]
         for number in queue.not_found():
             phy_offset, size, _ = CQ_UNIT.unpack(reader.unit(number) or _NO_UNIT)
@@ -279,7 +317,11 @@ class QueueCheck:
             if self._is_damaged(phy_offset) and size > 0:
                 into_damage += 1
                 continue
-            if size <= 0 and phy_offset == 0 and any(first <= number <= last for first, last in lacking):
+            if (
+                size <= 0
+                and phy_offset == 0
+                and any(first <= number <= last for first, last in lacking)
+            ):
                 continue
             problem = self._problem_of(queue, number, phy_offset, size, log_end)
             if run is not None and run[1] + 1 == number and run[2] == problem:
@@ -295,7 +337,8 @@ class QueueCheck:
             self._findings.note(reader.sequence.directory, text)
         if fillers:
             self._findings.note(
-                reader.sequence.directory, f"fillers, which stand for messages that are not there: {fillers}"
+                reader.sequence.directory,
+                f"fillers, which stand for messages that are not there: {fillers}",
             )
 
     def _about(self, reader: QueueReader, first: int, last: int, problem: str) -> Finding:
@@ -304,7 +347,9 @@ class QueueCheck:
         recoverable = self._recoverable and "behind the end" in problem
         return self._findings.at(path, byte, f"{subject} {problem}", recoverable=recoverable)
 
-    def _problem_of(self, queue: _Queue, number: int, phy_offset: int, size: int, log_end: int) -> str:
+    def _problem_of(
+        self, queue: _Queue, number: int, phy_offset: int, size: int, log_end: int
+    ) -> str:
         actual = queue.elsewhere.pop(number, None)
         hint = "" if actual is None else f"; message {number} is at {actual}"
         if size == 0 and phy_offset == 0:
@@ -325,7 +370,9 @@ class QueueCheck:
         try:
             head = file.read(phy_offset - file.start, 4) if file is not None else b""
             size = int.from_bytes(head, "big", signed=True)
-            message = decode_record(file.read(phy_offset - file.start, max(0, size)) if file is not None else b"")
+            message = decode_record(
+                file.read(phy_offset - file.start, max(0, size)) if file is not None else b""
+            )
         except (OSError, RecordError):
             return "no record begins"
         if message.commit_log_offset != phy_offset:
@@ -339,33 +386,55 @@ class QueueCheck:
 
     def _without_entry(self, queue: _Queue, topics: set[str] | None) -> Iterator[Finding]:
         folder = self._directory.root / "consumequeue" / queue.topic
-        if queue.reader is None and topics is not None and queue.topic not in topics and not folder.is_dir():
-            self._findings.note(folder, "is not there and nor is the topic in config/topics.json: it was deleted")
+        if (
+            queue.reader is None
+            and topics is not None
+            and queue.topic not in topics
+            and not folder.is_dir()
+        ):
+            self._findings.note(
+                folder, "is not there and nor is the topic in config/topics.json: it was deleted"
+            )
             return
         for missing in queue.missing:
             if missing.first == missing.last and missing.phy_offset in self._named:
                 continue
             which = "message " if missing.first == missing.last else "messages "
-            text = f"{which}{span(missing.first, missing.last)} of the commit log (from {missing.phy_offset} on)"
+            text = (
+                f"{which}{span(missing.first, missing.last)} of the commit log (from "
+                f"{missing.phy_offset} on)"
+            )
             if queue.reader is None:
                 path, byte = folder / str(queue.queue_id), 0
-                yield self._findings.at(path, byte, f"is missing: {text} have no entry", recoverable=self._recoverable)
+                yield self._findings.at(
+                    path, byte, f"is missing: {text} have no entry", recoverable=self._recoverable
+                )
                 continue
             path, byte = queue.reader.where(missing.first)
             behind = missing.first >= queue.reader.end
             has = "has" if missing.first == missing.last else "have"
             at_end = f", the queue ends at {queue.reader.end}" if behind else ""
-            yield self._findings.at(path, byte, f"{text} {has} no entry{at_end}", recoverable=behind and self._recoverable)
+            yield self._findings.at(
+                path,
+                byte,
+                f"{text} {has} no entry{at_end}",
+                recoverable=behind and self._recoverable,
+            )
         for number, phy_offset in queue.elsewhere.items():
             if phy_offset not in self._named and queue.reader is not None:
                 path, byte = queue.reader.where(number)
-                problem = f"the record at {phy_offset} says it is message {number}, entry {number} points to another one"
+                problem = (
+                    f"the record at {phy_offset} says it is message {number}, entry {number} "
+                    "points to another one"
+                )
                 yield self._findings.at(path, byte, problem)
 
     def _notes(self, queue: _Queue) -> None:
         folder = self._directory.root / "consumequeue" / queue.topic / str(queue.queue_id)
         if queue.older:
-            self._findings.note(folder, f"records of a deleted topic of the same name: {queue.older}")
+            self._findings.note(
+                folder, f"records of a deleted topic of the same name: {queue.older}"
+            )
 
     def _is_damaged(self, phy_offset: int) -> bool:
         at = bisect_right(self._damaged, (phy_offset, 1 << 63)) - 1

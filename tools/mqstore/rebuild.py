@@ -1,7 +1,8 @@
 """``mqstore rebuild``: consume queues and index from the commit log alone.
 
-The new files are made beside the old ones, synced, and take their place by renaming: whatever happens in between, the
-directory has the old ones or none, and none are made again by the next start or rebuild.
+The new files are made beside the old ones, synced, and take their place by renaming: whatever
+happens in between, the directory has the old ones or none, and none are made again by the next
+start or rebuild.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class RebuildSettings(NamedTuple):
     def as_in(self, root: Path) -> RebuildSettings:
         """With the sizes of the files in a directory where nothing else was said."""
         slots, items = _index_sizes(root, self)
-        return self._replace(queue_file_size=self.queue_file_size or _queue_file_size(root), slots=slots, items=items)
+        return self._replace(
+            queue_file_size=self.queue_file_size or _queue_file_size(root), slots=slots, items=items
+        )
 
 
 class Rebuilt(NamedTuple):
@@ -75,13 +78,15 @@ class Rebuilt(NamedTuple):
 
 
 def copy_store(source: Path, copy: Path, commit_log: Sequence[Path] = ()) -> None:
-    """Everything but queues and index; holes stay holes. A commit log of several paths lies in one folder then. Raises
-    StoreFileError when ``copy`` holds something, OSError.
+    """Everything but queues and index; holes stay holes. A commit log of several paths lies in one
+    folder then. Raises StoreFileError when ``copy`` holds something, OSError.
     """
     if copy.exists() and (not copy.is_dir() or any(copy.iterdir())):
         raise StoreFileError(copy, "is there already; name a new folder")
     if copy.resolve().is_relative_to(source.resolve()):
-        raise StoreFileError(copy, "lies in the store that is to be copied; name a folder outside of it")
+        raise StoreFileError(
+            copy, "lies in the store that is to be copied; name a folder outside of it"
+        )
     copy.mkdir(parents=True, exist_ok=True)
     for path in sorted(source.iterdir()):
         if path.name in _NOT_COPIED:
@@ -113,7 +118,8 @@ def rebuild(
     progress: Callable[[int, int], None] = lambda done, total: None,
     commit_log: Sequence[Path] = (),
 ) -> Rebuilt:
-    """Make queues and index anew. Raises StoreLockedError, StoreFileError, OutOfSpaceError, OSError."""
+    """Make queues and index anew. Raises StoreLockedError, StoreFileError, OutOfSpaceError,
+    OSError."""
     directory = StoreDirectory(root, commit_log)
     detected = directory.log_files()  # the errors of a directory that is none, before the lock
     lock = LockFile(root / "lock")
@@ -128,20 +134,30 @@ def rebuild(
 
 
 class _Rebuild:
-    def __init__(self, directory: StoreDirectory, work: Path, file_size: int, settings: RebuildSettings) -> None:
+    def __init__(
+        self, directory: StoreDirectory, work: Path, file_size: int, settings: RebuildSettings
+    ) -> None:
         root = self._root = directory.root
         self._work: Final = work
         self._disk: Final = Disk()
         self._settings: Final = settings
         self._ends: Final = QueueEnds(root, self._disk)
         known = self._ends.load()
-        self._known: Final = known if known is not None and known.belongs_to(directory.checkpoint()) else None
+        self._known: Final = (
+            known if known is not None and known.belongs_to(directory.checkpoint()) else None
+        )
         self._as_known = False
-        self._log: Final = CommitLog(MappedFileQueue.on_paths(directory.commit_logs, (), file_size, self._disk))
+        self._log: Final = CommitLog(
+            MappedFileQueue.on_paths(directory.commit_logs, (), file_size, self._disk)
+        )
         found = settings.as_in(root)
-        self._queues: Final = ConsumeQueues(work / "consumequeue", found.queue_file_size or 0, self._disk)
+        self._queues: Final = ConsumeQueues(
+            work / "consumequeue", found.queue_file_size or 0, self._disk
+        )
         clock = SystemClock()
-        self._index: Final = IndexFiles(work / "index", found.slots or 0, found.items or 0, self._disk, clock.time_ms)
+        self._index: Final = IndexFiles(
+            work / "index", found.slots or 0, found.items or 0, self._disk, clock.time_ms
+        )
         self._indexing: Final = Indexing(self._index, clock)
 
     def run(self, progress: Callable[[int, int], None]) -> Rebuilt:
@@ -161,10 +177,15 @@ class _Rebuild:
         return Rebuilt(records, len(self._queues.all()), units, index_files, damaged)
 
     def _read(self, progress: Callable[[int, int], None]) -> tuple[int, list[tuple[int, int]]]:
-        """As recovery reads a whole log: the last record is left out if it was not written to its end."""
+        """As recovery reads a whole log: the last record is left out if it was not written to its
+        end."""
         scanner = LogScanner(self._log)
         rebuild = QueueRebuild(
-            self._queues, parse_delay_levels(self._settings.delay_levels), {}, whole=True, dispatch=_NAMED_QUEUES
+            self._queues,
+            parse_delay_levels(self._settings.delay_levels),
+            {},
+            whole=True,
+            dispatch=_NAMED_QUEUES,
         )
         start, end = self._log.files.start, self._log.files.end
         last: DispatchRequest | None = None
@@ -206,14 +227,21 @@ class _Rebuild:
     def _is_known(self) -> bool:
         """The queues reach as far as ``queueends`` says."""
         known = {} if self._known is None else self._known.queues
-        reached = {(queue.topic, queue.queue_id): (queue.max_offset, queue.known_end()) for queue in self._queues.all()}
+        reached = {
+            (queue.topic, queue.queue_id): (queue.max_offset, queue.known_end())
+            for queue in self._queues.all()
+        }
         return reached == {key: (end.next_offset, end.phy_end) for key, end in known.items()}
 
     def _swap(self) -> None:
         if not self._as_known:  # queues of deleted topics are there again, say
             self._ends.path.unlink(missing_ok=True)
             self._disk.sync_directory(self._root)
-        names = ["consumequeue", "consumequeue_ext", *(["index"] if self._settings.with_index else [])]
+        names = [
+            "consumequeue",
+            "consumequeue_ext",
+            *(["index"] if self._settings.with_index else []),
+        ]
         for name in names:
             old, new = self._root / name, self._work / name
             if old.exists():
@@ -257,7 +285,8 @@ def told(rebuilt: Rebuilt) -> list[str]:
         for begin, end in rebuilt.damaged
     ]
     lines.append(
-        f"rebuilt from {rebuilt.records} records: {rebuilt.units} entries in {rebuilt.queues} consume queues, "
+        f"rebuilt from {rebuilt.records} records: {rebuilt.units} entries in {rebuilt.queues} "
+        "consume queues, "
         f"{rebuilt.index_files} index files"
     )
     return lines

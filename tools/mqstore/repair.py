@@ -1,4 +1,5 @@
-"""``mqstore repair``: what is damaged in a commit log is fetched from another replica, proved and written in its place."""
+"""``mqstore repair``: what is damaged in a commit log is fetched from another replica, proved and
+written in its place."""
 
 from __future__ import annotations
 
@@ -35,15 +36,21 @@ class Repaired(NamedTuple):
     def __str__(self) -> str:
         if not self.mended and not self.left:
             return "no record of the commit log is damaged"
-        advice = "; now mqstore verify, and mqstore rebuild if it names consume queues" if self.mended else ""
+        advice = (
+            "; now mqstore verify, and mqstore rebuild if it names consume queues"
+            if self.mended
+            else ""
+        )
         return f"{self.mended} damaged places mended, {self.left} left{advice}"
 
 
 def replica_at(address: tuple[str, int], config_file: str | None) -> StreamFrom:
-    """How to ask it: with the secret, and by TLS, as the configuration of a slave says. Raises LaunchError, PropertyError,
-    TlsError, OSError.
+    """How to ask it: with the secret, and by TLS, as the configuration of a slave says. Raises
+    LaunchError, PropertyError, TlsError, OSError.
     """
-    settings = Settings((SecretConfig, TlsConfig), read_properties_file(config_file) if config_file else ())
+    settings = Settings(
+        (SecretConfig, TlsConfig), read_properties_file(config_file) if config_file else ()
+    )
     tls, secret = settings[TlsConfig], settings[SecretConfig].ha_secret
     outbound = client_context(tls) if tls.server_mode is TlsMode.ENFORCING else None
     return partial(log_stream, address, secret=secret.encode(), tls=outbound)
@@ -56,7 +63,8 @@ def repair(
     commit_log: Sequence[Path] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Repaired:
-    """Tell what becomes of each place in one line. Raises StoreLockedError, StoreFileError, OSError."""
+    """Tell what becomes of each place in one line. Raises StoreLockedError, StoreFileError,
+    OSError."""
     directory = StoreDirectory(root, commit_log)
     log = directory.log_files()
     lock = LockFile(root / "lock")
@@ -79,8 +87,11 @@ def repair(
         lock.release()
 
 
-def _damaged_places(log: FileSequence, progress: Callable[[int, int], None]) -> tuple[list[Damage], int]:
-    """Those with something intact behind them (the rest is where the log ends), and where the log ends."""
+def _damaged_places(
+    log: FileSequence, progress: Callable[[int, int], None]
+) -> tuple[list[Damage], int]:
+    """Those with something intact behind them (the rest is where the log ends), and where the log
+    ends."""
     reader = LogReader(log)
     places: list[Damage] = []
     total = sum(file.length for file in log.files)
@@ -88,7 +99,9 @@ def _damaged_places(log: FileSequence, progress: Callable[[int, int], None]) -> 
         progress(reader.position - log.start, total)
         if isinstance(item, Damage) and not item.tail:
             file = log.find(item.begin)
-            places.append(item if item.begin < item.end or file is None else item._replace(end=file.end))  # a blank
+            places.append(
+                item if item.begin < item.end or file is None else item._replace(end=file.end)
+            )  # a blank
     return places, reader.end
 
 
@@ -100,7 +113,9 @@ def _mend(log: FileSequence, place: Damage, stream_from: StreamFrom, log_end: in
     def read(offset: int, size: int) -> bytes:
         return file.read(offset - file.start, size)
 
-    data = intact_bytes(place.begin, place.end, file.end, read, stream_from, file_start=file.start, log_end=log_end)
+    data = intact_bytes(
+        place.begin, place.end, file.end, read, stream_from, file_start=file.start, log_end=log_end
+    )
     fd = os.open(place.path, os.O_WRONLY)
     try:
         os.pwrite(fd, data, place.begin - file.start)

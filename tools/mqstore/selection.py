@@ -42,7 +42,8 @@ class Selection(NamedTuple):
 def select(
     root: Path, selection: Selection, warn: Callable[[str], None], commit_log: Sequence[Path] = ()
 ) -> Iterator[MessageExt]:
-    """The messages in the order of the log; ``warn`` is told of each damaged place. Raises OSError without a log."""
+    """The messages in the order of the log; ``warn`` is told of each damaged place. Raises OSError
+    without a log."""
     log = StoreDirectory(root, commit_log).log_files()
     left = selection.limit
     if left == 0:
@@ -50,7 +51,11 @@ def select(
     for item in LogReader(log).read(_start(root, log, selection)):
         if isinstance(item, Damage):
             if not item.tail:
-                warn(printable(f"{item.path}: byte {item.position}: record at {item.begin}: {item.problem}"))
+                warn(
+                    printable(
+                        f"{item.path}: byte {item.position}: record at {item.begin}: {item.problem}"
+                    )
+                )
         elif selection.wants(item):
             yield item.message()
             if left is not None:
@@ -60,8 +65,13 @@ def select(
 
 
 def _start(root: Path, log: FileSequence, selection: Selection) -> int:
-    """A physical offset in front of which nothing is wanted: by the consume queue, else by the first records of files."""
-    if selection.topic is not None and selection.queue_id is not None and selection.first_offset is not None:
+    """A physical offset in front of which nothing is wanted: by the consume queue, else by the
+    first records of files."""
+    if (
+        selection.topic is not None
+        and selection.queue_id is not None
+        and selection.first_offset is not None
+    ):
         found = _position(root, log, selection.topic, selection.queue_id, selection.first_offset)
         if found is not None:
             return found
@@ -84,7 +94,11 @@ def _position(root: Path, log: FileSequence, topic: str, queue_id: int, number: 
         return None
     phy_offset, size, _ = CQ_UNIT.unpack(unit)
     record = _record_at(log, phy_offset) if 0 < size < FILLER_SIZE else None
-    if record is None or (record.topic, record.queue_id, record.queue_offset) != (topic, queue_id, number):
+    if record is None or (record.topic, record.queue_id, record.queue_offset) != (
+        topic,
+        queue_id,
+        number,
+    ):
         return None
     return record.phy_offset
 
@@ -105,7 +119,8 @@ def body_of(message: MessageExt) -> tuple[bytes, bool]:
 
 
 def described(message: MessageExt) -> dict[str, Any]:
-    """A message for JSON. ``body`` is text, ``bodyBase64`` stands for what is no UTF-8 or cannot be unpacked."""
+    """A message for JSON. ``body`` is text, ``bodyBase64`` stands for what is no UTF-8 or cannot be
+    unpacked."""
     head = message.head
     row: dict[str, Any] = {
         "topic": message.topic,

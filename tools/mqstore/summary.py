@@ -18,7 +18,8 @@ __all__ = ["as_text", "summary"]
 
 
 def summary(root: Path, commit_log: Sequence[Path] = ()) -> dict[str, Any]:
-    """Everything for JSON. Only the last file of the log is read. Raises OSError without a commit log."""
+    """Everything for JSON. Only the last file of the log is read. Raises OSError without a commit
+    log."""
     directory = StoreDirectory(root, commit_log)
     log = directory.log_files()
     return {
@@ -51,9 +52,20 @@ def _commit_log(log: FileSequence) -> dict[str, Any]:
     last_used = log.start
     for file in log.files:
         first = next(LogReader(log, check_crc=False).read(file.start), None)
-        timestamp = first.store_timestamp if isinstance(first, LogRecord) and first.phy_offset == file.start else None
+        timestamp = (
+            first.store_timestamp
+            if isinstance(first, LogRecord) and first.phy_offset == file.start
+            else None
+        )
         last_used = file.start if timestamp is not None else last_used
-        files.append({"file": file.path.name, "bytes": file.length, "end": file.end, "firstStoreTimestamp": timestamp})
+        files.append(
+            {
+                "file": file.path.name,
+                "bytes": file.length,
+                "end": file.end,
+                "firstStoreTimestamp": timestamp,
+            }
+        )
     reader = LogReader(log, check_crc=False)
     last = None
     damaged = 0
@@ -128,17 +140,23 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
     yield from (f"  {printable(problem)}" for problem in found["problems"])
     yield "checkpoint"
     for name, value in found["checkpoint"].items():
-        yield f"  {name:<20} {time_text(value) if name.endswith('Timestamp') else printable(str(value))}"
+        yield (
+            f"  {name:<20} "
+            f"{time_text(value) if name.endswith('Timestamp') else printable(str(value))}"
+        )
     yield f"commit log: {log['minOffset']}..{log['maxOffset']}, files of {log['fileSize']} bytes"
     for file in log["files"]:
-        yield f"  {file['file']}  up to {file['end']}  from {time_text(file['firstStoreTimestamp'])}"
+        yield (
+            f"  {file['file']}  up to {file['end']}  from {time_text(file['firstStoreTimestamp'])}"
+        )
     if log["damagedInLastFile"]:
         yield f"  {log['damagedInLastFile']} damaged places in the last file: see mqstore verify"
     yield f"consume queues: {len(found['queues'])}"
     width = max((len(printable(queue["topic"])) for queue in found["queues"]), default=0)
     for queue in found["queues"]:
         yield (
-            f"  {printable(queue['topic']):<{width}}  {queue['queueId']:>4}  {queue['minOffset']}..{queue['maxOffset']}  "
+            f"  {printable(queue['topic']):<{width}}  {queue['queueId']:>4}  "
+            f"{queue['minOffset']}..{queue['maxOffset']}  "
             f"{queue['count']} messages, {queue['files']} files of {queue['fileSize']} bytes"
         )
     yield f"index files: {len(found['index'])}"
@@ -147,7 +165,8 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
             yield f"  {file['file']}  {file['problem']}"
         else:
             yield (
-                f"  {file['file']}  {file['items']} items, commit log {file['beginPhyOffset']}..{file['endPhyOffset']}, "
+                f"  {file['file']}  {file['items']} items, commit log "
+                f"{file['beginPhyOffset']}..{file['endPhyOffset']}, "
                 f"{time_text(file['beginTimestamp'])} to {time_text(file['endTimestamp'])}"
             )
 

@@ -45,7 +45,8 @@ class Verdict(NamedTuple):
         count = f"{self.findings} finding{'s' if self.findings > 1 else ''}"
         if self.recoverable == self.findings:
             return (
-                f"needs recovery: {count}, all of them work that a broker had not finished when it was stopped; "
+                f"needs recovery: {count}, all of them work that a broker had not finished when "
+                "it was stopped; "
                 "the next start does it"
             )
         return f"DAMAGED: {count}"
@@ -53,8 +54,10 @@ class Verdict(NamedTuple):
     def _figures(self) -> str:
         speed = self.log_bytes / (1 << 20) / max(self.seconds, 1e-9)
         return (
-            f"{self.records} records, {self.log_bytes} bytes of commit log; {self.units} entries in {self.queues} consume "
-            f"queues; {self.items} items in {self.index_files} index files; {self.seconds:.1f} s, {speed:.1f} MiB/s, "
+            f"{self.records} records, {self.log_bytes} bytes of commit log; {self.units} entries "
+            f"in {self.queues} consume "
+            f"queues; {self.items} items in {self.index_files} index files; {self.seconds:.1f} s, "
+            f"{speed:.1f} MiB/s, "
             f"CRC by {crc_engine()}"
         )
 
@@ -68,7 +71,8 @@ def verify(
     commit_log: Sequence[Path] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Verdict:
-    """Read everything and tell each finding in one line. Raises OSError when there is no commit log to read."""
+    """Read everything and tell each finding in one line. Raises OSError when there is no commit log
+    to read."""
     began = time.perf_counter()
     directory = StoreDirectory(root, commit_log)
     log = directory.log_files()
@@ -113,7 +117,9 @@ def verify(
     queues.finish(reader.end)
     index.finish(reader.end)
     check_ends(directory, queues.readers, log.start, findings)
-    _check_checkpoint(directory, findings, newest, log_end=reader.next_position, complete=not findings.count)
+    _check_checkpoint(
+        directory, findings, newest, log_end=reader.next_position, complete=not findings.count
+    )
     return Verdict(
         findings.count,
         findings.recoverable,
@@ -131,41 +137,70 @@ def _text(damage: Damage) -> str:
     if damage.begin == damage.end:
         return damage.problem
     size = damage.end - damage.begin
-    lost = "" if "CRC" in damage.problem else f"; {size} bytes are lost, the log goes on at {damage.end}"
+    lost = (
+        ""
+        if "CRC" in damage.problem
+        else f"; {size} bytes are lost, the log goes on at {damage.end}"
+    )
     return f"record at {damage.begin}: {damage.problem}{lost}"
 
 
-def _check_checkpoint(directory: StoreDirectory, findings: Findings, newest: int, *, log_end: int, complete: bool) -> None:
-    """It must not claim more than is there. If messages are lost, what it says about them is no further finding."""
+def _check_checkpoint(
+    directory: StoreDirectory, findings: Findings, newest: int, *, log_end: int, complete: bool
+) -> None:
+    """It must not claim more than is there. If messages are lost, what it says about them is no
+    further finding."""
     path = directory.root / "checkpoint"
     if not path.is_file():
         findings.note(path, "is missing: after a crash the whole log will be read")
         return
     if (length := path.stat().st_size) != _CHECKPOINT_SIZE:
-        findings.damage(path, min(length, _CHECKPOINT_SIZE), f"is {length} bytes long instead of {_CHECKPOINT_SIZE}")
+        findings.damage(
+            path,
+            min(length, _CHECKPOINT_SIZE),
+            f"is {length} bytes long instead of {_CHECKPOINT_SIZE}",
+        )
         return
     checkpoint = directory.checkpoint()
-    times = (checkpoint.physic_msg_timestamp, checkpoint.logics_msg_timestamp, checkpoint.index_msg_timestamp)
-    for byte, name, claimed in zip((0, 8, 16), ("commit log", "consume queues", "index"), times, strict=True):
+    times = (
+        checkpoint.physic_msg_timestamp,
+        checkpoint.logics_msg_timestamp,
+        checkpoint.index_msg_timestamp,
+    )
+    for byte, name, claimed in zip(
+        (0, 8, 16), ("commit log", "consume queues", "index"), times, strict=True
+    ):
         if not 0 <= claimed <= newest and complete and newest:
-            problem = f"says that the {name} is on the disk up to the store time {claimed}, the newest message has {newest}"
+            problem = (
+                f"says that the {name} is on the disk up to the store time {claimed}, the newest "
+                f"message has {newest}"
+            )
             findings.damage(path, byte, problem)
     if checkpoint.safe_phy_offset is not None and checkpoint.safe_phy_offset > log_end and complete:
-        problem = f"says that the log is on the disk up to {checkpoint.safe_phy_offset}, it ends at {log_end}"
+        problem = (
+            f"says that the log is on the disk up to {checkpoint.safe_phy_offset}, it ends at "
+            f"{log_end}"
+        )
         findings.damage(path, _SAFE_OFFSET_AT, problem)
 
 
 def _tell_tail(tails: list[Damage], findings: Findings, *, recoverable: bool) -> None:
     """What lies behind the last record.
 
-    Without a crash it is a leftover of a recovery by the original, which clears nothing. A record that was acknowledged
-    there has an entry that points to it, and that is a finding.
+    Without a crash it is a leftover of a recovery by the original, which clears nothing. A record
+    that was acknowledged there has an entry that points to it, and that is a finding.
     """
     for tail in tails:
         if tail.empty or tail.begin == tail.end:
             continue
         if recoverable:
-            problem = f"the log ends at {tail.begin} with something that is no record: {tail.problem}"
+            problem = (
+                f"the log ends at {tail.begin} with something that is no record: {tail.problem}"
+            )
             findings.damage(tail.path, tail.position, problem, recoverable=True)
         else:
-            findings.note(tail.path, f"byte {tail.position}: the log ends here, what follows is no record: {tail.problem}")
+            findings.note(
+                tail.path,
+                f"byte {tail.position}: the log ends here, what follows is no record: "
+                f"{tail.problem}",
+            )

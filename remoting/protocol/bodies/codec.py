@@ -1,7 +1,8 @@
 """Between JSON bodies and typed Records, directed by annotations.
 
-``decode_body`` lets msgspec decode straight into the type when it can; whatever msgspec refuses (fastjson's liberties,
-numbers as text, ``null`` for a number, queues as keys) is read by ``fastjson`` and converted here:
+``decode_body`` lets msgspec decode straight into the type when it can; whatever msgspec refuses
+(fastjson's liberties, numbers as text, ``null`` for a number, queues as keys) is read by
+``fastjson`` and converted here:
 
 * keys that the type does not know are ignored; a field whose value is ``null`` gets its default;
 * a number may stand as text, text as a number or a boolean, an enum as its ordinal;
@@ -32,16 +33,19 @@ T = TypeVar("T")
 MAX_SHARED_NODES = 1_000_000
 """How many values a body with ``$ref`` may have once every reference is written out."""
 MAX_LONG_WAY_BYTES = 24 * 1024
-"""The longest body of a request that may take fastjson's liberties. Reading those is a hundred times slower, a microsecond
-per byte, and whoever serves others must not stand still because of one of them."""
+"""The longest body of a request that may take fastjson's liberties. Reading those is a hundred
+times slower, a microsecond per byte, and whoever serves others must not stand still because of one
+of them."""
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 """The longest body of a request, registrations apart: a fiftieth of a second."""
 MAX_CONVERTED_BYTES = 512 * 1024
-"""The longest body of a request whose type msgspec does not know (queues in it): 8,000 queues, a fiftieth of a second."""
+"""The longest body of a request whose type msgspec does not know (queues in it): 8,000 queues, a
+fiftieth of a second."""
 
 
 class BodyError(ValueError):
-    """A body is missing, is no JSON, or does not have the declared shape. The text says where: ``$.a.b[1]``."""
+    """A body is missing, is no JSON, or does not have the declared shape. The text says where:
+    ``$.a.b[1]``."""
 
 
 def encode_body(value: Any) -> bytes:
@@ -57,8 +61,9 @@ def encode_in_slices(value: Any) -> Generator[None, None, bytes]:
 def decode_request_body(
     body_type: type[T], data: bytes | bytearray | memoryview, *, max_bytes: int = MAX_REQUEST_BYTES
 ) -> T:
-    """``decode_body`` for what anybody may send: a body of up to ``max_bytes``; only one of up to ``MAX_LONG_WAY_BYTES`` may
-    need the long way, only one of up to ``MAX_CONVERTED_BYTES`` may have to be converted."""
+    """``decode_body`` for what anybody may send: a body of up to ``max_bytes``; only one of up to
+    ``MAX_LONG_WAY_BYTES`` may need the long way, only one of up to ``MAX_CONVERTED_BYTES`` may have
+    to be converted."""
     kind: Any = body_type
     limit = max_bytes if _direct_decoder(kind) is not None else MAX_CONVERTED_BYTES
     if len(data) > limit:
@@ -66,7 +71,9 @@ def decode_request_body(
     return decode_body(body_type, data, long_way_bytes=MAX_LONG_WAY_BYTES)
 
 
-def decode_body(body_type: type[T], data: bytes | bytearray | memoryview, *, long_way_bytes: int | None = None) -> T:
+def decode_body(
+    body_type: type[T], data: bytes | bytearray | memoryview, *, long_way_bytes: int | None = None
+) -> T:
     """A body as its type; ``bytes`` as it is. Raises ``BodyError``.
 
     ``long_way_bytes``: the longest text that may be read the long way, ``None`` for any.
@@ -88,7 +95,10 @@ def decode_body(body_type: type[T], data: bytes | bytearray | memoryview, *, lon
         else:
             return convert_body(body_type, standard)
     if long_way_bytes is not None and len(text) > long_way_bytes:
-        raise BodyError(f"{_name(body_type)}: a body of {len(text)} bytes must be standard JSON and have the right fields")
+        raise BodyError(
+            f"{_name(body_type)}: a body of {len(text)} bytes must be standard JSON and have the "
+            "right fields"
+        )
     try:
         value, shared = fastjson.parse(text)
     except fastjson.JsonError as error:
@@ -105,11 +115,14 @@ def convert_body(body_type: type[T], value: Any) -> T:
         return typing.cast(T, _converter(kind)(value))
     except _Misfit as misfit:
         place = "$" + "".join(reversed(misfit.path))
-        raise BodyError(f"{_name(body_type)}: {place} must be {misfit.expected}, not {misfit.found}") from None
+        raise BodyError(
+            f"{_name(body_type)}: {place} must be {misfit.expected}, not {misfit.found}"
+        ) from None
 
 
 def _check_written_out(value: Any) -> None:
-    """Shared parts multiply when they are converted (and a circle never ends), so they are counted before."""
+    """Shared parts multiply when they are converted (and a circle never ends), so they are counted
+    before."""
     nodes = 0
     waiting: list[tuple[Any, int]] = [(value, 0)]
     while waiting:
@@ -121,7 +134,8 @@ def _check_written_out(value: Any) -> None:
         waiting.extend((child, depth + 1) for child in children if isinstance(child, (dict, list)))
 
 
-# --- one converter per annotation -----------------------------------------------------------------------------------
+# --- one converter per annotation
+# -----------------------------------------------------------------------------------
 
 Converter = Callable[[Any], Any]
 
@@ -159,7 +173,8 @@ def _converter(annotation: Any) -> Converter:
         if issubclass(annotation, tuple):
             return _named_tuple_converter(annotation)
     scalars: dict[Any, Converter] = {
-        str: _to_str, int: _int_converter(int), float: _to_float, bool: _to_bool, Any: lambda value: value,
+        str: _to_str, int: _int_converter(int), float: _to_float, bool: _to_bool,
+        Any: lambda value: value,
     }  # fmt: skip
     return scalars[annotation]
 
@@ -228,7 +243,9 @@ def _key_converter(annotation: Any) -> Converter:
 
 
 def _record_converter(record_type: type[Record]) -> Converter:
-    fields = [(f.name, f.wire_name, _converter(f.annotation), f.required) for f in fields_of(record_type)]
+    fields = [
+        (f.name, f.wire_name, _converter(f.annotation), f.required) for f in fields_of(record_type)
+    ]
 
     def to_record(value: Any) -> Record:
         if not isinstance(value, dict):
@@ -250,7 +267,9 @@ def _record_converter(record_type: type[Record]) -> Converter:
 
 def _named_tuple_converter(tuple_type: Any) -> Converter:
     hints = typing.get_type_hints(tuple_type, include_extras=True)
-    fields = [(name, wire_name, _converter(hints[name])) for name, wire_name in tuple_members(tuple_type)]
+    fields = [
+        (name, wire_name, _converter(hints[name])) for name, wire_name in tuple_members(tuple_type)
+    ]
 
     def to_tuple(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -333,12 +352,14 @@ def _to_bool(value: Any) -> bool:
     return _BOOLEANS[text]
 
 
-# --- straight with msgspec ------------------------------------------------------------------------------------------
+# --- straight with msgspec
+# ------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def _direct_decoder(body_type: Any) -> msgspec.json.Decoder[Any] | None:
-    """A decoder for types whose JSON form msgspec shares with us; ``None`` when a queue or a numbered enum is inside."""
+    """A decoder for types whose JSON form msgspec shares with us; ``None`` when a queue or a
+    numbered enum is inside."""
     return msgspec.json.Decoder(body_type) if _is_plain(body_type) else None
 
 
@@ -347,7 +368,9 @@ def _is_plain(annotation: Any) -> bool:
     if typing.get_origin(annotation) is Annotated:
         return True
     if arguments:
-        return all(_is_plain(argument) for argument in arguments if argument not in (Ellipsis, type(None)))
+        return all(
+            _is_plain(argument) for argument in arguments if argument not in (Ellipsis, type(None))
+        )
     if not isinstance(annotation, type):
         return False
     if issubclass(annotation, Record):

@@ -1,4 +1,5 @@
-"""Who is connected (classes ConsumerConnection, ProducerConnection, Connection, ProducerTableInfo, ProducerInfo)."""
+"""Who is connected (classes ConsumerConnection, ProducerConnection, Connection, ProducerTableInfo,
+ProducerInfo)."""
 
 from __future__ import annotations
 

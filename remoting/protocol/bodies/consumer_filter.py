@@ -1,6 +1,8 @@
-"""Compiled filters of consumer groups as a broker keeps them: ``consumerFilter.json`` (``commitlog.md`` §15).
+"""Compiled filters of consumer groups as a broker keeps them: ``consumerFilter.json``
+(``commitlog.md`` §15).
 
-Classes of the original: ConsumerFilterManager, FilterDataMapByTopic, ConsumerFilterData, BloomFilterData.
+Classes of the original: ConsumerFilterManager, FilterDataMapByTopic, ConsumerFilterData,
+BloomFilterData.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Offsets of groups: ``consumerOffset.json``, ``lmqConsumerOffset.json``, ``delayOffset.json``, the ``offsets.json`` on
-the disk of a broadcasting consumer, the replies of codes 43, 45 and 308.
+"""Offsets of groups: ``consumerOffset.json``, ``lmqConsumerOffset.json``, ``delayOffset.json``, the
+``offsets.json`` on the disk of a broadcasting consumer, the replies of codes 43, 45 and 308.
 
-Classes of the original: ConsumerOffsetSerializeWrapper, LmqConsumerOffsetManager, DelayOffsetSerializeWrapper,
-OffsetSerializeWrapper, QueryCorrectionOffsetBody.
+Classes of the original: ConsumerOffsetSerializeWrapper, LmqConsumerOffsetManager,
+DelayOffsetSerializeWrapper, OffsetSerializeWrapper, QueryCorrectionOffsetBody.
 """
 
 from __future__ import annotations

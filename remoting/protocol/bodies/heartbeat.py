@@ -1,7 +1,7 @@
 """What a client tells a broker about itself (``headers.md`` §B.1, §B.4).
 
-Classes of the original: HeartbeatData, ProducerData, ConsumerData, SubscriptionData, CheckClientRequestBody.
-Enum members stand in the original's order: its parser takes ordinals too.
+Classes of the original: HeartbeatData, ProducerData, ConsumerData, SubscriptionData,
+CheckClientRequestBody. Enum members stand in the original's order: its parser takes ordinals too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class ConsumeFromWhere(StrEnum):
     """Where a group begins that has no offset yet."""
 
     CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
-    CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"
+    CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = (
+        "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"
+    )
     CONSUME_FROM_MIN_OFFSET = "CONSUME_FROM_MIN_OFFSET"
     CONSUME_FROM_MAX_OFFSET = "CONSUME_FROM_MAX_OFFSET"
     CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
@@ -48,7 +50,8 @@ class SubscriptionData(Record, frozen=True, kw_only=True):
     code_set: tuple[i32, ...] = ()
     """``tags_code`` of each tag; different tags may have the same."""
     sub_version: i64 = 0
-    """When the subscription was made, ms. 0 when the client left it out: the broker then takes its own clock."""
+    """When the subscription was made, ms. 0 when the client left it out: the broker then takes its
+    own clock."""
     expression_type: str = "TAG"
     class_filter_mode: bool = False
 

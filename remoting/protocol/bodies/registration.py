@@ -8,8 +8,9 @@ The packed form is a zlib stream of::
     4  count   count times:  4 n   n "topicName readQueueNums writeQueueNums perm topicFilterType"
     4  n       n  JSON array of filter servers
 
-``topic_sys_flag`` and ``order`` are not in it. Brokers of 5.x add a sixth word to each topic and more data at the end;
-both are read over here (the original of 4.9 refuses the sixth word: quirk ``SIX_WORDS_IN_PACKED_TOPIC``).
+``topic_sys_flag`` and ``order`` are not in it. Brokers of 5.x add a sixth word to each topic and
+more data at the end; both are read over here (the original of 4.9 refuses the sixth word: quirk
+``SIX_WORDS_IN_PACKED_TOPIC``).
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ _INT = Struct(">i")
 class RegisterBrokerBody(Record, frozen=True, kw_only=True):
     """What a broker has. (Brokers before V3_0_11 send the TopicConfigTable alone.)"""
 
-    topic_config_table: TopicConfigTable = field(name="topicConfigSerializeWrapper", default_factory=TopicConfigTable)
+    topic_config_table: TopicConfigTable = field(
+        name="topicConfigSerializeWrapper", default_factory=TopicConfigTable
+    )
     filter_server_list: list[str] = field(default_factory=list)
 
 
@@ -58,8 +61,8 @@ def pack_registration(body: RegisterBrokerBody) -> bytes:
 def unpack_registration(
     data: bytes | memoryview, *, max_bytes: int = MAX_UNPACKED_BYTES, max_topics: int = MAX_TOPICS
 ) -> Generator[None, None, RegisterBrokerBody]:
-    """Read the packed form, in slices of a few milliseconds. Raises ``BodyError`` when it is damaged, or larger than
-    ``max_bytes`` or ``max_topics``."""
+    """Read the packed form, in slices of a few milliseconds. Raises ``BodyError`` when it is
+    damaged, or larger than ``max_bytes`` or ``max_topics``."""
     reader = _Reader((yield from _inflate(data, max_bytes)))
     version = decode_request_body(DataVersion, reader.sized())
     topics: dict[str, TopicConfig] = {}
@@ -80,7 +83,8 @@ def check_topic_count(count: int, max_topics: int) -> None:
     """Raises ``BodyError``."""
     if count > max_topics:
         raise BodyError(
-            f"a registration of {count} topics, the limit of this name server is maxTopicsPerRegistration={max_topics}"
+            f"a registration of {count} topics, the limit of this name server is "
+            f"maxTopicsPerRegistration={max_topics}"
         )
 
 
@@ -96,7 +100,8 @@ def _inflate(data: bytes | memoryview, max_bytes: int) -> Generator[None, None, 
         size += len(pieces[-1])
         if size > max_bytes:
             raise BodyError(
-                f"the packed registration is larger than {max_bytes} bytes, the limit of this name server (maxInflatedBytes)"
+                f"the packed registration is larger than {max_bytes} bytes, the limit of this "
+                "name server (maxInflatedBytes)"
             )
         rest = inflater.unconsumed_tail
         if inflater.eof:
@@ -127,7 +132,9 @@ def _topic_from_line(line: str) -> TopicConfig:
             topic_filter_type=TopicFilterType(filter_type),
         )
     except ValueError:
-        raise BodyError(f"cannot read the topic '{line[:200]}' of the packed registration") from None
+        raise BodyError(
+            f"cannot read the topic '{line[:200]}' of the packed registration"
+        ) from None
 
 
 def _number(word: str) -> int:

@@ -1,6 +1,7 @@
 """Offsets of queues on their way to and from consumers (``headers.md`` §B.7, §B.8, §A.3).
 
-Classes of the original: ResetOffsetBody, ResetOffsetBodyForC, GetConsumerStatusBody, OffsetMovedEvent.
+Classes of the original: ResetOffsetBody, ResetOffsetBodyForC, GetConsumerStatusBody,
+OffsetMovedEvent.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from ..wire import Record, i32, i64
 
 
 class ResetOffsetBody(Record, frozen=True, kw_only=True):
-    """Where each queue shall continue. The keys of the table are objects, so this is no standard JSON."""
+    """Where each queue shall continue. The keys of the table are objects, so this is no standard
+    JSON."""
 
     offset_table: dict[MessageQueue, i64] = field(default_factory=dict)
 
@@ -33,14 +35,16 @@ class ResetOffsetBodyForC(Record, frozen=True, kw_only=True):
 
 
 class GetConsumerStatusBody(Record, frozen=True, kw_only=True):
-    """Offsets as consumers know them: from one client the second table, from a broker the first, by client id."""
+    """Offsets as consumers know them: from one client the second table, from a broker the first, by
+    client id."""
 
     consumer_table: dict[str, dict[MessageQueue, i64]] = field(default_factory=dict)
     message_queue_table: dict[MessageQueue, i64] = field(default_factory=dict)
 
 
 class OffsetMovedEvent(Record, frozen=True, kw_only=True):
-    """The body of a message in OFFSET_MOVED_EVENT: a consumer asked for an offset that is not there."""
+    """The body of a message in OFFSET_MOVED_EVENT: a consumer asked for an offset that is not
+    there."""
 
     consumer_group: str
     message_queue: MessageQueue

@@ -37,7 +37,8 @@ class BrokerData(Record, frozen=True, kw_only=True):
 
 
 class TopicRouteData(Record, frozen=True, kw_only=True):
-    """Which brokers have a topic. Two encodings: ``encode_body`` and ``fastjson_writer.dumps_browser_compatible``."""
+    """Which brokers have a topic. Two encodings: ``encode_body`` and
+    ``fastjson_writer.dumps_browser_compatible``."""
 
     order_topic_conf: str | None = None
     """``broker:queues;broker:queues`` of an ordered topic."""

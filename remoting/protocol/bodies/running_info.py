@@ -1,6 +1,7 @@
 """What goes on inside a consumer (``headers.md`` §B.9, §B.10).
 
-Classes of the original: ConsumerRunningInfo, ProcessQueueInfo, ConsumeStatus, ConsumeMessageDirectlyResult, CMResult.
+Classes of the original: ConsumerRunningInfo, ProcessQueueInfo, ConsumeStatus,
+ConsumeMessageDirectlyResult, CMResult.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from .heartbeat import SubscriptionData
 
 
 class RunningProperty:
-    """Names in ``ConsumerRunningInfo.properties``; mqadmin needs the consume type and the start timestamp."""
+    """Names in ``ConsumerRunningInfo.properties``; mqadmin needs the consume type and the start
+    timestamp."""
 
     NAMESERVER_ADDR: Final = "PROP_NAMESERVER_ADDR"
     THREADPOOL_CORE_SIZE: Final = "PROP_THREADPOOL_CORE_SIZE"
@@ -47,7 +49,8 @@ class ProcessQueueInfo(Record, frozen=True, kw_only=True):
 
 
 class ConsumeStatus(Record, frozen=True, kw_only=True):
-    """Rates of one topic: round trips in ms, the others per second; ``consume_failed_msgs`` counts the last hour."""
+    """Rates of one topic: round trips in ms, the others per second; ``consume_failed_msgs`` counts
+    the last hour."""
 
     pull_rt: float = field(name="pullRT", default=0.0)
     pull_tps: float = field(name="pullTPS", default=0.0)

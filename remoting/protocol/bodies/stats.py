@@ -1,7 +1,8 @@
 """Statistics of a broker (``headers.md`` part C).
 
-Classes of the original: TopicStatsTable, TopicOffset, ConsumeStats, OffsetWrapper, ConsumeStatsList, BrokerStatsData,
-BrokerStatsItem, QueryConsumeTimeSpanBody, QueueTimeSpan, QueryConsumeQueueResponseBody, ConsumeQueueData.
+Classes of the original: TopicStatsTable, TopicOffset, ConsumeStats, OffsetWrapper,
+ConsumeStatsList, BrokerStatsData, BrokerStatsItem, QueryConsumeTimeSpanBody, QueueTimeSpan,
+QueryConsumeQueueResponseBody, ConsumeQueueData.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class TopicStatsTable(Record, frozen=True, kw_only=True):
 
 
 class OffsetWrapper(Record, frozen=True, kw_only=True):
-    """Where a queue ends, where the group stands, and when its last consumed message was stored (ms)."""
+    """Where a queue ends, where the group stands, and when its last consumed message was stored
+    (ms)."""
 
     broker_offset: i64 = 0
     consumer_offset: i64 = 0
@@ -44,7 +46,10 @@ class ConsumeStats(Record, frozen=True, kw_only=True):
     @property
     def total_diff(self) -> int:
         """Messages that the group has not consumed yet."""
-        return sum(wrapper.broker_offset - wrapper.consumer_offset for wrapper in self.offset_table.values())
+        return sum(
+            wrapper.broker_offset - wrapper.consumer_offset
+            for wrapper in self.offset_table.values()
+        )
 
 
 class ConsumeStatsList(Record, frozen=True, kw_only=True):

@@ -1,4 +1,5 @@
-"""Consumer groups as a broker keeps them: ``subscriptionGroup.json``, the bodies of codes 200 and 201.
+"""Consumer groups as a broker keeps them: ``subscriptionGroup.json``, the bodies of codes 200 and
+201.
 
 Classes of the original: SubscriptionGroupConfig, SubscriptionGroupWrapper.
 """

@@ -1,4 +1,5 @@
-"""Topics as a broker keeps them: ``topics.json``, the reply of code 21, a part of the registration (``headers.md`` part C).
+"""Topics as a broker keeps them: ``topics.json``, the reply of code 21, a part of the registration
+(``headers.md`` part C).
 
 Classes of the original: TopicConfig, DataVersion, TopicConfigSerializeWrapper.
 """
@@ -15,7 +16,8 @@ from ..wire import Record, i32, i64
 class DataVersion(Record, frozen=True, kw_only=True):
     """The version of a table. Two are equal when everything in them is equal.
 
-    ``state_version`` comes from brokers of 5.x; a name server that gives it back spares them a registration.
+    ``state_version`` comes from brokers of 5.x; a name server that gives it back spares them a
+    registration.
     """
 
     counter: i64 = 0
@@ -25,7 +27,9 @@ class DataVersion(Record, frozen=True, kw_only=True):
 
     def next(self, now_ms: int) -> DataVersion:
         """The version after one more change."""
-        return DataVersion(counter=self.counter + 1, timestamp=now_ms, state_version=self.state_version)
+        return DataVersion(
+            counter=self.counter + 1, timestamp=now_ms, state_version=self.state_version
+        )
 
 
 class TopicFilterType(StrEnum):
@@ -36,7 +40,8 @@ class TopicFilterType(StrEnum):
 
 
 class TopicConfig(Record, frozen=True, kw_only=True):
-    """One topic. Keys that are absent on input get the original's defaults: 16 queues, readable and writeable."""
+    """One topic. Keys that are absent on input get the original's defaults: 16 queues, readable and
+    writeable."""
 
     topic_name: str
     read_queue_nums: i32 = 16

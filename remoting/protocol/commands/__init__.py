@@ -1,7 +1,8 @@
-"""The table of commands: request code to the classes of its headers and bodies. Nothing else knows wire names.
+"""The table of commands: request code to the classes of its headers and bodies. Nothing else knows
+wire names.
 
-A file per area, each with its slice of the table; here they become one. The dispatcher, the client, one property test over
-all rows, the golden-bytes test and the documentation read it.
+A file per area, each with its slice of the table; here they become one. The dispatcher, the client,
+one property test over all rows, the golden-bytes test and the documentation read it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from .base import Command
 
 
 def merge(tables: Iterable[Mapping[RequestCode, Command]]) -> dict[RequestCode, Command]:
-    """One table in the order of the codes. Raises ``ValueError`` for a code that two tables declare."""
+    """One table in the order of the codes. Raises ``ValueError`` for a code that two tables
+    declare."""
     merged: dict[RequestCode, Command] = {}
     for table in tables:
         for code, command in table.items():
@@ -24,4 +26,7 @@ def merge(tables: Iterable[Mapping[RequestCode, Command]]) -> dict[RequestCode, 
     return dict(sorted(merged.items()))
 
 
-COMMANDS = merge(area.COMMANDS for area in (send, pull, offset, topic, group, route, kv, client, transaction, acl, admin))
+COMMANDS = merge(
+    area.COMMANDS
+    for area in (send, pull, offset, topic, group, route, kv, client, transaction, acl, admin)
+)

@@ -33,7 +33,8 @@ class UpdateGlobalWhiteAddrsRequest(Record, frozen=True, kw_only=True):
     global_white_addrs: str
     """Separated by commas."""
     acl_file_full_path: str | None = None
-    """``None``: ``plain_acl.yml``. The original's header demands a path, its tools may leave it out."""
+    """``None``: ``plain_acl.yml``. The original's header demands a path, its tools may leave it
+    out."""
 
 
 class GetBrokerAclInfoResponse(Record, frozen=True, kw_only=True):

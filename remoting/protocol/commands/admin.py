@@ -1,4 +1,5 @@
-"""Configuration, statistics and upkeep of brokers and name servers (``headers.md`` parts C and D)."""
+"""Configuration, statistics and upkeep of brokers and name servers (``headers.md`` parts C and
+D)."""
 
 from __future__ import annotations
 
@@ -42,8 +43,12 @@ COMMANDS = {
     RequestCode.UPDATE_NAMESRV_CONFIG: _UPDATE_CONFIG,
     RequestCode.GET_NAMESRV_CONFIG: Command(NoFields, NoFields, response_body=bytes),
     RequestCode.GET_BROKER_RUNTIME_INFO: Command(NoFields, NoFields, response_body=KVTable),
-    RequestCode.VIEW_BROKER_STATS_DATA: Command(ViewBrokerStatsDataRequest, NoFields, response_body=BrokerStatsData),
-    RequestCode.QUERY_CONSUME_QUEUE: Command(QueryConsumeQueueRequest, NoFields, response_body=QueryConsumeQueueBody),
+    RequestCode.VIEW_BROKER_STATS_DATA: Command(
+        ViewBrokerStatsDataRequest, NoFields, response_body=BrokerStatsData
+    ),
+    RequestCode.QUERY_CONSUME_QUEUE: Command(
+        QueryConsumeQueueRequest, NoFields, response_body=QueryConsumeQueueBody
+    ),
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: _UPKEEP,
     RequestCode.CLEAN_UNUSED_TOPIC: _UPKEEP,
     RequestCode.DELETE_EXPIRED_COMMITLOG: _UPKEEP,

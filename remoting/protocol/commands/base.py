@@ -10,12 +10,13 @@ from ..wire import Record, i64
 class Command(NamedTuple):
     """One row of ``COMMANDS``: the classes of what goes there and of what comes back.
 
-    A body is ``None`` (there is none), ``bytes`` (taken as it is: message bodies, records, ``.properties`` text) or a
-    type for ``decode_body`` and ``encode_body`` (JSON).
+    A body is ``None`` (there is none), ``bytes`` (taken as it is: message bodies, records,
+    ``.properties`` text) or a type for ``decode_body`` and ``encode_body`` (JSON).
 
-    ``response`` describes the reply to a request that went well. A refused request may come back without any ext field,
-    so a client decodes the header only after it has looked at the code. ``NoFields``: the original has no header class
-    here. ``EmptyFields``: it has one that is never filled, so the reply says ``"extFields":{}``.
+    ``response`` describes the reply to a request that went well. A refused request may come back
+    without any ext field, so a client decodes the header only after it has looked at the code.
+    ``NoFields``: the original has no header class here. ``EmptyFields``: it has one that is never
+    filled, so the reply says ``"extFields":{}``.
     """
 
     request: type[Record]
@@ -27,7 +28,8 @@ class Command(NamedTuple):
 class RpcRequest(Record, frozen=True, kw_only=True):
     """A request whose sender may name the broker it means (class RpcRequestHeader).
 
-    Brokers ignore ``bname``, proxies route by it. It is an ext field like any other, so an ACL signature covers it.
+    Brokers ignore ``bname``, proxies route by it. It is an ext field like any other, so an ACL
+    signature covers it.
     """
 
     bname: str | None = None

@@ -1,6 +1,7 @@
 """Clients and what a broker asks them (``headers.md`` part B).
 
-The codes 39, 40, 220, 221, 307, 309 and 326 go from a broker to its clients, on the connection that the client opened.
+The codes 39, 40, 220, 221, 307, 309 and 326 go from a broker to its clients, on the connection that
+the client opened.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class GetConsumerRunningInfoRequest(Record, frozen=True, kw_only=True):
 
 
 class ConsumeMessageDirectlyRequest(Record, frozen=True, kw_only=True):
-    """Let one consumer handle one message now (code 309). The broker adds ``broker_name`` and the record as body."""
+    """Let one consumer handle one message now (code 309). The broker adds ``broker_name`` and the
+    record as body."""
 
     consumer_group: str
     client_id: str | None = None
@@ -52,15 +54,23 @@ class ConsumeMessageDirectlyRequest(Record, frozen=True, kw_only=True):
 COMMANDS = {
     RequestCode.HEART_BEAT: Command(NoFields, NoFields, request_body=HeartbeatData),
     RequestCode.UNREGISTER_CLIENT: Command(UnregisterClientRequest, EmptyFields),
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP: Command(ConsumerGroupRequest, EmptyFields, response_body=ConsumerIdList),
-    RequestCode.CHECK_CLIENT_CONFIG: Command(NoFields, NoFields, request_body=CheckClientRequestBody),
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: Command(
+        ConsumerGroupRequest, EmptyFields, response_body=ConsumerIdList
+    ),
+    RequestCode.CHECK_CLIENT_CONFIG: Command(
+        NoFields, NoFields, request_body=CheckClientRequestBody
+    ),
     RequestCode.LOCK_BATCH_MQ: Command(
         NoFields, NoFields, request_body=LockBatchRequestBody, response_body=LockBatchResponseBody
     ),
     RequestCode.UNLOCK_BATCH_MQ: Command(NoFields, NoFields, request_body=UnlockBatchRequestBody),
     RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: Command(ConsumerGroupRequest, NoFields),
-    RequestCode.GET_CONSUMER_CONNECTION_LIST: Command(ConsumerGroupRequest, NoFields, response_body=ConsumerConnection),
-    RequestCode.GET_PRODUCER_CONNECTION_LIST: Command(ProducerGroupRequest, NoFields, response_body=ProducerConnection),
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: Command(
+        ConsumerGroupRequest, NoFields, response_body=ConsumerConnection
+    ),
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: Command(
+        ProducerGroupRequest, NoFields, response_body=ProducerConnection
+    ),
     RequestCode.GET_ALL_PRODUCER_INFO: Command(EmptyFields, NoFields, response_body=ProducerTable),
     RequestCode.GET_CONSUMER_RUNNING_INFO: Command(
         GetConsumerRunningInfoRequest, NoFields, response_body=ConsumerRunningInfo

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from ..bodies.stats import ConsumeStats, ConsumeStatsList
-from ..bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
+from ..bodies.subscription_group import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    SubscriptionGroupTable,
+)
 from ..codes import RequestCode
 from ..wire import NoFields, Record
 from .base import Command
@@ -33,10 +37,20 @@ class GetConsumeStatsInBrokerRequest(Record, frozen=True, kw_only=True):
 
 
 COMMANDS = {
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Command(NoFields, NoFields, request_body=SubscriptionGroupConfig),
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Command(NoFields, NoFields, request_body=SubscriptionGroupList),
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Command(NoFields, NoFields, response_body=SubscriptionGroupTable),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Command(
+        NoFields, NoFields, request_body=SubscriptionGroupConfig
+    ),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Command(
+        NoFields, NoFields, request_body=SubscriptionGroupList
+    ),
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Command(
+        NoFields, NoFields, response_body=SubscriptionGroupTable
+    ),
     RequestCode.DELETE_SUBSCRIPTIONGROUP: Command(DeleteSubscriptionGroupRequest, NoFields),
-    RequestCode.GET_CONSUME_STATS: Command(GetConsumeStatsRequest, NoFields, response_body=ConsumeStats),
-    RequestCode.GET_BROKER_CONSUME_STATS: Command(GetConsumeStatsInBrokerRequest, NoFields, response_body=ConsumeStatsList),
+    RequestCode.GET_CONSUME_STATS: Command(
+        GetConsumeStatsRequest, NoFields, response_body=ConsumeStats
+    ),
+    RequestCode.GET_BROKER_CONSUME_STATS: Command(
+        GetConsumeStatsInBrokerRequest, NoFields, response_body=ConsumeStatsList
+    ),
 }

@@ -37,5 +37,7 @@ COMMANDS = {
     RequestCode.PUT_KV_CONFIG: Command(PutKVConfigRequest, NoFields),
     RequestCode.GET_KV_CONFIG: Command(KVConfigRequest, GetKVConfigResponse),
     RequestCode.DELETE_KV_CONFIG: Command(KVConfigRequest, NoFields),
-    RequestCode.GET_KVLIST_BY_NAMESPACE: Command(GetKVListByNamespaceRequest, NoFields, response_body=KVTable),
+    RequestCode.GET_KVLIST_BY_NAMESPACE: Command(
+        GetKVListByNamespaceRequest, NoFields, response_body=KVTable
+    ),
 }

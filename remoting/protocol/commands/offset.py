@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ..bodies.consumer_offsets import ConsumerOffsetTable, DelayOffsetTable, QueryCorrectionOffsetBody
+from ..bodies.consumer_offsets import (
+    ConsumerOffsetTable,
+    DelayOffsetTable,
+    QueryCorrectionOffsetBody,
+)
 from ..bodies.reset import GetConsumerStatusBody, ResetOffsetBody
 from ..bodies.stats import QueryConsumeTimeSpanBody
 from ..codes import RequestCode
@@ -30,7 +34,8 @@ class UpdateConsumerOffsetRequest(RpcRequest, frozen=True, kw_only=True):
 
 
 class QueueRequest(RpcRequest, frozen=True, kw_only=True):
-    """One queue: classes GetMaxOffsetRequestHeader, GetMinOffsetRequestHeader, GetEarliestMsgStoretimeRequestHeader."""
+    """One queue: classes GetMaxOffsetRequestHeader, GetMinOffsetRequestHeader,
+    GetEarliestMsgStoretimeRequestHeader."""
 
     topic: str
     queue_id: i32
@@ -80,7 +85,8 @@ class ResetOffsetRequest(Record, frozen=True, kw_only=True):
 
 
 class GetConsumerStatusRequest(Record, frozen=True, kw_only=True):
-    """Offsets as the consumers themselves know them (223 to the broker, 221 from the broker to its consumers)."""
+    """Offsets as the consumers themselves know them (223 to the broker, 221 from the broker to its
+    consumers)."""
 
     topic: str
     group: str
@@ -104,14 +110,20 @@ COMMANDS = {
     RequestCode.GET_MAX_OFFSET: _QUEUE_OFFSET,
     RequestCode.GET_MIN_OFFSET: _QUEUE_OFFSET,
     RequestCode.GET_EARLIEST_MSG_STORETIME: Command(QueueRequest, GetEarliestMsgStoretimeResponse),
-    RequestCode.GET_ALL_CONSUMER_OFFSET: Command(NoFields, NoFields, response_body=ConsumerOffsetTable),
+    RequestCode.GET_ALL_CONSUMER_OFFSET: Command(
+        NoFields, NoFields, response_body=ConsumerOffsetTable
+    ),
     RequestCode.GET_ALL_DELAY_OFFSET: Command(NoFields, NoFields, response_body=DelayOffsetTable),
     RequestCode.CLONE_GROUP_OFFSET: Command(CloneGroupOffsetRequest, NoFields),
     RequestCode.QUERY_CORRECTION_OFFSET: Command(
         QueryCorrectionOffsetRequest, NoFields, response_body=QueryCorrectionOffsetBody
     ),
-    RequestCode.RESET_CONSUMER_CLIENT_OFFSET: Command(ResetOffsetRequest, NoFields, request_body=ResetOffsetBody),
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Command(ResetOffsetRequest, NoFields, response_body=ResetOffsetBody),
+    RequestCode.RESET_CONSUMER_CLIENT_OFFSET: Command(
+        ResetOffsetRequest, NoFields, request_body=ResetOffsetBody
+    ),
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Command(
+        ResetOffsetRequest, NoFields, response_body=ResetOffsetBody
+    ),
     RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: Command(
         GetConsumerStatusRequest, NoFields, response_body=GetConsumerStatusBody
     ),

@@ -1,7 +1,7 @@
 """Reading messages: pull, query by key, look at one record (``headers.md`` §A.3, §A.9, §A.10).
 
-Classes of the original: PullMessageRequestHeader, PullMessageResponseHeader, PullSysFlag, QueryMessageRequestHeader,
-QueryMessageResponseHeader, ViewMessageRequestHeader.
+Classes of the original: PullMessageRequestHeader, PullMessageResponseHeader, PullSysFlag,
+QueryMessageRequestHeader, QueryMessageResponseHeader, ViewMessageRequestHeader.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class PullSysFlag:
 
 
 class PullMessageRequest(Record, frozen=True, kw_only=True):
-    """Give me messages of one queue (code 11, and 361 from lite pull consumers of 5.x). ``bname`` as in RpcRequest."""
+    """Give me messages of one queue (code 11, and 361 from lite pull consumers of 5.x). ``bname``
+    as in RpcRequest."""
 
     consumer_group: str
     topic: str
@@ -45,19 +46,21 @@ class PullMessageRequest(Record, frozen=True, kw_only=True):
     """``TAG`` (also when absent or empty) or ``SQL92``."""
     bname: str | None = None
     max_msg_bytes: i32 | None = None
-    """Bytes that the answer may have (the field of 5.x). Ours: who says it may get more messages than
-    ``maxTransferCountOnMessageInMemory``; brokers of 4.9 do not look at it."""
+    """Bytes that the answer may have (the field of 5.x). Ours: who says it may get more messages
+    than ``maxTransferCountOnMessageInMemory``; brokers of 4.9 do not look at it."""
 
 
 class PullMessageResponse(Record, frozen=True, kw_only=True):
-    """Always complete with the codes 0, 19, 20 and 21: clients read all four. Earlier refusals carry ``EmptyFields``."""
+    """Always complete with the codes 0, 19, 20 and 21: clients read all four. Earlier refusals
+    carry ``EmptyFields``."""
 
     suggest_which_broker_id: i64
     next_begin_offset: i64
     min_offset: i64
     max_offset: i64
     damaged_msg_nums: i32 | None = None
-    """Ours: so many messages were left out because their records are damaged; another replica may have them."""
+    """Ours: so many messages were left out because their records are damaged; another replica may
+    have them."""
 
 
 class QueryMessageRequest(Record, frozen=True, kw_only=True):
@@ -69,7 +72,8 @@ class QueryMessageRequest(Record, frozen=True, kw_only=True):
     begin_timestamp: i64
     end_timestamp: i64
     unique_key_query: bool | None = field(name="_UNIQUE_KEY_QUERY", default=None)
-    """``key`` is a UNIQ_KEY. Added by the client beside its header class; no part of an ACL signature at the broker."""
+    """``key`` is a UNIQ_KEY. Added by the client beside its header class; no part of an ACL
+    signature at the broker."""
 
 
 class QueryMessageResponse(Record, frozen=True, kw_only=True):
@@ -91,6 +95,8 @@ _PULL = Command(PullMessageRequest, PullMessageResponse, response_body=bytes)
 COMMANDS = {
     RequestCode.PULL_MESSAGE: _PULL,
     RequestCode.LITE_PULL_MESSAGE: _PULL,
-    RequestCode.QUERY_MESSAGE: Command(QueryMessageRequest, QueryMessageResponse, response_body=bytes),
+    RequestCode.QUERY_MESSAGE: Command(
+        QueryMessageRequest, QueryMessageResponse, response_body=bytes
+    ),
     RequestCode.VIEW_MESSAGE_BY_ID: Command(ViewMessageRequest, NoFields, response_body=bytes),
 }

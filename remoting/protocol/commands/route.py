@@ -13,7 +13,8 @@ from .base import Command
 
 
 class RegisterBrokerRequest(Record, frozen=True, kw_only=True):
-    """A broker says that it lives and what it has (code 103). The body's form depends on its version and ``compressed``."""
+    """A broker says that it lives and what it has (code 103). The body's form depends on its
+    version and ``compressed``."""
 
     broker_name: str
     broker_addr: str
@@ -44,7 +45,8 @@ class BrokerRequest(Record, frozen=True, kw_only=True):
 
 
 class QueryDataVersionResponse(Record, frozen=True, kw_only=True):
-    """Whether the name server knows another version of this broker's topics; the body is the version it has (code 322)."""
+    """Whether the name server knows another version of this broker's topics; the body is the
+    version it has (code 322)."""
 
     changed: bool
 
@@ -91,18 +93,25 @@ _TOPICS = Command(NoFields, NoFields, response_body=TopicList)
 
 COMMANDS = {
     RequestCode.REGISTER_BROKER: Command(
-        RegisterBrokerRequest, RegisterBrokerResponse, request_body=RegisterBrokerBody, response_body=KVTable
+        RegisterBrokerRequest,
+        RegisterBrokerResponse,
+        request_body=RegisterBrokerBody,
+        response_body=KVTable,
     ),
     RequestCode.UNREGISTER_BROKER: Command(BrokerRequest, NoFields),
     RequestCode.QUERY_DATA_VERSION: Command(
         BrokerRequest, QueryDataVersionResponse, request_body=DataVersion, response_body=DataVersion
     ),
-    RequestCode.GET_ROUTEINFO_BY_TOPIC: Command(GetRouteInfoRequest, NoFields, response_body=TopicRouteData),
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: Command(
+        GetRouteInfoRequest, NoFields, response_body=TopicRouteData
+    ),
     RequestCode.GET_BROKER_CLUSTER_INFO: Command(NoFields, NoFields, response_body=ClusterInfo),
     RequestCode.WIPE_WRITE_PERM_OF_BROKER: Command(BrokerNameRequest, WipeWritePermResponse),
     RequestCode.ADD_WRITE_PERM_OF_BROKER: Command(BrokerNameRequest, AddWritePermResponse),
     RequestCode.DELETE_TOPIC_IN_NAMESRV: Command(DeleteTopicFromNamesrvRequest, NoFields),
-    RequestCode.GET_TOPICS_BY_CLUSTER: Command(GetTopicsByClusterRequest, NoFields, response_body=TopicList),
+    RequestCode.GET_TOPICS_BY_CLUSTER: Command(
+        GetTopicsByClusterRequest, NoFields, response_body=TopicList
+    ),
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _TOPICS,
     RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: _TOPICS,
     RequestCode.GET_UNIT_TOPIC_LIST: _TOPICS,

@@ -1,7 +1,7 @@
 """Messages on their way to a broker, back to it, and replies (``headers.md`` §A.1, §A.2, §A.7).
 
-Classes of the original: SendMessageRequestHeader, SendMessageRequestHeaderV2, SendMessageResponseHeader,
-ConsumerSendMsgBackRequestHeader, ReplyMessageRequestHeader.
+Classes of the original: SendMessageRequestHeader, SendMessageRequestHeaderV2,
+SendMessageResponseHeader, ConsumerSendMsgBackRequestHeader, ReplyMessageRequestHeader.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class SendErrorFields(Record, frozen=True, kw_only=True):
 
 
 class SendMessageResponse(Record, frozen=True, kw_only=True):
-    """Where the message lies now. Codes 10, 11 and 12 carry it too: the message is stored, but less safely than asked."""
+    """Where the message lies now. Codes 10, 11 and 12 carry it too: the message is stored, but less
+    safely than asked."""
 
     msg_id: str
     """The offsetMsgId; of a batch all of them, in order, separated by commas."""
@@ -75,13 +76,15 @@ class SendMessageResponse(Record, frozen=True, kw_only=True):
 
 
 class ConsumerSendMsgBackRequest(RpcRequest, frozen=True, kw_only=True):
-    """A consumer gives a message back (code 36); it comes again later or goes to the dead letter queue."""
+    """A consumer gives a message back (code 36); it comes again later or goes to the dead letter
+    queue."""
 
     offset: i64
     """Where its record lies in the commit log (a phy_offset)."""
     group: str
     delay_level: i32
-    """0: the broker chooses by the number of attempts; negative: to the dead letter queue at once."""
+    """0: the broker chooses by the number of attempts; negative: to the dead letter queue at
+    once."""
     origin_msg_id: str | None = None
     origin_topic: str | None = None
     unit_mode: bool = False
@@ -118,5 +121,7 @@ COMMANDS = {
     RequestCode.SEND_REPLY_MESSAGE: _SEND,
     RequestCode.SEND_REPLY_MESSAGE_V2: _SEND_V2,
     RequestCode.CONSUMER_SEND_MSG_BACK: Command(ConsumerSendMsgBackRequest, NoFields),
-    RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: Command(ReplyMessageRequest, NoFields, request_body=bytes),
+    RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: Command(
+        ReplyMessageRequest, NoFields, request_body=bytes
+    ),
 }

@@ -27,11 +27,21 @@ class CreateTopicRequest(Record, frozen=True, kw_only=True):
 
 COMMANDS = {
     RequestCode.UPDATE_AND_CREATE_TOPIC: Command(CreateTopicRequest, NoFields),
-    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Command(NoFields, NoFields, request_body=TopicConfigList),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Command(
+        NoFields, NoFields, request_body=TopicConfigList
+    ),
     RequestCode.GET_TOPIC_CONFIG: Command(TopicRequest, NoFields, response_body=TopicConfig),
     RequestCode.DELETE_TOPIC_IN_BROKER: Command(TopicRequest, NoFields),
-    RequestCode.GET_ALL_TOPIC_CONFIG: Command(NoFields, EmptyFields, response_body=TopicConfigTable),
-    RequestCode.GET_TOPIC_STATS_INFO: Command(TopicRequest, NoFields, response_body=TopicStatsTable),
-    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Command(TopicRequest, NoFields, response_body=GroupList),
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Command(NoFields, NoFields, response_body=TopicList),
+    RequestCode.GET_ALL_TOPIC_CONFIG: Command(
+        NoFields, EmptyFields, response_body=TopicConfigTable
+    ),
+    RequestCode.GET_TOPIC_STATS_INFO: Command(
+        TopicRequest, NoFields, response_body=TopicStatsTable
+    ),
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Command(
+        TopicRequest, NoFields, response_body=GroupList
+    ),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Command(
+        NoFields, NoFields, response_body=TopicList
+    ),
 }

@@ -16,11 +16,13 @@ class TransactionState:
 
 
 class EndTransactionRequest(RpcRequest, frozen=True, kw_only=True):
-    """How a local transaction ended (code 37, usually oneway). The command's remark carries the exception, if any."""
+    """How a local transaction ended (code 37, usually oneway). The command's remark carries the
+    exception, if any."""
 
     producer_group: str
     tran_state_table_offset: i64
-    """Queue offset of the half message: as the send said, or as the check said, whichever this answers."""
+    """Queue offset of the half message: as the send said, or as the check said, whichever this
+    answers."""
     commit_log_offset: i64
     """Its phy_offset."""
     commit_or_rollback: i32
@@ -31,9 +33,11 @@ class EndTransactionRequest(RpcRequest, frozen=True, kw_only=True):
 
 
 class CheckTransactionStateRequest(RpcRequest, frozen=True, kw_only=True):
-    """A broker asks a producer how it ended (code 39, oneway). The body is the record of the half message.
+    """A broker asks a producer how it ended (code 39, oneway). The body is the record of the half
+    message.
 
-    The offsets are those of a new copy of the half message: the answer must carry them, not those of the send.
+    The offsets are those of a new copy of the half message: the answer must carry them, not those
+    of the send.
     """
 
     tran_state_table_offset: i64
@@ -52,6 +56,8 @@ class ResumeCheckHalfMessageRequest(Record, frozen=True, kw_only=True):
 
 COMMANDS = {
     RequestCode.END_TRANSACTION: Command(EndTransactionRequest, NoFields),
-    RequestCode.CHECK_TRANSACTION_STATE: Command(CheckTransactionStateRequest, NoFields, request_body=bytes),
+    RequestCode.CHECK_TRANSACTION_STATE: Command(
+        CheckTransactionStateRequest, NoFields, request_body=bytes
+    ),
     RequestCode.RESUME_CHECK_HALF_MESSAGE: Command(ResumeCheckHalfMessageRequest, NoFields),
 }

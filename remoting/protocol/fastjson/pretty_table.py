@@ -1,4 +1,5 @@
-"""Tables that are written again and again, pretty as fastjson does it, when hardly anything in them has changed."""
+"""Tables that are written again and again, pretty as fastjson does it, when hardly anything in them
+has changed."""
 
 from __future__ import annotations
 
@@ -10,10 +11,11 @@ from .writer import dumps_pretty, record_members
 
 
 class PrettyTable:
-    """``dumps_pretty`` of a Record whose maps hold Records: the text of an entry is kept while it is the same object.
+    """``dumps_pretty`` of a Record whose maps hold Records: the text of an entry is kept while it
+    is the same object.
 
-    (Records do not change, and the maps must not either.) With 5,000 topics, one of them new, the text takes 0.7 ms, not 40.
-    Not for two threads at once.
+    (Records do not change, and the maps must not either.) With 5,000 topics, one of them new, the
+    text takes 0.7 ms, not 40. Not for two threads at once.
     """
 
     __slots__ = ("_maps",)
@@ -23,8 +25,15 @@ class PrettyTable:
 
     def text(self, record: Record) -> str:
         """The very text of ``dumps_pretty``."""
-        members = ((name, wire_name, getattr(record, name)) for name, wire_name in record_members(type(record)))
-        lines = [f'\n\t"{wire_name}":{self._value(name, value)}' for name, wire_name, value in members if value is not None]
+        members = (
+            (name, wire_name, getattr(record, name))
+            for name, wire_name in record_members(type(record))
+        )
+        lines = [
+            f'\n\t"{wire_name}":{self._value(name, value)}'
+            for name, wire_name, value in members
+            if value is not None
+        ]
         return "{" + ",".join(lines) + "\n}"
 
     def _value(self, name: str, value: Any) -> str:

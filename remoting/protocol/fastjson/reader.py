@@ -1,7 +1,8 @@
 """JSON as the original's library reads and writes it (fastjson 1.2; ``remoting.md`` §1.2, §1.9).
 
-``loads`` reads standard JSON and what fastjson takes besides: unquoted keys, numbers and even objects as keys, single
-quotes, superfluous commas, comments, ``NaN``, and ``$ref`` for an object that stands elsewhere in the text.
+``loads`` reads standard JSON and what fastjson takes besides: unquoted keys, numbers and even
+objects as keys, single quotes, superfluous commas, comments, ``NaN``, and ``$ref`` for an object
+that stands elsewhere in the text.
 
 ``fastjson_writer`` writes. Typed bodies: ``bodies.codec``.
 """
@@ -22,7 +23,8 @@ _MAX_NUMBER: Final = 400
 
 
 class JsonError(ValueError):
-    """The text is no JSON, not even for fastjson, or it is over a limit. ``position`` counts characters from 0."""
+    """The text is no JSON, not even for fastjson, or it is over a limit. ``position`` counts
+    characters from 0."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(f"{message} at position {position}")
@@ -30,23 +32,26 @@ class JsonError(ValueError):
 
 
 class ObjectKey(dict[str, Any]):
-    """An object that is the key of a map: ``{{"queueId":0}:5}``. Hashable, so it must not be changed."""
+    """An object that is the key of a map: ``{{"queueId":0}:5}``. Hashable, so it must not be
+    changed."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
 
 
 def loads(text: bytes | memoryview | str, *, max_bytes: int = MAX_JSON_BYTES) -> Any:
-    """Read JSON. Unquoted numeric keys become ``int``, object keys ``ObjectKey``. Raises ``JsonError``.
+    """Read JSON. Unquoted numeric keys become ``int``, object keys ``ObjectKey``. Raises
+    ``JsonError``.
 
-    A ``$ref`` becomes the object that it names, ``None`` when there is none; one that names something around itself makes
-    the result contain itself.
+    A ``$ref`` becomes the object that it names, ``None`` when there is none; one that names
+    something around itself makes the result contain itself.
     """
     return parse(text, max_bytes=max_bytes)[0]
 
 
 def parse(text: bytes | memoryview | str, *, max_bytes: int = MAX_JSON_BYTES) -> tuple[Any, bool]:
-    """``loads``, and whether a ``$ref`` was met: then parts of the value are shared, perhaps in a circle."""
+    """``loads``, and whether a ``$ref`` was met: then parts of the value are shared, perhaps in a
+    circle."""
     if len(text) > max_bytes:
         raise JsonError(f"{len(text)} bytes of JSON are over the limit of {max_bytes}", max_bytes)
     data = text if isinstance(text, str) else bytes(text)
@@ -69,13 +74,15 @@ class _Reference:
         self.path = path
 
 
-# Not possessive as a whole: Python 3.11.2 (Debian 12) would not give back a comment that has no end.
+# Not possessive as a whole: Python 3.11.2 (Debian 12) would not give back a comment that has no
+# end.
 _SPACE = re.compile(r"(?:[ \t\r\n\f\b\ufeff]++|//[^\n]*+|/\*.*?\*/)*", re.DOTALL)
 _SPACE_AND_COMMAS = re.compile(r"(?:[ \t\r\n\f\b,\ufeff]++|//[^\n]*+|/\*.*?\*/)*", re.DOTALL)
 _CHUNK = {'"': re.compile(r'[^"\\]*+'), "'": re.compile(r"[^'\\]*+")}
 _NUMBER = re.compile(r"(-?[0-9]++)(\.[0-9]*+)?([eE][+-]?[0-9]++)?[LSBFD]?(?![\w$.])", re.ASCII)
 _PLAIN_PAIR = re.compile(
-    r'[ \t\r\n]*+(?:"([^"\\]*+)"|(-?[0-9]{1,20}+))[ \t\r\n]*+:[ \t\r\n]*+(?:"([^"\\]*+)"|(-?[0-9]{1,20}+))[ \t\r\n]*+([,}])'
+    r'[ \t\r\n]*+(?:"([^"\\]*+)"|(-?[0-9]{1,20}+))[ \t\r\n]*+:[ '
+    r'\t\r\n]*+(?:"([^"\\]*+)"|(-?[0-9]{1,20}+))[ \t\r\n]*+([,}])'
 )
 _NAME = re.compile(r"(?!\d)[\w$]++")
 _HEX = re.compile(r"[0-9a-fA-F]{1,4}")
@@ -88,7 +95,8 @@ _LITERALS = {"true": True, "false": False, "null": None, "undefined": None, "NaN
 
 
 class _Parser:
-    """A recursive descent over one text. Every method starts at ``position`` and leaves it behind what it read."""
+    """A recursive descent over one text. Every method starts at ``position`` and leaves it behind
+    what it read."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -142,11 +150,14 @@ class _Parser:
         return values
 
     def _plain_pairs(self, values: dict[Any, Any]) -> bool:
-        """Most pairs of large bodies are text or number to text or number: one match each. True: the object is complete."""
+        """Most pairs of large bodies are text or number to text or number: one match each. True:
+        the object is complete."""
         match = _PLAIN_PAIR.match(self.text, self.position)
         while match:
             key, key_number, value, number, end = match.groups()
-            values[int(key_number) if key is None else key] = int(number) if value is None else value
+            values[int(key_number) if key is None else key] = (
+                int(number) if value is None else value
+            )
             self.position = match.end()
             if end == "}":
                 return True
@@ -259,10 +270,15 @@ class _Parser:
 
 def _join_surrogates(text: str) -> str:
     """Pairs of ``\\uD83D\\uDE00`` become one character, single halves ``?``."""
-    return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace").replace("\ufffd", "?")
+    return (
+        text.encode("utf-16-be", "surrogatepass")
+        .decode("utf-16-be", "replace")
+        .replace("\ufffd", "?")
+    )
 
 
-# --- references -----------------------------------------------------------------------------------------------------
+# --- references
+# --------------------------------------------------------------------------------------------------
 
 _STEP = re.compile(r"\.((?:\\.|[^.\[\\])+)|\[(\d{1,9})\]|\[(['\"])(.*?)\3\]")
 _MAX_HOPS = 16
@@ -272,7 +288,8 @@ _MAX_HOPS = 16
 def _resolve(root: Any) -> Any:
     """Put the objects where the references stand.
 
-    ``@`` is the container that holds the reference, ``..`` the one around that, ``$`` the whole, ``$.a.b[1]`` a path in it.
+    ``@`` is the container that holds the reference, ``..`` the one around that, ``$`` the whole,
+    ``$.a.b[1]`` a path in it.
     """
     if isinstance(root, _Reference):
         return None

@@ -1,9 +1,11 @@
 """Writes JSON byte for byte as fastjson does (see ``fastjson``).
 
-Three ways to write, from plain values, Records (keys by wire name, alphabetical, ``None`` left out) and enums (by name):
+Three ways to write, from plain values, Records (keys by wire name, alphabetical, ``None`` left out)
+and enums (by name):
 
 * ``dumps``: compact, numeric keys unquoted, object keys as objects. The form of nearly all bodies.
-* ``dumps_browser_compatible``: standard JSON in ASCII. Routes for those who ask for it (``namesrv.md`` §5.6).
+* ``dumps_browser_compatible``: standard JSON in ASCII. Routes for those who ask for it
+  (``namesrv.md`` §5.6).
 * ``dumps_pretty``: the files of ``config/``, indented with tabs (``commitlog.md`` §15).
 """
 
@@ -45,14 +47,16 @@ def dumps_in_slices(value: Any) -> Generator[None, None, bytes]:
 
 
 def dumps_browser_compatible(value: Any) -> bytes:
-    """Standard JSON in ASCII: quoted keys in order, ``/`` escaped, integers that JavaScript would round as text."""
+    """Standard JSON in ASCII: quoted keys in order, ``/`` escaped, integers that JavaScript would
+    round as text."""
     writer = _BrowserWriter()
     writer.value(value)
     return writer.text().encode()
 
 
 def dumps_pretty(value: Any, indent: int = 0) -> str:
-    """Indented with tabs. A ``list`` (Java: List) has a line for each element; a ``tuple`` or set (array, Set) has not.
+    """Indented with tabs. A ``list`` (Java: List) has a line for each element; a ``tuple`` or set
+    (array, Set) has not.
 
     ``indent``: how many tabs the line begins with on which the value stands.
     """
@@ -78,7 +82,11 @@ def java_double(number: float) -> str:
 @functools.cache
 def record_members(record_type: type[Record]) -> tuple[tuple[str, str], ...]:
     """Attribute and key of each field, in the order in which the keys are written."""
-    return tuple(sorted(((f.name, f.wire_name) for f in fields_of(record_type)), key=lambda member: member[1]))
+    return tuple(
+        sorted(
+            ((f.name, f.wire_name) for f in fields_of(record_type)), key=lambda member: member[1]
+        )
+    )
 
 
 @functools.cache
@@ -100,7 +108,8 @@ _PIECES_AT_ONCE = 8000
 def _has_containers(record_type: type[Record]) -> bool:
     """Whether it may have many parts. Most Records of tables have none but texts and numbers."""
     return any(
-        field.kind is object and not (isinstance(field.annotation, type) and issubclass(field.annotation, Enum))
+        field.kind is object
+        and not (isinstance(field.annotation, type) and issubclass(field.annotation, Enum))
         for field in fields_of(record_type)
     )
 
@@ -114,7 +123,15 @@ class _Writer:
     """The compact form, straightforward; the others override what differs."""
 
     _special = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]')
-    _escapes: ClassVar = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    _escapes: ClassVar = {
+        '"': '\\"',
+        "\\": "\\\\",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+    }
 
     def __init__(self) -> None:
         self.out: list[str] = []
@@ -141,7 +158,9 @@ class _Writer:
         if isinstance(value, Record):
             self._record(value)
         elif isinstance(value, tuple) and hasattr(value, "_fields"):
-            self._bean((wire_name, getattr(value, name)) for name, wire_name in tuple_members(type(value)))
+            self._bean(
+                (wire_name, getattr(value, name)) for name, wire_name in tuple_members(type(value))
+            )
         elif isinstance(value, (dict, Mapping)):
             self._map(value)
         elif isinstance(value, list):
@@ -152,7 +171,9 @@ class _Writer:
             raise TypeError(f"JSON has no form for a {type(value).__name__}")
 
     def _record(self, record: Record) -> None:
-        self._bean((wire_name, getattr(record, name)) for name, wire_name in record_members(type(record)))
+        self._bean(
+            (wire_name, getattr(record, name)) for name, wire_name in record_members(type(record))
+        )
 
     def _bean(self, members: Iterable[tuple[str, Any]]) -> None:
         separator = "{"
@@ -200,10 +221,12 @@ class _Writer:
 
 
 class _CompactWriter(_Writer):
-    """The same bytes with fewer calls: tables of thousands of topics are written every 30 seconds."""
+    """The same bytes with fewer calls: tables of thousands of topics are written every 30
+    seconds."""
 
     def steps(self, value: Any) -> Iterator[None]:
-        """``value``, with a step whenever some thousand pieces were written. What has few parts is written in one."""
+        """``value``, with a step whenever some thousand pieces were written. What has few parts is
+        written in one."""
         if isinstance(value, Record) and _has_containers(type(value)):
             separator = "{"
             for name, wire_name in record_members(type(value)):
@@ -229,7 +252,9 @@ class _CompactWriter(_Writer):
             if begin == "{":
                 self._key(key)
                 self.out.append(":")
-            if isinstance(value, (dict, list, tuple)) or (isinstance(value, Record) and _has_containers(type(value))):
+            if isinstance(value, (dict, list, tuple)) or (
+                isinstance(value, Record) and _has_containers(type(value))
+            ):
                 yield from self.steps(value)
             else:
                 self.value(value)
@@ -274,8 +299,8 @@ class _CompactWriter(_Writer):
 
 class _BrowserWriter(_Writer):
     _special = re.compile(r"[^ !#-.0-\[\]-~]")
-    """All but the printable ASCII characters, and of these ``"``, ``/`` and the backslash. (Named one by one, the others
-    would take 5 ms to compile.)"""
+    """All but the printable ASCII characters, and of these ``"``, ``/`` and the backslash. (Named
+    one by one, the others would take 5 ms to compile.)"""
     _escapes: ClassVar = {**_Writer._escapes, "/": "\\/"}
 
     def _map(self, values: Mapping[Any, Any]) -> None:
@@ -333,7 +358,8 @@ class _PrettyWriter(_Writer):
         self.out.append("}")
 
     def _map(self, values: Mapping[Any, Any]) -> None:
-        """Text keys stand on lines of their own, other keys where they are; a brace closes on its own line after both."""
+        """Text keys stand on lines of their own, other keys where they are; a brace closes on its
+        own line after both."""
         self.out.append("{")
         self._indent += 1
         separator = ""

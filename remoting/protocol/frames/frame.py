@@ -1,4 +1,5 @@
-"""Frames: the envelope of everything that crosses a connection (``remoting.md`` §1.1; classes NettyEncoder, NettyDecoder).
+"""Frames: the envelope of everything that crosses a connection (``remoting.md`` §1.1; classes
+NettyEncoder, NettyDecoder).
 
 ::
 
@@ -8,9 +9,9 @@
     8    H  header
     8+H  B  body
 
-``FrameDecoder`` takes bytes as they arrive, in any split, and cuts frames. A large body is a view into what was received:
-valid until the next ``feed``, copied by whoever keeps it. After ``FrameError`` the stream has no known position any more
-and the connection must be closed.
+``FrameDecoder`` takes bytes as they arrive, in any split, and cuts frames. A large body is a view
+into what was received: valid until the next ``feed``, copied by whoever keeps it. After
+``FrameError`` the stream has no known position any more and the connection must be closed.
 """
 
 from __future__ import annotations
@@ -30,22 +31,30 @@ pack_prefix: Final = Struct(">II").pack
 
 
 class FrameError(ValueError):
-    """The peer does not speak this protocol (or the frame is over the cap). The connection cannot be used any more."""
+    """The peer does not speak this protocol (or the frame is over the cap). The connection cannot
+    be used any more."""
 
 
 Body = bytes | memoryview
-"""The body of a frame: a copy when it is small (cheaper to make and to work with), else a view into what was received."""
+"""The body of a frame: a copy when it is small (cheaper to make and to work with), else a view into
+what was received."""
 
 
 def encode_prefix(serialize_type: int, header_length: int, body_length: int) -> bytes:
-    """The first 8 bytes of a frame. Raises ``FrameError`` for one over the cap: a peer would close the connection."""
+    """The first 8 bytes of a frame. Raises ``FrameError`` for one over the cap: a peer would close
+    the connection."""
     total = 4 + header_length + body_length
     if total > MAX_FRAME_BYTES - 4 or header_length > 0xFFFFFF:
-        raise FrameError(f"a frame of {total + 4} bytes is over the limit of {MAX_FRAME_BYTES}; send smaller bodies")
+        raise FrameError(
+            f"a frame of {total + 4} bytes is over the limit of {MAX_FRAME_BYTES}; send smaller "
+            "bodies"
+        )
     return pack_prefix(total, serialize_type << 24 | header_length)
 
 
-def encode_frame(serialize_type: int, header: bytes, body: bytes | bytearray | memoryview = b"") -> bytes:
+def encode_frame(
+    serialize_type: int, header: bytes, body: bytes | bytearray | memoryview = b""
+) -> bytes:
     """One frame as bytes. Raises ``FrameError``."""
     prefix = encode_prefix(serialize_type, len(header), len(body))
     return b"".join((prefix, header, body)) if len(body) else prefix + header
@@ -54,13 +63,17 @@ def encode_frame(serialize_type: int, header: bytes, body: bytes | bytearray | m
 class FrameDecoder:
     """Cuts a byte stream into frames; any split of the stream gives the same frames.
 
-    Invariant: at most one incomplete frame is held, so never more than ``max_frame_bytes`` plus one read.
+    Invariant: at most one incomplete frame is held, so never more than ``max_frame_bytes`` plus one
+    read.
     """
 
     __slots__ = ("_chunks", "_long_header", "_max_total", "_needed", "held")
 
-    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES, *, long_header_bytes: int = 1 << 24) -> None:
-        """Frames with longer headers than ``long_header_bytes`` (at least 2,048) are marked with ``LONG_HEADER``."""
+    def __init__(
+        self, max_frame_bytes: int = MAX_FRAME_BYTES, *, long_header_bytes: int = 1 << 24
+    ) -> None:
+        """Frames with longer headers than ``long_header_bytes`` (at least 2,048) are marked with
+        ``LONG_HEADER``."""
         self._max_total = max_frame_bytes - 4
         self._long_header = max(SMALL_BODY, long_header_bytes)
         self._chunks: list[bytes] = []  # the incomplete frame, in the pieces in which it arrived
@@ -71,8 +84,8 @@ class FrameDecoder:
     def feed(self, data: bytes) -> list[Frame]:
         """Take the next piece of the stream, return the frames that it completes.
 
-        Raises ``BrokenStream`` for a length over the cap or a header that does not fit its frame. The frames before the bad
-        one are in the error's ``frames`` attribute.
+        Raises ``BrokenStream`` for a length over the cap or a header that does not fit its frame.
+        The frames before the bad one are in the error's ``frames`` attribute.
         """
         if self.held:
             self._append(data)
@@ -83,7 +96,9 @@ class FrameDecoder:
             self.drop()
         frames, position, needed = split_frames(data, 0, self._max_total, self._long_header)
         while 0 < needed <= len(data) - position:
-            more, position, needed = split_frames(data, position, self._max_total, self._long_header)
+            more, position, needed = split_frames(
+                data, position, self._max_total, self._long_header
+            )
             frames += more
         if needed < 0:
             raise self._broken(data, position, frames)
@@ -99,7 +114,8 @@ class FrameDecoder:
         self.held = 0
 
     def _append(self, data: bytes) -> None:
-        """Bytes that come in ones and twos are put together: as pieces they would take twenty times their size."""
+        """Bytes that come in ones and twos are put together: as pieces they would take twenty times
+        their size."""
         if len(self._chunks[-1]) < _SMALL_CHUNK:
             self._chunks[-1] += data
         else:
@@ -131,6 +147,7 @@ def _other_protocol(total: int) -> str | None:
 
 
 class BrokenStream(FrameError):
-    """``FrameDecoder.feed`` met bytes that are no frame; ``frames`` holds the good ones before them."""
+    """``FrameDecoder.feed`` met bytes that are no frame; ``frames`` holds the good ones before
+    them."""
 
     frames: list[Frame]

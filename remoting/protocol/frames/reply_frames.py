@@ -1,6 +1,8 @@
-"""Whole frames of answers that differ in few fields only, in every form of header: what the answer to a send is made of.
+"""Whole frames of answers that differ in few fields only, in every form of header: what the answer
+to a send is made of.
 
-``templates`` has the answers of all commands as JSON; ``serialization`` writes any header in any form, in 2 to 5 µs.
+``templates`` has the answers of all commands as JSON; ``serialization`` writes any header in any
+form, in 2 to 5 µs.
 """
 
 from __future__ import annotations
@@ -15,19 +17,28 @@ from ..leaves import FrameTemplate
 from ..leaves.pure_answers import Piece, Value
 from ..wire import Record, fields_of, to_text
 from .frame import PREFIX_BYTES, encode_frame
-from .serialization import RESPONSE_FLAG, RemotingCommand, SerializeType, decode_header, encode_header
+from .serialization import (
+    RESPONSE_FLAG,
+    RemotingCommand,
+    SerializeType,
+    decode_header,
+    encode_header,
+)
 from .templates import reply_template
 
 Fill = Callable[[tuple[Value, ...]], bytes]
 _KINDS: Final = {b"%d": "d", b"%016X": "X", b"%b": "b", b"%s": "s"}
 
 
-def reply_frames(header: Record, holes: Mapping[str, bytes], remark: str | None = None) -> dict[int, Fill]:
-    """By the form of the header (``SerializeType``), functions that make the frame of an answer with code 0.
+def reply_frames(
+    header: Record, holes: Mapping[str, bytes], remark: str | None = None
+) -> dict[int, Fill]:
+    """By the form of the header (``SerializeType``), functions that make the frame of an answer
+    with code 0.
 
-    ``header`` gives the fields that stay; ``holes`` names those that change and how each is written (``b"%d"``, ``b"%016X"``
-    or ``b"%b"``, and perhaps text around it). The values are one for each hole, in the order of the header's declaration,
-    and behind them the opaque.
+    ``header`` gives the fields that stay; ``holes`` names those that change and how each is written
+    (``b"%d"``, ``b"%016X"`` or ``b"%b"``, and perhaps text around it). The values are one for each
+    hole, in the order of the header's declaration, and behind them the opaque.
     """
     changing = {f.wire_name: holes[f.name] for f in fields_of(type(header)) if f.name in holes}
     texts = {
@@ -35,14 +46,21 @@ def reply_frames(header: Record, holes: Mapping[str, bytes], remark: str | None 
         for f in fields_of(type(header))
         if (value := getattr(header, f.name)) is not None or f.name in holes
     }
-    binary: list[Piece] = [_BINARY_START, ("i", len(changing)), _BINARY_FLAG + _sized((remark or "").encode()), "("]
+    binary: list[Piece] = [
+        _BINARY_START,
+        ("i", len(changing)),
+        _BINARY_FLAG + _sized((remark or "").encode()),
+        "(",
+    ]
     for name, text in texts.items():
         binary.append(len(name.encode()).to_bytes(2, "big") + name.encode())
         if name in changing:
             binary += ["(", *template_pieces(changing[name], [*changing].index(name)), ")"]
         else:
             binary.append(_sized(text.encode()))
-    json = FrameTemplate(SerializeType.JSON, template_pieces(reply_template(header, holes, remark), 0))
+    json = FrameTemplate(
+        SerializeType.JSON, template_pieces(reply_template(header, holes, remark), 0)
+    )
     return {
         SerializeType.JSON: json.fill,
         SerializeType.ROCKETMQ: FrameTemplate(SerializeType.ROCKETMQ, [*binary, ")"]).fill,
@@ -62,7 +80,9 @@ def frame_with_code(frame: bytes, code: int) -> bytes:
     return encode_frame(form, encode_header(command, form))
 
 
-_BINARY_START: Final = b"\0\0" + bytes([LanguageCode.PYTHON]) + min(VERSION, 2**15 - 1).to_bytes(2, "big")
+_BINARY_START: Final = (
+    b"\0\0" + bytes([LanguageCode.PYTHON]) + min(VERSION, 2**15 - 1).to_bytes(2, "big")
+)
 _BINARY_FLAG: Final = RESPONSE_FLAG.to_bytes(4, "big")
 
 
@@ -71,7 +91,8 @@ def _sized(text: bytes) -> bytes:
 
 
 def template_pieces(template: bytes, number: int) -> list[Piece]:
-    """A template of ``bytes %``, in pieces (``%s``: text as JSON); its values are numbered from ``number`` on."""
+    """A template of ``bytes %``, in pieces (``%s``: text as JSON); its values are numbered from
+    ``number`` on."""
     pieces: list[Piece] = []
     for part in re.split(b"(%d|%016X|%b|%s|%%)", template):
         if part in _KINDS:
@@ -82,9 +103,14 @@ def template_pieces(template: bytes, number: int) -> list[Piece]:
     return pieces
 
 
-def _msgpack(texts: dict[str, str], changing: dict[str, bytes], remark: str | None, values: tuple[Value, ...]) -> bytes:
+def _msgpack(
+    texts: dict[str, str], changing: dict[str, bytes], remark: str | None, values: tuple[Value, ...]
+) -> bytes:
     """The general way: the form is ours, and nobody counts on its speed."""
-    filled = {name: (hole % value).decode() for (name, hole), value in zip(changing.items(), values, strict=False)}
+    filled = {
+        name: (hole % value).decode()
+        for (name, hole), value in zip(changing.items(), values, strict=False)
+    }
     command = RemotingCommand(code=0, flag=RESPONSE_FLAG, remark=remark, ext_fields=texts | filled)
     command.opaque = values[-1]  # type: ignore[assignment]
     header = encode_header(command, SerializeType.MSGPACK)

@@ -1,14 +1,16 @@
-"""The header forms: JSON (0), ROCKETMQ (1) and MSGPACK (0x4D, our extension), between bytes and ``RemotingCommand``.
+"""The header forms: JSON (0), ROCKETMQ (1) and MSGPACK (0x4D, our extension), between bytes and
+``RemotingCommand``.
 
-This is the general route, for every command and every form. The dispatcher has a shorter one for JSON headers of known
-requests (``remoting/dispatch.py``) that must give the same result.
+This is the general route, for every command and every form. The dispatcher has a shorter one for
+JSON headers of known requests (``remoting/dispatch.py``) that must give the same result.
 
 ROCKETMQ (class RocketMQSerializable, ``remoting.md`` §1.4)::
 
     2 code  1 language  2 version  4 opaque  4 flag  4 remarkLen  n remark  4 extLen  then repeated:
     2 keyLen  k key  4 valueLen  v value
 
-MSGPACK: one array ``[code, language, version, opaque, flag, remark, {name: text}]``, language as its number or nil.
+MSGPACK: one array ``[code, language, version, opaque, flag, remark, {name: text}]``, language as
+its number or nil.
 """
 
 from __future__ import annotations
@@ -40,18 +42,22 @@ class SerializeType(IntEnum):
 
 
 MAX_TOLERANT_BYTES = 24 * 1024
-"""The longest JSON header that may take fastjson's liberties: reading those takes a microsecond per byte."""
+"""The longest JSON header that may take fastjson's liberties: reading those takes a microsecond per
+byte."""
 
 
 class HeaderError(ValueError):
-    """The bytes of a header cannot be read in the form that the frame names. The connection cannot be trusted any more."""
+    """The bytes of a header cannot be read in the form that the frame names. The connection cannot
+    be trusted any more."""
 
 
 class TooManyKeysError(HeaderError):
     """The header can be read, but has more pairs than is allowed; its sender can be told."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"the header has more than {limit} keys, the limit is maxHeaderKeys={limit}")
+        super().__init__(
+            f"the header has more than {limit} keys, the limit is maxHeaderKeys={limit}"
+        )
 
 
 class RemotingCommand(msgspec.Struct, kw_only=True):
@@ -75,7 +81,8 @@ _LANGUAGE_NUMBERS = {language.value: language for language in LanguageCode}
 
 
 def decode_header(serialize_type: int, header: bytes, *, max_keys: int = 2**31) -> RemotingCommand:
-    """Raises ``TooManyKeysError``, and ``HeaderError`` when the header cannot be read or its form is unknown."""
+    """Raises ``TooManyKeysError``, and ``HeaderError`` when the header cannot be read or its form
+    is unknown."""
     if serialize_type == SerializeType.JSON:
         return _decode_json(header, max_keys)
     if serialize_type == SerializeType.ROCKETMQ:
@@ -86,7 +93,8 @@ def decode_header(serialize_type: int, header: bytes, *, max_keys: int = 2**31) 
 
 
 def decode_head(serialize_type: int, header: bytes) -> RemotingCommand:
-    """Only code, opaque and flag, of a header of any size: 16 MiB take 5 ms. Raises ``HeaderError``."""
+    """Only code, opaque and flag, of a header of any size: 16 MiB take 5 ms. Raises
+    ``HeaderError``."""
     if serialize_type == SerializeType.JSON:
         try:
             head = _decode_json_head(header)
@@ -102,17 +110,24 @@ def decode_head(serialize_type: int, header: bytes) -> RemotingCommand:
         unpacker.feed(header[:_MSGPACK_HEAD_BYTES])
         try:
             unpacker.read_array_header()
-            values = dict(zip(("code", "language", "version", "opaque", "flag"), unpacker, strict=False))
+            values = dict(
+                zip(("code", "language", "version", "opaque", "flag"), unpacker, strict=False)
+            )
         except (ValueError, msgpack.UnpackException) as error:
             raise HeaderError(f"header is no MSGPACK header: {error}") from None
-        code, opaque, flag = _number(values, "code", None), _number(values, "opaque", 0), _number(values, "flag", 0)
+        code, opaque, flag = (
+            _number(values, "code", None),
+            _number(values, "opaque", 0),
+            _number(values, "flag", 0),
+        )
     else:
         raise HeaderError(f"unknown serialize type {serialize_type}")
     return RemotingCommand(code=code, opaque=opaque, flag=flag)
 
 
 def encode_header(command: RemotingCommand, serialize_type: int = SerializeType.JSON) -> bytes:
-    """Raises ``ValueError`` when the form cannot carry the command (a code over 32767 in ROCKETMQ)."""
+    """Raises ``ValueError`` when the form cannot carry the command (a code over 32767 in
+    ROCKETMQ)."""
     if serialize_type == SerializeType.JSON:
         return _encode_json(command)
     if serialize_type == SerializeType.ROCKETMQ:
@@ -122,7 +137,8 @@ def encode_header(command: RemotingCommand, serialize_type: int = SerializeType.
     raise ValueError(f"unknown serialize type {serialize_type}")
 
 
-# --- JSON -----------------------------------------------------------------------------------------------------------
+# --- JSON
+# --------------------------------------------------------------------------------------------------
 
 
 class _JsonHead(msgspec.Struct):
@@ -139,7 +155,9 @@ def _decode_json(header: bytes, max_keys: int) -> RemotingCommand:
         values = msgspec.json.decode(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if len(header) > MAX_TOLERANT_BYTES:
-            raise HeaderError(f"header of {len(header)} bytes is no standard JSON: {error}") from None
+            raise HeaderError(
+                f"header of {len(header)} bytes is no standard JSON: {error}"
+            ) from None
         try:
             values = fastjson.loads(header.decode("utf-8", "replace"))
         except ValueError as error:
@@ -159,7 +177,9 @@ def _decode_json(header: bytes, max_keys: int) -> RemotingCommand:
         opaque=_number(values, "opaque", 0),
         flag=_number(values, "flag", 0),
         remark=None if remark is None else _text(remark),
-        ext_fields=None if ext_fields is None else {_text(k): _text(v) for k, v in ext_fields.items() if v is not None},
+        ext_fields=None
+        if ext_fields is None
+        else {_text(k): _text(v) for k, v in ext_fields.items() if v is not None},
     )
 
 
@@ -185,7 +205,8 @@ def _language(value: object) -> LanguageCode | None:
 
 
 def _text(value: object) -> str:
-    """Values that are no text become text, as the original's parser does; lone surrogates cannot be stored, so ``?``."""
+    """Values that are no text become text, as the original's parser does; lone surrogates cannot be
+    stored, so ``?``."""
     if isinstance(value, str):
         text = value
     elif isinstance(value, bool | int | float):
@@ -214,7 +235,8 @@ def _encode_json(command: RemotingCommand) -> bytes:
     return _json_encode(values)
 
 
-# --- ROCKETMQ -------------------------------------------------------------------------------------------------------
+# --- ROCKETMQ
+# --------------------------------------------------------------------------------------------------
 
 _FIXED = Struct(">hbhiii")
 _INT = Struct(">i")
@@ -230,7 +252,9 @@ def _decode_rocketmq(header: bytes, max_keys: int) -> RemotingCommand:
         position += 4
         if ext_length < 0 or position + ext_length > len(header):
             raise HeaderError(f"extFields of {ext_length} bytes in a header of {len(header)}")
-        ext_fields = _decode_ext(header, position, position + ext_length, max_keys) if ext_length else None
+        ext_fields = (
+            _decode_ext(header, position, position + ext_length, max_keys) if ext_length else None
+        )
     except StructError:
         raise HeaderError("binary header ends too early") from None
     except UnicodeDecodeError:
@@ -254,7 +278,8 @@ def _sized_text(data: bytes, position: int, length: int) -> tuple[str, int]:
 
 
 def _decode_ext(data: bytes, position: int, end: int, max_keys: int) -> dict[str, str]:
-    """A length of 0 is null to the original, so such a pair is absent. Of equal keys the last one counts."""
+    """A length of 0 is null to the original, so such a pair is absent. Of equal keys the last one
+    counts."""
     fields: dict[str, str] = {}
     unpack_short, unpack_int, limit = _SHORT.unpack_from, _INT.unpack_from, len(data)
     while position < end:
@@ -264,7 +289,9 @@ def _decode_ext(data: bytes, position: int, end: int, max_keys: int) -> dict[str
         value_at = key_end + 4
         following = value_at + value_length
         if value_length < 0 or following > limit:
-            raise HeaderError(f"a pair of extFields at {position} does not fit a header of {limit} bytes")
+            raise HeaderError(
+                f"a pair of extFields at {position} does not fit a header of {limit} bytes"
+            )
         if key_length and value_length:
             fields[data[position + 2 : key_end].decode()] = data[value_at:following].decode()
             if len(fields) > max_keys:
@@ -277,7 +304,9 @@ def _decode_ext(data: bytes, position: int, end: int, max_keys: int) -> dict[str
 
 def _encode_rocketmq(command: RemotingCommand) -> bytes:
     if not -(2**15) <= command.code < 2**15:
-        raise ValueError(f"code {command.code} does not fit into a binary header; use JSON for this command")
+        raise ValueError(
+            f"code {command.code} does not fit into a binary header; use JSON for this command"
+        )
     language = LanguageCode.OTHER if command.language is None else command.language
     remark = (command.remark or "").encode()
     pairs: list[bytes] = []
@@ -296,7 +325,8 @@ def _key(key: str) -> bytes:
     return _SHORT.pack(len(name)) + name
 
 
-# --- MSGPACK --------------------------------------------------------------------------------------------------------
+# --- MSGPACK
+# --------------------------------------------------------------------------------------------------
 
 
 _MSGPACK_HEAD_BYTES = 1 + 5 * 9
@@ -315,7 +345,9 @@ def _decode_msgpack(header: bytes, max_keys: int) -> RemotingCommand:
             opaque=_number({"opaque": opaque}, "opaque", 0),
             flag=_number({"flag": flag}, "flag", 0),
             remark=None if remark is None else _text(remark),
-            ext_fields=None if ext_fields is None else {_text(k): _text(v) for k, v in ext_fields.items() if v is not None},
+            ext_fields=None
+            if ext_fields is None
+            else {_text(k): _text(v) for k, v in ext_fields.items() if v is not None},
         )
     except HeaderError:
         raise
@@ -325,6 +357,14 @@ def _decode_msgpack(header: bytes, max_keys: int) -> RemotingCommand:
 
 def _encode_msgpack(command: RemotingCommand) -> bytes:
     language = None if command.language is None else int(command.language)
-    values = [command.code, language, command.version, command.opaque, command.flag, command.remark, command.ext_fields]
+    values = [
+        command.code,
+        language,
+        command.version,
+        command.opaque,
+        command.flag,
+        command.remark,
+        command.ext_fields,
+    ]
     packed: bytes = msgpack.packb(values)
     return packed

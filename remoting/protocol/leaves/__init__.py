@@ -1,13 +1,16 @@
-"""The innermost steps of the hot path, twice: compiled (``_compiled``, Cython) and in Python (the ``pure_*`` modules and the
-rules elsewhere in ``protocol``). Here, and only here, one of both is chosen.
+"""The innermost steps of the hot path, twice: compiled (``_compiled``, Cython) and in Python (the
+``pure_*`` modules and the rules elsewhere in ``protocol``). Here, and only here, one of both is
+chosen.
 
-A leaf is a pure function: bytes and numbers in, bytes and numbers out, or into a buffer that is handed over. It knows no
-socket, loop or store, and keeps nothing; property tests hold it equal to its twin, errors included. None holds the GIL for a
-millisecond: what takes longer is cut into several calls, or lets other threads run.
+A leaf is a pure function: bytes and numbers in, bytes and numbers out, or into a buffer that is
+handed over. It knows no socket, loop or store, and keeps nothing; property tests hold it equal to
+its twin, errors included. None holds the GIL for a millisecond: what takes longer is cut into
+several calls, or lets other threads run.
 
-A new leaf: its twin first; its ``.pxi`` (and ``.h``) beside ``_compiled.pyx``, which includes it; one line in each branch
-below, or, where the twin stands with the rules of its subject, ``@leaf`` there (its type is the twin's); in
-``tests/remoting/protocol/leaves/`` a test of equality, and a target in ``fuzz.py``.
+A new leaf: its twin first; its ``.pxi`` (and ``.h``) beside ``_compiled.pyx``, which includes it;
+one line in each branch below, or, where the twin stands with the rules of its subject, ``@leaf``
+there (its type is the twin's); in ``tests/remoting/protocol/leaves/`` a test of equality, and a
+target in ``fuzz.py``.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ PURE_VARIABLE: Final = "AIOROCKETMQ_PURE"
 
 
 def _why_not_compiled(folder: Path) -> str:
-    """Empty: the compiled module is there and was made from these sources (where they are at hand)."""
+    """Empty: the compiled module is there and was made from these sources (where they are at
+    hand)."""
     if environ.get(PURE_VARIABLE, "0") not in ("", "0"):
         return f"{PURE_VARIABLE} is set"
     try:

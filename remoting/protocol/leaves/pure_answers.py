@@ -1,4 +1,5 @@
-"""Python twin of ``answers.pxi``: frames of answers, and headers of requests, that differ in few places."""
+"""Python twin of ``answers.pxi``: frames of answers, and headers of requests, that differ in few
+places."""
 
 from __future__ import annotations
 
@@ -12,10 +13,11 @@ from .pure_frames import MAX_FRAME_BYTES, PREFIX_BYTES
 
 Value = int | bytes | str
 Piece = bytes | str | tuple[str, int]
-"""What a template is made of: bytes as they are; ``(kind, number)``, a value of that number; ``"("`` and ``")"`` around what
-its length stands in front of, as four bytes. Kinds of values:
+"""What a template is made of: bytes as they are; ``(kind, number)``, a value of that number;
+``"("`` and ``")"`` around what its length stands in front of, as four bytes. Kinds of values:
 
-* ``d``: a whole number of 64 bits as decimal text; ``X``: one that is not negative as sixteen digits;
+* ``d``: a whole number of 64 bits as decimal text; ``X``: one that is not negative as sixteen
+  digits;
 * ``i``: a whole number of 32 bits as four bytes, the highest first; ``b``: bytes as they are;
 * ``s``: text as JSON, its quotes included.
 """
@@ -35,7 +37,8 @@ class FrameTemplate:
     """``fill`` makes the frame of an answer: its prefix and its header; a body may follow."""
 
     def __init__(self, form: int, pieces: Sequence[Piece], /) -> None:
-        """``form``: of the header (``SerializeType``). Raises ``ValueError`` for what is no piece."""
+        """``form``: of the header (``SerializeType``). Raises ``ValueError`` for what is no
+        piece."""
         self._form: Final = form << 24
         self._header: Final = _filling(pieces)
 
@@ -47,7 +50,10 @@ class FrameTemplate:
         header = self._header(values)
         size = len(header)
         if size + body_size > MAX_FRAME_BYTES - PREFIX_BYTES:
-            raise ValueError(f"a frame of {PREFIX_BYTES + size + body_size} bytes is over the limit of {MAX_FRAME_BYTES}")
+            raise ValueError(
+                f"a frame of {PREFIX_BYTES + size + body_size} bytes is over the limit of "
+                f"{MAX_FRAME_BYTES}"
+            )
         return _PREFIX(4 + size + body_size, self._form | size) + header
 
     def header(self, values: tuple[Value, ...], /) -> bytes:
@@ -59,12 +65,14 @@ class FrameTemplate:
 
 
 def _filling(pieces: Iterable[Piece]) -> _Fill:
-    """All pieces as one format, filled by a function that is made for it: to look at groups each time takes three times as
-    long."""
+    """All pieces as one format, filled by a function that is made for it: to look at groups each
+    time takes three times as long."""
     template = b""
     arguments: list[str] = []
     texts: dict[str, str] = {}
-    groups: list[tuple[int, list[str]]] = [(0, [])]  # where its length stands among the arguments, what it is the sum of
+    groups: list[tuple[int, list[str]]] = [
+        (0, [])
+    ]  # where its length stands among the arguments, what it is the sum of
     for piece in pieces:
         _, lengths = groups[-1]
         if isinstance(piece, bytes):
@@ -76,7 +84,10 @@ def _filling(pieces: Iterable[Piece]) -> _Fill:
             arguments.append("")
         elif piece == ")" and len(groups) > 1:
             at, inside = groups.pop()
-            arguments[at] = f"length({'+'.join(sorted(['0', *inside]))})"  # numbers come first, and are added now
+            arguments[at] = (
+                # numbers come first, and are added now
+                f"length({'+'.join(sorted(['0', *inside]))})"
+            )
             groups[-1][1].extend(["4", *inside])
         elif not isinstance(piece, tuple) or piece[0] not in _FORMATS:
             raise ValueError(f"{piece!r} is no piece of a template here")
@@ -94,7 +105,10 @@ def _filling(pieces: Iterable[Piece]) -> _Fill:
     if arguments == [f"values[{number}]" for number in range(len(arguments))]:
         return template.__mod__  # all values in their order, which is the usual template of JSON
     source = "".join(f"    {text} = {made}\n" for made, text in texts.items())
-    source = f"def fill(values):\n{source}    return {template!r} % ({''.join(f'{each}, ' for each in arguments)})\n"
+    source = (
+        f"def fill(values):\n{source}    return {template!r} % "
+        f"({''.join(f'{each}, ' for each in arguments)})\n"
+    )
     names: dict[str, Any] = {"length": _pack_length, **_CHANGED}
     exec(source, names)  # there is nothing in it but numbers of values
     fill: _Fill = names["fill"]

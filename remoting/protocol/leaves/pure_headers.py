@@ -1,8 +1,9 @@
 """Python twin of ``headers.pxi``: the typed header of a request, straight from its bytes.
 
-JSON is decoded by msgspec, envelope and typed header at once; binary headers by ``pure_binary_headers``. Two of msgspec's
-habits need a look: it takes ``"1"`` for true, so that the text itself is looked at where something is true, and it takes
-``"2.0"`` for 2, which both ways accept (quirk ``INTEGRAL_DECIMALS``).
+JSON is decoded by msgspec, envelope and typed header at once; binary headers by
+``pure_binary_headers``. Two of msgspec's habits need a look: it takes ``"1"`` for true, so that the
+text itself is looked at where something is true, and it takes ``"2.0"`` for 2, which both ways
+accept (quirk ``INTEGRAL_DECIMALS``).
 """
 
 from __future__ import annotations
@@ -42,11 +43,14 @@ _read_texts: Final = msgspec.json.Decoder(_Texts).decode
 class Headers(Generic[Made]):
     """The typed headers of requests."""
 
-    def __init__(self, request_types: Mapping[int, type[Record]], made: Callable[..., Made], /) -> None:
-        """``request_types``: by request code; what is made of them is made when a code is met first: of 120 most are never
-        used. ``made``: what becomes of a request (``dispatch.Context``): it is called with the typed header, code, opaque,
-        flag, version, and what ``read`` is given: time, connection, form and header. (Compiled, a Struct of nine fields is
-        not called, its fields are set.)
+    def __init__(
+        self, request_types: Mapping[int, type[Record]], made: Callable[..., Made], /
+    ) -> None:
+        """``request_types``: by request code; what is made of them is made when a code is met
+        first: of 120 most are never used. ``made``: what becomes of a request
+        (``dispatch.Context``): it is called with the typed header, code, opaque, flag, version, and
+        what ``read`` is given: time, connection, form and header. (Compiled, a Struct of nine
+        fields is not called, its fields are set.)
         """
         self._types: Final = dict(request_types)
         self._made: Final = made
@@ -55,34 +59,52 @@ class Headers(Generic[Made]):
         """How a JSON header begins in the usual order: ``{"code":310,`` or ``{"code":11,"``."""
         self._binary: Final = BinaryHeaders(request_types)
 
-    def read(self, form: int, header: bytes, received_at_ms: int, connection: Any, /) -> Made | None:
+    def read(
+        self, form: int, header: bytes, received_at_ms: int, connection: Any, /
+    ) -> Made | None:
         """A request.
 
-        ``None`` for an answer, a code without a type, and for all that is not as almost all headers are, right or wrong:
-        the general rule (``serialization.decode_header``, ``wire.from_texts``) then tells. What is read here is read alike.
-        Compiled: 200 to 400 ns for a send.
+        ``None`` for an answer, a code without a type, and for all that is not as almost all headers
+        are, right or wrong: the general rule (``serialization.decode_header``, ``wire.from_texts``)
+        then tells. What is read here is read alike. Compiled: 200 to 400 ns for a send.
         """
-        found = self._binary.read(header) if form == 1 else self._json(header) if form == 0 else None
+        found = (
+            self._binary.read(header) if form == 1 else self._json(header) if form == 0 else None
+        )
         if found is None:
             return None
         code, opaque, flag, version, request = found
-        return self._made(request, code, opaque, flag, version, received_at_ms, connection, form, header)
+        return self._made(
+            request, code, opaque, flag, version, received_at_ms, connection, form, header
+        )
 
     def _json(self, header: bytes) -> Request | None:
         try:
-            envelope = self._by_prefix.get(header[:_PREFIX_BYTES]) or self._envelope(_read_code(header).code)
+            envelope = self._by_prefix.get(header[:_PREFIX_BYTES]) or self._envelope(
+                _read_code(header).code
+            )
             found = None if envelope is None else envelope.decode(header)
         except _UNREADABLE:
             return None
-        if envelope is None or found is None or found.code != envelope.code or found.flag & _RESPONSE_FLAG:
+        if (
+            envelope is None
+            or found is None
+            or found.code != envelope.code
+            or found.flag & _RESPONSE_FLAG
+        ):
             return None
         request, flagged = found.extFields, envelope.flagged
-        if flagged is not None and flagged(request) and not envelope.really_flagged(request, header):
+        if (
+            flagged is not None
+            and flagged(request)
+            and not envelope.really_flagged(request, header)
+        ):
             return None
         return found.code, found.opaque, found.flag, found.version, request
 
     def signed(self, form: int, header: bytes, /) -> Signed | None:
-        """What of a request is signed. ``None``: the general rule tells, as above, also of whom nobody has signed.
+        """What of a request is signed. ``None``: the general rule tells, as above, also of whom
+        nobody has signed.
 
         Compiled: 300 ns for a send.
         """
@@ -113,7 +135,8 @@ class _Envelope:
         self.flagged: Final = _any_of([flag.name for flag in flags])
         """Whether one of the header's booleans is set; ``None`` when it has none."""
         self._true_texts: Final = [
-            (flag.name, f'"{flag.wire_name}":"true"'.encode(), f'"{flag.wire_name}":true'.encode()) for flag in flags
+            (flag.name, f'"{flag.wire_name}":"true"'.encode(), f'"{flag.wire_name}":true'.encode())
+            for flag in flags
         ]
 
     def really_flagged(self, fields: Any, header: bytes) -> bool:
@@ -140,8 +163,11 @@ def _decoder(request_type: type[Record]) -> Callable[[bytes], Any]:
 
 
 def _any_of(names: Sequence[str]) -> Callable[[Any], bool] | None:
-    """``lambda h: h.a or h.b``, made once per header type: an attrgetter and a comparison cost twice as much."""
+    """``lambda h: h.a or h.b``, made once per header type: an attrgetter and a comparison cost
+    twice as much."""
     if not names:
         return None
-    test: Callable[[Any], bool] = eval("lambda h: " + " or ".join(f"h.{name}" for name in names))  # our own field names
+    test: Callable[[Any], bool] = eval(
+        "lambda h: " + " or ".join(f"h.{name}" for name in names)
+    )  # our own field names
     return test

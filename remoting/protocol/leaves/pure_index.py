@@ -1,5 +1,5 @@
-"""Python twins of ``index.pxi``: messages into the entries of an index file (``store/index/index_file.py`` has its
-layout)."""
+"""Python twins of ``index.pxi``: messages into the entries of an index file
+(``store/index/index_file.py`` has its layout)."""
 
 from __future__ import annotations
 
@@ -58,15 +58,18 @@ class KeyEntries:
         """The same of the last one."""
         return self._messages[-1][2] if self._messages else -1
 
-    def add(self, topic: str, properties: bytes, phy_offset: int, timestamp: int, sys_flag: int, /) -> None:
-        """The keys of a message; rolled back ones have none. (Compiled, those of a usual message become entries
-        here and now: 50 ns.)"""
+    def add(
+        self, topic: str, properties: bytes, phy_offset: int, timestamp: int, sys_flag: int, /
+    ) -> None:
+        """The keys of a message; rolled back ones have none. (Compiled, those of a usual message
+        become entries here and now: 50 ns.)"""
         if sys_flag & _ROLLED_BACK != _ROLLED_BACK:
             self._messages.append((topic, properties, phy_offset, timestamp, sys_flag))
 
     def take(self, most: int, /) -> Columns:
-        """The first ``most`` entries, or so many that a bounded number of keys and bytes was looked at; those are gone here.
-        No entries: there are no more. Raises ValueError when ``most`` is not at least 1."""
+        """The first ``most`` entries, or so many that a bounded number of keys and bytes was looked
+        at; those are gone here. No entries: there are no more. Raises ValueError when ``most`` is
+        not at least 1."""
         if most < 1:
             raise ValueError("nothing can be taken")
         columns: Columns = array("i"), array("q"), array("q")
@@ -76,19 +79,28 @@ class KeyEntries:
         return columns
 
 
-def record_entries(records: Scanned, prefixes: list[int], first: int, most: int, /) -> tuple[int, Columns]:
-    """The keys of records from number ``first`` on, and of how many records these are; ``prefixes`` has ``topic_prefix`` of
-    each of ``records.names``. Raises IndexError for a negative number.
+def record_entries(
+    records: Scanned, prefixes: list[int], first: int, most: int, /
+) -> tuple[int, Columns]:
+    """The keys of records from number ``first`` on, and of how many records these are; ``prefixes``
+    has ``topic_prefix`` of each of ``records.names``. Raises IndexError for a negative number.
     """
     if first < 0:
         raise IndexError(first)
-    columns = records.topics, records.all_properties(), records.phy_offsets, records.store_timestamps, records.sys_flags
+    columns = (
+        records.topics,
+        records.all_properties(),
+        records.phy_offsets,
+        records.store_timestamps,
+        records.sys_flags,
+    )
     return _entries(islice(zip(*columns, strict=True), first, None), prefixes, most)
 
 
 def _entries(messages: Iterable[Any], prefixes: Any, most: int) -> tuple[int, Columns]:
-    """The keys of the first messages; how many messages these are. One message may have 16,000 keys: behind the one with
-    key number ``most``, or behind ``LOOKED_AT`` bytes, it ends. Whatever a topic is called by, ``prefixes`` has its prefix.
+    """The keys of the first messages; how many messages these are. One message may have 16,000
+    keys: behind the one with key number ``most``, or behind ``LOOKED_AT`` bytes, it ends. Whatever
+    a topic is called by, ``prefixes`` has its prefix.
     """
     keys: list[bytes] = []
     own: list[int] = []
@@ -112,16 +124,28 @@ def _entries(messages: Iterable[Any], prefixes: Any, most: int) -> tuple[int, Co
             own += [prefixes[topic]] * len(found)
             phy_offsets += [phy_offset] * len(found)
             timestamps += [timestamp] * len(found)
-    return taken, (array("i", hash_keys(own, keys)), array("q", phy_offsets), array("q", timestamps))
+    return taken, (
+        array("i", hash_keys(own, keys)),
+        array("q", phy_offsets),
+        array("q", timestamps),
+    )
 
 
 def chain_items(
-    slots: Any, first: int, begin_timestamp: int, hashes: array[int], phy_offsets: array[int], timestamps: array[int], /
+    slots: Any,
+    first: int,
+    begin_timestamp: int,
+    hashes: array[int],
+    phy_offsets: array[int],
+    timestamps: array[int],
+    /,
 ) -> tuple[bytes, int]:
-    """Items from number ``first`` on, as bytes, and how many slots are in use by them that were not.
+    """Items from number ``first`` on, as bytes, and how many slots are in use by them that were
+    not.
 
-    ``slots``: those of the file, big-endian and writable; each item becomes the newest of its slot. What stands in a slot
-    and is no item in front of it counts as none. ``begin_timestamp``: of the file; item 1 is the first to count from itself.
+    ``slots``: those of the file, big-endian and writable; each item becomes the newest of its slot.
+    What stands in a slot and is no item in front of it counts as none. ``begin_timestamp``: of the
+    file; item 1 is the first to count from itself.
     """
     count = len(memoryview(slots)) // _SLOT.size
     if hashes and not count:
@@ -129,7 +153,9 @@ def chain_items(
     unpack, pack_into, pack = _SLOT.unpack_from, _SLOT.pack_into, _ITEM.pack
     items: list[bytes] = []
     used = 0
-    for number, (hashed, phy_offset, timestamp) in enumerate(zip(hashes, phy_offsets, timestamps, strict=True), first):
+    for number, (hashed, phy_offset, timestamp) in enumerate(
+        zip(hashes, phy_offsets, timestamps, strict=True), first
+    ):
         at = hashed % count * _SLOT.size
         (older,) = unpack(slots, at)
         if not 0 < older <= number:

@@ -20,7 +20,8 @@ class Replies(Generic[R]):
         """Opaque and typed header of an answer of code 0.
 
         ``None`` for whatever is not as almost all of them are, right or wrong: the general rule
-        (``invocations.read_answer``) then tells. What is read here is read alike. Compiled: 200 ns for a send.
+        (``invocations.read_answer``) then tells. What is read here is read alike. Compiled: 200 ns
+        for a send.
         """
         if form != 0:
             return None
@@ -32,6 +33,10 @@ class Replies(Generic[R]):
         flagged = self._envelope.flagged
         if found.code != 0 or not found.flag & _RESPONSE_FLAG:
             return None
-        if flagged is not None and flagged(fields) and not self._envelope.really_flagged(fields, header):
+        if (
+            flagged is not None
+            and flagged(fields)
+            and not self._envelope.really_flagged(fields, header)
+        ):
             return None
         return found.opaque, fields

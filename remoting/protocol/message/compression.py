@@ -1,7 +1,7 @@
 """Bodies compressed by the producer (message-encoding.md §4.7). The broker never looks inside.
 
-ZLIB (a zlib container, not raw deflate) is always there. LZ4 (frame format) and ZSTD need the packages
-``lz4`` and ``zstandard``, imported on first use.
+ZLIB (a zlib container, not raw deflate) is always there. LZ4 (frame format) and ZSTD need the
+packages ``lz4`` and ``zstandard``, imported on first use.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, Final
 from .sys_flag import MessageSysFlag, compression_type
 
 MAX_DECOMPRESSED_BYTES: Final = 64 << 20
-"""A few kilobytes must not become gigabytes. The original's own limit is 4 MiB, on the uncompressed body."""
+"""A few kilobytes must not become gigabytes. The original's own limit is 4 MiB, on the uncompressed
+body."""
 
 
 class CompressionError(ValueError):
@@ -24,11 +25,13 @@ class CompressionUnavailable(CompressionError):
     """The package for this kind of compression is not installed."""
 
 
-def decompress_body(body: bytes | memoryview, sys_flag: int, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+def decompress_body(
+    body: bytes | memoryview, sys_flag: int, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> bytes:
     """The body as the sender had it; unchanged when bit 0 of the sysFlag is not set.
 
-    Raises CompressionUnavailable when a package is missing, CompressionError when the data is damaged, of an
-    unknown kind, or would become longer than ``max_bytes``.
+    Raises CompressionUnavailable when a package is missing, CompressionError when the data is
+    damaged, of an unknown kind, or would become longer than ``max_bytes``.
     """
     if not sys_flag & MessageSysFlag.COMPRESSED:
         return bytes(body)
@@ -40,20 +43,26 @@ def decompress_body(body: bytes | memoryview, sys_flag: int, *, max_bytes: int =
         case MessageSysFlag.COMPRESSION_ZSTD:
             return _unpack_zstd(body, max_bytes)
         case unknown:
-            raise CompressionError(f"unknown compression type {unknown >> 8} in sysFlag {sys_flag:#x}")
+            raise CompressionError(
+                f"unknown compression type {unknown >> 8} in sysFlag {sys_flag:#x}"
+            )
 
 
 def compress_body(body: bytes | memoryview, kind: int, level: int = 5) -> bytes:
-    """Compress with one of MessageSysFlag.COMPRESSION_*; the sender sets ``COMPRESSED | kind`` in the
-    sysFlag.
+    """Compress with one of MessageSysFlag.COMPRESSION_*; the sender sets ``COMPRESSED | kind`` in
+    the sysFlag.
     """
     match kind:
         case MessageSysFlag.COMPRESSION_ZLIB:
             return zlib.compress(body, level)
         case MessageSysFlag.COMPRESSION_LZ4:
-            return bytes(_package("lz4.frame", "lz4").compress(bytes(body), compression_level=level))
+            return bytes(
+                _package("lz4.frame", "lz4").compress(bytes(body), compression_level=level)
+            )
         case MessageSysFlag.COMPRESSION_ZSTD:
-            return bytes(_package("zstandard", "zstandard").ZstdCompressor(level=level).compress(bytes(body)))
+            return bytes(
+                _package("zstandard", "zstandard").ZstdCompressor(level=level).compress(bytes(body))
+            )
         case unknown:
             raise CompressionError(f"unknown compression type {unknown >> 8}")
 
@@ -103,5 +112,6 @@ def _package(module: str, distribution: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise CompressionUnavailable(
-            f"this message is compressed in a way that needs the package {distribution}: pip install {distribution}"
+            f"this message is compressed in a way that needs the package {distribution}: pip "
+            f"install {distribution}"
         ) from error

@@ -1,7 +1,8 @@
-"""What a message is found by, and the number that the index knows it under (consumequeue-index.md §3.2, §3.3).
+"""What a message is found by, and the number that the index knows it under (consumequeue-index.md
+§3.2, §3.3).
 
-The index keeps no keys, only ``abs(hashCode("topic#key"))`` of Java. Of a topic the part in front of the key is computed
-once.
+The index keeps no keys, only ``abs(hashCode("topic#key"))`` of Java. Of a topic the part in front
+of the key is computed once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ _MAX_PREFIXES: Final = 10_000
 
 
 def keys_of(properties: bytes) -> list[bytes]:
-    """The unique key, then each of the keys (separated by one space), as they stand in an encoded property string.
+    """The unique key, then each of the keys (separated by one space), as they stand in an encoded
+    property string.
 
     The rules are those of ``find_property``.
     """
@@ -53,14 +55,16 @@ def hash_keys(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
     if not b"".join(keys).isascii():
         return [hash_text(prefix, key) for prefix, key in zip(prefixes, keys, strict=True)]
     unsigned = [
-        prefix * _POWERS[len(key)] + _HEADS[key[:-_TAIL]] * _TAIL_POWER + _TAILS[key[-_TAIL:]] & 0xFFFFFFFF
+        prefix * _POWERS[len(key)] + _HEADS[key[:-_TAIL]] * _TAIL_POWER + _TAILS[key[-_TAIL:]]
+        & 0xFFFFFFFF
         for prefix, key in zip(prefixes, keys, strict=True)
     ]
     return [number if number < 0x80000000 else -number & 0x7FFFFFFF for number in unsigned]
 
 
 class _Hashes(dict[bytes, int]):
-    """Java's hash of ASCII text, remembered: unique keys of one client differ in their last digits only."""
+    """Java's hash of ASCII text, remembered: unique keys of one client differ in their last digits
+    only."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -87,7 +91,8 @@ class _Powers(dict[int, int]):
 _MEMORABLE: Final = 200
 """Bytes; a key may have 32,767."""
 _TAIL: Final = 3
-"""So many bytes at the end of a key are looked up apart from the others: 4,096 values when they are hexadecimal digits."""
+"""So many bytes at the end of a key are looked up apart from the others: 4,096 values when they are
+hexadecimal digits."""
 _TAIL_POWER: Final = 31**_TAIL
 _HEADS: Final = _Hashes(1_000)
 _TAILS: Final = _Hashes(10_000)
@@ -95,7 +100,8 @@ _POWERS: Final = _Powers()  # no key is longer than 32 KiB
 
 
 def hash_text(prefix: int, key: bytes) -> int:
-    """The number of any key, also of one with other than ASCII characters: Java counts UTF-16 units."""
+    """The number of any key, also of one with other than ASCII characters: Java counts UTF-16
+    units."""
     text = key.decode("utf-8", "replace")
     units = len(text.encode("utf-16-be", "surrogatepass")) // 2
     return _without_sign(prefix * pow(31, units, 1 << 32) + java_string_hash(text) & 0xFFFFFFFF)

@@ -1,5 +1,6 @@
-"""Messages as a user makes them. What comes in is ``record.decode.MessageExt``; the pieces that both are made of live next
-door (``properties``, ``message_id``, ``message_queue``, ``sys_flag``, ``batch``, ``topic_names``)."""
+"""Messages as a user makes them. What comes in is ``record.decode.MessageExt``; the pieces that
+both are made of live next door (``properties``, ``message_id``, ``message_queue``, ``sys_flag``,
+``batch``, ``topic_names``)."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ from .properties import RESERVED_PROPERTIES, MessageError
 class Message(msgspec.Struct):
     """A message to send.
 
-    ``tags`` is what consumers filter by; ``keys`` are indexed and must not contain spaces; ``delay_level``
-    1..18 holds the message back (0: not); ``flag`` is the user's own number; ``wait_store_ok=False`` lets a
-    SYNC_FLUSH broker answer before the disk has it; ``properties`` are the user's own, see
-    RESERVED_PROPERTIES for what they must not be.
+    ``tags`` is what consumers filter by; ``keys`` are indexed and must not contain spaces;
+    ``delay_level`` 1..18 holds the message back (0: not); ``flag`` is the user's own number;
+    ``wait_store_ok=False`` lets a SYNC_FLUSH broker answer before the disk has it; ``properties``
+    are the user's own, see RESERVED_PROPERTIES for what they must not be.
     """
 
     topic: str
@@ -30,15 +31,19 @@ class Message(msgspec.Struct):
 
 
 def message_properties(message: Message, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """All properties of a message as they go over the wire; ``extra`` are the sender's (UNIQ_KEY, ...) and
-    win.
+    """All properties of a message as they go over the wire; ``extra`` are the sender's (UNIQ_KEY,
+    ...) and win.
 
-    Raises MessageError for a user property with a reserved name and for a key with a space or an empty key.
+    Raises MessageError for a user property with a reserved name and for a key with a space or an
+    empty key.
     """
     properties = dict(message.properties)
     if properties and not RESERVED_PROPERTIES.isdisjoint(properties):
         names = ", ".join(sorted(RESERVED_PROPERTIES.intersection(properties)))
-        raise MessageError(f"these property names are reserved: {names}; use tags=, keys=, delay_level= or other names")
+        raise MessageError(
+            f"these property names are reserved: {names}; use tags=, keys=, delay_level= or other "
+            "names"
+        )
     if message.tags:
         if not isinstance(message.tags, str):
             raise MessageError(f"the tags of a message are one text, not {message.tags!r}")
@@ -59,5 +64,7 @@ def _join_keys(keys: Sequence[str]) -> str:
         keys = (keys,)
     for key in keys:
         if not key or " " in key:
-            raise MessageError(f"key {key!r} must not be empty and must not contain a space: it separates keys")
+            raise MessageError(
+                f"key {key!r} must not be empty and must not contain a space: it separates keys"
+            )
     return " ".join(keys)

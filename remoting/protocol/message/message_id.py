@@ -1,6 +1,7 @@
 """The two message ids and the packed form of a host (message-encoding.md §4.5).
 
-A packed host is the address (4 or 16 bytes) and the port as a 4-byte integer: 8 bytes for IPv4, 20 for IPv6::
+A packed host is the address (4 or 16 bytes) and the port as a 4-byte integer: 8 bytes for IPv4, 20
+for IPv6::
 
     offset message id   hex of  packed store host | physical offset (8)                    32 or 56 characters
     unique message id   hex of  address | pid (2) | hash (4) | time (4) | counter (2)      32 or 56 characters
@@ -31,9 +32,9 @@ class OffsetMessageId(NamedTuple):
 def pack_host(address: str, port: int) -> bytes:
     """``("127.0.0.1", 10911)`` to 8 bytes, an IPv6 address to 20.
 
-    An IPv4 address mapped into IPv6 (``::ffff:1.2.3.4``, what a dual-stack socket reports) is packed as
-    IPv4; a scope (``fe80::1%eth0``) is dropped, there is no room for it. Raises ValueError for anything else
-    than an address.
+    An IPv4 address mapped into IPv6 (``::ffff:1.2.3.4``, what a dual-stack socket reports) is
+    packed as IPv4; a scope (``fe80::1%eth0``) is dropped, there is no room for it. Raises
+    ValueError for anything else than an address.
     """
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
@@ -43,7 +44,8 @@ def pack_host(address: str, port: int) -> bytes:
 
 @lru_cache(maxsize=4096)
 def unpack_host(packed: bytes) -> tuple[str, int]:
-    """The address as text and the port. The port is taken as it is: four bytes of a record prove nothing."""
+    """The address as text and the port. The port is taken as it is: four bytes of a record prove
+    nothing."""
     if len(packed) not in _HOST_SIZES:
         raise ValueError(f"a packed host has 8 or 20 bytes, not {len(packed)}")
     return str(ipaddress.ip_address(packed[:-4])), int.from_bytes(packed[-4:], "big")
@@ -61,9 +63,12 @@ def offset_message_id(store_host: bytes, phy_offset: int) -> str:
 
 
 def parse_offset_message_id(text: str) -> OffsetMessageId:
-    """The parts of an offset message id, upper or lower case. Raises ValueError when it cannot be one."""
+    """The parts of an offset message id, upper or lower case. Raises ValueError when it cannot be
+    one."""
     if len(text) not in (32, 56):
-        raise ValueError(f"message id {text!r} has {len(text)} characters, expected 32 (IPv4) or 56 (IPv6)")
+        raise ValueError(
+            f"message id {text!r} has {len(text)} characters, expected 32 (IPv4) or 56 (IPv6)"
+        )
     try:
         data = bytes.fromhex(text)
     except ValueError as error:
@@ -76,14 +81,24 @@ def parse_offset_message_id(text: str) -> OffsetMessageId:
 class UniqIdGenerator:
     """Makes the id that the producer gives (property UNIQ_KEY; MessageClientIDSetter).
 
-    ``month_of(now_ms)`` returns when the month of that instant starts and when the next one does, in ms and
-    in local time: the id holds milliseconds since the start of the month. A clock that stepped back over the
-    start of the month by less than 1,000 s gives 0, as in the original.
+    ``month_of(now_ms)`` returns when the month of that instant starts and when the next one does,
+    in ms and in local time: the id holds milliseconds since the start of the month. A clock that
+    stepped back over the start of the month by less than 1,000 s gives 0, as in the original.
     """
 
-    __slots__ = ("_counter", "_head", "_head_of", "_month_end", "_month_of", "_month_start", "_prefix")
+    __slots__ = (
+        "_counter",
+        "_head",
+        "_head_of",
+        "_month_end",
+        "_month_of",
+        "_month_start",
+        "_prefix",
+    )
 
-    def __init__(self, ip: bytes, pid: int, hash_code: int, month_of: Callable[[int], tuple[int, int]]) -> None:
+    def __init__(
+        self, ip: bytes, pid: int, hash_code: int, month_of: Callable[[int], tuple[int, int]]
+    ) -> None:
         if len(ip) not in (4, 16):
             raise ValueError(f"an IP address has 4 or 16 bytes, not {len(ip)}")
         self._prefix = f"{ip.hex().upper()}{pid & 0xFFFF:04X}{hash_code & 0xFFFFFFFF:08X}"

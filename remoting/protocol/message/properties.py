@@ -1,8 +1,8 @@
 """The property string of a message: ``name 0x01 value 0x02 name 0x01 value`` in UTF-8.
 
 Reader rules of the original (message-encoding.md §4.2): pairs are split at 0x02 (a trailing one is
-tolerated), the name ends at the first 0x01, a pair with an empty name or value is dropped, of duplicates the
-last one wins. The order of the pairs carries no meaning.
+tolerated), the name ends at the first 0x01, a pair with an empty name or value is dropped, of
+duplicates the last one wins. The order of the pairs carries no meaning.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ _USABLE_BY_ANYBODY = {
 }
 
 RESERVED_PROPERTIES: Final[frozenset[str]] = frozenset(
-    value for name, value in vars(PropertyName).items() if name.isupper() and value not in _USABLE_BY_ANYBODY
+    value
+    for name, value in vars(PropertyName).items()
+    if name.isupper() and value not in _USABLE_BY_ANYBODY
 )
 """Names that a user's own property must not have (STRING_HASH_SET of MessageConst)."""
 
@@ -81,25 +83,29 @@ RESERVED_PROPERTIES: Final[frozenset[str]] = frozenset(
 def encode_properties(properties: Mapping[str, str]) -> bytes:
     """Join the pairs, without a separator at the end.
 
-    Raises MessageError for a name or value that the reader would drop or misread (empty, or holding a
-    separator), or when the string is longer than 32767 bytes.
+    Raises MessageError for a name or value that the reader would drop or misread (empty, or holding
+    a separator), or when the string is longer than 32767 bytes.
     """
     parts = []
     for name, value in properties.items():
         if not name or not value or "\x01" in name or "\x02" in name or "\x02" in value:
             raise MessageError(
-                f"property {name!r}={value!r} cannot be stored: name and value must not be empty and must not "
+                f"property {name!r}={value!r} cannot be stored: name and value must not be empty "
+                "and must not "
                 "contain the separators U+0001 and U+0002"
             )
         parts.append(f"{name}\x01{value}")
     encoded = "\x02".join(parts).encode()
     if len(encoded) > MAX_PROPERTIES_BYTES:
-        raise MessageError(f"the properties take {len(encoded)} bytes, the limit is {MAX_PROPERTIES_BYTES}")
+        raise MessageError(
+            f"the properties take {len(encoded)} bytes, the limit is {MAX_PROPERTIES_BYTES}"
+        )
     return encoded
 
 
 def decode_properties(data: bytes | bytearray | memoryview | str) -> dict[str, str]:
-    """Split a property string; never raises (bytes that are not UTF-8 become U+FFFD, as in the original)."""
+    """Split a property string; never raises (bytes that are not UTF-8 become U+FFFD, as in the
+    original)."""
     text = data if isinstance(data, str) else str(data, "utf-8", "replace")
     properties = {}
     for pair in text.split("\x02"):
@@ -110,8 +116,8 @@ def decode_properties(data: bytes | bytearray | memoryview | str) -> dict[str, s
 
 
 def find_property(data: bytes, name: bytes) -> bytes | None:
-    """One value out of an encoded property string, by the same rules as decode_properties, without splitting
-    it.
+    """One value out of an encoded property string, by the same rules as decode_properties, without
+    splitting it.
     """
     wanted = name + b"\x01"
     at = data.rfind(wanted)
@@ -126,7 +132,8 @@ def find_property(data: bytes, name: bytes) -> bytes | None:
 
 
 def java_string_hash(text: str) -> int:
-    """``String.hashCode()``: ``h = 31*h + unit`` over the UTF-16 units, as a signed 32-bit number."""
+    """``String.hashCode()``: ``h = 31*h + unit`` over the UTF-16 units, as a signed 32-bit
+    number."""
     encoded = text.encode("utf-16-be", "surrogatepass")
     result = 0
     for unit in struct.unpack(f">{len(encoded) // 2}H", encoded):
@@ -136,7 +143,8 @@ def java_string_hash(text: str) -> int:
 
 @lru_cache(maxsize=4096)
 def tags_code(tags: str | None) -> int:
-    """What a consume queue keeps of the tags: their Java hash, 0 for none (message-encoding.md §4.8)."""
+    """What a consume queue keeps of the tags: their Java hash, 0 for none (message-encoding.md
+    §4.8)."""
     return java_string_hash(tags) if tags else 0
 
 

@@ -55,7 +55,8 @@ def compression_type(sys_flag: int) -> int:
 
 
 def perm_text(perm: int) -> str:
-    """``RWX`` with a dash for what is missing; X is the right to be inherited by an automatic topic."""
+    """``RWX`` with a dash for what is missing; X is the right to be inherited by an automatic
+    topic."""
     return (
         ("R" if perm & PermName.READ else "-")
         + ("W" if perm & PermName.WRITE else "-")

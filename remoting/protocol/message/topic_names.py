@@ -1,4 +1,5 @@
-"""What a topic and a group may be called, and the names that have a meaning (message-encoding.md §4.9).
+"""What a topic and a group may be called, and the names that have a meaning (message-encoding.md
+§4.9).
 
 Classes of the original: Validators, TopicValidator, MixAll.
 """
@@ -45,8 +46,8 @@ SYSTEM_TOPICS: Final = frozenset(
         TopicName.OFFSET_MOVED_EVENT,
     }
 )
-"""Cannot be created or deleted by an administrator; a broker adds its cluster, its name, reply and trace
-topic.
+"""Cannot be created or deleted by an administrator; a broker adds its cluster, its name, reply and
+trace topic.
 """
 
 SEND_FORBIDDEN_TOPICS: Final = frozenset(
@@ -96,7 +97,10 @@ def _name_error(kind: str, name: str, max_length: int) -> str | None:
     if not name or name.isspace():
         return f"The specified {kind} is blank."
     if _ALLOWED.fullmatch(name) is None:
-        return f"The specified {kind} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$: {name!r}"
+        return (
+            f"The specified {kind} contains illegal characters, allowing only "
+            f"^[%|a-zA-Z0-9_-]+$: {name!r}"
+        )
     if len(name) > max_length:
         too_long = f"{name!r} is {len(name)} characters long, the limit is {max_length}"
         return f"The specified {kind} is longer than {kind} max length. {too_long}"
@@ -104,7 +108,8 @@ def _name_error(kind: str, name: str, max_length: int) -> str | None:
 
 
 def is_system_topic(topic: str) -> bool:
-    """A fixed system topic or one with the system prefix. A broker knows a few more (see SYSTEM_TOPICS)."""
+    """A fixed system topic or one with the system prefix. A broker knows a few more (see
+    SYSTEM_TOPICS)."""
     return topic in SYSTEM_TOPICS or topic.startswith(TopicName.SYSTEM_PREFIX)
 
 

@@ -1,8 +1,9 @@
-"""The stored record: an element of the commit log, and of the body of a pull, query or view response.
+"""The stored record: an element of the commit log, and of the body of a pull, query or view
+response.
 
-``layout`` has its fields, ``verdict`` decides whether bytes are one, ``scan`` finds all in a buffer and ``walk`` all in a
-file, ``decode`` makes messages of them and ``encode`` records of messages. Pure; a reader starts with the table in
-``docs/store-format.md``.
+``layout`` has its fields, ``verdict`` decides whether bytes are one, ``scan`` finds all in a buffer
+and ``walk`` all in a file, ``decode`` makes messages of them and ``encode`` records of messages.
+Pure; a reader starts with the table in ``docs/store-format.md``.
 """
 
 from __future__ import annotations

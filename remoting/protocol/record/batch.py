@@ -1,4 +1,5 @@
-"""The body of a batch send: a plain concatenation of items (message-encoding.md §4.4; MessageDecoder).
+"""The body of a batch send: a plain concatenation of items (message-encoding.md §4.4;
+MessageDecoder).
 
 =============== ==== ==========================================================
 field           size
@@ -13,7 +14,8 @@ propertiesLen   2    p
 properties      p    property string
 =============== ==== ==========================================================
 
-The broker stores every item as a record of its own, with the batch's properties appended to the item's.
+The broker stores every item as a record of its own, with the batch's properties appended to the
+item's.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ def encode_batch(items: Iterable[BatchItem]) -> bytes:
     for item in items:
         flag, body, properties = item.flag, item.body, item.properties
         if len(properties) > MAX_PROPERTIES_BYTES:
-            raise MessageError(f"the properties take {len(properties)} bytes, the limit is {MAX_PROPERTIES_BYTES}")
+            raise MessageError(
+                f"the properties take {len(properties)} bytes, the limit is {MAX_PROPERTIES_BYTES}"
+            )
         total = BATCH_ITEM_OVERHEAD + len(body) + len(properties)
         parts += (
             BATCH_ITEM.pack(total, 0, 0, flag, len(body)),
@@ -64,8 +68,8 @@ def encode_batch(items: Iterable[BatchItem]) -> bytes:
 def decode_batch(data: bytes | memoryview, *, max_items: int = MOST_ITEMS) -> list[BatchItem]:
     """Cut a batch body into its items.
 
-    Raises BatchError when an item reaches over the end, when a length is negative in the original's signed reading, or when
-    there are more than ``max_items``. An empty body has no items.
+    Raises BatchError when an item reaches over the end, when a length is negative in the original's
+    signed reading, or when there are more than ``max_items``. An empty body has no items.
     """
     data = bytes(data)  # slices of bytes are half the price of slices of a view
     end = len(data)
@@ -74,15 +78,24 @@ def decode_batch(data: bytes | memoryview, *, max_items: int = MOST_ITEMS) -> li
     while at < end:
         body_at = at + BATCH_ITEM.size
         if body_at > end:
-            raise BatchError(f"the batch ends inside of item {len(items)} at byte {at}: {end - at} bytes are left")
+            raise BatchError(
+                f"the batch ends inside of item {len(items)} at byte {at}: {end - at} bytes are "
+                "left"
+            )
         _total, _magic, _crc, flag, body_size = BATCH_ITEM.unpack_from(data, at)
         properties_at = body_at + body_size + 2
         if properties_at > end:
-            raise BatchError(f"item {len(items)} at byte {at} says body length {body_size}, beyond the end ({end})")
+            raise BatchError(
+                f"item {len(items)} at byte {at} says body length {body_size}, beyond the end "
+                f"({end})"
+            )
         properties_size = data[properties_at - 2] << 8 | data[properties_at - 1]
         at = properties_at + properties_size
         if properties_size > MAX_PROPERTIES_BYTES or at > end:
-            raise BatchError(f"item {len(items)} says properties length {properties_size}, beyond the end ({end})")
+            raise BatchError(
+                f"item {len(items)} says properties length {properties_size}, beyond the end "
+                f"({end})"
+            )
         items.append(BatchItem(flag, data[body_at : properties_at - 2], data[properties_at:at]))
     if len(items) > max_items:
         raise BatchError(f"the batch holds {len(items)} messages, more than {max_items}")

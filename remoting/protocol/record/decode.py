@@ -20,15 +20,17 @@ from .verdict import TOPICS, NoRecord, take_apart
 _AT_ONCE: Final = 256 << 10
 """Bytes that a leaf reads: of the shortest records that takes 0.7 ms."""
 _HEAD_SIZE: Final = head_struct(0).size
-_glance_v4: Final = glance("store_size", "magic", "body_crc", "queue_offset", "sys_flag", "body_size").unpack_from
+_glance_v4: Final = glance(
+    "store_size", "magic", "body_crc", "queue_offset", "sys_flag", "body_size"
+).unpack_from
 
 
 class MessageExt(msgspec.Struct, eq=False, gc=False):
     """A stored message as it comes out of a record.
 
-    Cheap to make, the rest on demand: the fixed fields are unpacked, properties are split and the body is
-    decompressed when somebody asks. Timestamps are milliseconds since 1970. (``gc=False``: consumers
-    hold thousands of them, and nothing in one can lead back to it.)
+    Cheap to make, the rest on demand: the fixed fields are unpacked, properties are split and the
+    body is decompressed when somebody asks. Timestamps are milliseconds since 1970. (``gc=False``:
+    consumers hold thousands of them, and nothing in one can lead back to it.)
     """
 
     _head: tuple[int | bytes, ...] | bytes
@@ -121,7 +123,8 @@ class MessageExt(msgspec.Struct, eq=False, gc=False):
 
     @property
     def body(self) -> bytes:
-        """The body as it was sent. Raises CompressionError when it is compressed and cannot be unpacked."""
+        """The body as it was sent. Raises CompressionError when it is compressed and cannot be
+        unpacked."""
         if not self.sys_flag & MessageSysFlag.COMPRESSED:
             return self.stored_body
         if self._body is None:
@@ -138,7 +141,11 @@ class MessageExt(msgspec.Struct, eq=False, gc=False):
     @property
     def user_properties(self) -> dict[str, str]:
         """The properties that the sender chose: what may be given to a new Message."""
-        return {name: value for name, value in self.properties.items() if name not in RESERVED_PROPERTIES}
+        return {
+            name: value
+            for name, value in self.properties.items()
+            if name not in RESERVED_PROPERTIES
+        }
 
     @property
     def tags(self) -> str | None:
@@ -177,16 +184,18 @@ class MessageExt(msgspec.Struct, eq=False, gc=False):
 
     def __repr__(self) -> str:
         return (
-            f"MessageExt(topic={self.topic!r}, queue_id={self.queue_id}, queue_offset={self.queue_offset}, "
-            f"msg_id={self.msg_id!r}, tags={self.tags!r}, keys={self.keys!r}, {len(self.stored_body)} bytes)"
+            f"MessageExt(topic={self.topic!r}, queue_id={self.queue_id}, "
+            f"queue_offset={self.queue_offset}, "
+            f"msg_id={self.msg_id!r}, tags={self.tags!r}, keys={self.keys!r}, "
+            f"{len(self.stored_body)} bytes)"
         )
 
 
 def decode_record(
     data: bytes | memoryview, offset: int = 0, *, broker_name: str = "", check_crc: bool = False
 ) -> MessageExt:
-    """The record at ``offset``. Everything is checked but the CRC, which is when that is asked for (the original's clients
-    never do). Raises NoRecord.
+    """The record at ``offset``. Everything is checked but the CRC, which is when that is asked for
+    (the original's clients never do). Raises NoRecord.
     """
     data = bytes(data)
     parts = take_apart(data, offset, None, len(data) - offset, body_crc if check_crc else None)
@@ -194,8 +203,11 @@ def decode_record(
 
 
 def whole_record(data: bytes, offset: int = 0, broker_name: str = "") -> MessageExt:
-    """What a record says of itself whose lengths are right, damaged or not. Raises NoRecord where they are not."""
-    return _message(data, take_apart(data, offset, None, len(data) - offset, contents=False), broker_name)
+    """What a record says of itself whose lengths are right, damaged or not. Raises NoRecord where
+    they are not."""
+    return _message(
+        data, take_apart(data, offset, None, len(data) - offset, contents=False), broker_name
+    )
 
 
 def _message(data: bytes, parts: tuple[Any, ...], broker_name: str) -> MessageExt:
@@ -205,8 +217,8 @@ def _message(data: bytes, parts: tuple[Any, ...], broker_name: str) -> MessageEx
 
 
 def read_messages(data: bytes, broker_name: str, offset: int = 0) -> tuple[list[MessageExt], int]:
-    """The records from ``offset`` on up to the first that is broken, or has another CRC, and where that one begins
-    (``salvage.py`` goes on behind it).
+    """The records from ``offset`` on up to the first that is broken, or has another CRC, and where
+    that one begins (``salvage.py`` goes on behind it).
     """
     messages, until = list[MessageExt](), offset
     while offset >= until < len(data):
@@ -220,19 +232,22 @@ def read_messages(data: bytes, broker_name: str, offset: int = 0) -> tuple[list[
 def read_records(
     data: bytes, at: int, until: int, make: type[MessageExt], broker_name: str, /
 ) -> tuple[list[MessageExt], int]:
-    """The records that begin in front of byte ``until``, up to the first that is not intact, and where that ends. This is
-    where consumers spend most of their time: what is in no way unusual is done in one loop.
+    """The records that begin in front of byte ``until``, up to the first that is not intact, and
+    where that ends. This is where consumers spend most of their time: what is in no way unusual is
+    done in one loop.
     """
     messages: list[MessageExt] = []
     try:
         while (at := _read_plain(data, at, until, make, broker_name, messages)) < until:
             if at >= len(data):
                 break
-            _, size, _, _, queue_offset, sys_flag, _, body_at, body_size, topic, properties = take_apart(
-                data, at, None, len(data) - at
+            _, size, _, _, queue_offset, sys_flag, _, body_at, body_size, topic, properties = (
+                take_apart(data, at, None, len(data) - at)
             )
             body = data[body_at : body_at + body_size]
-            messages.append(make(data[at:body_at], body, topic, properties, broker_name, queue_offset, sys_flag))
+            messages.append(
+                make(data[at:body_at], body, topic, properties, broker_name, queue_offset, sys_flag)
+            )
             at += size
     except NoRecord:
         pass
@@ -240,7 +255,12 @@ def read_records(
 
 
 def _read_plain(
-    data: bytes, at: int, until: int, make: type[MessageExt], broker_name: str, messages: list[MessageExt]
+    data: bytes,
+    at: int,
+    until: int,
+    make: type[MessageExt],
+    broker_name: str,
+    messages: list[MessageExt],
 ) -> int:
     glance, head_size, checksum, length = _glance_v4, _HEAD_SIZE, crc32, len(data)
     last_topic, topic = b"", ""
@@ -267,7 +287,9 @@ def _read_plain(
                 or checksum(body) & 0x7FFFFFFF != crc
             ):
                 break
-            messages.append(make(data[at:body_at], body, topic, properties, broker_name, queue_offset, sys_flag))
+            messages.append(
+                make(data[at:body_at], body, topic, properties, broker_name, queue_offset, sys_flag)
+            )
             at = end
     except (IndexError, struct.error):  # it ends behind the data
         pass

@@ -21,7 +21,8 @@ def topic_field(topic: str) -> bytes:
 
 
 def with_hosts(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
-    """The flag with the bits for IPv6 as these packed hosts are. Raises ValueError for what is no host."""
+    """The flag with the bits for IPv6 as these packed hosts are. Raises ValueError for what is no
+    host."""
     hosts = _HOSTS.get((len(born_host), len(store_host)))
     if hosts is None:
         raise ValueError("a host takes 8 or 20 bytes")
@@ -49,8 +50,10 @@ def record_of(
     return b"".join(
         (
             head.pack(
-                head.size + len(body) + len(topic_field) + 2 + len(properties), MAGIC, body_crc(body), queue_id, flag,
-                queue_offset, phy_offset, sys_flag, born_timestamp, born_host, store_timestamp, store_host, reconsume_times,
+                head.size + len(body) + len(topic_field) + 2 + len(properties), MAGIC,
+                body_crc(body), queue_id, flag,
+                queue_offset, phy_offset, sys_flag, born_timestamp, born_host, store_timestamp,
+                store_host, reconsume_times,
                 prepared_transaction_offset, len(body),
             ),
             body,
@@ -78,11 +81,13 @@ def encode_record(
     reconsume_times: int = 0,
     prepared_transaction_offset: int = 0,
 ) -> bytes:
-    """One record from its fields. The IPv6 bits of ``sys_flag`` are set here by the length of the packed hosts. Raises
-    ValueError for what is no host, OverflowError for properties over 65,535 bytes.
+    """One record from its fields. The IPv6 bits of ``sys_flag`` are set here by the length of the
+    packed hosts. Raises ValueError for what is no host, OverflowError for properties over 65,535
+    bytes.
     """
     return record_of(
         topic_field(topic), queue_id, body, properties, queue_offset, phy_offset, flag,
-        with_hosts(sys_flag, born_host, store_host), born_timestamp, born_host, store_timestamp, store_host, reconsume_times,
+        with_hosts(sys_flag, born_host, store_host), born_timestamp, born_host, store_timestamp,
+        store_host, reconsume_times,
         prepared_transaction_offset,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Where the next record and its unit go, and how both are written.
 
-The order is what recovery relies on: the record, then the unit of the queue (a unit without its record must never be found,
-nor one of a half message), and only then the new end of both.
+The order is what recovery relies on: the record, then the unit of the queue (a unit without its
+record must never be found, nor one of a half message), and only then the new end of both.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from .layout import QUEUE_UNIT, record_overhead
 
 @leaf
 class LogEnd:
-    """The end of a commit log: ``buffer[position:limit]`` is where the next record goes, with room for a blank behind."""
+    """The end of a commit log: ``buffer[position:limit]`` is where the next record goes, with room
+    for a blank behind."""
 
     __slots__ = (
-        "base", "buffer", "last_store_timestamp", "limit", "max_body", "max_record", "position", "store_host",
+        "base", "buffer", "last_store_timestamp", "limit", "max_body", "max_record", "position",
+        "store_host",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -40,8 +42,8 @@ class LogEnd:
 
 @leaf
 class QueueEnd:
-    """The end of a consume queue: ``buffer[position:limit]`` is where the next units go; of no length while it is not
-    mapped."""
+    """The end of a consume queue: ``buffer[position:limit]`` is where the next units go; of no
+    length while it is not mapped."""
 
     __slots__ = ("buffer", "limit", "max_offset", "position", "queue_id", "topic_field")
 
@@ -73,23 +75,31 @@ def put_record(
     tags_code: int,
     /,
 ) -> tuple[int, int, int] | None:
-    """Write a record and its unit, move both ends, and tell the index of its keys (``None``: there is no index): where it
-    lies, its number in the queue, and its size.
+    """Write a record and its unit, move both ends, and tell the index of its keys (``None``: there
+    is no index): where it lies, its number in the queue, and its size.
 
-    ``None``: nothing is written, because it is too long or there is no room. Prepared and rolled back messages get no number
-    (0) and no unit. The bits for IPv6 in ``sys_flag`` are set by the hosts, which are packed. Nothing is kept of the
-    buffers. Compiled, the first 8 bytes of the record come last: a kill on the way leaves a whole record or none. Raises
-    ValueError for hosts of other lengths, and where a limit lies behind the end of its buffer.
+    ``None``: nothing is written, because it is too long or there is no room. Prepared and rolled
+    back messages get no number (0) and no unit. The bits for IPv6 in ``sys_flag`` are set by the
+    hosts, which are packed. Nothing is kept of the buffers. Compiled, the first 8 bytes of the
+    record come last: a kill on the way leaves a whole record or none. Raises ValueError for hosts
+    of other lengths, and where a limit lies behind the end of its buffer.
     """
     sys_flag = with_hosts(sys_flag, born_host, log.store_host)
     numbered = not sys_flag & MessageSysFlag.TRANSACTION_PREPARED
     size = record_overhead(sys_flag) - 1 + len(queue.topic_field) + len(body) + len(properties)
-    too_long = len(body) > log.max_body or len(properties) > MAX_PROPERTIES_BYTES or size > log.max_record
-    if too_long or size > log.limit - log.position or (numbered and queue.limit - queue.position < QUEUE_UNIT.size):
+    too_long = (
+        len(body) > log.max_body or len(properties) > MAX_PROPERTIES_BYTES or size > log.max_record
+    )
+    if (
+        too_long
+        or size > log.limit - log.position
+        or (numbered and queue.limit - queue.position < QUEUE_UNIT.size)
+    ):
         return None
     phy_offset, queue_offset = log.base + log.position, queue.max_offset if numbered else 0
     record = record_of(
-        queue.topic_field, queue.queue_id, body, properties, queue_offset, phy_offset, flag, sys_flag, born_timestamp,
+        queue.topic_field, queue.queue_id, body, properties, queue_offset, phy_offset, flag,
+        sys_flag, born_timestamp,
         born_host, store_timestamp, log.store_host, reconsume_times, prepared_transaction_offset,
     )  # fmt: skip
     if numbered:

@@ -1,13 +1,13 @@
-"""Where everything lies in a stored record, in a unit of a consume queue and in an item of a batch (big-endian).
+"""Where everything lies in a stored record, in a unit of a consume queue and in an item of a batch
+(big-endian).
 
-A record is an element of the commit log, and of the body of a pull, query or view response: the fields of ``RecordHead``,
-then what has a length of its own (the table in ``docs/store-format.md`` is made from here; classes CommitLog,
-MessageDecoder).
-Nobody else knows a number out of it: Python asks for ``offset_of`` or ``glance``, and C has ``record_layout.h``, which
-``docs/layout.py`` makes.
+A record is an element of the commit log, and of the body of a pull, query or view response: the
+fields of ``RecordHead``, then what has a length of its own (the table in ``docs/store-format.md``
+is made from here; classes CommitLog, MessageDecoder). Nobody else knows a number out of it: Python
+asks for ``offset_of`` or ``glance``, and C has ``record_layout.h``, which ``docs/layout.py`` makes.
 
-A record never crosses the end of a file of the commit log. The rest of a full file is a blank: how many bytes are left (4)
-and the magic 0xCBD43194 (4); what lies behind that is undefined.
+A record never crosses the end of a file of the commit log. The rest of a full file is a blank: how
+many bytes are left (4) and the magic 0xCBD43194 (4); what lies behind that is undefined.
 """
 
 from __future__ import annotations
@@ -40,18 +40,26 @@ _HOST_V4: Final = 8
 _HOST_V6: Final = 20
 
 
-_SYS_FLAGS: Final = "1 compressed, 2 several tags, 4 prepared, 8 commit, 12 rollback, 16 / 32 IPv6 hosts, 256.. compression"
+_SYS_FLAGS: Final = (
+    "1 compressed, 2 several tags, 4 prepared, 8 commit, 12 rollback, 16 / 32 IPv6 hosts, 256.. "
+    "compression"
+)
 
 
 class RecordHead(NamedTuple):
-    """The fields in front of the body of a stored record. A host is a packed address and its port in 4 bytes: 8 or 20."""
+    """The fields in front of the body of a stored record. A host is a packed address and its port
+    in 4 bytes: 8 or 20."""
 
     store_size: Annotated[int, "i", "totalSize", "of the whole record"]
     magic: Annotated[int, "I", "magic", "`DAA320A7`"]
-    body_crc: Annotated[int, "I", "bodyCRC", "CRC-32 of the stored body without its highest bit, 0 for none"]
+    body_crc: Annotated[
+        int, "I", "bodyCRC", "CRC-32 of the stored body without its highest bit, 0 for none"
+    ]
     queue_id: Annotated[int, "i", "queueId", ""]
     flag: Annotated[int, "i", "flag", "the user's"]
-    queue_offset: Annotated[int, "q", "queueOffset", "number in the queue; 0 for prepared and rolled back messages"]
+    queue_offset: Annotated[
+        int, "q", "queueOffset", "number in the queue; 0 for prepared and rolled back messages"
+    ]
     phy_offset: Annotated[int, "q", "physicalOffset", "of this record in the commit log"]
     sys_flag: Annotated[int, "i", "sysFlag", _SYS_FLAGS]
     born_timestamp: Annotated[int, "q", "bornTimestamp", "ms, the producer's clock"]
@@ -78,7 +86,8 @@ class QueueUnit(NamedTuple):
 
 
 class BatchItemHead(NamedTuple):
-    """An item of the body of a batch send, in front of its body; behind that come the properties' length (2) and they."""
+    """An item of the body of a batch send, in front of its body; behind that come the properties'
+    length (2) and they."""
 
     total_size: Annotated[int, "I"]
     magic: Annotated[int, "I"]
@@ -117,7 +126,12 @@ def _code(field: _Field, sys_flag: int) -> str:
 
 HEADS: Final = {
     kind: struct.Struct(">" + "".join(_code(field, kind) for field in FIELDS))
-    for kind in (0, int(MessageSysFlag.BORN_HOST_V6), int(MessageSysFlag.STORE_HOST_V6), int(V6_HOSTS))
+    for kind in (
+        0,
+        int(MessageSysFlag.BORN_HOST_V6),
+        int(MessageSysFlag.STORE_HOST_V6),
+        int(V6_HOSTS),
+    )
 }
 """``RecordHead`` by the bits of ``V6_HOSTS``."""
 QUEUE_UNIT: Final = struct.Struct(">" + "".join(field.code for field in _fields(QueueUnit)))
@@ -138,7 +152,8 @@ def record_overhead(sys_flag: int) -> int:
 
 
 def offset_of(name: str, sys_flag: int = 0) -> int:
-    """Where a field of ``RecordHead`` begins in a record; behind the hosts that depends on the sysFlag."""
+    """Where a field of ``RecordHead`` begins in a record; behind the hosts that depends on the
+    sysFlag."""
     at = 0
     for field in FIELDS:
         if field.name == name:
@@ -148,7 +163,8 @@ def offset_of(name: str, sys_flag: int = 0) -> int:
 
 
 def glance(*names: str) -> struct.Struct:
-    """A Struct of some fields of a record with IPv4 hosts, in their order; the others are passed over.
+    """A Struct of some fields of a record with IPv4 hosts, in their order; the others are passed
+    over.
 
     >>> glance("store_size", "magic", "phy_offset").format
     '>iI20xq'
@@ -184,7 +200,8 @@ STORED_AT_SHOWN: Final = max(_STORED_AT.values()) + 8
 
 
 def stored_at(data: Buffer, *, any_version: bool = False) -> int | None:
-    """When the record was stored that ``data`` begins with; ``None`` when it does not begin with one."""
+    """When the record was stored that ``data`` begins with; ``None`` when it does not begin with
+    one."""
     view = memoryview(data)
     if len(view) < STORED_AT_SHOWN:
         return None

@@ -1,5 +1,5 @@
-"""What a pull does with the units of a queue: whether their records are wanted and where they lie, these records side by
-side, and whether they are what their units say.
+"""What a pull does with the units of a queue: whether their records are wanted and where they lie,
+these records side by side, and whether they are what their units say.
 """
 
 from __future__ import annotations
@@ -9,24 +9,36 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..leaves import leaf
-from .layout import MAGIC, MIN_RECORD_SIZE, MOST_PHY_OFFSET, QUEUE_UNIT, SIZE_AND_MAGIC, size_and_magic
+from .layout import (
+    MAGIC,
+    MIN_RECORD_SIZE,
+    MOST_PHY_OFFSET,
+    QUEUE_UNIT,
+    SIZE_AND_MAGIC,
+    size_and_magic,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
 @leaf
-def survey_units(units: bytes, most: int, tags: frozenset[int] | None, /) -> tuple[int, int, int, int, int] | None:
-    """Of the first ``most`` units, or as many as there are: how many, the bytes of their records, where the first one begins
-    and the last one ends, and where the record behind them begins (or the last of them, where there is none).
+def survey_units(
+    units: bytes, most: int, tags: frozenset[int] | None, /
+) -> tuple[int, int, int, int, int] | None:
+    """Of the first ``most`` units, or as many as there are: how many, the bytes of their records,
+    where the first one begins and the last one ends, and where the record behind them begins (or
+    the last of them, where there is none).
 
-    None when one of their tags codes is not among ``tags`` (``None``: all are), or the last record lies where none can.
-    Raises ``ValueError`` where there is no unit.
+    None when one of their tags codes is not among ``tags`` (``None``: all are), or the last record
+    lies where none can. Raises ``ValueError`` where there is no unit.
     """
     count = min(len(units) // QUEUE_UNIT.size, most)
     fields = _fields(units, count)
     last = 3 * count - 3
-    if not 0 <= fields[last] < MOST_PHY_OFFSET or (tags is not None and not tags.issuperset(fields[2 : last + 3 : 3])):
+    if not 0 <= fields[last] < MOST_PHY_OFFSET or (
+        tags is not None and not tags.issuperset(fields[2 : last + 3 : 3])
+    ):
         return None
     behind = fields[last + 3] if len(fields) > last + 3 else fields[last]
     return count, sum(fields[1 : last + 3 : 3]), fields[0], fields[last] + fields[last + 1], behind
@@ -34,28 +46,37 @@ def survey_units(units: bytes, most: int, tags: frozenset[int] | None, /) -> tup
 
 @leaf
 def join_records(data: Any, begin: int, units: bytes, count: int, /) -> bytes | None:
-    """The records of the first ``count`` units, one behind the other, from a buffer whose first byte lies at ``begin`` of
-    the log. None when one of them does not lie in it. Raises ``ValueError`` where there are not so many units.
+    """The records of the first ``count`` units, one behind the other, from a buffer whose first
+    byte lies at ``begin`` of the log. None when one of them does not lie in it. Raises
+    ``ValueError`` where there are not so many units.
     """
     fields = _fields(units, count)
     phy_offsets, sizes = fields[: 3 * count : 3], fields[1 : 3 * count : 3]
     if min(phy_offsets) < begin or min(sizes) < 1:
         return None
-    joined = b"".join([data[at - begin : at - begin + size] for at, size in zip(phy_offsets, sizes, strict=True)])
+    joined = b"".join(
+        [data[at - begin : at - begin + size] for at, size in zip(phy_offsets, sizes, strict=True)]
+    )
     return joined if len(joined) == sum(sizes) else None
 
 
 @leaf
 def records_fit(records: Buffer, units: bytes, count: int, /) -> bool:
-    """Whether the records of the first ``count`` units, one behind the other, begin with the sizes that these say, and with
-    the magic. Raises ``ValueError`` where there are not so many units.
+    """Whether the records of the first ``count`` units, one behind the other, begin with the sizes
+    that these say, and with the magic. Raises ``ValueError`` where there are not so many units.
     """
     sizes = _fields(units, count)[1 : 3 * count : 3]
     size, length, at = sizes[0], len(memoryview(records)), 0
-    if size >= MIN_RECORD_SIZE and length == count * size and sizes.count(size) == count:  # mostly; seven times as fast
+    if (
+        size >= MIN_RECORD_SIZE and length == count * size and sizes.count(size) == count
+    ):  # mostly; seven times as fast
         return _heads_struct(count, size).unpack_from(records).count(size << 32 | MAGIC) == count
     for size in sizes:
-        if size < MIN_RECORD_SIZE or at + MIN_RECORD_SIZE > length or size_and_magic(records, at) != (size, MAGIC):
+        if (
+            size < MIN_RECORD_SIZE
+            or at + MIN_RECORD_SIZE > length
+            or size_and_magic(records, at) != (size, MAGIC)
+        ):
             return False
         at += size
     return True

@@ -1,10 +1,11 @@
 """The body of a pull in which a record is damaged: a damaged record costs itself only.
 
-``read_messages`` stops at it, and this finds where the next one begins. A record tells its size twice: in its first field,
-and by the lengths of body, topic and properties. Where one of the two leads to another record (or to the end), that is its
-end; where both do, the nearer one: a wrong size that is too large may well lead behind a neighbour, one that is too small
-only to a record within the body. Only where both are wrong the magic is looked for, and what follows has to be whole records
-up to the end then: a body may hold records, too, and those are no messages of this queue.
+``read_messages`` stops at it, and this finds where the next one begins. A record tells its size
+twice: in its first field, and by the lengths of body, topic and properties. Where one of the two
+leads to another record (or to the end), that is its end; where both do, the nearer one: a wrong
+size that is too large may well lead behind a neighbour, one that is too small only to a record
+within the body. Only where both are wrong the magic is looked for, and what follows has to be whole
+records up to the end then: a body may hold records, too, and those are no messages of this queue.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class DamagedRecord(NamedTuple):
     size: int
     problem: str
     message: MessageExt | None = None
-    """What it says of itself where it is whole. Its body, or its properties, are not what was sent."""
+    """What it says of itself where it is whole. Its body, or its properties, are not what was
+    sent."""
 
 
 def read_salvaged(data: bytes, broker_name: str) -> tuple[list[MessageExt], list[DamagedRecord]]:

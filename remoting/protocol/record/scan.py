@@ -1,4 +1,5 @@
-"""All records of a buffer at once: where they lie and what they say, as columns, and why it ends where it ends."""
+"""All records of a buffer at once: where they lie and what they say, as columns, and why it ends
+where it ends."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class Records(msgspec.Struct, frozen=True, gc=False):
-    """Records side by side in a buffer; entry ``i`` of every column belongs to record ``i``. Positions are bytes of it."""
+    """Records side by side in a buffer; entry ``i`` of every column belongs to record ``i``.
+    Positions are bytes of it."""
 
     data: bytes | memoryview
     """Perhaps a view that is good for a while only."""
@@ -97,8 +99,9 @@ def scan(
     crc: BodyCrc | None = body_crc,
     any_version: bool = False,
 ) -> Scan:
-    """The intact records that lie side by side from byte ``at`` on. ``place`` is the physical offset of ``data[0]``, if this
-    is a piece of a log, and ``left`` how many bytes its file has from there on; for the rest see ``take_apart``.
+    """The intact records that lie side by side from byte ``at`` on. ``place`` is the physical
+    offset of ``data[0]``, if this is a piece of a log, and ``left`` how many bytes its file has
+    from there on; for the rest see ``take_apart``.
     """
     left = len(data) if left is None else left
     if crc is None or crc is body_crc:
@@ -121,16 +124,20 @@ def scan_columns(
     return _columns(bytes(data), at, place, left, body_crc if check_crc else None, any_version)
 
 
-def scan_stretches(data: bytes | memoryview, begins: list[int], ends: list[int], *, check_crc: bool) -> Records:
-    """The intact records of stretches of ``data``, of any version, one stretch after the other, up to the first stretch that
-    is not made of such.
+def scan_stretches(
+    data: bytes | memoryview, begins: list[int], ends: list[int], *, check_crc: bool
+) -> Records:
+    """The intact records of stretches of ``data``, of any version, one stretch after the other, up
+    to the first stretch that is not made of such.
     """
     names, columns = stretch_columns(data, begins, ends, check_crc)
     return Records(data, names, *columns)
 
 
 @leaf
-def stretch_columns(data: Buffer, begins: list[int], ends: list[int], check_crc: bool, /) -> tuple[list[str], list[Column]]:
+def stretch_columns(
+    data: Buffer, begins: list[int], ends: list[int], check_crc: bool, /
+) -> tuple[list[str], list[Column]]:
     """``Records.names`` and its columns."""
     crc, found = body_crc if check_crc else None, list[tuple[Any, ...]]()
     for begin, end in zip(begins, ends, strict=True):
@@ -148,7 +155,13 @@ def _columns(
 
 
 def _collect(
-    data: bytes, at: int, place: int | None, left: int, crc: BodyCrc | None, any_version: bool, found: list[tuple[Any, ...]]
+    data: bytes,
+    at: int,
+    place: int | None,
+    left: int,
+    crc: BodyCrc | None,
+    any_version: bool,
+    found: list[tuple[Any, ...]],
 ) -> int:
     """Where that ends."""
     begin = at
@@ -156,21 +169,35 @@ def _collect(
         while True:
             at = _plain_records(data, at, place, crc, found)
             behind = left - (at - begin)
-            parts = take_apart(data, at, None if place is None else place + at, behind, crc, any_version)
+            parts = take_apart(
+                data, at, None if place is None else place + at, behind, crc, any_version
+            )
             at += parts[1]
             found.append((*parts[:-1], at - len(parts[-1])))
     except NoRecord:
         return at
 
 
-def _plain_records(data: bytes, at: int, place: int | None, crc: BodyCrc | None, found: list[tuple[Any, ...]]) -> int:
-    """What ``take_apart`` would find, of records in which nothing is unusual; where that ends. Here a recovery spends its
-    time.
+def _plain_records(
+    data: bytes, at: int, place: int | None, crc: BodyCrc | None, found: list[tuple[Any, ...]]
+) -> int:
+    """What ``take_apart`` would find, of records in which nothing is unusual; where that ends. Here
+    a recovery spends its time.
     """
     length = len(data)
     try:
         while True:
-            size, magic, own_crc, queue_id, queue_offset, phy_offset, flags, timestamp, body_size = glance_v4(data, at)
+            (
+                size,
+                magic,
+                own_crc,
+                queue_id,
+                queue_offset,
+                phy_offset,
+                flags,
+                timestamp,
+                body_size,
+            ) = glance_v4(data, at)
             end = at + size
             body_at = at + _HEAD_SIZE
             topic_at = body_at + body_size + 1
@@ -189,7 +216,19 @@ def _plain_records(data: bytes, at: int, place: int | None, crc: BodyCrc | None,
             ):
                 return at
             found.append(
-                (at, size, phy_offset, queue_id, queue_offset, flags, timestamp, body_at, body_size, topic, properties_at)
+                (
+                    at,
+                    size,
+                    phy_offset,
+                    queue_id,
+                    queue_offset,
+                    flags,
+                    timestamp,
+                    body_at,
+                    body_size,
+                    topic,
+                    properties_at,
+                )
             )
             at = end
     except (IndexError, struct.error):  # it ends behind the buffer

@@ -14,9 +14,12 @@ LOOKED_AT: Final = _SIZE_AND_PLACE.size
 """So much of a record has to be there for ``possible_records`` to see it."""
 
 
-def possible_records(data: Any, start: int, place: int | None, end: int | None = None) -> Iterator[int]:
-    """Every place from byte ``start`` on, of bytes or a mapping, with the magic of a record; and, where ``place`` is the
-    physical offset of ``data[0]``, with its own offset. All of what is looked at lies in front of ``end``.
+def possible_records(
+    data: Any, start: int, place: int | None, end: int | None = None
+) -> Iterator[int]:
+    """Every place from byte ``start`` on, of bytes or a mapping, with the magic of a record; and,
+    where ``place`` is the physical offset of ``data[0]``, with its own offset. All of what is
+    looked at lies in front of ``end``.
     """
     end = len(data) if end is None else end
     at = start - 1

@@ -1,4 +1,5 @@
-"""Units of consume queues: what the queues get of records, and whether units can be what was once written."""
+"""Units of consume queues: what the queues get of records, and whether units can be what was once
+written."""
 
 from __future__ import annotations
 
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
 
 _MASK: Final = (1 << 64) - 1
 QueueRun = tuple[int, int, int, int, bool]
-"""Number of the topic, queue id; begin and end in what else ``queue_runs`` returns; whether queue offsets have no gap."""
+"""Number of the topic, queue id; begin and end in what else ``queue_runs`` returns; whether queue
+offsets have no gap."""
 
 
 @leaf
 def queue_runs(records: Records, /) -> tuple[list[QueueRun], Column, bytes]:
-    """The queues in the order in which they come; the numbers of the records, queue by queue; their units in that order.
-    Prepared and rolled back messages are in no queue.
+    """The queues in the order in which they come; the numbers of the records, queue by queue; their
+    units in that order. Prepared and rolled back messages are in no queue.
     """
     queues: dict[tuple[int, int], list[int]] = {}
     for number, (topic, queue_id, flags) in enumerate(
@@ -33,10 +35,19 @@ def queue_runs(records: Records, /) -> tuple[list[QueueRun], Column, bytes]:
     order: list[int] = []
     for (topic, queue_id), some in queues.items():
         first = records.queue_offsets[some[0]]
-        without_gap = [records.queue_offsets[number] for number in some] == [*range(first, first + len(some))]
+        without_gap = [records.queue_offsets[number] for number in some] == [
+            *range(first, first + len(some))
+        ]
         runs.append((topic, queue_id, len(order), len(order) + len(some), without_gap))
         order += some
-    columns = list(zip(records.phy_offsets, records.sizes, map(tags_code_of, records.all_properties()), strict=True))
+    columns = list(
+        zip(
+            records.phy_offsets,
+            records.sizes,
+            map(tags_code_of, records.all_properties()),
+            strict=True,
+        )
+    )
     pack = QUEUE_UNIT.pack
     return runs, array("q", order), b"".join([pack(*columns[number]) for number in order])
 
@@ -45,17 +56,21 @@ def queue_runs(records: Records, /) -> tuple[list[QueueRun], Column, bytes]:
 def believed_units(
     data: bytes, least_size: int, end: int, file_size: int, /
 ) -> tuple[int, int, list[tuple[int, int, int, int]]]:
-    """How many units go on from each other, the first one from ``end``: each begins where the one before ends, or later,
-    and its record has ``least_size`` bytes or more. Then where the last one ends, and what they account for in each file of
-    the commit log, if ``file_size`` is not 0.
+    """How many units go on from each other, the first one from ``end``: each begins where the one
+    before ends, or later, and its record has ``least_size`` bytes or more. Then where the last one
+    ends, and what they account for in each file of the commit log, if ``file_size`` is not 0.
 
-    That is: the number of the file, the sum of the sizes of its records, the sum of their end² - begin² (positions in the
-    file) modulo 2^64, and the position behind the last one.
+    That is: the number of the file, the sum of the sizes of its records, the sum of their end² -
+    begin² (positions in the file) modulo 2^64, and the position behind the last one.
     """
     count = file = size_sum = squares = 0
     runs: list[tuple[int, int, int, int]] = []
-    for phy_offset, size, _ in QUEUE_UNIT.iter_unpack(data[: len(data) - len(data) % QUEUE_UNIT.size]):
-        if not end <= phy_offset < MOST_PHY_OFFSET or not (least_size <= size <= MOST_SIZE or size == FILLER_SIZE):
+    for phy_offset, size, _ in QUEUE_UNIT.iter_unpack(
+        data[: len(data) - len(data) % QUEUE_UNIT.size]
+    ):
+        if not end <= phy_offset < MOST_PHY_OFFSET or not (
+            least_size <= size <= MOST_SIZE or size == FILLER_SIZE
+        ):
             break
         count += 1
         end = phy_offset
@@ -75,6 +90,8 @@ def believed_units(
 
 @leaf
 def message_ids(host: bytes, units: bytes, /) -> bytes:
-    """The offset ids of the messages of a batch, joined with commas: the host as hexadecimal digits, then where the message
-    lies. ``units``: their units, as a consume queue has them."""
-    return b",".join([b"%b%016X" % (host, phy_offset) for phy_offset, *_ in QUEUE_UNIT.iter_unpack(units)])
+    """The offset ids of the messages of a batch, joined with commas: the host as hexadecimal
+    digits, then where the message lies. ``units``: their units, as a consume queue has them."""
+    return b",".join(
+        [b"%b%016X" % (host, phy_offset) for phy_offset, *_ in QUEUE_UNIT.iter_unpack(units)]
+    )

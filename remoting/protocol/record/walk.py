@@ -1,7 +1,9 @@
-"""From record to record through a file of a commit log, and behind damaged places to where it goes on.
+"""From record to record through a file of a commit log, and behind damaged places to where it goes
+on.
 
-The bytes come from whoever walks. Behind damage the log goes on with the next record that proves itself and is not older
-than the last one: an older one is a leftover of a log that was cut here once, and not of this log.
+The bytes come from whoever walks. Behind damage the log goes on with the next record that proves
+itself and is not older than the last one: an older one is a leftover of a log that was cut here
+once, and not of this log.
 """
 
 from __future__ import annotations
@@ -47,7 +49,12 @@ class LogWalk:
     """Through the files of a log, one after the other."""
 
     def __init__(
-        self, *, crc: BodyCrc | None = body_crc, any_version: bool = False, timestamp: int = 0, chunk: int = CHUNK
+        self,
+        *,
+        crc: BodyCrc | None = body_crc,
+        any_version: bool = False,
+        timestamp: int = 0,
+        chunk: int = CHUNK,
     ) -> None:
         self._crc: Final = crc
         self._any_version: Final = any_version
@@ -65,7 +72,9 @@ class LogWalk:
             size, left = min(wanted, file.size - position), file.size - position
             data = file.read(position, size)
             left = left if len(data) == size else len(data)  # somebody has cut the file short
-            records, end, verdict = scan(data, self.position, left=left, crc=self._crc, any_version=self._any_version)
+            records, end, verdict = scan(
+                data, self.position, left=left, crc=self._crc, any_version=self._any_version
+            )
             position += end
             if end:
                 self.position, self.timestamp = file.start + position, records.store_timestamps[-1]
@@ -85,14 +94,21 @@ class LogWalk:
         if verdict.reason is Reason.CRC:
             return Gap(begin, begin + verdict.size, verdict)
         following = self.next_intact(file, position + 1)
-        return Gap(begin, file.start + (file.size if following is None else following), verdict, following is None)
+        return Gap(
+            begin,
+            file.start + (file.size if following is None else following),
+            verdict,
+            following is None,
+        )
 
     def next_intact(self, file: LogFile, position: int = 0) -> int | None:
         """The position of the next intact record in a file."""
         for start, stop in file.data_ranges(position):
             for at in range(max(position, start - SIZE_AND_MAGIC.size), stop, CHUNK):
                 window = file.read(at, min(CHUNK, stop - at) + LOOKED_AT)
-                if _ZEROS.startswith(window):  # room made ahead, up to 64 MiB: that is seen 30 times as fast as by a search
+                if _ZEROS.startswith(
+                    window
+                ):  # room made ahead, up to 64 MiB: that is seen 30 times as fast as by a search
                     continue
                 for found in possible_records(window, 0, file.start + at):
                     if self._is_intact(file, at + found, size_and_magic(window, found)[0]):
@@ -103,7 +119,9 @@ class LogWalk:
         place, left = file.start + at, file.size - at
         data = file.read(at, min(size + SECTOR, left))
         try:
-            timestamp = Parts(*take_apart(data, 0, place, left, self._crc or body_crc, self._any_version)).store_timestamp
+            timestamp = Parts(
+                *take_apart(data, 0, place, left, self._crc or body_crc, self._any_version)
+            ).store_timestamp
         except NoRecord:
             return False
         return timestamp >= self.timestamp

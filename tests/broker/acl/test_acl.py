@@ -35,7 +35,9 @@ from ..accounts import account, files_of, home, table_of
         ({"globalWhiteRemoteAddresses": ["1.2.3.4.5"]}, "no address"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_with_its_name(content: dict[str, Any], reason: str) -> None:
+def test_a_file_that_cannot_be_used_is_refused_with_its_name(
+    content: dict[str, Any], reason: str
+) -> None:
     with pytest.raises(AclError) as refused:
         table_of(content)
     assert reason in refused.value.text
@@ -44,7 +46,12 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_name(content: dict[str, 
 
 
 def test_of_two_accounts_with_one_key_the_first_counts() -> None:
-    table = AccessTable([AclFile("a.yml", account(admin="true")), AclFile("b.yml", account(secretKey="another one"))])
+    table = AccessTable(
+        [
+            AclFile("a.yml", account(admin="true")),
+            AclFile("b.yml", account(secretKey="another one")),
+        ]
+    )
     assert table.accounts["someone"].admin
     assert table.accounts["someone"].file == "a.yml"
 
@@ -68,7 +75,11 @@ def test_a_signature_covers_every_field_and_the_body() -> None:
     table = table_of(account())
     sent = signed(Credentials("someone", "topsecret"), {"topic": "T", "queueId": "1"}, b"body")
     assert table.account_of(sent, b"body", "10.0.0.1") is not None
-    for fields, body in ((sent | {"topic": "U"}, b"body"), (sent | {"more": "x"}, b"body"), (sent, b"bodY")):
+    for fields, body in (
+        (sent | {"topic": "U"}, b"body"),
+        (sent | {"more": "x"}, b"body"),
+        (sent, b"bodY"),
+    ):
         with pytest.raises(AclError, match="Check signature failed for accessKey=someone"):
             table.account_of(fields, body, "10.0.0.1")
 
@@ -109,7 +120,9 @@ def touch(path: Path, text: str) -> None:
     os.utime(path, ns=(before + 1_000_000, before + 1_000_000))
 
 
-def test_a_changed_file_counts_after_the_next_look(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_changed_file_counts_after_the_next_look(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def run() -> None:
         files = files_of(home(tmp_path))
         assert not await files.refresh()
@@ -169,9 +182,16 @@ def test_what_is_written_keeps_the_rest_and_the_version_grows(tmp_path: Path) ->
         files = files_of(home(tmp_path))
         files.default.chmod(0o640)
         await files.set_account(
-            {"accessKey": "producer", "secretKey": "another-secret", "admin": False, "topicPerms": ["Orders=SUB"]}
+            {
+                "accessKey": "producer",
+                "secretKey": "another-secret",
+                "admin": False,
+                "topicPerms": ["Orders=SUB"],
+            }
         )
-        await files.set_account({"accessKey": "newcomer", "secretKey": "my-secret", "admin": True, "groupPerms": None})
+        await files.set_account(
+            {"accessKey": "newcomer", "secretKey": "my-secret", "admin": True, "groupPerms": None}
+        )
         written = yaml.safe_load(files.default.read_text())
         by_key = {each["accessKey"]: each for each in written["accounts"]}
         assert list(by_key) == ["administrator", "narrow-admin", "producer", "newcomer"]

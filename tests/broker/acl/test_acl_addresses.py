@@ -43,7 +43,8 @@ def test_nothing_means_nobody(pattern: str | None) -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    ["10.0.0", "10.0.0.256", "10.0.0.5-3", "10.0.0.-1", "10.0.0.x", "10.0.0.{}", "10.0.0.1,", "*,10.0.0.1", "1:2:3", "::g",
+    ["10.0.0", "10.0.0.256", "10.0.0.5-3", "10.0.0.-1", "10.0.0.x", "10.0.0.{}", "10.0.0.1,",
+    "*,10.0.0.1", "1:2:3", "::g",
      "host.name.of.mine", "10.0.0.+1", "10.0.0.1_0", "1::2::3", "10.0.0.1/8", "0x0a.0.0.1"],
 )  # fmt: skip
 def test_what_is_no_pattern_is_refused(pattern: str) -> None:

@@ -1,4 +1,5 @@
-"""Every request that a broker serves, and the right it needs: refused without it, served with it alone."""
+"""Every request that a broker serves, and the right it needs: refused without it, served with it
+alone."""
 
 from __future__ import annotations
 
@@ -36,12 +37,14 @@ ANYBODY = "anybody"
 SOME_RIGHT = "topic:T=PUB|topic:T=SUB"
 HOST = pack_host("127.0.0.1", 10911)
 TESTED, NOBODY, ROOT, NARROW = (
-    Credentials(name, "some-secret") for name in ("the-tested", "the-nobody", "the-root", "narrow-root")
+    Credentials(name, "some-secret")
+    for name in ("the-tested", "the-nobody", "the-root", "narrow-root")
 )
 
 
 class Row(NamedTuple):
-    """``needs``: the rights that are needed together, ``topic:T=SUB``; alternatives are joined by ``|``."""
+    """``needs``: the rights that are needed together, ``topic:T=SUB``; alternatives are joined by
+    ``|``."""
 
     fields: dict[str, str]
     needs: tuple[str, ...]
@@ -63,7 +66,17 @@ def to_send(topic: str = "T", **more: str) -> dict[str, str]:
 
 
 def to_send_v2(topic: str = "T") -> dict[str, str]:
-    return {"a": "p", "b": topic, "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1", "h": "0", "m": "false"}
+    return {
+        "a": "p",
+        "b": topic,
+        "c": "TBW102",
+        "d": "1",
+        "e": "0",
+        "f": "0",
+        "g": "1",
+        "h": "0",
+        "m": "false",
+    }
 
 
 WANTED = SubscriptionData(topic="T", sub_string="*", sub_version=1)
@@ -93,7 +106,8 @@ ROWS: dict[RequestCode, Row] = {
     Code.PULL_MESSAGE: Row(PULL, READS),
     Code.LITE_PULL_MESSAGE: Row(PULL, READS),
     Code.QUERY_MESSAGE: Row(
-        {"topic": "T", "key": "k", "maxNum": "1", "beginTimestamp": "0", "endTimestamp": "1"}, ("topic:T=SUB",)
+        {"topic": "T", "key": "k", "maxNum": "1", "beginTimestamp": "0", "endTimestamp": "1"},
+        ("topic:T=SUB",),
     ),
     Code.QUERY_CONSUMER_OFFSET: Row(OF_GROUP | QUEUE, READS),
     Code.UPDATE_CONSUMER_OFFSET: Row(OF_GROUP | QUEUE | {"commitOffset": "1"}, READS),
@@ -113,16 +127,23 @@ ROWS: dict[RequestCode, Row] = {
         },
         ("topic:T=PUB",),
     ),
-    Code.CONSUME_MESSAGE_DIRECTLY: Row(OF_GROUP | {"clientId": "c", "msgId": offset_message_id(HOST, 0)}, READS),
+    Code.CONSUME_MESSAGE_DIRECTLY: Row(
+        OF_GROUP | {"clientId": "c", "msgId": offset_message_id(HOST, 0)}, READS
+    ),
     Code.HEART_BEAT: Row(
         {},
         READS,
         encode_body(
-            HeartbeatData(client_id="c", consumer_data_set=(ConsumerData(group_name="g", subscription_data_set=(WANTED,)),))
+            HeartbeatData(
+                client_id="c",
+                consumer_data_set=(ConsumerData(group_name="g", subscription_data_set=(WANTED,)),),
+            )
         ),
     ),
     Code.CHECK_CLIENT_CONFIG: Row(
-        {}, READS, encode_body(CheckClientRequestBody(client_id="c", group="g", subscription_data=WANTED))
+        {},
+        READS,
+        encode_body(CheckClientRequestBody(client_id="c", group="g", subscription_data=WANTED)),
     ),
     Code.UNREGISTER_CLIENT: Row({"clientID": "c"} | OF_GROUP, ("group:g=SUB",)),
     Code.GET_CONSUMER_LIST_BY_GROUP: Row(OF_GROUP, ("group:g=SUB",)),
@@ -135,11 +156,14 @@ ROWS: dict[RequestCode, Row] = {
     Code.GET_CONSUMER_RUNNING_INFO: Row(OF_GROUP | {"clientId": "c"}, ("group:g=SUB",)),
     Code.GET_CONSUME_STATS: Row(OF_GROUP | {"topic": "T"}, READS),
     Code.QUERY_CONSUME_TIME_SPAN: Row({"topic": "T", "group": "g"}, READS),
-    Code.INVOKE_BROKER_TO_RESET_OFFSET: Row({"topic": "T", "group": "g", "timestamp": "1", "isForce": "true"}, READS),
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: Row(
+        {"topic": "T", "group": "g", "timestamp": "1", "isForce": "true"}, READS
+    ),
     Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: Row({"topic": "T", "group": "g"}, READS),
     Code.QUERY_CORRECTION_OFFSET: Row({"topic": "T", "compareGroup": "g"}, READS),
     Code.CLONE_GROUP_OFFSET: Row(
-        {"srcGroup": "other", "destGroup": "g", "topic": "T"}, ("group:other=SUB", "group:g=SUB", "topic:T=SUB")
+        {"srcGroup": "other", "destGroup": "g", "topic": "T"},
+        ("group:other=SUB", "group:g=SUB", "topic:T=SUB"),
     ),
     Code.QUERY_CONSUME_QUEUE: Row(QUEUE | {"index": "0", "count": "1"}, ("topic:T=SUB",)),
     Code.GET_BROKER_RUNTIME_INFO: Row({}, (ANYBODY,)),
@@ -190,7 +214,9 @@ ROWS: dict[RequestCode, Row] = {
 
 def accounts(*rights: str) -> AccessTable:
     """One with these rights and no others, one with none, administrators with and without lists."""
-    topics, groups = ([r.partition(":")[2] for r in rights if r.startswith(kind)] for kind in ("topic:", "group:"))
+    topics, groups = (
+        [r.partition(":")[2] for r in rights if r.startswith(kind)] for kind in ("topic:", "group:")
+    )
     common = {"secretKey": "some-secret"}
     content = [
         {**common, "accessKey": TESTED.access_key, "topicPerms": topics, "groupPerms": groups},
@@ -209,12 +235,16 @@ class Guarded(NamedTuple):
     served: set[RequestCode]
     half: int
 
-    async def refusal(self, who: Credentials, code: RequestCode, row: Row | None = None) -> str | None:
+    async def refusal(
+        self, who: Credentials, code: RequestCode, row: Row | None = None
+    ) -> str | None:
         """What ACL has against it."""
         row = row or ROWS[code]
         fields = {name: value.format(half=self.half) for name, value in row.fields.items()}
         sent = signed(who, fields, row.body)
-        return refusal_of(await self.client.connection.invoke(code, None, row.body, timeout=10, ext_fields=sent))
+        return refusal_of(
+            await self.client.connection.invoke(code, None, row.body, timeout=10, ext_fields=sent)
+        )
 
     def rights_are(self, *rights: str) -> None:
         assert self.world.broker.acl is not None
@@ -227,8 +257,12 @@ class Guarded(NamedTuple):
 
 @asynccontextmanager
 async def guarded(folder: Path, **properties: bool) -> AsyncIterator[Guarded]:
-    async with sim_broker(folder / "s", acl_enable=True, rocketmq_home=str(home(folder, "")), **properties) as world:
-        handlers: dict[RequestCode, Handler] = dict.fromkeys(world.broker.table, lambda _request, _body, _ctx: Reply())
+    async with sim_broker(
+        folder / "s", acl_enable=True, rocketmq_home=str(home(folder, "")), **properties
+    ) as world:
+        handlers: dict[RequestCode, Handler] = dict.fromkeys(
+            world.broker.table, lambda _request, _body, _ctx: Reply()
+        )
         world.owner.dispatcher = Dispatcher(handlers, guard=world.broker.guard)
         broker = Guarded(world, world.connect(), set(handlers), 0)
         assert broker.put("T") == 0
@@ -246,7 +280,9 @@ def asynchronous(test: Callable[[Path], Coroutine[None, None, None]]) -> Callabl
 async def test_no_request_is_without_a_row(tmp_path: Path) -> None:
     """Who adds one says what it needs: here, and in acl_resources.py."""
     async with guarded(tmp_path) as broker:
-        assert broker.served == set(ROWS) == set(needs_of_requests(lambda _: None, compatible=False))
+        assert (
+            broker.served == set(ROWS) == set(needs_of_requests(lambda _: None, compatible=False))
+        )
 
 
 @asynchronous
@@ -256,15 +292,26 @@ async def test_every_request_needs_its_right_and_no_more(tmp_path: Path) -> None
             needs = [tuple(need.split("|")) for need in row.needs if need not in (ADMIN, ANYBODY)]
             for enough in product(*needs):  # of alternatives any
                 broker.rights_are(*enough)
-                expected = f"Need admin permission for request code={int(code)}" if ADMIN in row.needs else None
+                expected = (
+                    f"Need admin permission for request code={int(code)}"
+                    if ADMIN in row.needs
+                    else None
+                )
                 found = await broker.refusal(TESTED, code)
-                assert found == expected or (found or "").startswith(expected or "?"), (code, enough)
+                assert found == expected or (found or "").startswith(expected or "?"), (
+                    code,
+                    enough,
+                )
                 for left_out in enough:
                     broker.rights_are(*(right for right in enough if right != left_out))
-                    assert "No default permission for" in (await broker.refusal(TESTED, code) or ""), (code, left_out)
+                    assert "No default permission for" in (
+                        await broker.refusal(TESTED, code) or ""
+                    ), (code, left_out)
             assert (await broker.refusal(NOBODY, code) is None) == (ANYBODY in row.needs), code
             assert await broker.refusal(ROOT, code) is None, code
-            assert (await broker.refusal(NARROW, code) is not None) == (bool(needs) and code in LISTS_COUNT), code
+            assert (await broker.refusal(NARROW, code) is not None) == (
+                bool(needs) and code in LISTS_COUNT
+            ), code
 
 
 @asynchronous
@@ -276,7 +323,9 @@ async def test_compatible_is_as_open_as_the_original(tmp_path: Path) -> None:
         checked = {10, 310, 36, 11, 361, 12, 34, 35, 38, 15, 17, 25, 200, 207, 215}
         checked |= {50, 51, 53, 320, 324, 325, 37, 18, 225}
         assert opened == {code for code in ROWS if code not in checked}
-        assert await broker.refusal(TESTED, Code.CONSUMER_SEND_MSG_BACK) is None, "the topic is not asked for"
+        assert await broker.refusal(TESTED, Code.CONSUMER_SEND_MSG_BACK) is None, (
+            "the topic is not asked for"
+        )
 
 
 @asynchronous
@@ -296,19 +345,28 @@ async def test_messages_on_their_way_belong_to_the_topic_they_are_for(tmp_path: 
         delayed = broker.put("SCHEDULE_TOPIC_XXXX", "REAL_TOPIC\x01Secret\x02")
         retried = broker.put("%RETRY%other", "RETRY_TOPIC\x01T\x02REAL_TOPIC\x01T\x02")
         broker.rights_are("topic:T=SUB", "topic:SCHEDULE_TOPIC_XXXX=SUB", "group:g=SUB")
-        for at, expected in ((delayed, "topic:Secret"), (retried, "group:other"), (0, None), (1 << 40, None)):
+        for at, expected in (
+            (delayed, "topic:Secret"),
+            (retried, "group:other"),
+            (0, None),
+            (1 << 40, None),
+        ):
             text = None if expected is None else f"No default permission for {expected}"
             for code, fields in (
                 (Code.VIEW_MESSAGE_BY_ID, {"offset": str(at)}),
                 (Code.CONSUMER_SEND_MSG_BACK, {"offset": str(at), "group": "g", "delayLevel": "0"}),
-                (Code.CONSUME_MESSAGE_DIRECTLY, OF_GROUP | {"clientId": "c", "msgId": offset_message_id(HOST, at)}),
+                (
+                    Code.CONSUME_MESSAGE_DIRECTLY,
+                    OF_GROUP | {"clientId": "c", "msgId": offset_message_id(HOST, at)},
+                ),
             ):
                 assert await broker.refusal(TESTED, code, Row(fields, ())) == text, (code, at)
 
 
 @asynchronous
 async def test_a_record_that_somebody_made_is_none(tmp_path: Path) -> None:
-    """It lies in a body, names a topic that its maker may read, and goes on over the messages behind it."""
+    """It lies in a body, names a topic that its maker may read, and goes on over the messages
+    behind it."""
     async with guarded(tmp_path) as broker:
         store = broker.world.broker.store
         real = store.message_by_offset(0)
@@ -320,7 +378,9 @@ async def test_a_record_that_somebody_made_is_none(tmp_path: Path) -> None:
         assert (at, store.message_by_offset(at)) == (begin, bytes(made)), "it looks like one"
         broker.rights_are("topic:T=SUB")
         row = Row({"offset": str(at)}, ())
-        assert "no queue knows" in (await broker.refusal(TESTED, Code.VIEW_MESSAGE_BY_ID, row) or "")
+        assert "no queue knows" in (
+            await broker.refusal(TESTED, Code.VIEW_MESSAGE_BY_ID, row) or ""
+        )
         assert await broker.refusal(ROOT, Code.VIEW_MESSAGE_BY_ID, row) is None
 
 
@@ -329,6 +389,9 @@ async def test_topics_that_a_message_names_for_itself(tmp_path: Path) -> None:
     async with guarded(tmp_path) as broker:
         row = Row(to_send(properties="INNER_MULTI_DISPATCH\x01%LMQ%a,Secret\x02"), (), b"x")
         broker.rights_are("topic:T=PUB", "topic:%LMQ%a=PUB")
-        assert await broker.refusal(TESTED, Code.SEND_MESSAGE, row) == "No default permission for topic:Secret"
+        assert (
+            await broker.refusal(TESTED, Code.SEND_MESSAGE, row)
+            == "No default permission for topic:Secret"
+        )
         broker.rights_are("topic:T=PUB", "topic:%LMQ%a=PUB", "topic:Secret=PUB")
         assert await broker.refusal(TESTED, Code.SEND_MESSAGE, row) is None

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.broker.config.config import ALIASES, IMPORTANT, BrokerConfig, BrokerServerConfig, without_effect
+from aiorocketmq.broker.config.config import (
+    ALIASES,
+    IMPORTANT,
+    BrokerConfig,
+    BrokerServerConfig,
+    without_effect,
+)
 from aiorocketmq.broker.daemon import BROKER, RECORDS
 from aiorocketmq.broker.start_checks import check
 from aiorocketmq.daemon.launch import LaunchError, Settings
@@ -21,7 +27,11 @@ OWN = {field.wire_name for record in RECORDS for field in fields_of(record)}
 
 
 def settings(**properties: str) -> Settings:
-    return Settings(RECORDS, [Property(name, value, "test") for name, value in properties.items()], aliases=ALIASES)
+    return Settings(
+        RECORDS,
+        [Property(name, value, "test") for name, value in properties.items()],
+        aliases=ALIASES,
+    )
 
 
 def test_no_property_stands_in_two_records() -> None:
@@ -41,11 +51,15 @@ def test_every_property_of_the_original_is_known() -> None:
 
 
 def test_defaults_are_those_of_the_original() -> None:
-    """The captured configuration is the original's own, apart from what its run changed and what the machine decides."""
+    """The captured configuration is the original's own, apart from what its run changed and what
+    the machine decides."""
     changed = {
-        "brokerIP1", "brokerIP2", "brokerName", "namesrvAddr", "storePathRootDir", "storePathCommitLog", "rocketmqHome",
-        "listenPort", "haListenPort", "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxHashSlotNum",
-        "maxIndexNum", "transactionTimeOut", "transactionCheckInterval", "transactionCheckMax", "enablePropertyFilter",
+        "brokerIP1", "brokerIP2", "brokerName", "namesrvAddr", "storePathRootDir",
+        "storePathCommitLog", "rocketmqHome",
+        "listenPort", "haListenPort", "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue",
+        "maxHashSlotNum",
+        "maxIndexNum", "transactionTimeOut", "transactionCheckInterval", "transactionCheckMax",
+        "enablePropertyFilter",
         "flushDelayOffsetInterval", "bitMapLengthConsumeQueueExt",
     }  # fmt: skip
     machine = re.compile(r".*ThreadPoolNums|clientCallbackExecutorThreads")
@@ -91,8 +105,13 @@ def test_a_bad_value_is_refused() -> None:
         ("firstByteS", 0, 1),
     ],
 )
-def test_numbers_with_which_nothing_would_work_are_refused(name: str, too_little: int, least: int) -> None:
-    with pytest.raises(PropertyError, match=f"^test: {name} must be a (whole )?number (from|of at least) {least}\\b"):
+def test_numbers_with_which_nothing_would_work_are_refused(
+    name: str, too_little: int, least: int
+) -> None:
+    with pytest.raises(
+        PropertyError,
+        match=f"^test: {name} must be a (whole )?number (from|of at least) {least}\\b",
+    ):
         settings(**{name: str(too_little)})
     settings(**{name: str(least)})
 
@@ -101,7 +120,10 @@ def test_numbers_with_which_nothing_would_work_are_refused(name: str, too_little
     ("properties", "text"),
     [
         ({"storePathRootDir": " "}, "storePathRootDir must not be empty"),
-        ({"namesrvAddr": "ns1:9876;ns2"}, "namesrvAddr: 'ns2' is no address; it must look like host:port"),
+        (
+            {"namesrvAddr": "ns1:9876;ns2"},
+            "namesrvAddr: 'ns2' is no address; it must look like host:port",
+        ),
         ({"brokerRole": "SLAVE"}, "needs a brokerId above 0"),
         ({"brokerId": "1"}, "is a slave's"),
         ({"enableDLegerCommitLog": "true"}, "there is no DLedger here yet"),
@@ -127,11 +149,15 @@ def test_properties_without_effect_give_a_reason() -> None:
     assert "brokerName" not in reasons
 
 
-def test_the_command_line_has_the_original_options(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_command_line_has_the_original_options(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     from aiorocketmq.daemon import launch
 
     conf = tmp_path / "b.conf"
     conf.write_text("brokerName=from-file\nbrokerClusterName=C\n")
-    assert launch.main(BROKER, ["-c", str(conf), "-n", "a:1;b:2", "--brokerName=from-line", "-m"]) == 0
+    assert (
+        launch.main(BROKER, ["-c", str(conf), "-n", "a:1;b:2", "--brokerName=from-line", "-m"]) == 0
+    )
     lines = capsys.readouterr().out.splitlines()
     assert {"brokerName=from-line", "brokerClusterName=C", "namesrvAddr=a:1;b:2"} <= set(lines)

@@ -65,7 +65,9 @@ def test_what_changes_nothing_writes_nothing(tmp_path: Path) -> None:
 def test_older_spellings_count(tmp_path: Path) -> None:
     path = tmp_path / "b.conf"
     runtime = runtime_config(path, BrokerConfig(broker_name="b"))
-    assert asyncio.run(runtime.update("mapedFileSizeCommitLog=65536", "test")) == ["mappedFileSizeCommitLog"]
+    assert asyncio.run(runtime.update("mapedFileSizeCommitLog=65536", "test")) == [
+        "mappedFileSizeCommitLog"
+    ]
     assert written(path)["mappedFileSizeCommitLog"] == "65536"
 
 
@@ -90,10 +92,14 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 def test_what_counts_at_once_is_changed_in_place_and_told(tmp_path: Path) -> None:
     store = MessageStoreConfig(store_path_root_dir="/s")
-    runtime = RuntimeConfig((BrokerConfig(broker_name="b"), store), tmp_path / "b.conf", ManualClock())
+    runtime = RuntimeConfig(
+        (BrokerConfig(broker_name="b"), store), tmp_path / "b.conf", ManualClock()
+    )
     told: list[Sequence[str]] = []
     runtime.on_change.append(told.append)
-    changed = asyncio.run(runtime.update("fileReservedTime=5\nmappedFileSizeCommitLog=65536\nregionId=x\n", "test"))
+    changed = asyncio.run(
+        runtime.update("fileReservedTime=5\nmappedFileSizeCommitLog=65536\nregionId=x\n", "test")
+    )
     assert told == [changed] == [["fileReservedTime", "mappedFileSizeCommitLog", "regionId"]]
     assert (store.file_reserved_time, store.mapped_file_size_commit_log) == (5, 1 << 30)
     shown = {each.name: each.value for each in parse_properties(runtime.text())}
@@ -104,7 +110,9 @@ def test_what_counts_at_once_is_changed_in_place_and_told(tmp_path: Path) -> Non
 def test_a_value_that_a_check_refuses_changes_nothing(tmp_path: Path) -> None:
     store, config = MessageStoreConfig(store_path_root_dir="/s"), BrokerConfig(broker_name="b")
     runtime = RuntimeConfig((config, store), tmp_path / "b.conf", ManualClock())
-    runtime.checks.append(lambda record: Rules.of(record) if isinstance(record, MessageStoreConfig) else None)
+    runtime.checks.append(
+        lambda record: Rules.of(record) if isinstance(record, MessageStoreConfig) else None
+    )
     with pytest.raises(RequestError, match="deleteWhen") as refused:
         asyncio.run(runtime.update("regionId=x\ndeleteWhen=99\n", "test"))
     assert refused.value.code == 1
@@ -123,8 +131,18 @@ def test_who_may_change_a_configuration_may_not_run_code_with_it(tmp_path: Path)
 def test_what_a_broker_is_counts_at_the_next_start() -> None:
     known = {field.wire_name for record in RECORDS for field in fields_of(record)}
     assert known >= NEXT_START
-    assert {"brokerName", "listenPort", "storePathRootDir", "brokerRole", "flushDiskType", "aclEnable"} <= NEXT_START
-    assert not {"maxMessageSize", "regionId", "traceOn", "fileReservedTime", "brokerPermission"} & NEXT_START
+    assert {
+        "brokerName",
+        "listenPort",
+        "storePathRootDir",
+        "brokerRole",
+        "flushDiskType",
+        "aclEnable",
+    } <= NEXT_START
+    assert (
+        not {"maxMessageSize", "regionId", "traceOn", "fileReservedTime", "brokerPermission"}
+        & NEXT_START
+    )
 
 
 def test_a_running_broker_takes_over_what_is_changed(tmp_path: Path) -> None:
@@ -133,21 +151,31 @@ def test_a_running_broker_takes_over_what_is_changed(tmp_path: Path) -> None:
             client = world.connect()
 
             async def change(text: str) -> int:
-                return (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, text.encode())).code
+                return (
+                    await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, text.encode())
+                ).code
 
             first = await client.send("T", b"0123456789")
             assert (first.msg_region, first.trace_on) == ("DefaultRegion", True)
-            assert await change("regionId=r2\ntraceOn=false\nmaxMessageSize=100\nmaxTransferCountOnMessageInMemory=2") == 0
+            assert (
+                await change(
+                    "regionId=r2\ntraceOn=false\nmaxMessageSize=100\nmaxTransferCountOnMessageInMemory=2"
+                )
+                == 0
+            )
             second = await client.send("T", b"x" * 100)
             assert (second.msg_region, second.trace_on) == ("r2", False)
             with pytest.raises(BrokerError, match="msg body length limit 100B"):
                 await client.send("T", b"x" * 101)
             await client.send("T", b"x")
             header = PullMessageRequest(
-                consumer_group="g", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=4, commit_offset=0,
+                consumer_group="g", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32,
+                sys_flag=4, commit_offset=0,
                 suspend_timeout_millis=0, sub_version=0, subscription="*",
             )  # fmt: skip
-            assert len(decode_messages((await client.ask(RequestCode.PULL_MESSAGE, header)).body)) == 2
+            assert (
+                len(decode_messages((await client.ask(RequestCode.PULL_MESSAGE, header)).body)) == 2
+            )
             assert await change(f"startAcceptSendRequestTimeStamp={world.clock.time_ms() + 1}") == 0
             with pytest.raises(BrokerError, match="unable to service"):
                 await client.send("T", b"x")
@@ -198,14 +226,23 @@ def test_what_the_next_start_would_refuse_is_refused_now(tmp_path: Path) -> None
                 file = tmp_path / "config" / "broker.properties"
                 for text, expected in REFUSED.items():
                     answer = await client.ask(
-                        RequestCode.UPDATE_BROKER_CONFIG, None, f"regionId=r2\n{text.format(taken=taken)}".encode()
+                        RequestCode.UPDATE_BROKER_CONFIG,
+                        None,
+                        f"regionId=r2\n{text.format(taken=taken)}".encode(),
                     )
-                    assert (answer.code, expected.format(taken=taken) in (answer.remark or "")) == (1, True), answer.remark
+                    assert (answer.code, expected.format(taken=taken) in (answer.remark or "")) == (
+                        1,
+                        True,
+                    ), answer.remark
                     assert not file.exists()
                 assert world.broker.settings.broker.region_id == "DefaultRegion", "nothing of it"
                 both = b"brokerRole=SLAVE\nbrokerId=1"
-                assert (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, both)).code == 0, "together they are good"
-                assert (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"brokerId=0")).code == 1, "and apart not"
+                assert (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, both)).code == 0, (
+                    "together they are good"
+                )
+                assert (
+                    await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"brokerId=0")
+                ).code == 1, "and apart not"
 
     asyncio.run(run())
 
@@ -216,10 +253,14 @@ def test_what_is_written_can_be_read_at_the_next_start(tmp_path: Path) -> None:
     async def run() -> None:
         async with sim_broker(tmp_path) as world:
             change = b"regionId=r2\nfileMode=0640\nflushDiskType=SYNC_FLUSH"
-            assert (await world.connect().ask(RequestCode.UPDATE_BROKER_CONFIG, None, change)).code == 0
+            assert (
+                await world.connect().ask(RequestCode.UPDATE_BROKER_CONFIG, None, change)
+            ).code == 0
         found = written(tmp_path / "config" / "broker.properties")
         assert (found["fileMode"], found["flushDiskType"]) == ("0640", "SYNC_FLUSH")
-        settings = Settings(RECORDS, parse_properties((tmp_path / "config" / "broker.properties").read_text()))
+        settings = Settings(
+            RECORDS, parse_properties((tmp_path / "config" / "broker.properties").read_text())
+        )
         check(settings)
         assert settings[BrokerServerConfig].file_mode is FileMode.GROUP_READS
 

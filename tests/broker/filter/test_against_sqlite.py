@@ -1,6 +1,7 @@
 """Three-valued logic is that of SQL: random expressions give what SQLite gives.
 
-NOT stands in parentheses, because it binds tighter here, and numbers are cast, because a property is text.
+NOT stands in parentheses, because it binds tighter here, and numbers are cast, because a property
+is text.
 """
 
 from __future__ import annotations
@@ -42,11 +43,28 @@ def on_number(name: str, rest: str) -> Pair:
 
 atoms = st.one_of(
     st.sampled_from(["TRUE", "FALSE", "NULL"]).map(same),
-    st.builds(lambda n, op, v: same(f"{n} {op} {quoted(v)}"), text_names, st.sampled_from(["=", "<>"]), texts),
-    st.builds(lambda n, op, v: same(f"{n} {op} {listed(v)}"), text_names, st.sampled_from(["IN", "NOT IN"]), lists),
-    st.builds(lambda n, op: same(f"{n} {op}"), text_names | number_names, st.sampled_from(["IS NULL", "IS NOT NULL"])),
     st.builds(
-        lambda n, op, v: on_number(n, f"{op} {v}"), number_names, st.sampled_from(["=", "<>", "<", "<=", ">", ">="]), numbers
+        lambda n, op, v: same(f"{n} {op} {quoted(v)}"),
+        text_names,
+        st.sampled_from(["=", "<>"]),
+        texts,
+    ),
+    st.builds(
+        lambda n, op, v: same(f"{n} {op} {listed(v)}"),
+        text_names,
+        st.sampled_from(["IN", "NOT IN"]),
+        lists,
+    ),
+    st.builds(
+        lambda n, op: same(f"{n} {op}"),
+        text_names | number_names,
+        st.sampled_from(["IS NULL", "IS NOT NULL"]),
+    ),
+    st.builds(
+        lambda n, op, v: on_number(n, f"{op} {v}"),
+        number_names,
+        st.sampled_from(["=", "<>", "<", "<=", ">", ">="]),
+        numbers,
     ),
     st.builds(
         lambda n, op, v, w: on_number(n, f"{op} {min(v, w)} AND {max(v, w)}"),
@@ -62,7 +80,10 @@ def wider(parts: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
     several = st.lists(parts, min_size=2, max_size=4)
     return st.one_of(
         st.builds(
-            lambda op, each: (f" {op} ".join(p[0] for p in each), f" {op} ".join(p[1] for p in each)),
+            lambda op, each: (
+                f" {op} ".join(p[0] for p in each),
+                f" {op} ".join(p[1] for p in each),
+            ),
             st.sampled_from(["AND", "OR"]),
             several,
         ).map(lambda p: (f"({p[0]})", f"({p[1]})")),
@@ -88,12 +109,16 @@ def check(here: str, there: str, values: dict[str, str | None]) -> None:
 
 
 @given(expressions, text_values, number_values)
-def test_expressions(pair: Pair, some: dict[str, str | None], others: dict[str, str | None]) -> None:
+def test_expressions(
+    pair: Pair, some: dict[str, str | None], others: dict[str, str | None]
+) -> None:
     check(*pair, some | others)
 
 
 @given(flat, text_values, number_values)
-def test_precedence(parts: list[tuple[str, Pair]], some: dict[str, str | None], others: dict[str, str | None]) -> None:
+def test_precedence(
+    parts: list[tuple[str, Pair]], some: dict[str, str | None], others: dict[str, str | None]
+) -> None:
     here = "".join(f" {op} {part[0]}" for op, part in parts).split(" ", 2)[2]
     there = "".join(f" {op} {part[1]}" for op, part in parts).split(" ", 2)[2]
     check(here, there, some | others)

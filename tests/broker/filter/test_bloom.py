@@ -47,12 +47,16 @@ def test_positions_of_a_known_group() -> None:
 
 
 def test_positions_are_those_that_the_original_wrote() -> None:
-    topics = json.loads(golden_member("store-clean-master", "master/config/consumerFilter.json"))["filterDataByTopic"]
+    topics = json.loads(golden_member("store-clean-master", "master/config/consumerFilter.json"))[
+        "filterDataByTopic"
+    ]
     datas = [data for topic in topics.values() for data in topic["groupFilterData"].values()]
     assert datas
     for data in datas:
         assert data["bloomFilterData"]["bitNum"] == BLOOM.bit_count
-        assert tuple(data["bloomFilterData"]["bitPos"]) == BLOOM.positions(data["consumerGroup"], data["topic"])
+        assert tuple(data["bloomFilterData"]["bitPos"]) == BLOOM.positions(
+            data["consumerGroup"], data["topic"]
+        )
 
 
 def test_where_a_bit_is() -> None:

@@ -15,9 +15,16 @@ from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import encode_record
 
 
-def record(properties: bytes, *, body: bytes = b"body", born_host: bytes = bytes(8), store_host: bytes = bytes(8)) -> bytes:
+def record(
+    properties: bytes,
+    *,
+    body: bytes = b"body",
+    born_host: bytes = bytes(8),
+    store_host: bytes = bytes(8),
+) -> bytes:
     return encode_record(
-        "Topic", 0, body, properties, queue_offset=0, phy_offset=0, sys_flag=0, born_timestamp=1, born_host=born_host,
+        "Topic", 0, body, properties, queue_offset=0, phy_offset=0, sys_flag=0, born_timestamp=1,
+        born_host=born_host,
         store_timestamp=2, store_host=store_host,
     )  # fmt: skip
 
@@ -60,7 +67,12 @@ def test_an_expression_is_compiled_once_and_an_error_remembered() -> None:
 
 
 def deep(levels: int) -> list[str]:
-    return ["(" * levels + "a" + ")" * levels, "NOT " * levels + "a", "- " * levels + "a IS NULL", "a" + " = a" * levels]
+    return [
+        "(" * levels + "a" + ")" * levels,
+        "NOT " * levels + "a",
+        "- " * levels + "a IS NULL",
+        "a" + " = a" * levels,
+    ]
 
 
 def test_limits() -> None:

@@ -1,6 +1,8 @@
-"""What an SQL92 filter says: a row per rule and oddity (``broker-services.md`` §7.2, §7.3), and a row per refusal.
+"""What an SQL92 filter says: a row per rule and oddity (``broker-services.md`` §7.2, §7.3), and a
+row per refusal.
 
-``T F N``: true, false, NULL; ``!``: cannot be evaluated. Only T is a match. Properties are written ``a=5 b=x``.
+``T F N``: true, false, NULL; ``!``: cannot be evaluated. Only T is a match. Properties are written
+``a=5 b=x``.
 """
 
 from __future__ import annotations
@@ -488,7 +490,9 @@ def test_truth(expression: str, given: str, outcome: str) -> None:
             compiled.run(values.get)
     else:
         assert compiled.run(values.get) is OUTCOMES[outcome]
-    assert SqlFilter(expression).matches(encode_properties({"UNIQ_KEY": "0A", **values})) is (outcome == "T")
+    assert SqlFilter(expression).matches(encode_properties({"UNIQ_KEY": "0A", **values})) is (
+        outcome == "T"
+    )
 
 
 @pytest.mark.parametrize(("expression", "position", "reason"), rows(REFUSALS))

@@ -28,7 +28,10 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 def samples_of(text: str) -> Samples:
     """Name and labels (but those of the broker) to value."""
     return {
-        (sample.name, frozenset((k, v) for k, v in sample.labels.items() if k not in ("cluster", "node_id"))): sample.value
+        (
+            sample.name,
+            frozenset((k, v) for k, v in sample.labels.items() if k not in ("cluster", "node_id")),
+        ): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
@@ -55,12 +58,14 @@ def test_what_is_told(tmp_path: Path) -> None:
             for _ in range(4):
                 await client.send("T", b"x")
             header: dict[str, Any] = {
-                "consumer_group": "g", "topic": "T", "queue_id": 0, "max_msg_nums": 3, "sys_flag": 5, "commit_offset": 1,
+                "consumer_group": "g", "topic": "T", "queue_id": 0, "max_msg_nums": 3,
+                "sys_flag": 5, "commit_offset": 1,
                 "suspend_timeout_millis": 0, "sub_version": 0, "subscription": "*",
             }  # fmt: skip
             await client.ask(RequestCode.PULL_MESSAGE, PullMessageRequest(queue_offset=0, **header))
             await client.ask(
-                RequestCode.CONSUMER_SEND_MSG_BACK, ConsumerSendMsgBackRequest(offset=0, group="g", delay_level=-1)
+                RequestCode.CONSUMER_SEND_MSG_BACK,
+                ConsumerSendMsgBackRequest(offset=0, group="g", delay_level=-1),
             )
             text = await scrape(world)
             found = samples_of(text)
@@ -69,7 +74,9 @@ def test_what_is_told(tmp_path: Path) -> None:
             assert one(found, "rocketmq_pulls_total", topic="T", consumer_group="g") == 1
             assert one(found, "rocketmq_pull_seconds_total", topic="T", consumer_group="g") == 0
             assert one(found, "rocketmq_consumer_lag_messages", topic="T", consumer_group="g") == 3
-            assert one(found, "rocketmq_send_back_messages_total", topic="T", consumer_group="g") == 1
+            assert (
+                one(found, "rocketmq_send_back_messages_total", topic="T", consumer_group="g") == 1
+            )
             assert one(found, "rocketmq_send_to_dlq_messages_total", consumer_group="g") == 1
             assert one(found, "rocketmq_consumer_connections", consumer_group="g") == 1
             assert one(found, "rocketmq_put_messages_total") == 5
@@ -95,7 +102,8 @@ def test_waits_become_a_histogram(tmp_path: Path) -> None:
                 sampler.sample()
             found = samples_of(await scrape(world))
             buckets = {
-                le: one(found, "rocketmq_send_wait_seconds_bucket", le=le) for le in ("0.001", "0.01", "0.2", "0.5", "+Inf")
+                le: one(found, "rocketmq_send_wait_seconds_bucket", le=le)
+                for le in ("0.001", "0.01", "0.2", "0.5", "+Inf")
             }
             assert buckets == {"0.001": 1, "0.01": 2, "0.2": 2, "0.5": 3, "+Inf": 3}
             assert one(found, "rocketmq_send_wait_seconds_count") == 3
@@ -155,7 +163,10 @@ def test_a_missing_package_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         async with sim_broker(tmp_path, prometheus_port=1):
             pass
 
-    for name in ("aiorocketmq.broker.monitoring.metrics", "aiorocketmq.broker.monitoring.prometheus"):
+    for name in (
+        "aiorocketmq.broker.monitoring.metrics",
+        "aiorocketmq.broker.monitoring.prometheus",
+    ):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "prometheus_client.metrics_core", None)
     with pytest.raises(LaunchError, match=r"aiorocketmq\[prometheus\]"):

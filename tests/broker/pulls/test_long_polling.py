@@ -56,7 +56,9 @@ def test_headers_and_filters_have_a_limit_together(monkeypatch: pytest.MonkeyPat
     shared, other = SqlFilter("a = 1"), SqlFilter("b = 2")
     monkeypatch.setattr(long_polling, "MAX_HELD_BYTES", 1000 + shared.size_bytes + other.size_bytes)
     pulls = HeldPulls()
-    found = [held(pulls, wanted=each, header=bytes(100)) for each in (shared, shared, shared, other)]
+    found = [
+        held(pulls, wanted=each, header=bytes(100)) for each in (shared, shared, shared, other)
+    ]
     found += [held(pulls, wanted=frozenset((1,)), header=bytes(500))]
     assert not pulls.is_full
     last = held(pulls, header=bytes(100))
@@ -100,7 +102,9 @@ def test_a_connection_takes_its_pulls_with_it() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.floats(0, 100)), max_size=300))
-def test_the_tables_agree_and_forget_what_is_released(events: list[tuple[bool, int, float]]) -> None:
+def test_the_tables_agree_and_forget_what_is_released(
+    events: list[tuple[bool, int, float]],
+) -> None:
     pulls, alive = HeldPulls(), []
     for hold, queue_id, deadline in events:
         if hold or not alive:

@@ -37,7 +37,13 @@ def test_who_is_gone_before_the_door_opens_ends_nothing() -> None:
             return frozenset()
 
         door = ReplicationDoor(
-            SlaveRoom(8), LinkSecurity(), ManualClock(), 1.0, seats, lambda _: asyncio.Protocol(), registered
+            SlaveRoom(8),
+            LinkSecurity(),
+            ManualClock(),
+            1.0,
+            seats,
+            lambda _: asyncio.Protocol(),
+            registered,
         )
         async with asyncio.TaskGroup() as group:
             door.receive(cast(socket.socket, sock), group)

@@ -24,7 +24,9 @@ def full_of(room: SlaveRoom, count: int, *, spoken: bool) -> list[Visitor]:
 def test_silent_strangers_keep_nobody_out() -> None:
     room = SlaveRoom(8)
     there = full_of(room, 64, spoken=False)
-    assert room.enter(visitor("10.9.9.9")) is there[0], "who came first had most time to say something"
+    assert room.enter(visitor("10.9.9.9")) is there[0], (
+        "who came first had most time to say something"
+    )
     assert len(room) == 64
 
 
@@ -77,4 +79,7 @@ def test_the_limits_hold(steps: list[tuple[int, bool, bool]]) -> None:
         inside = [each for each in inside if each is not gone] + [new]
         new.has_spoken = spoken
         assert len(room) == len(inside) <= 10
-        assert all(sum(each.host == host for each in inside) <= 3 for host in {each.host for each in inside})
+        assert all(
+            sum(each.host == host for each in inside) <= 3
+            for host in {each.host for each in inside}
+        )

@@ -28,7 +28,8 @@ def stores(root: Path) -> tuple[MessageStore, list[int]]:
     """A master's store, and where its messages lie."""
     master = open_store(root / "master")
     places = [
-        put_ok(master, body=b"%02d" % number + b"x" * 60, properties={"TAGS": "a"}).phy_offset for number in range(COUNT)
+        put_ok(master, body=b"%02d" % number + b"x" * 60, properties={"TAGS": "a"}).phy_offset
+        for number in range(COUNT)
     ]
     return master, places
 
@@ -38,7 +39,9 @@ def mending(slave: MessageStore, replica: Replica, clock: ManualClock) -> SelfMe
 
 
 @pytest.mark.parametrize("at", [3, 5, 90], ids=["size", "magic", "body"])
-def test_what_rots_at_the_slave_comes_from_the_master(tmp_path: Path, at: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_rots_at_the_slave_comes_from_the_master(
+    tmp_path: Path, at: int, caplog: pytest.LogCaptureFixture
+) -> None:
     master, places = stores(tmp_path)
     slave = open_slave(tmp_path / "slave")
     replicate(master, slave)
@@ -50,7 +53,9 @@ def test_what_rots_at_the_slave_comes_from_the_master(tmp_path: Path, at: int, c
         asyncio.run(mending(slave, replica, ManualClock()).mend())
     assert bodies_of(slave) == bodies_of(master)
     assert (slave.damage.found, slave.damage.mended, slave.damage.places) == (1, 1, {})
-    assert all(0 < report < places[BAD] for report in replica.reports), "nothing that it does not have is acknowledged"
+    assert all(0 < report < places[BAD] for report in replica.reports), (
+        "nothing that it does not have is acknowledged"
+    )
     assert f"a damaged record is mended phy_offset={places[BAD]}" in caplog.text
     master.close()
     slave.close()
@@ -73,8 +78,12 @@ def test_what_came_damaged_over_a_bad_wire_gets_into_its_queue(tmp_path: Path, a
     slave.close()
 
 
-@pytest.mark.parametrize(("at", "bit"), [(2, 2), (1, 7), (0, 7)], ids=["larger", "larger than the file", "negative"])
-def test_a_blank_that_came_damaged_hides_nothing_and_is_mended(tmp_path: Path, at: int, bit: int) -> None:
+@pytest.mark.parametrize(
+    ("at", "bit"), [(2, 2), (1, 7), (0, 7)], ids=["larger", "larger than the file", "negative"]
+)
+def test_a_blank_that_came_damaged_hides_nothing_and_is_mended(
+    tmp_path: Path, at: int, bit: int
+) -> None:
     master = open_store(tmp_path / "master", mapped_file_size_commit_log=8192)
     results = [put_ok(master, body=b"%02d" % number + b"x" * 300) for number in range(COUNT)]
     blank_at = max(end for each in results if (end := each.phy_offset + each.size) < 8192)
@@ -88,12 +97,17 @@ def test_a_blank_that_came_damaged_hides_nothing_and_is_mended(tmp_path: Path, a
     with replica_of(tmp_path / "intact") as replica:
         asyncio.run(mending(slave, replica, ManualClock()).mend())
     assert (slave.damage.mended, slave.damage.places) == (1, {})
-    assert slave.read(blank_at, 8) == (tmp_path / "intact" / "commitlog" / ("0" * 20)).read_bytes()[blank_at : blank_at + 8]
+    assert (
+        slave.read(blank_at, 8)
+        == (tmp_path / "intact" / "commitlog" / ("0" * 20)).read_bytes()[blank_at : blank_at + 8]
+    )
     master.close()
     slave.close()
 
 
-def test_a_master_that_has_it_damaged_too_is_asked_a_few_times(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_master_that_has_it_damaged_too_is_asked_a_few_times(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     master, places = stores(tmp_path)
     flip(tmp_path / "master", places[BAD] + 90)
     slave = open_slave(tmp_path / "slave")
@@ -106,7 +120,9 @@ def test_a_master_that_has_it_damaged_too_is_asked_a_few_times(tmp_path: Path, c
             asyncio.run(service.mend())
             asyncio.run(service.mend())
     assert len(replica.reports) == len(PAUSES_S)
-    assert sum("the other replica has it damaged too" in each.getMessage() for each in caplog.records) == len(PAUSES_S)
+    assert sum(
+        "the other replica has it damaged too" in each.getMessage() for each in caplog.records
+    ) == len(PAUSES_S)
     assert "is not mended, and not asked for again" in caplog.records[-1].getMessage()
     assert slave.damage.mended == 0
     master.close()
@@ -131,7 +147,9 @@ def test_when_the_broker_stops_no_thread_is_left_behind(tmp_path: Path) -> None:
 
     async def main(address: str, server: socket.socket) -> None:
         clock = ManualClock()
-        service = asyncio.create_task(SelfMending(slave, clock, LinkSecurity(), lambda: address).run())
+        service = asyncio.create_task(
+            SelfMending(slave, clock, LinkSecurity(), lambda: address).run()
+        )
         await asyncio.sleep(0)
         clock.advance(LOOK_S)
         connection, _ = await asyncio.to_thread(server.accept)

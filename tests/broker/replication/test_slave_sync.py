@@ -1,4 +1,5 @@
-"""A slave's tables: taken over from the master, kept while the master is away, changed by nobody else."""
+"""A slave's tables: taken over from the master, kept while the master is away, changed by nobody
+else."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.broker.replication.slave_sync import SOON_S, SYNC_S, AcceptedOffsets, AcceptedOffsetTable, SlaveSync
+from aiorocketmq.broker.replication.slave_sync import (
+    SOON_S,
+    SYNC_S,
+    AcceptedOffsets,
+    AcceptedOffsetTable,
+    SlaveSync,
+)
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.kv import KVTable
@@ -108,7 +115,9 @@ class Network:
     def try_again(self, _address: str) -> None:
         self.backs_off = False
 
-    async def invoke(self, address: str, code: RequestCode, header: Record | None = None, *, timeout: float) -> Response:
+    async def invoke(
+        self, address: str, code: RequestCode, header: Record | None = None, *, timeout: float
+    ) -> Response:
         self.asked.append((address, code))
         if self.client is None or self.backs_off or (not self.vip and address.endswith(":10909")):
             raise ConnectError(f"cannot connect to {address}")
@@ -125,14 +134,18 @@ class Pair:
         assert slave.broker.slave is not None
         self.sync: SlaveSync = slave.broker.slave.sync
         self.sync._remoting = self.network  # type: ignore[assignment]
-        slave.broker.slave.registered(RegisterBrokerResponse(ha_server_addr="10.0.0.1:10912", master_addr=MASTER))
+        slave.broker.slave.registered(
+            RegisterBrokerResponse(ha_server_addr="10.0.0.1:10912", master_addr=MASTER)
+        )
 
     async def once(self) -> None:
         await self.sync.sync(MASTER)
 
     def replicate(self, end: int | None = None) -> None:
         source, target = self.master.broker.store, self.slave.broker.store
-        data = source.read(target.max_phy_offset, (end or source.max_phy_offset) - target.max_phy_offset)
+        data = source.read(
+            target.max_phy_offset, (end or source.max_phy_offset) - target.max_phy_offset
+        )
         assert data is not None
         target.replica.append(target.max_phy_offset, data)
 
@@ -158,8 +171,12 @@ def config_of(folder: Path, role: BrokerRole) -> MessageStoreConfig:
 def play(folder: Path, scene: Callable[[Pair], Awaitable[None]], **config: Any) -> None:
     async def run() -> None:
         async with (
-            sim_broker(folder / "m", store=config_of(folder / "m", BrokerRole.ASYNC_MASTER), **config) as master,
-            sim_broker(folder / "s", store=config_of(folder / "s", BrokerRole.SLAVE), broker_id=1, **config) as slave,
+            sim_broker(
+                folder / "m", store=config_of(folder / "m", BrokerRole.ASYNC_MASTER), **config
+            ) as master,
+            sim_broker(
+                folder / "s", store=config_of(folder / "s", BrokerRole.SLAVE), broker_id=1, **config
+            ) as slave,
         ):
             await scene(Pair(master, slave))
 
@@ -172,7 +189,9 @@ async def turns() -> None:
 
 
 def commit(offset: int) -> UpdateConsumerOffsetRequest:
-    return UpdateConsumerOffsetRequest(consumer_group="g", topic="T", queue_id=0, commit_offset=offset)
+    return UpdateConsumerOffsetRequest(
+        consumer_group="g", topic="T", queue_id=0, commit_offset=offset
+    )
 
 
 def test_topics_groups_and_offsets_become_those_of_the_master(tmp_path: Path) -> None:
@@ -193,13 +212,20 @@ def test_topics_groups_and_offsets_become_those_of_the_master(tmp_path: Path) ->
         await asyncio.gather(*(file.saved() for file in slave.tables.files._files))
         for name in ("topics.json", "subscriptionGroup.json", "delayOffset.json"):
             assert (tmp_path / "s" / "config" / name).exists()
-        assert [address for address, _ in pair.network.asked] == ["10.0.0.1:10909", MASTER, MASTER, MASTER]
+        assert [address for address, _ in pair.network.asked] == [
+            "10.0.0.1:10909",
+            MASTER,
+            MASTER,
+            MASTER,
+        ]
 
     play(tmp_path, scene)
 
 
 @pytest.mark.parametrize("messages", [1, 100], ids=["one record", "a piece of many"])
-def test_topics_are_asked_for_when_the_log_brings_one_that_is_not_known(tmp_path: Path, messages: int) -> None:
+def test_topics_are_asked_for_when_the_log_brings_one_that_is_not_known(
+    tmp_path: Path, messages: int
+) -> None:
     """Else a master that is lost within 10 s leaves messages behind that nobody can read."""
 
     async def scene(pair: Pair) -> None:
@@ -213,7 +239,9 @@ def test_topics_are_asked_for_when_the_log_brings_one_that_is_not_known(tmp_path
         assert "T" not in pair.slave.broker.topics
         pair.replicate()
         await turns()
-        assert [code for _, code in pair.network.asked[TABLES:]] == [RequestCode.GET_ALL_TOPIC_CONFIG]
+        assert [code for _, code in pair.network.asked[TABLES:]] == [
+            RequestCode.GET_ALL_TOPIC_CONFIG
+        ]
         assert "T" in pair.slave.broker.topics
         pair.slave.clock.advance(SOON_S)
         await pair.at_master.send("T", b"hello", queue_id=1)
@@ -250,7 +278,9 @@ async def with_a_deleted_topic(pair: Pair, name: str) -> None:
     await turns()
 
 
-def test_the_longer_asking_for_topics_brings_nothing_the_more_seldom_it_is_done(tmp_path: Path) -> None:
+def test_the_longer_asking_for_topics_brings_nothing_the_more_seldom_it_is_done(
+    tmp_path: Path,
+) -> None:
     async def scene(pair: Pair) -> None:
         asked, ends = pair.network.asked, []
         for name in ("A", "B", "C"):
@@ -307,7 +337,9 @@ def test_a_master_that_is_away_for_long_is_asked_now_and_then(tmp_path: Path) ->
         await turns()
         for _ in range(60):
             await pair.passes(SYNC_S / 20)
-        each_time = 7 + TABLES  # 0.1, 0.2, 0.4, ... s later, then all tables; at two ports where topics are asked for
+        each_time = (
+            7 + TABLES
+        )  # 0.1, 0.2, 0.4, ... s later, then all tables; at two ports where topics are asked for
         assert len(pair.network.asked) < 3 * 2 * each_time
         service.cancel()
 
@@ -324,7 +356,9 @@ def test_a_master_without_its_second_port_is_asked_at_the_first(tmp_path: Path) 
     play(tmp_path, scene)
 
 
-def test_a_place_committed_while_the_master_was_away_is_not_lowered_when_it_comes_back(tmp_path: Path) -> None:
+def test_a_place_committed_while_the_master_was_away_is_not_lowered_when_it_comes_back(
+    tmp_path: Path,
+) -> None:
     async def scene(pair: Pair) -> None:
         await pair.at_master.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit(50))
         await pair.once()
@@ -373,7 +407,8 @@ def test_what_a_slave_refuses(tmp_path: Path, code: RequestCode, answer: Respons
 
 
 def test_a_slave_that_becomes_a_master_has_no_offsets_behind_its_end(tmp_path: Path) -> None:
-    """Consumers may have read at the old master what never came here: the next messages would be passed over."""
+    """Consumers may have read at the old master what never came here: the next messages would be
+    passed over."""
 
     async def scene(pair: Pair) -> None:
         await pair.at_master.send("T", b"one")
@@ -398,14 +433,18 @@ def test_a_slave_that_becomes_a_master_has_no_offsets_behind_its_end(tmp_path: P
 
 def pull(offset: int = 0) -> PullMessageRequest:
     return PullMessageRequest(
-        consumer_group="g", topic="T", queue_id=0, queue_offset=offset, max_msg_nums=32, commit_offset=99,
-        sys_flag=PullSysFlag.SUBSCRIPTION | PullSysFlag.COMMIT_OFFSET, suspend_timeout_millis=0, subscription="*",
+        consumer_group="g", topic="T", queue_id=0, queue_offset=offset, max_msg_nums=32,
+        commit_offset=99,
+        sys_flag=PullSysFlag.SUBSCRIPTION | PullSysFlag.COMMIT_OFFSET, suspend_timeout_millis=0,
+        subscription="*",
         sub_version=0,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(("slave_read_enable", "suggested"), [(False, 0), (True, 4)])
-def test_a_slave_hands_out_messages_and_says_where_to_go_on(tmp_path: Path, slave_read_enable: bool, suggested: int) -> None:
+def test_a_slave_hands_out_messages_and_says_where_to_go_on(
+    tmp_path: Path, slave_read_enable: bool, suggested: int
+) -> None:
     async def scene(pair: Pair) -> None:
         pair.master.broker.groups.update(SubscriptionGroupConfig(group_name="g", broker_id=4))
         await pair.at_master.send("T", b"hello")

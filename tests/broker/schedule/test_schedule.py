@@ -32,7 +32,12 @@ def test_a_message_comes_at_its_time_and_is_what_was_sent(tmp_path: Path) -> Non
         properties = "KEYS\x01k\x02WAIT\x01true\x02DELAY\x012\x02TAGS\x01TagA"
         first = await client.send("T", b"one", queue_id=3, properties=properties)
         second = await client.send("T", b"two", queue_id=1, properties=properties)
-        assert (first.queue_id, first.queue_offset, second.queue_id, second.queue_offset) == (3, 0, 1, 1)
+        assert (first.queue_id, first.queue_offset, second.queue_id, second.queue_offset) == (
+            3,
+            0,
+            1,
+            1,
+        )
         sent_at = sim.clock.time_ms()
         [entry, _] = sim.broker.store.entries.some(SCHEDULE, 1, 0, 9) or []
         assert entry[2] == sent_at + 5_000
@@ -44,9 +49,14 @@ def test_a_message_comes_at_its_time_and_is_what_was_sent(tmp_path: Path) -> Non
         deliver(sim)
         [message] = messages(sim, queue_id=3)
         assert (message.body, message.store_timestamp - sent_at) == (b"one", 5_000)
-        assert (message.born_timestamp, message.born_host, message.reconsume_times) == (1, client.connection.local, 0)
+        assert (message.born_timestamp, message.born_host, message.reconsume_times) == (
+            1,
+            client.connection.local,
+            0,
+        )
         assert message.properties == {
-            "KEYS": "k", "WAIT": "true", "DELAY": "2", "TAGS": "TagA", "CLUSTER": "C", "REAL_TOPIC": "T", "REAL_QID": "3",
+            "KEYS": "k", "WAIT": "true", "DELAY": "2", "TAGS": "TagA", "CLUSTER": "C",
+            "REAL_TOPIC": "T", "REAL_QID": "3",
         }  # fmt: skip
         assert sim.broker.store.get("T", 3, 0, tags=frozenset({tags_code("TagA")})).count == 1
         assert bodies(sim, queue_id=1) == [b"two"]
@@ -76,22 +86,36 @@ def test_what_cannot_be_read_just_now_is_delivered_later(
         assert bodies(sim) == [b"one"]
 
     play(tmp_path, scene)
-    assert caplog.text.count("delayed messages cannot be read, their level waits for it level=1") == 1
+    assert (
+        caplog.text.count("delayed messages cannot be read, their level waits for it level=1") == 1
+    )
     assert "delayed messages are delivered again level=1" in caplog.text
 
 
 def test_fields_of_every_kind_survive(tmp_path: Path) -> None:
     async def scene(sim: SimBroker, _client: SimClient) -> None:
-        flags = MessageSysFlag.TRANSACTION_COMMIT | MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_LZ4
+        flags = (
+            MessageSysFlag.TRANSACTION_COMMIT
+            | MessageSysFlag.COMPRESSED
+            | MessageSysFlag.COMPRESSION_LZ4
+        )
         sim.broker.store.put_message(
-            SCHEDULE, 0, b"packed", b"REAL_TOPIC\x01T\x02REAL_QID\x010", pack_host("::1", 7), 5, 6, 7,
-            flag=8, sys_flag=flags | MessageSysFlag.STORE_HOST_V6, reconsume_times=9, prepared_transaction_offset=10,
+            SCHEDULE, 0, b"packed", b"REAL_TOPIC\x01T\x02REAL_QID\x010", pack_host("::1", 7), 5, 6,
+            7,
+            flag=8, sys_flag=flags | MessageSysFlag.STORE_HOST_V6, reconsume_times=9,
+            prepared_transaction_offset=10,
         )  # fmt: skip
         deliver(sim)
         [message] = messages(sim)
         assert (message.stored_body, message.flag, message.reconsume_times) == (b"packed", 8, 9)
-        assert message.sys_flag == flags | MessageSysFlag.BORN_HOST_V6  # the broker has another address now
-        assert (message.born_host, message.born_timestamp, message.prepared_transaction_offset) == ("[::1]:7", 5, 0)
+        assert (
+            message.sys_flag == flags | MessageSysFlag.BORN_HOST_V6
+        )  # the broker has another address now
+        assert (message.born_host, message.born_timestamp, message.prepared_transaction_offset) == (
+            "[::1]:7",
+            5,
+            0,
+        )
 
     play(tmp_path, scene)
 
@@ -143,7 +167,9 @@ def test_exact_deadlines_when_it_may_sleep_as_it_likes(tmp_path: Path) -> None:
         delays = {"1": 1_000, "2": 5_000, "3": 10_000}
         found = messages(sim)
         assert sorted(int(message.body) for message in found) == list(range(200))
-        lateness = {m.store_timestamp - sent[int(m.body)] - delays[m.properties["DELAY"]] for m in found}
+        lateness = {
+            m.store_timestamp - sent[int(m.body)] - delays[m.properties["DELAY"]] for m in found
+        }
         assert lateness <= {0, 1}
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -168,7 +194,9 @@ def test_progress_survives_a_restart(tmp_path: Path) -> None:
         assert bodies(sim) == [b"%d" % number for number in range(10)]
         answer = await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
         table = decode_body(KVTable, answer.check().body).table
-        assert {k: v for k, v in table.items() if k.startswith("schedule")} == {"scheduleMessageOffset_1": "10,10"}
+        assert {k: v for k, v in table.items() if k.startswith("schedule")} == {
+            "scheduleMessageOffset_1": "10,10"
+        }
 
     play(tmp_path, first, second)
     assert (tmp_path / "config/delayOffset.json").read_text() == '{\n\t"offsetTable":{1:10\n\t}\n}'
@@ -192,9 +220,9 @@ def test_the_file_never_says_more_than_the_disk_has(tmp_path: Path) -> None:
         while not file.dirty and not (tmp_path / "config/delayOffset.json").exists():
             await asyncio.sleep(0.001)
         await file.saved()
-        assert json.loads((tmp_path / "config/delayOffset.json").read_text().replace("1:", '"1":')) == {
-            "offsetTable": {"1": 1}
-        }
+        assert json.loads(
+            (tmp_path / "config/delayOffset.json").read_text().replace("1:", '"1":')
+        ) == {"offsetTable": {"1": 1}}
         persistence.check()
         while sim.broker.delay_offsets.safe_record().offset_table != {1: 1, 2: 1}:
             await asyncio.sleep(0.001)
@@ -206,7 +234,9 @@ def test_the_file_never_says_more_than_the_disk_has(tmp_path: Path) -> None:
 
 def test_offsets_that_the_queue_does_not_have_are_corrected_at_start(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
-    (tmp_path / "config/delayOffset.json").write_text('{"dataVersion":{"counter":1},"offsetTable":{1:5,4:7,40:2}}')
+    (tmp_path / "config/delayOffset.json").write_text(
+        '{"dataVersion":{"counter":1},"offsetTable":{1:5,4:7,40:2}}'
+    )
 
     async def scene(sim: SimBroker, client: SimClient) -> None:
         assert sim.broker.delay_offsets.table() == {1: 0, 4: 0, 40: 0}
@@ -231,7 +261,9 @@ def test_expired_messages_are_passed_over(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_a_full_disk_stops_a_level_and_not_its_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_stops_a_level_and_not_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scene(sim: SimBroker, client: SimClient) -> None:
         store = sim.broker.store
         for number in range(3):
@@ -262,7 +294,9 @@ def test_a_full_disk_stops_a_level_and_not_its_order(tmp_path: Path, monkeypatch
         "REAL_TOPIC\x01RMQ_SYS_TRANS_HALF_TOPIC\x02REAL_QID\x010",
     ],
 )
-def test_what_has_no_place_to_go_does_not_hold_up_the_others(tmp_path: Path, properties: str) -> None:
+def test_what_has_no_place_to_go_does_not_hold_up_the_others(
+    tmp_path: Path, properties: str
+) -> None:
     async def scene(sim: SimBroker, _client: SimClient) -> None:
         put_scheduled(sim, properties, 1)
         put_scheduled(sim, "REAL_TOPIC\x01T\x02REAL_QID\x010", 1)
@@ -274,7 +308,8 @@ def test_what_has_no_place_to_go_does_not_hold_up_the_others(tmp_path: Path, pro
 
 
 def test_times_of_delivery_that_cannot_be(tmp_path: Path) -> None:
-    """Further away than the level waits: at once. An address in an extension file: from the record. None: at once."""
+    """Further away than the level waits: at once. An address in an extension file: from the record.
+    None: at once."""
 
     async def scene(sim: SimBroker, _client: SimClient) -> None:
         now = sim.clock.time_ms()
@@ -284,7 +319,12 @@ def test_times_of_delivery_that_cannot_be(tmp_path: Path) -> None:
         put_scheduled(sim, place + "none", 0, level=3)
         put_scheduled(sim, place + "nearly", now + 30_000 + CLOCK_TOLERANCE_MS, level=4)
         deliver(sim)
-        assert [bodies(sim, topic) for topic in ("far", "ext", "none", "nearly")] == [[b"x"], [], [b"x"], []]
+        assert [bodies(sim, topic) for topic in ("far", "ext", "none", "nearly")] == [
+            [b"x"],
+            [],
+            [b"x"],
+            [],
+        ]
         sim.clock.advance(4.999)
         deliver(sim)
         assert bodies(sim, "ext") == []
@@ -295,7 +335,9 @@ def test_times_of_delivery_that_cannot_be(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_lost_messages_are_passed_over_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_lost_messages_are_passed_over_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Their numbers lead to the record behind them, which must not come twice."""
 
     async def scene(sim: SimBroker, client: SimClient) -> None:
@@ -341,7 +383,8 @@ def test_a_slice_ends_when_its_time_is_over_and_every_level_has_a_turn(tmp_path:
         store = sim.broker.store
         clock = SlowClock(sim)
         schedule = Schedule(
-            (1_000, 5_000, 10_000, 30_000), sim.broker.delay_offsets, store, sim.broker.topics, sim.broker.stats,
+            (1_000, 5_000, 10_000, 30_000), sim.broker.delay_offsets, store, sim.broker.topics,
+            sim.broker.stats,
             sim.broker._dead_letters, clock,
         )  # fmt: skip
         for turn in range(4):
@@ -402,7 +445,8 @@ def test_a_pull_that_waits_is_answered(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-# -- given back by consumers -----------------------------------------------------------------------------------------
+# -- given back by consumers
+# -----------------------------------------------------------------------------------------
 
 
 def test_the_whole_life_of_a_message_that_nobody_can_consume(tmp_path: Path) -> None:
@@ -416,17 +460,24 @@ def test_the_whole_life_of_a_message_that_nobody_can_consume(tmp_path: Path) -> 
         [message] = messages(sim)
         waited = []
         for attempt in range(16):
-            back = ConsumerSendMsgBackRequest(offset=message.commit_log_offset, group="g", delay_level=0)
+            back = ConsumerSendMsgBackRequest(
+                offset=message.commit_log_offset, group="g", delay_level=0
+            )
             (await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)).check()
             given_back = sim.clock.time_ms()
             while len(messages(sim, "%RETRY%g")) == attempt:
                 sim.clock.advance(deliver(sim))
             message = messages(sim, "%RETRY%g")[attempt]
-            assert (message.reconsume_times, message.properties["ORIGIN_MESSAGE_ID"]) == (attempt + 1, sent.msg_id)
+            assert (message.reconsume_times, message.properties["ORIGIN_MESSAGE_ID"]) == (
+                attempt + 1,
+                sent.msg_id,
+            )
             assert (message.properties["RETRY_TOPIC"], message.tags) == ("T", "a")
             waited.append((message.store_timestamp - given_back) // 1000)
         assert waited == table[2:18]
-        back = ConsumerSendMsgBackRequest(offset=message.commit_log_offset, group="g", delay_level=0)
+        back = ConsumerSendMsgBackRequest(
+            offset=message.commit_log_offset, group="g", delay_level=0
+        )
         (await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)).check()
         [dead] = messages(sim, "%DLQ%g")
         assert (dead.reconsume_times, dead.body) == (17, b"x")

@@ -40,7 +40,8 @@ def test_what_a_java_broker_left_is_delivered(tmp_path: Path) -> None:
             sim.clock.advance(0.001)
             assert schedule.deliver_due() == 0.073
             assert schedule.figures() == {
-                "scheduleMessageOffset_1": "4,4", "scheduleMessageOffset_2": "1,1", "scheduleMessageOffset_18": "1,2",
+                "scheduleMessageOffset_1": "4,4", "scheduleMessageOffset_2": "1,1",
+                "scheduleMessageOffset_18": "1,2",
             }  # fmt: skip
             sim.clock.advance(0.073)
             schedule.deliver_due()

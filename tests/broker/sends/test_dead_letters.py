@@ -1,4 +1,5 @@
-"""Messages that a broker took once and cannot store where they belong: they stop nobody, and are found again."""
+"""Messages that a broker took once and cannot store where they belong: they stop nobody, and are
+found again."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.kv import KVTable
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import ViewMessageRequest
-from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest, SendMessageRequest
+from aiorocketmq.remoting.protocol.commands.send import (
+    ConsumerSendMsgBackRequest,
+    SendMessageRequest,
+)
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.model.status import PutResult, PutStatus
@@ -36,7 +40,11 @@ def lower_limit(sim: SimBroker, size: int) -> None:
 
 
 def too_many_queues(sim: SimBroker) -> None:
-    put_scheduled(sim, f"{TO_T}\x02INNER_MULTI_DISPATCH\x01{','.join(f't{n}' for n in range(MAX_TARGETS + 1))}", 1)
+    put_scheduled(
+        sim,
+        f"{TO_T}\x02INNER_MULTI_DISPATCH\x01{','.join(f't{n}' for n in range(MAX_TARGETS + 1))}",
+        1,
+    )
 
 
 def too_many_light_queues(sim: SimBroker) -> None:
@@ -49,11 +57,15 @@ def names_no_topic(sim: SimBroker) -> None:
 
 def too_long_with_numbers(sim: SimBroker) -> None:
     names = ",".join(f"t{n}" for n in range(100))
-    put_scheduled(sim, f"{TO_T}\x02INNER_MULTI_DISPATCH\x01{names}\x02P\x01{'p' * (32_700 - len(names))}", 1)
+    put_scheduled(
+        sim, f"{TO_T}\x02INNER_MULTI_DISPATCH\x01{names}\x02P\x01{'p' * (32_700 - len(names))}", 1
+    )
 
 
 def too_large(sim: SimBroker) -> None:
-    sim.broker.store.put_message(SCHEDULE, 0, b"x" * 5_000, TO_T.encode(), PEER, 1, sim.clock.time_ms(), 1)
+    sim.broker.store.put_message(
+        SCHEDULE, 0, b"x" * 5_000, TO_T.encode(), PEER, 1, sim.clock.time_ms(), 1
+    )
     lower_limit(sim, 4_999)
 
 
@@ -65,7 +77,14 @@ def dead_letters(sim: SimBroker) -> int:
     return sim.broker.stats.dead_letters
 
 
-REFUSED = [too_many_queues, too_many_light_queues, names_no_topic, too_long_with_numbers, too_large, no_place]
+REFUSED = [
+    too_many_queues,
+    too_many_light_queues,
+    names_no_topic,
+    too_long_with_numbers,
+    too_large,
+    no_place,
+]
 
 
 @pytest.mark.parametrize("bad", REFUSED)
@@ -83,7 +102,11 @@ def test_what_is_refused_for_good_goes_to_the_dead_letters_and_its_level_goes_on
         record = sim.broker.store.message_by_offset(entry[0])
         assert record is not None
         waited = decode_record(record)
-        assert (dead.body, dead.properties, dead.born_timestamp) == (waited.body, waited.properties, 1)
+        assert (dead.body, dead.properties, dead.born_timestamp) == (
+            waited.body,
+            waited.properties,
+            1,
+        )
         assert dead_letters(sim) == 1
         assert f"phy_offset={entry[0]}" in caplog.text
 
@@ -108,12 +131,21 @@ def test_a_retry_goes_to_the_dead_letters_of_its_group(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_what_not_even_the_dead_letters_can_take_stays_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_not_even_the_dead_letters_can_take_stays_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A record longer than a file. The line tells where an administrator finds it."""
 
     async def before(sim: SimBroker, _client: SimClient) -> None:
         sim.broker.store.put_message(
-            SCHEDULE, 0, b"x" * 30_000, TO_T.encode(), PEER, 1, sim.clock.time_ms(), sim.clock.time_ms() + 500
+            SCHEDULE,
+            0,
+            b"x" * 30_000,
+            TO_T.encode(),
+            PEER,
+            1,
+            sim.clock.time_ms(),
+            sim.clock.time_ms() + 500,
         )
         put_scheduled(sim, TO_T, sim.clock.time_ms() + 500)
 
@@ -131,7 +163,9 @@ def test_what_not_even_the_dead_letters_can_take_stays_in_the_log(tmp_path: Path
     play(tmp_path, before, after)
 
 
-def test_a_refusal_that_passes_keeps_the_order_also_in_front_of_the_dead_letters(tmp_path: Path) -> None:
+def test_a_refusal_that_passes_keeps_the_order_also_in_front_of_the_dead_letters(
+    tmp_path: Path,
+) -> None:
     async def scene(sim: SimBroker, _client: SimClient) -> None:
         store = sim.broker.store
         no_place(sim)
@@ -142,7 +176,11 @@ def test_a_refusal_that_passes_keeps_the_order_also_in_front_of_the_dead_letters
         store._writer.refusal = None
         sim.clock.advance(0.1)
         deliver(sim)
-        assert (len(bodies(sim)), len(bodies(sim, DELAYED)), sim.broker.delay_offsets.get(1)) == (1, 1, 2)
+        assert (len(bodies(sim)), len(bodies(sim, DELAYED)), sim.broker.delay_offsets.get(1)) == (
+            1,
+            1,
+            2,
+        )
 
     play(tmp_path, scene)
 
@@ -150,16 +188,19 @@ def test_a_refusal_that_passes_keeps_the_order_also_in_front_of_the_dead_letters
 def test_statuses_are_refusals_for_good_or_pass() -> None:
     for_good = {status for status in PutStatus if status.is_for_good}
     assert for_good == {
-        PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED, PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED,
+        PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED,
+        PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED,
     }  # fmt: skip
 
 
-# -- said when the message is sent ------------------------------------------------------------------------------------
+# -- said when the message is sent
+# ------------------------------------------------------------------------------------
 
 
 async def refusal(client: SimClient, properties: str, body: bytes = b"x") -> tuple[int, str]:
     header = SendMessageRequest(
-        producer_group="p", topic="T", default_topic="TBW102", default_topic_queue_nums=4, queue_id=0,
+        producer_group="p", topic="T", default_topic="TBW102", default_topic_queue_nums=4,
+        queue_id=0,
         sys_flag=0, born_timestamp=1, flag=0, properties=properties,
     )  # fmt: skip
     answer = await client.ask(RequestCode.SEND_MESSAGE, header, body)
@@ -183,7 +224,9 @@ def test_queues_that_a_waiting_message_cannot_go_to_are_told_its_producer(
         properties = f"{waits_for}\x02INNER_MULTI_DISPATCH\x01{names}\x02P\x01{'p' * padding}"
         assert (await refusal(client, properties))[0] == code
         assert sim.broker.store.max_phy_offset == 0
-        assert (await refusal(client, f"{waits_for}\x02INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b"))[0] == 0
+        assert (await refusal(client, f"{waits_for}\x02INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b"))[
+            0
+        ] == 0
 
     play(tmp_path, scene, max_lmq_consume_queue_num=2, **LIGHT)
 
@@ -206,10 +249,13 @@ def test_a_message_that_is_given_back_may_name_what_it_likes(tmp_path: Path) -> 
     play(tmp_path, scene, **LIGHT)
 
 
-# -- others that store again what was taken once ----------------------------------------------------------------------
+# -- others that store again what was taken once
+# ----------------------------------------------------------------------
 
 
-def test_a_message_given_back_that_is_too_large_now_goes_to_the_dead_letters(tmp_path: Path) -> None:
+def test_a_message_given_back_that_is_too_large_now_goes_to_the_dead_letters(
+    tmp_path: Path,
+) -> None:
     async def scene(sim: SimBroker, client: SimClient) -> None:
         await client.send("T", b"x" * 100, properties="TAGS\x01a")
         lower_limit(sim, 99)
@@ -250,7 +296,9 @@ def test_a_refusal_that_passes_is_told_who_gives_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("why", ["too large now", "no room for a counter"])
 @pytest.mark.parametrize("rounds", [1, 2])
-def test_a_half_message_that_cannot_be_copied_does_not_end_the_checks(tmp_path: Path, why: str, rounds: int) -> None:
+def test_a_half_message_that_cannot_be_copied_does_not_end_the_checks(
+    tmp_path: Path, why: str, rounds: int
+) -> None:
     async def scene(sim: SimBroker, client: SimClient) -> None:
         padding = "\x02P\x01" + "p" * (32_610 if why == "no room for a counter" else 0)
         bad = await half(sim, client, "long " + "x" * 50, more=padding)
@@ -270,7 +318,9 @@ def test_a_half_message_that_cannot_be_copied_does_not_end_the_checks(tmp_path: 
     play_transactions(tmp_path, scene)
 
 
-def test_a_commit_that_is_refused_for_good_is_told_and_given_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_commit_that_is_refused_for_good_is_told_and_given_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scene(sim: SimBroker, client: SimClient) -> None:
         sent = await half(sim, client, "long " + "x" * 50)
         lower_limit(sim, 50)
@@ -288,7 +338,9 @@ def test_given_up_transactions_are_in_no_other_queue(tmp_path: Path) -> None:
 
     async def scene(sim: SimBroker, client: SimClient) -> None:
         await client.heartbeat("c1", producers=("pg",))
-        await half(sim, client, more="\x02INNER_MULTI_DISPATCH\x01%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x010")
+        await half(
+            sim, client, more="\x02INNER_MULTI_DISPATCH\x01%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x010"
+        )
         sim.broker.settings.broker.transaction_check_max = 0
         await checked(sim)
         [given_up] = stored(sim, GIVEN_UP)

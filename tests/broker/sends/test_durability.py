@@ -1,7 +1,8 @@
-"""Which answers of a SYNC_MASTER wait for a slave: sends, replies and commits; not what is given back or delivered later.
+"""Which answers of a SYNC_MASTER wait for a slave: sends, replies and commits; not what is given
+back or delivered later.
 
-As in the original, where all others have WAIT=false when they are stored (SendMessageProcessor, EndTransactionProcessor,
-ReplyMessageProcessor, ScheduleMessageService).
+As in the original, where all others have WAIT=false when they are stored (SendMessageProcessor,
+EndTransactionProcessor, ReplyMessageProcessor, ScheduleMessageService).
 """
 
 from __future__ import annotations
@@ -16,9 +17,18 @@ import pytest
 
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
-from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest, SendMessageRequest, SendMessageRequestV2
+from aiorocketmq.remoting.protocol.commands.send import (
+    ConsumerSendMsgBackRequest,
+    SendMessageRequest,
+    SendMessageRequestV2,
+)
 from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, SerializeType, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    RemotingCommand,
+    SerializeType,
+    decode_header,
+    encode_header,
+)
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.wire import to_fields
 from aiorocketmq.remoting.transport.invocations import Response
@@ -66,7 +76,9 @@ class Slave:
 
 @asynccontextmanager
 async def sync_master(folder: Path) -> AsyncIterator[tuple[SimBroker, SimClient, Slave]]:
-    store = MessageStoreConfig(store_path_root_dir=str(folder), broker_role=BrokerRole.SYNC_MASTER, **SMALL)
+    store = MessageStoreConfig(
+        store_path_root_dir=str(folder), broker_role=BrokerRole.SYNC_MASTER, **SMALL
+    )
     async with asyncio.timeout(30), sim_broker(folder, store=store) as sim:
         client = sim.connect()
         await sim.make_topic("T")
@@ -76,7 +88,8 @@ async def sync_master(folder: Path) -> AsyncIterator[tuple[SimBroker, SimClient,
 
 def message(properties: dict[str, str], topic: str = "T") -> SendMessageRequest:
     return SendMessageRequest(
-        producer_group="pg", topic=topic, default_topic="TBW102", default_topic_queue_nums=4, queue_id=0, sys_flag=0,
+        producer_group="pg", topic=topic, default_topic="TBW102", default_topic_queue_nums=4,
+        queue_id=0, sys_flag=0,
         born_timestamp=1, flag=0, properties=encode_properties(properties).decode(),
     )  # fmt: skip
 
@@ -85,12 +98,18 @@ def test_a_send_waits_unless_its_producer_does_not_want_to(tmp_path: Path) -> No
     async def scene() -> None:
         async with sync_master(tmp_path) as (_, client, slave):
             send = RequestCode.SEND_MESSAGE
-            assert (await slave.must_acknowledge(client.ask(send, message({}), b"x"))).code == ResponseCode.SUCCESS
+            assert (
+                await slave.must_acknowledge(client.ask(send, message({}), b"x"))
+            ).code == ResponseCode.SUCCESS
             delayed = client.ask(send, message({"DELAY": "1"}), b"x")
             assert (await slave.must_acknowledge(delayed)).code == ResponseCode.SUCCESS
-            assert (await client.ask(send, message({"WAIT": "false"}), b"x")).code == ResponseCode.SUCCESS
+            assert (
+                await client.ask(send, message({"WAIT": "false"}), b"x")
+            ).code == ResponseCode.SUCCESS
             slave.go()
-            assert (await client.ask(send, message({}), b"x")).code == ResponseCode.SLAVE_NOT_AVAILABLE
+            assert (
+                await client.ask(send, message({}), b"x")
+            ).code == ResponseCode.SLAVE_NOT_AVAILABLE
 
     asyncio.run(scene())
 
@@ -105,7 +124,9 @@ def test_a_reply_waits_and_is_answered_with_success_whatever_comes_of_it(tmp_pat
             def reply(**more: str) -> Awaitable[Response]:
                 header = message({"REPLY_TO_CLIENT": "asker", **more}, topic="C_REPLY_TOPIC")
                 fields = {name: getattr(header, name) for name in header.__struct_fields__}
-                return replier.ask(RequestCode.SEND_REPLY_MESSAGE_V2, SendMessageRequestV2(**fields), b"the reply")
+                return replier.ask(
+                    RequestCode.SEND_REPLY_MESSAGE_V2, SendMessageRequestV2(**fields), b"the reply"
+                )
 
             assert (await slave.must_acknowledge(reply())).code == ResponseCode.SUCCESS
             assert len(asker.pushed) == 1, "its requester has not waited"
@@ -120,7 +141,9 @@ def test_a_reply_waits_and_is_answered_with_success_whatever_comes_of_it(tmp_pat
 def test_a_commit_waits_and_is_answered_with_success_whatever_comes_of_it(tmp_path: Path) -> None:
     async def scene() -> None:
         async with sync_master(tmp_path) as (sim, client, slave):
-            first, second, third = [await slave.must_acknowledge(half(sim, client, key)) for key in "ABC"]
+            first, second, third = [
+                await slave.must_acknowledge(half(sim, client, key)) for key in "ABC"
+            ]
             await slave.must_acknowledge(end(client, first, COMMIT))
             await end(client, second, ROLLBACK)
             slave.go()
@@ -131,12 +154,18 @@ def test_a_commit_waits_and_is_answered_with_success_whatever_comes_of_it(tmp_pa
 
 
 @pytest.mark.parametrize(("level", "topic"), [(0, "SCHEDULE_TOPIC_XXXX"), (-1, "%DLQ%g")])
-def test_what_a_consumer_gives_back_waits_for_nobody(tmp_path: Path, level: int, topic: str) -> None:
+def test_what_a_consumer_gives_back_waits_for_nobody(
+    tmp_path: Path, level: int, topic: str
+) -> None:
     async def scene() -> None:
         async with sync_master(tmp_path) as (sim, client, _):
             sent = await client.send("T", b"x", properties="WAIT\x01false")
-            header = ConsumerSendMsgBackRequest(offset=int(sent.msg_id[16:], 16), group="g", delay_level=level)
-            assert (await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)).code == ResponseCode.SUCCESS
+            header = ConsumerSendMsgBackRequest(
+                offset=int(sent.msg_id[16:], 16), group="g", delay_level=level
+            )
+            assert (
+                await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+            ).code == ResponseCode.SUCCESS
             assert sim.broker.store.max_offset(topic, 2 if level == 0 else 0) == 1
 
     asyncio.run(scene())
@@ -160,24 +189,35 @@ def test_the_delivery_of_a_delayed_message_waits_for_nobody(tmp_path: Path) -> N
 def frames(*opaques: int, form: int = SerializeType.JSON, flag: int = 0) -> bytes:
     """Sends, one after the other."""
     header = to_fields(message({"KEYS": "k"}))
-    commands = (RemotingCommand(code=10, opaque=opaque, flag=flag, ext_fields=header) for opaque in opaques)
+    commands = (
+        RemotingCommand(code=10, opaque=opaque, flag=flag, ext_fields=header) for opaque in opaques
+    )
     return b"".join(encode_frame(form, encode_header(command, form), b"x") for command in commands)
 
 
 def told(transport: SimTransport) -> list[tuple[int, int]]:
     """Opaque and code of the answers so far; all of them say where the message lies."""
-    commands = [decode_header(form, header) for form, header, _ in FrameDecoder().feed(bytes(transport.written))]
+    commands = [
+        decode_header(form, header)
+        for form, header, _ in FrameDecoder().feed(bytes(transport.written))
+    ]
     assert all("msgId" in (command.ext_fields or {}) for command in commands)
     return [(command.opaque, command.code) for command in commands]
 
 
-def test_answers_of_a_group_leave_in_their_order_with_one_write_per_connection(tmp_path: Path) -> None:
+def test_answers_of_a_group_leave_in_their_order_with_one_write_per_connection(
+    tmp_path: Path,
+) -> None:
     async def scene() -> None:
         async with sync_master(tmp_path) as (sim, _, slave):
-            (here, at_one), (there, at_two), (gone, at_three) = (connect(sim.owner) for _ in range(3))
+            (here, at_one), (there, at_two), (gone, at_three) = (
+                connect(sim.owner) for _ in range(3)
+            )
             for opaque in (1, 2, 3):
                 here.data_received(frames(opaque))
-                there.data_received(frames(10 * opaque, 10 * opaque + 1, form=SerializeType.ROCKETMQ))
+                there.data_received(
+                    frames(10 * opaque, 10 * opaque + 1, form=SerializeType.ROCKETMQ)
+                )
             there.data_received(frames(99, flag=2))
             gone.data_received(frames(5, 6))
             at_three.close()
@@ -188,14 +228,18 @@ def test_answers_of_a_group_leave_in_their_order_with_one_write_per_connection(t
             await asyncio.sleep(0)
             assert (at_one.writes, at_two.writes, at_three.writes) == (1, 1, 0)
             assert told(at_one) == [(1, 0), (2, 0), (3, 0)]
-            assert told(at_two) == [(10, 0), (11, 0), (20, 0), (21, 0), (30, 0), (31, 0)], "nobody waits for the oneway one"
+            assert told(at_two) == [(10, 0), (11, 0), (20, 0), (21, 0), (30, 0), (31, 0)], (
+                "nobody waits for the oneway one"
+            )
             assert (here.in_flight, there.in_flight, gone.in_flight) == (0, 0, 0)
 
     asyncio.run(scene())
 
 
 @pytest.mark.parametrize("form", list(SerializeType))
-def test_an_answer_that_waited_in_vain_says_so_and_where_the_message_is(tmp_path: Path, form: SerializeType) -> None:
+def test_an_answer_that_waited_in_vain_says_so_and_where_the_message_is(
+    tmp_path: Path, form: SerializeType
+) -> None:
     async def scene() -> None:
         async with sync_master(tmp_path) as (sim, _, slave):
             connection, transport = connect(sim.owner)
@@ -213,7 +257,9 @@ def test_an_answer_that_waited_in_vain_says_so_and_where_the_message_is(tmp_path
 @pytest.mark.parametrize("form", list(SerializeType))
 def test_with_sync_flush_answers_wait_for_the_disk(tmp_path: Path, form: SerializeType) -> None:
     async def scene() -> None:
-        store = MessageStoreConfig(store_path_root_dir=str(tmp_path), flush_disk_type=FlushDiskType.SYNC_FLUSH, **SMALL)
+        store = MessageStoreConfig(
+            store_path_root_dir=str(tmp_path), flush_disk_type=FlushDiskType.SYNC_FLUSH, **SMALL
+        )
         async with asyncio.timeout(30), sim_broker(tmp_path, store=store) as sim:
             await sim.connect().heartbeat("c1", "g", producers=("pg",))
             connection, transport = connect(sim.owner)
@@ -238,7 +284,9 @@ def test_with_sync_flush_answers_wait_for_the_disk(tmp_path: Path, form: Seriali
 def test_of_disk_and_slave_an_answer_waits_for_both(tmp_path: Path) -> None:
     async def scene() -> None:
         settings = SMALL | {"flush_disk_type": FlushDiskType.SYNC_FLUSH}
-        store = MessageStoreConfig(store_path_root_dir=str(tmp_path), broker_role=BrokerRole.SYNC_MASTER, **settings)
+        store = MessageStoreConfig(
+            store_path_root_dir=str(tmp_path), broker_role=BrokerRole.SYNC_MASTER, **settings
+        )
         async with asyncio.timeout(30), sim_broker(tmp_path, store=store) as sim:
             await sim.make_topic("T")
             slave, flush = Slave(sim), sim.broker.store.flush
@@ -265,7 +313,9 @@ def test_a_stop_tells_nobody_whose_connection_has_ended(tmp_path: Path) -> None:
     """The store is closed in a thread; a sync that goes on then may complete those who waited."""
 
     async def scene() -> None:
-        store = MessageStoreConfig(store_path_root_dir=str(tmp_path), flush_disk_type=FlushDiskType.SYNC_FLUSH, **SMALL)
+        store = MessageStoreConfig(
+            store_path_root_dir=str(tmp_path), flush_disk_type=FlushDiskType.SYNC_FLUSH, **SMALL
+        )
         async with asyncio.timeout(30), sim_broker(tmp_path, store=store) as sim:
             await sim.make_topic("T")
             connection, transport = connect(sim.owner)

@@ -10,7 +10,10 @@ from pathlib import Path
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.sends.fast_failure import LOOK_S, FastFailure
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest, SendMessageRequest
+from aiorocketmq.remoting.protocol.commands.send import (
+    ConsumerSendMsgBackRequest,
+    SendMessageRequest,
+)
 from aiorocketmq.remoting.transport.invocations import Response
 from aiorocketmq.store.disk.mapped_file import Disk
 from aiorocketmq.store.model.config import FlushDiskType, MessageStoreConfig
@@ -45,7 +48,9 @@ class Judged:
     def __init__(self, **config: bool) -> None:
         self.waits, self.said = Waiting(), list[str | None]()
         self.config = BrokerConfig(broker_name="b", **config)
-        self.judge = FastFailure(self.config, (Waiting(), self.waits), ManualClock(), self.said.append, lambda: 1000)
+        self.judge = FastFailure(
+            self.config, (Waiting(), self.waits), ManualClock(), self.said.append, lambda: 1000
+        )
 
     def look(self, lag_s: float = 0.0, *, oldest_s: float = 0.0, waiting: int = 0) -> None:
         self.waits.oldest_wait_s, self.waits.waiting = oldest_s, waiting
@@ -75,7 +80,10 @@ def test_a_loop_that_is_late_once_is_a_pause_twice_is_load() -> None:
     assert judged.said == ["[TIMEOUT_CLEAN_QUEUE]" + TEXT.format(300, 0)]
     judged.look(1.2)
     judged.look(1.1)
-    assert judged.said[1:] == ["[TIMEOUT_CLEAN_QUEUE]" + TEXT.format(400, 0), "[PCBUSY_CLEAN_QUEUE]" + TEXT.format(1100, 0)]
+    assert judged.said[1:] == [
+        "[TIMEOUT_CLEAN_QUEUE]" + TEXT.format(400, 0),
+        "[PCBUSY_CLEAN_QUEUE]" + TEXT.format(1100, 0),
+    ]
     judged.look()
     assert judged.said[3:] == [None]
 
@@ -108,9 +116,12 @@ async def pass_time(world: SimBroker, seconds: float) -> None:
             await asyncio.sleep(0)
 
 
-def send_soon(client: SimClient, code: RequestCode = RequestCode.SEND_MESSAGE) -> asyncio.Future[Response]:
+def send_soon(
+    client: SimClient, code: RequestCode = RequestCode.SEND_MESSAGE
+) -> asyncio.Future[Response]:
     header = SendMessageRequest(
-        producer_group="p", topic="T", default_topic="TBW102", default_topic_queue_nums=4, queue_id=0, sys_flag=0,
+        producer_group="p", topic="T", default_topic="TBW102", default_topic_queue_nums=4,
+        queue_id=0, sys_flag=0,
         born_timestamp=1, flag=0,
     )  # fmt: skip
     return asyncio.ensure_future(client.ask(code, header, b"x"))
@@ -120,7 +131,8 @@ def test_a_slow_disk(tmp_path: Path) -> None:
     async def run() -> None:
         disk = SlowDisk()
         config = MessageStoreConfig(
-            store_path_root_dir=str(tmp_path), mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000,
+            store_path_root_dir=str(tmp_path), mapped_file_size_commit_log=1 << 20,
+            mapped_file_size_consume_queue=20_000,
             max_hash_slot_num=100, max_index_num=400, flush_disk_type=FlushDiskType.SYNC_FLUSH,
         )  # fmt: skip
         async with sim_broker(tmp_path, store=config, disk=disk) as world:
@@ -143,7 +155,8 @@ def test_a_slow_disk(tmp_path: Path) -> None:
                 assert refused.code == 2
                 assert refused.remark is not None
                 assert refused.remark.startswith(
-                    "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: 2"
+                    "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in "
+                    "queue: 2"
                 )
                 assert refused.remark.endswith("ms, size of queue: 2")
                 assert refused.ext_fields.get("MSG_REGION") == "DefaultRegion"

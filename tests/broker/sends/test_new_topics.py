@@ -1,4 +1,5 @@
-"""A topic that a message makes is on the disk before the sender is told that the message is stored."""
+"""A topic that a message makes is on the disk before the sender is told that the message is
+stored."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class Gate:
 @asynccontextmanager
 async def gated(folder: Path, **store: Any) -> AsyncIterator[tuple[SimBroker, SimClient, Gate]]:
     settings = MessageStoreConfig(
-        store_path_root_dir=str(folder), mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000,
+        store_path_root_dir=str(folder), mapped_file_size_commit_log=1 << 20,
+        mapped_file_size_consume_queue=20_000,
         max_hash_slot_num=100, max_index_num=400, **store,
     )  # fmt: skip
     async with asyncio.timeout(30), sim_broker(folder, store=settings) as sim:
@@ -58,8 +60,10 @@ async def gated(folder: Path, **store: Any) -> AsyncIterator[tuple[SimBroker, Si
 
 def message(topic: str, **change: Any) -> SendMessageRequest:
     usual: dict[str, Any] = {
-        "producer_group": "p", "topic": topic, "default_topic": "TBW102", "default_topic_queue_nums": 4, "queue_id": 0,
-        "sys_flag": 0, "born_timestamp": 1, "flag": 0, "properties": "UNIQ_KEY\x010123456789ABCDEF0123456789ABCDEF",
+        "producer_group": "p", "topic": topic, "default_topic": "TBW102",
+        "default_topic_queue_nums": 4, "queue_id": 0,
+        "sys_flag": 0, "born_timestamp": 1, "flag": 0,
+        "properties": "UNIQ_KEY\x010123456789ABCDEF0123456789ABCDEF",
     }  # fmt: skip
     return SendMessageRequest(**usual | change)
 
@@ -79,13 +83,19 @@ def topics_in(folder: Path) -> set[str]:
 
 
 def send(client: SimClient, topic: str, **change: Any) -> asyncio.Future[Any]:
-    return asyncio.ensure_future(client.ask(RequestCode.SEND_MESSAGE, message(topic, **change), b"body"))
+    return asyncio.ensure_future(
+        client.ask(RequestCode.SEND_MESSAGE, message(topic, **change), b"body")
+    )
 
 
 def test_an_answer_means_that_the_topic_is_on_the_disk(tmp_path: Path) -> None:
     async def scene() -> None:
         async with gated(tmp_path) as (_, client, gate):
-            asked = [send(client, "new"), send(client, "new"), send(client, "new", properties="DELAY\x013")]
+            asked = [
+                send(client, "new"),
+                send(client, "new"),
+                send(client, "new", properties="DELAY\x013"),
+            ]
             await turns(lambda: gate.begun > 0)
             await quiet()
             assert not any(each.done() for each in asked)
@@ -166,7 +176,9 @@ def test_connections_that_are_gone_get_nothing(tmp_path: Path) -> None:
             other.connection.close()
             gate.opened.set()
             assert (await asked).code == 0
-            assert (await asyncio.gather(lost, return_exceptions=True))[0].__class__.__name__ != "Response"
+            assert (await asyncio.gather(lost, return_exceptions=True))[
+                0
+            ].__class__.__name__ != "Response"
             assert other.at_broker.in_flight == 0
 
     asyncio.run(scene())

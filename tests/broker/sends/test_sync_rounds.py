@@ -58,7 +58,9 @@ def test_nobody_is_waited_for_who_does_not_come() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "turns"), [(0.0001, 1), (0.0003, 3), (10.0, 5)])
-def test_it_waits_no_longer_than_the_sync_took_nor_than_half_a_millisecond(seconds: float, turns: int) -> None:
+def test_it_waits_no_longer_than_the_sync_took_nor_than_half_a_millisecond(
+    seconds: float, turns: int
+) -> None:
     async def scene(world: World) -> None:
         ending = asyncio.ensure_future(world.rounds.end(50, seconds))
         await asyncio.sleep(0)
@@ -74,7 +76,9 @@ def test_it_waits_no_longer_than_the_sync_took_nor_than_half_a_millisecond(secon
 
 
 @pytest.mark.parametrize(("told", "waiting"), [(0, 0), (1, 0), (2, 1), (0, 100)])
-def test_few_senders_wait_for_nobody_and_neither_do_those_who_are_back(told: int, waiting: int) -> None:
+def test_few_senders_wait_for_nobody_and_neither_do_those_who_are_back(
+    told: int, waiting: int
+) -> None:
     async def scene(world: World) -> None:
         world.waiting = waiting
         await world.rounds.end(told, 0.001)

@@ -7,8 +7,18 @@ from typing import Any, cast
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from aiorocketmq.broker.state.clients import CLIENT_EXPIRED_MS, ClientChannel, Consumers, Producers, Subscription
-from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumerData, MessageModel, SubscriptionData
+from aiorocketmq.broker.state.clients import (
+    CLIENT_EXPIRED_MS,
+    ClientChannel,
+    Consumers,
+    Producers,
+    Subscription,
+)
+from aiorocketmq.remoting.protocol.bodies.heartbeat import (
+    ConsumerData,
+    MessageModel,
+    SubscriptionData,
+)
 from aiorocketmq.remoting.protocol.codes import LanguageCode
 from aiorocketmq.remoting.transport.connection import Connection
 
@@ -29,7 +39,9 @@ def channel(at: Connection, now_ms: int = 0, client_id: str = "c") -> ClientChan
 
 
 def consumer(group: str, *topics: str, version: int = 1, **more: Any) -> ConsumerData:
-    wanted = tuple(SubscriptionData(topic=topic, sub_string="*", sub_version=version) for topic in topics)
+    wanted = tuple(
+        SubscriptionData(topic=topic, sub_string="*", sub_version=version) for topic in topics
+    )
     return ConsumerData(group_name=group, subscription_data_set=wanted, **more)
 
 
@@ -78,7 +90,9 @@ def test_a_subscription_is_prepared_for_filtering() -> None:
     tags = Subscription(SubscriptionData(topic="T", sub_string="A || B", code_set=(65, 66)))
     assert (tags.matches_all, tags.codes, tags.is_tag) == (False, frozenset({65, 66}), True)
     assert Subscription(SubscriptionData(topic="T", sub_string="*")).matches_all
-    assert not Subscription(SubscriptionData(topic="T", sub_string="*", expression_type="SQL92")).matches_all
+    assert not Subscription(
+        SubscriptionData(topic="T", sub_string="*", expression_type="SQL92")
+    ).matches_all
     assert Subscription(SubscriptionData(topic="T", expression_type=None)).is_tag
 
 
@@ -100,7 +114,8 @@ PEERS = st.integers(0, 3)
 
 
 class ClientMachine(RuleBasedStateMachine):
-    """Heartbeats, farewells, lost connections and silence, against a set of (group, peer) with times."""
+    """Heartbeats, farewells, lost connections and silence, against a set of (group, peer) with
+    times."""
 
     @initialize()
     def begin(self) -> None:
@@ -119,7 +134,9 @@ class ClientMachine(RuleBasedStateMachine):
     @rule(group=GROUPS, peer=PEERS)
     def heartbeat(self, group: str, peer: int) -> None:
         is_new = (group, peer) not in self.members
-        assert self.consumers.register(consumer(group), channel(self.peers[peer], self.now)) == is_new
+        assert (
+            self.consumers.register(consumer(group), channel(self.peers[peer], self.now)) == is_new
+        )
         assert self.producers.register(group, channel(self.peers[peer], self.now)) == is_new
         self.members[group, peer] = self.now
 
@@ -127,7 +144,9 @@ class ClientMachine(RuleBasedStateMachine):
     def farewell(self, group: str, peer: int) -> None:
         was_member = self.members.pop((group, peer), None) is not None
         self.producers.unregister(group, self.peers[peer])
-        assert self.consumers.unregister(group, self.peers[peer]) == (was_member and self.others(group))
+        assert self.consumers.unregister(group, self.peers[peer]) == (
+            was_member and self.others(group)
+        )
 
     @rule(peer=PEERS)
     def lose(self, peer: int) -> None:
@@ -152,7 +171,9 @@ class ClientMachine(RuleBasedStateMachine):
         for table in (self.consumers, self.producers):
             assert {group.name for group in table} == {group for group, _ in self.members}
             for number, peer in enumerate(self.peers):
-                assert table.groups_of(peer) == {group for group, other in self.members if other == number}
+                assert table.groups_of(peer) == {
+                    group for group, other in self.members if other == number
+                }
 
 
 TestClientMachine = ClientMachine.TestCase

@@ -14,7 +14,11 @@ from aiorocketmq.broker.state.subscription_groups import SubscriptionGroups
 from aiorocketmq.broker.state.topics import Topics
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
-from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
+from aiorocketmq.remoting.protocol.bodies.topic_config import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigTable,
+)
 from aiorocketmq.remoting.protocol.fastjson import reader as fastjson
 from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.store.model.errors import StoreFileError
@@ -62,7 +66,9 @@ def files_in(folder: Path) -> ConfigFiles:
 
 def test_topics_are_written_as_the_original_does(tmp_path: Path) -> None:
     table = TopicConfigTable(
-        topic_config_table={"TopicTest": TopicConfig(topic_name="TopicTest", read_queue_nums=4, write_queue_nums=4)},
+        topic_config_table={
+            "TopicTest": TopicConfig(topic_name="TopicTest", read_queue_nums=4, write_queue_nums=4)
+        },
         data_version=DataVersion(counter=3, timestamp=1700000000000),
     )
     files_in(tmp_path).add("topics.json", lambda: table).save_now()
@@ -73,7 +79,13 @@ def test_topics_are_written_as_the_original_does(tmp_path: Path) -> None:
 def test_offsets_are_written_as_the_original_does(tmp_path: Path) -> None:
     offsets = ConsumerOffsets()
     offsets.load(
-        ConsumerOffsetTable(offset_table={"%RETRY%g1@g1": {0: 0}, "TopicTest@g1": {0: 10, 1: 5000000000}, "E@g1": {}})
+        ConsumerOffsetTable(
+            offset_table={
+                "%RETRY%g1@g1": {0: 0},
+                "TopicTest@g1": {0: 10, 1: 5000000000},
+                "E@g1": {},
+            }
+        )
     )
     files_in(tmp_path).add("consumerOffset.json", offsets.record).save_now()
     assert (tmp_path / "consumerOffset.json").read_text() == OFFSETS
@@ -95,14 +107,20 @@ def test_files_of_the_original_are_loaded_and_written_back(store: str, tmp_path:
         assert record is not None
         again = files_in(tmp_path / "again").add(path.name, lambda record=record: record)
         again.save_now()
-        assert fastjson.loads((tmp_path / "again" / path.name).read_text()) == fastjson.loads(text), path.name
+        assert fastjson.loads((tmp_path / "again" / path.name).read_text()) == fastjson.loads(
+            text
+        ), path.name
 
 
 def test_a_broker_takes_over_the_tables_of_the_original(tmp_path: Path) -> None:
     unpack_golden("store-clean-master", tmp_path)
     files = files_in(tmp_path / "master" / "config")
     config, clock = BrokerConfig(broker_name="broker-g"), ManualClock()
-    topics, groups, offsets = Topics(config, clock), SubscriptionGroups(config, clock), ConsumerOffsets()
+    topics, groups, offsets = (
+        Topics(config, clock),
+        SubscriptionGroups(config, clock),
+        ConsumerOffsets(),
+    )
     for table, record_type, name in (
         (topics, TopicConfigTable, "topics.json"),
         (groups, SubscriptionGroupTable, "subscriptionGroup.json"),

@@ -28,10 +28,16 @@ DAY_MS = 24 * 3600 * 1000
 
 
 def sql(topic: str, expression: str, version: int = 1, kind: str = "SQL92") -> Subscription:
-    return Subscription(SubscriptionData(topic=topic, sub_string=expression, sub_version=version, expression_type=kind))
+    return Subscription(
+        SubscriptionData(
+            topic=topic, sub_string=expression, sub_version=version, expression_type=kind
+        )
+    )
 
 
-def filters_with(*subscriptions: Subscription, group: str = "g", now_ms: int = 100) -> ConsumerFilters:
+def filters_with(
+    *subscriptions: Subscription, group: str = "g", now_ms: int = 100
+) -> ConsumerFilters:
     filters = ConsumerFilters(BLOOM)
     at_once(filters.register(group, subscriptions, now_ms))
     return filters
@@ -51,17 +57,31 @@ def test_a_heartbeat_brings_filters_and_tags_are_none() -> None:
 
 @pytest.mark.parametrize(
     ("version", "expression", "expected"),
-    [(4, "a > 2", "a > 1"), (5, "a > 2", "a > 1"), (6, "a > 2", "a > 2"), (6, "a >", None), (4, "a >", "a > 1")],
+    [
+        (4, "a > 2", "a > 1"),
+        (5, "a > 2", "a > 1"),
+        (6, "a > 2", "a > 2"),
+        (6, "a >", None),
+        (4, "a >", "a > 1"),
+    ],
 )
-def test_only_a_higher_version_replaces_a_living_filter(version: int, expression: str, expected: str | None) -> None:
+def test_only_a_higher_version_replaces_a_living_filter(
+    version: int, expression: str, expected: str | None
+) -> None:
     filters = filters_with(sql("T", "a > 1", 5))
     at_once(filters.register("g", [sql("T", expression, version)], 200))
     assert expression_of(filters) == expected
 
 
-def test_what_does_not_compile_is_told_and_leaves_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_does_not_compile_is_told_and_leaves_the_rest(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     filters = filters_with(sql("T", "a >"), sql("U", "b = 1"), sql("V", "b = 1", kind="XPATH"))
-    assert (expression_of(filters, "T"), expression_of(filters, "U"), len(filters)) == (None, "b = 1", 1)
+    assert (expression_of(filters, "T"), expression_of(filters, "U"), len(filters)) == (
+        None,
+        "b = 1",
+        1,
+    )
     assert "position 4" in caplog.text
     assert "there is no expression type XPATH" in caplog.text
 
@@ -85,7 +105,12 @@ def test_a_dead_filter_gives_way_to_another_expression_whatever_the_version() ->
     at_once(filters.register("g", [sql("T", "a > 2", 3)], 300))
     found = filters.get("T", "g")
     assert found is not None
-    assert (found.filter.text, found.version, found.born_time_ms, found.is_dead) == ("a > 2", 3, 300, False)
+    assert (found.filter.text, found.version, found.born_time_ms, found.is_dead) == (
+        "a > 2",
+        3,
+        300,
+        False,
+    )
 
 
 def test_the_dead_are_forgotten_after_a_while() -> None:
@@ -120,11 +145,18 @@ def test_the_bit_map_of_a_message_has_the_groups_that_want_it() -> None:
         bits = filters.bit_map("T", properties)
         positions = {position for each in wanted for position in each.positions}
         assert bits == mask_of(positions).to_bytes(BLOOM.size_bytes, "little")
-        assert [each.accepts_ext(ExtUnit(0, 101, bits)) for each in (one, two)] == [one in wanted, two in wanted]
+        assert [each.accepts_ext(ExtUnit(0, 101, bits)) for each in (one, two)] == [
+            one in wanted,
+            two in wanted,
+        ]
 
 
-@pytest.mark.parametrize(("stored_ms", "bits"), [(100, bytes(14)), (99, bytes(14)), (101, b""), (101, bytes(13))])
-def test_bits_count_only_when_the_filter_was_there_and_they_are_of_this_bloom_filter(stored_ms: int, bits: bytes) -> None:
+@pytest.mark.parametrize(
+    ("stored_ms", "bits"), [(100, bytes(14)), (99, bytes(14)), (101, b""), (101, bytes(13))]
+)
+def test_bits_count_only_when_the_filter_was_there_and_they_are_of_this_bloom_filter(
+    stored_ms: int, bits: bytes
+) -> None:
     found = filters_with(sql("T", "a > 1"), now_ms=100).get("T", "g")
     assert found is not None
     assert found.accepts_ext(ExtUnit(0, stored_ms, bits))
@@ -140,7 +172,8 @@ def test_a_retried_message_is_filtered_as_the_topic_it_comes_from() -> None:
 
     def wanted(**properties: str) -> bool:
         data = encode_record(
-            "%RETRY%g", 0, b"", encode_properties(properties), queue_offset=0, phy_offset=0, sys_flag=0, born_timestamp=1,
+            "%RETRY%g", 0, b"", encode_properties(properties), queue_offset=0, phy_offset=0,
+            sys_flag=0, born_timestamp=1,
             born_host=bytes(8), store_timestamp=1, store_host=bytes(8),
         )  # fmt: skip
         return retry.accepts(data, 0, len(data))
@@ -151,14 +184,23 @@ def test_a_retried_message_is_filtered_as_the_topic_it_comes_from() -> None:
     assert wanted(a="1")
 
 
-# --- the file -------------------------------------------------------------------------------------------------------
+# --- the file
+# --------------------------------------------------------------------------------------------------
 
 
-def persistence(folder: Path, clock: ManualClock, **config: Any) -> tuple[ConsumerFilters, FilterPersistence, ConfigFiles]:
+def persistence(
+    folder: Path, clock: ManualClock, **config: Any
+) -> tuple[ConsumerFilters, FilterPersistence, ConfigFiles]:
     settings = BrokerConfig(broker_ip1="127.0.0.1", **config)
     files = ConfigFiles(folder, clock)
     filters = load_filters(settings, files, clock.time_ms())
-    return filters, FilterPersistence(settings, filters, files.add("consumerFilter.json", filters.record), clock), files
+    return (
+        filters,
+        FilterPersistence(
+            settings, filters, files.add("consumerFilter.json", filters.record), clock
+        ),
+        files,
+    )
 
 
 def test_filters_survive_a_restart_dead(tmp_path: Path) -> None:
@@ -171,9 +213,16 @@ def test_filters_survive_a_restart_dead(tmp_path: Path) -> None:
         files.save_now()
         loaded = load_filters(BrokerConfig(), files, now).get("T", "g")
         assert loaded is not None
-        assert (loaded.filter.text, loaded.version, loaded.born_time_ms) == ("a > 1", 7, now - 60_000)
+        assert (loaded.filter.text, loaded.version, loaded.born_time_ms) == (
+            "a > 1",
+            7,
+            now - 60_000,
+        )
         assert (loaded.is_dead, loaded.dead_time_ms) == (True, now - 30_000)
-        assert load_filters(BrokerConfig(), files, now - 50_000).get("T", "g").dead_time_ms == now - 60_000  # type: ignore[union-attr]
+        assert (
+            load_filters(BrokerConfig(), files, now - 50_000).get("T", "g").dead_time_ms
+            == now - 60_000
+        )  # type: ignore[union-attr]
 
     asyncio.run(main())
 
@@ -185,7 +234,14 @@ def test_another_bloom_filter_drops_what_was_persisted(tmp_path: Path) -> None:
         at_once(filters.register("g", [sql("T", "a > 1")], clock.time_ms()))
         service.check()
         files.save_now()
-        assert len(load_filters(BrokerConfig(expect_consumer_num_use_filter=64), files, clock.time_ms())) == 0
+        assert (
+            len(
+                load_filters(
+                    BrokerConfig(expect_consumer_num_use_filter=64), files, clock.time_ms()
+                )
+            )
+            == 0
+        )
         assert len(load_filters(BrokerConfig(), files, clock.time_ms())) == 1
 
     asyncio.run(main())

@@ -7,7 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.broker.state import consumer_offsets
-from aiorocketmq.broker.state.consumer_offsets import NO_OFFSET, ConsumerOffsets, OffsetTableFullError
+from aiorocketmq.broker.state.consumer_offsets import (
+    NO_OFFSET,
+    ConsumerOffsets,
+    OffsetTableFullError,
+)
 from aiorocketmq.remoting.slices import at_once
 
 names = st.sampled_from(["a", "b", "%RETRY%a", "x-y"])
@@ -94,6 +98,11 @@ def test_offsets_behind_the_end_are_taken_back() -> None:
     ends = {("T", 0): 5, ("T", 1): 5, ("U", 0): 0}
     assert offsets.clamp(lambda topic, queue_id: ends.get((topic, queue_id), 0)) == 2
     assert offsets.changes == before + 2
-    assert offsets.record().offset_table == {"T@g": {0: 5, 1: 5}, "T@h": {0: 5}, "Gone@g": {0: 0}, "U@g": {0: -1}}
+    assert offsets.record().offset_table == {
+        "T@g": {0: 5, 1: 5},
+        "T@h": {0: 5},
+        "Gone@g": {0: 0},
+        "U@g": {0: -1},
+    }
     assert offsets.clamp(lambda topic, queue_id: ends.get((topic, queue_id), 0)) == 0
     assert offsets.changes == before + 2

@@ -1,4 +1,5 @@
-"""Topics, groups and offsets fit into the one frame that carries each of these tables to a slave."""
+"""Topics, groups and offsets fit into the one frame that carries each of these tables to a
+slave."""
 
 from __future__ import annotations
 
@@ -43,12 +44,24 @@ def test_the_frame_has_room_for_the_rest() -> None:
     assert ROOM_BYTES + HEAD < MAX_FRAME_BYTES - 60_000
 
 
-@given(st.lists(st.tuples(st.sampled_from(["update", "send", "delete", "order", "reload"]), NAMES, NUMBERS), max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["update", "send", "delete", "order", "reload"]), NAMES, NUMBERS),
+        max_size=12,
+    )
+)
 def test_topics_never_take_more_than_is_counted(steps: list[tuple[str, str, int]]) -> None:
     topics = Topics(CONFIG, ManualClock())
     for what, name, number in steps:
         if what == "update":
-            topics.update(TopicConfig(topic_name=name, read_queue_nums=number, write_queue_nums=7, topic_sys_flag=number))
+            topics.update(
+                TopicConfig(
+                    topic_name=name,
+                    read_queue_nums=number,
+                    write_queue_nums=7,
+                    topic_sys_flag=number,
+                )
+            )
         elif what == "send":
             topics.create_on_send(name, default_topic="TBW102", queue_nums=number)
         elif what == "delete":
@@ -63,7 +76,12 @@ def test_topics_never_take_more_than_is_counted(steps: list[tuple[str, str, int]
     assert size - HEAD <= topics.room.taken_bytes <= size
 
 
-@given(st.lists(st.tuples(st.sampled_from(["update", "use", "delete", "reload"]), GROUPS, NUMBERS), max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["update", "use", "delete", "reload"]), GROUPS, NUMBERS),
+        max_size=12,
+    )
+)
 def test_groups_never_take_more_than_is_counted(steps: list[tuple[str, str, int]]) -> None:
     groups = SubscriptionGroups(CONFIG, ManualClock())
     for what, name, number in steps:
@@ -82,13 +100,19 @@ def test_groups_never_take_more_than_is_counted(steps: list[tuple[str, str, int]
 
 
 COMMITS = st.tuples(
-    st.sampled_from(["commit", "take", "clone", "clamp", "remove", "reload"]), NAMES, GROUPS, NUMBERS, OFFSETS
+    st.sampled_from(["commit", "take", "clone", "clamp", "remove", "reload"]),
+    NAMES,
+    GROUPS,
+    NUMBERS,
+    OFFSETS,
 )
 
 
 @pytest.mark.parametrize("kind", [ConsumerOffsets, LightConsumerOffsets])
 @given(st.lists(COMMITS, max_size=20))
-@example([("commit", "T", "g", 0, 10**12), ("commit", "T", "g", 0, -1), ("remove", "T", "g", 0, -1)])
+@example(
+    [("commit", "T", "g", 0, 10**12), ("commit", "T", "g", 0, -1), ("remove", "T", "g", 0, -1)]
+)
 @example([("commit", "T", "g", 0, 10**12), ("clamp", "T", "g", 0, -1), ("remove", "T", "g", 0, -1)])
 @example([("take", "T", "g", 0, 10**12), ("commit", "T", "g", 0, -1)])
 def test_offsets_never_take_more_than_is_counted(
@@ -115,16 +139,29 @@ def test_offsets_never_take_more_than_is_counted(
 
 
 def test_what_has_no_room_is_refused_in_words_and_what_is_there_goes_on() -> None:
-    topics, groups, offsets = Topics(CONFIG, ManualClock()), SubscriptionGroups(CONFIG, ManualClock()), ConsumerOffsets()
+    topics, groups, offsets = (
+        Topics(CONFIG, ManualClock()),
+        SubscriptionGroups(CONFIG, ManualClock()),
+        ConsumerOffsets(),
+    )
     topics.update(TopicConfig(topic_name="known"))
     groups.get("known")
     offsets.commit("g", "known", 0, 1)
     for room in (topics.room, groups.room, offsets.room):
         room.room_bytes = room.taken_bytes
-    for make in (lambda: topics.update(TopicConfig(topic_name="new")), lambda: topics.create_for_group("%RETRY%g")):
-        with pytest.raises(RequestError, match=r"topics of this broker .* one frame .* cannot be added, delete topics"):
+    for make in (
+        lambda: topics.update(TopicConfig(topic_name="new")),
+        lambda: topics.create_for_group("%RETRY%g"),
+    ):
+        with pytest.raises(
+            RequestError,
+            match=r"topics of this broker .* one frame .* cannot be added, delete topics",
+        ):
             make()
-    for use in (lambda: groups.get("new"), lambda: groups.update(SubscriptionGroupConfig(group_name="new"))):
+    for use in (
+        lambda: groups.get("new"),
+        lambda: groups.update(SubscriptionGroupConfig(group_name="new")),
+    ):
         with pytest.raises(RequestError, match=r"new cannot be added, delete groups"):
             use()
     for queue_id, offset in ((1, 1), (0, 10**12)):
@@ -141,7 +178,9 @@ def test_what_has_no_room_is_refused_in_words_and_what_is_there_goes_on() -> Non
     topics.update(TopicConfig(topic_name="new"))
     groups.get("new")
     offsets.commit("g", "new", 0, 1)
-    assert {"new"} == {"new"} & topics.record().topic_config_table.keys() & groups.record().subscription_group_table.keys()
+    assert {"new"} == {
+        "new"
+    } & topics.record().topic_config_table.keys() & groups.record().subscription_group_table.keys()
 
 
 def test_a_slave_takes_what_came_in_a_frame() -> None:
@@ -151,13 +190,23 @@ def test_a_slave_takes_what_came_in_a_frame() -> None:
     assert offsets.get("g", "T", 0) == 1
 
 
-def test_a_table_of_the_disk_that_is_too_long_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    topics, groups, offsets = Topics(CONFIG, ManualClock()), SubscriptionGroups(CONFIG, ManualClock()), ConsumerOffsets()
+def test_a_table_of_the_disk_that_is_too_long_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topics, groups, offsets = (
+        Topics(CONFIG, ManualClock()),
+        SubscriptionGroups(CONFIG, ManualClock()),
+        ConsumerOffsets(),
+    )
     for number in range(20):
         topics.update(TopicConfig(topic_name=f"T{number}"))
         groups.get(f"g{number}")
         offsets.commit("g", f"T{number}", 0, 1)
-    restarted = Topics(CONFIG, ManualClock()), SubscriptionGroups(CONFIG, ManualClock()), ConsumerOffsets()
+    restarted = (
+        Topics(CONFIG, ManualClock()),
+        SubscriptionGroups(CONFIG, ManualClock()),
+        ConsumerOffsets(),
+    )
     for table in restarted:
         table.room.room_bytes = 1000
     restarted[2].room.room_bytes = 300
@@ -166,7 +215,8 @@ def test_a_table_of_the_disk_that_is_too_long_is_said_once(caplog: pytest.LogCap
     restarted[2].load(offsets.record())
     assert len(caplog.records) == 3
     assert all(
-        "one frame can carry to a slave: delete" in text and "before it is full" not in text for text in caplog.messages
+        "one frame can carry to a slave: delete" in text and "before it is full" not in text
+        for text in caplog.messages
     )
 
 
@@ -200,7 +250,9 @@ def test_who_asks_is_told(tmp_path: Path) -> None:
                 topic="new", default_topic="TBW102", read_queue_nums=4, write_queue_nums=4, perm=6,
                 topic_filter_type="SINGLE_TAG",
             )  # fmt: skip
-            commit = UpdateConsumerOffsetRequest(consumer_group="known", topic="T", queue_id=0, commit_offset=1)
+            commit = UpdateConsumerOffsetRequest(
+                consumer_group="known", topic="T", queue_id=0, commit_offset=1
+            )
             answers = [
                 await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic),
                 await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit),

@@ -17,7 +17,10 @@ def test_saving_keeps_the_old_content_as_backup(tmp_path: Path) -> None:
     assert not file.backup_path.exists()
     file.save("zwei ü")
     assert (file.load(str), file.backup_path.read_text()) == ("zwei ü", "one")
-    assert sorted(path.name for path in (tmp_path / "config").iterdir()) == ["topics.json", "topics.json.bak"]
+    assert sorted(path.name for path in (tmp_path / "config").iterdir()) == [
+        "topics.json",
+        "topics.json.bak",
+    ]
 
 
 def test_the_backup_is_used_when_the_file_is_missing_empty_or_refused(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Light queues through a broker: sent with other topics, pulled without a topic, a group or a file of their own."""
+"""Light queues through a broker: sent with other topics, pulled without a topic, a group or a file
+of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +8,10 @@ import json
 from pathlib import Path
 
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.commands.offset import QueryConsumerOffsetRequest, UpdateConsumerOffsetRequest
+from aiorocketmq.remoting.protocol.commands.offset import (
+    QueryConsumerOffsetRequest,
+    UpdateConsumerOffsetRequest,
+)
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.transport.invocations import Response
 from aiorocketmq.store.model.config import MessageStoreConfig
@@ -32,8 +36,10 @@ def config_of(folder: Path, *, light: bool = True) -> MessageStoreConfig:
 
 async def pull(client: SimClient, offset: int = 0, *, wait_ms: int = 0) -> Response:
     header = PullMessageRequest(
-        consumer_group=GROUP, topic=LIGHT, queue_id=0, queue_offset=offset, max_msg_nums=32, commit_offset=0,
-        sys_flag=PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if wait_ms else 0), suspend_timeout_millis=wait_ms,
+        consumer_group=GROUP, topic=LIGHT, queue_id=0, queue_offset=offset, max_msg_nums=32,
+        commit_offset=0,
+        sys_flag=PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if wait_ms else 0),
+        suspend_timeout_millis=wait_ms,
         subscription="*", sub_version=0,
     )  # fmt: skip
     return await client.ask(RequestCode.PULL_MESSAGE, header)
@@ -43,7 +49,9 @@ def test_a_light_queue_is_pulled_without_topic_and_group(tmp_path: Path) -> None
     async def main() -> None:
         async with (
             asyncio.timeout(30),
-            sim_broker(tmp_path, store=config_of(tmp_path), auto_create_subscription_group=False) as sim,
+            sim_broker(
+                tmp_path, store=config_of(tmp_path), auto_create_subscription_group=False
+            ) as sim,
         ):
             client = sim.connect()
             waiting = asyncio.create_task(pull(client, wait_ms=60_000))
@@ -61,7 +69,10 @@ def test_a_light_queue_is_pulled_without_topic_and_group(tmp_path: Path) -> None
 
 def test_without_the_switch_such_names_are_like_others(tmp_path: Path) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), sim_broker(tmp_path, store=config_of(tmp_path, light=False)) as sim:
+        async with (
+            asyncio.timeout(30),
+            sim_broker(tmp_path, store=config_of(tmp_path, light=False)) as sim,
+        ):
             client = sim.connect()
             await client.send("T", b"hello", properties=f"INNER_MULTI_DISPATCH\x01{LIGHT}")
             assert (await pull(client)).code == 17
@@ -71,14 +82,18 @@ def test_without_the_switch_such_names_are_like_others(tmp_path: Path) -> None:
 
 def test_offsets_of_light_groups_have_a_table_of_their_own(tmp_path: Path) -> None:
     async def commit(client: SimClient, group: str, topic: str, offset: int) -> None:
-        header = UpdateConsumerOffsetRequest(consumer_group=group, topic=topic, queue_id=0, commit_offset=offset)
+        header = UpdateConsumerOffsetRequest(
+            consumer_group=group, topic=topic, queue_id=0, commit_offset=offset
+        )
         (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)).check()
 
     async def main() -> None:
         async with asyncio.timeout(30), sim_broker(tmp_path, store=config_of(tmp_path)) as sim:
             client = sim.connect()
             for number in range(4):
-                await client.send("T", b"%d" % number, properties=f"INNER_MULTI_DISPATCH\x01{LIGHT}")
+                await client.send(
+                    "T", b"%d" % number, properties=f"INNER_MULTI_DISPATCH\x01{LIGHT}"
+                )
             await commit(client, GROUP, LIGHT, 3)
             await commit(client, "g", "T", 1)
             expected = {"lmqOffsetTable": {f"{LIGHT}@{GROUP}": 3}, "offsetTable": {"T@g": {"0": 1}}}
@@ -88,7 +103,12 @@ def test_offsets_of_light_groups_have_a_table_of_their_own(tmp_path: Path) -> No
             await sim.broker.tables.offsets_file.saved()
         assert not (tmp_path / "config" / "consumerOffset.json").exists()
         text = (tmp_path / "config" / "lmqConsumerOffset.json").read_text()
-        assert json.loads(text.replace("{0:", '{"0":').replace("\n0:", '\n"0":').replace("\t0:", '\t"0":')) == expected
+        assert (
+            json.loads(
+                text.replace("{0:", '{"0":').replace("\n0:", '\n"0":').replace("\t0:", '\t"0":')
+            )
+            == expected
+        )
         async with asyncio.timeout(30), sim_broker(tmp_path, store=config_of(tmp_path)) as sim:
             header = QueryConsumerOffsetRequest(consumer_group=GROUP, topic=LIGHT, queue_id=0)
             answer = await sim.connect().ask(RequestCode.QUERY_CONSUMER_OFFSET, header)
@@ -101,7 +121,10 @@ def test_offsets_of_light_groups_have_a_table_of_their_own(tmp_path: Path) -> No
 def test_the_offsets_from_before_the_switch_are_kept(tmp_path: Path) -> None:
     async def main() -> None:
         for light in (False, True):
-            async with asyncio.timeout(30), sim_broker(tmp_path, store=config_of(tmp_path, light=light)) as sim:
+            async with (
+                asyncio.timeout(30),
+                sim_broker(tmp_path, store=config_of(tmp_path, light=light)) as sim,
+            ):
                 if light:
                     assert sim.broker.offsets.get("g", "T", 0) == 1
                 else:

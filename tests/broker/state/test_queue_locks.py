@@ -68,7 +68,9 @@ class LockMachine(RuleBasedStateMachine):
     @rule(client=st.sampled_from("abc"), queues=st.lists(st.sampled_from(QUEUES), unique=True))
     def unlock(self, client: str, queues: list[MessageQueue]) -> None:
         self.locks.unlock("g", client, queues)
-        self.model = {q: held for q, held in self.model.items() if not (q in queues and held[0] == client)}
+        self.model = {
+            q: held for q, held in self.model.items() if not (q in queues and held[0] == client)
+        }
 
     @rule()
     def purge(self) -> None:

@@ -6,7 +6,10 @@ import pytest
 
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.state.subscription_groups import SubscriptionGroups
-from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
+from aiorocketmq.remoting.protocol.bodies.subscription_group import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+)
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion
 
 from ...sim import ManualClock
@@ -72,8 +75,14 @@ def test_an_administrator_changes_and_deletes() -> None:
 
 def test_the_file_wins_over_the_built_in_groups() -> None:
     groups = make_groups()
-    saved = {"TOOLS_CONSUMER": SubscriptionGroupConfig(group_name="TOOLS_CONSUMER", retry_max_times=1)}
-    groups.load(SubscriptionGroupTable(subscription_group_table=saved, data_version=DataVersion(counter=4, timestamp=9)))
+    saved = {
+        "TOOLS_CONSUMER": SubscriptionGroupConfig(group_name="TOOLS_CONSUMER", retry_max_times=1)
+    }
+    groups.load(
+        SubscriptionGroupTable(
+            subscription_group_table=saved, data_version=DataVersion(counter=4, timestamp=9)
+        )
+    )
     tools = groups.find("TOOLS_CONSUMER")
     assert tools is not None
     assert tools.retry_max_times == 1

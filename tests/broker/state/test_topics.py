@@ -1,4 +1,5 @@
-"""Topics: what there is at the start, what sending makes, what administrators and name servers change."""
+"""Topics: what there is at the start, what sending makes, what administrators and name servers
+change."""
 
 from __future__ import annotations
 
@@ -9,7 +10,12 @@ from hypothesis import strategies as st
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.state.topics import READ_WRITE, Topic, TopicChange, Topics, topic_sys_flag
 from aiorocketmq.remoting.errors import RequestError
-from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable, TopicFilterType
+from aiorocketmq.remoting.protocol.bodies.topic_config import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigTable,
+    TopicFilterType,
+)
 
 from ...sim import ManualClock
 
@@ -26,7 +32,9 @@ def shape(topics: Topics, name: str) -> tuple[int, int, int] | None:
 
 def test_built_in_topics() -> None:
     topics = make_topics()
-    found = {topic.name: (topic.read_queue_nums, topic.write_queue_nums, topic.perm) for topic in topics}
+    found = {
+        topic.name: (topic.read_queue_nums, topic.write_queue_nums, topic.perm) for topic in topics
+    }
     assert found == {
         "SELF_TEST_TOPIC": (1, 1, 6),
         "TBW102": (8, 8, 7),
@@ -41,7 +49,10 @@ def test_built_in_topics() -> None:
 
 def test_switches_of_the_built_in_topics() -> None:
     topics = make_topics(
-        auto_create_topic_enable=False, cluster_topic_enable=False, broker_topic_enable=False, trace_topic_enable=True
+        auto_create_topic_enable=False,
+        cluster_topic_enable=False,
+        broker_topic_enable=False,
+        trace_topic_enable=True,
     )
     assert shape(topics, "TBW102") is None
     assert shape(topics, "C") == (16, 16, 1)
@@ -82,7 +93,11 @@ def test_no_topic_without_a_pattern_that_may_be_inherited() -> None:
 def test_any_topic_that_may_be_inherited_is_a_pattern() -> None:
     topics = make_topics()
     multi = TopicConfig(
-        topic_name="P", read_queue_nums=9, write_queue_nums=3, perm=5, topic_filter_type=TopicFilterType.MULTI_TAG
+        topic_name="P",
+        read_queue_nums=9,
+        write_queue_nums=3,
+        perm=5,
+        topic_filter_type=TopicFilterType.MULTI_TAG,
     )
     topics.update(multi)
     topic = topics.create_on_send("T", default_topic="P", queue_nums=4)
@@ -145,7 +160,9 @@ def test_deletion() -> None:
     topics = make_topics()
     topics.update(TopicConfig(topic_name="T"))
     gone: list[str] = []
-    topics.listeners.append(lambda topic, change: gone.append(topic.name) if change is TopicChange.DELETED else None)
+    topics.listeners.append(
+        lambda topic, change: gone.append(topic.name) if change is TopicChange.DELETED else None
+    )
     assert topics.delete("T")
     assert not topics.delete("T")
     assert gone == ["T"]
@@ -168,7 +185,9 @@ def test_order_is_what_the_name_server_says() -> None:
 
 def test_system_topics() -> None:
     topics = make_topics()
-    assert all(topics.is_system(name) for name in ("TBW102", "C", "b", "C_REPLY_TOPIC", "rmq_sys_anything"))
+    assert all(
+        topics.is_system(name) for name in ("TBW102", "C", "b", "C_REPLY_TOPIC", "rmq_sys_anything")
+    )
     assert not topics.is_system("T")
     assert {"C", "b", "TBW102", "RMQ_SYS_TRANS_HALF_TOPIC"} <= set(topics.system_topics())
 
@@ -176,7 +195,10 @@ def test_system_topics() -> None:
 def test_the_file_wins_over_the_built_in_topics() -> None:
     topics = make_topics()
     version = DataVersion(counter=7, timestamp=5)
-    saved = {"TBW102": TopicConfig(topic_name="TBW102", write_queue_nums=2), "T": TopicConfig(topic_name="elsewhere")}
+    saved = {
+        "TBW102": TopicConfig(topic_name="TBW102", write_queue_nums=2),
+        "T": TopicConfig(topic_name="elsewhere"),
+    }
     topics.load(TopicConfigTable(topic_config_table=saved, data_version=version))
     assert shape(topics, "TBW102") == (16, 2, 6)
     assert shape(topics, "SELF_TEST_TOPIC") == (1, 1, 6)
@@ -213,7 +235,8 @@ def test_what_is_saved_is_what_is_loaded(wanted: list[TopicConfig]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "unit_mode", "flag"), [("T", False, 0), ("T", True, 1), ("%RETRY%g", True, 2), ("%RETRY%g", False, 0)]
+    ("name", "unit_mode", "flag"),
+    [("T", False, 0), ("T", True, 1), ("%RETRY%g", True, 2), ("%RETRY%g", False, 0)],
 )
 def test_sys_flag_of_unit_mode(name: str, unit_mode: bool, flag: int) -> None:
     assert topic_sys_flag(name, unit_mode=unit_mode) == flag

@@ -30,17 +30,26 @@ from aiorocketmq.broker.stats.broker_stats import (
 from ...sim import ManualClock
 
 KEYS = {
-    "bootTimestamp", "runtime", "putMessageEntireTimeMax", "putMessageTimesTotal", "putMessageFailedTimes",
+    "bootTimestamp", "runtime", "putMessageEntireTimeMax", "putMessageTimesTotal",
+    "putMessageFailedTimes",
     "putMessageSizeTotal", "putMessageDistributeTime", "putMessageAverageSize", "dispatchMaxBuffer",
-    "getMessageEntireTimeMax", "putTps", "getFoundTps", "getMissTps", "getTotalTps", "getTransferedTps", "putLatency99",
-    "putLatency999", "commitLogDiskRatio", "commitLogDiskRatio_/store/commitlog", "consumeQueueDiskRatio",
-    "commitLogMinOffset", "commitLogMaxOffset", "brokerVersionDesc", "brokerVersion", "msgPutTotalYesterdayMorning",
-    "msgPutTotalTodayMorning", "msgPutTotalTodayNow", "msgGetTotalYesterdayMorning", "msgGetTotalTodayMorning",
-    "msgGetTotalTodayNow", "sendThreadPoolQueueSize", "sendThreadPoolQueueCapacity", "pullThreadPoolQueueSize",
-    "pullThreadPoolQueueCapacity", "queryThreadPoolQueueSize", "queryThreadPoolQueueCapacity", "EndTransactionQueueSize",
+    "getMessageEntireTimeMax", "putTps", "getFoundTps", "getMissTps", "getTotalTps",
+    "getTransferedTps", "putLatency99",
+    "putLatency999", "commitLogDiskRatio", "commitLogDiskRatio_/store/commitlog",
+    "consumeQueueDiskRatio",
+    "commitLogMinOffset", "commitLogMaxOffset", "brokerVersionDesc", "brokerVersion",
+    "msgPutTotalYesterdayMorning",
+    "msgPutTotalTodayMorning", "msgPutTotalTodayNow", "msgGetTotalYesterdayMorning",
+    "msgGetTotalTodayMorning",
+    "msgGetTotalTodayNow", "sendThreadPoolQueueSize", "sendThreadPoolQueueCapacity",
+    "pullThreadPoolQueueSize",
+    "pullThreadPoolQueueCapacity", "queryThreadPoolQueueSize", "queryThreadPoolQueueCapacity",
+    "EndTransactionQueueSize",
     "EndTransactionThreadPoolQueueCapacity", "dispatchBehindBytes", "pageCacheLockTimeMills",
-    "sendThreadPoolQueueHeadWaitTimeMills", "pullThreadPoolQueueHeadWaitTimeMills", "queryThreadPoolQueueHeadWaitTimeMills",
-    "earliestMessageTimeStamp", "startAcceptSendRequestTimeStamp", "remainTransientStoreBufferNumbs",
+    "sendThreadPoolQueueHeadWaitTimeMills", "pullThreadPoolQueueHeadWaitTimeMills",
+    "queryThreadPoolQueueHeadWaitTimeMills",
+    "earliestMessageTimeStamp", "startAcceptSendRequestTimeStamp",
+    "remainTransientStoreBufferNumbs",
     "remainHowManyDataToFlush", "commitLogDirCapacity",
 }  # fmt: skip
 """What a broker of the original answers before anything was scheduled (captured)."""
@@ -83,7 +92,16 @@ def table(stats: BrokerStats, put_times: PutTimes | None = None) -> dict[str, st
     days: DayTotals = DayTotals(0)
     load: Any = SimpleNamespace(waiting=3, oldest_wait_ms=150, lag_ms=7)
     return runtime_info(
-        BrokerConfig(), stats, [None] * 3, store, disk, load, days, put_times, boot_timestamp_ms=1000, now_ms=76_000
+        BrokerConfig(),
+        stats,
+        [None] * 3,
+        store,
+        disk,
+        load,
+        days,
+        put_times,
+        boot_timestamp_ms=1000,
+        now_ms=76_000,
     )
 
 
@@ -105,7 +123,10 @@ def test_values_of_the_table() -> None:
     assert found["runtime"] == "[ 0 days, 0 hours, 1 minutes, 15 seconds ]"
     assert found["getTotalTps"] == "0.0 0.0 0.0"
     assert found["brokerVersionDesc"] == "V4_9_8"
-    assert (found["sendThreadPoolQueueSize"], found["sendThreadPoolQueueHeadWaitTimeMills"]) == ("3", "150")
+    assert (found["sendThreadPoolQueueSize"], found["sendThreadPoolQueueHeadWaitTimeMills"]) == (
+        "3",
+        "150",
+    )
     assert found["pageCacheLockTimeMills"] == "7"
     assert (found["putMessageDistributeTime"], found["putLatency99"]) == ("null", "0.00")
 
@@ -114,7 +135,8 @@ def test_how_long_sends_waited_for_the_disk() -> None:
     times = PutTimes()
     times.add({0: 1, 9: 5, 10: 2, 5000: 1}, put_messages=1000)
     assert times.text() == (
-        "[<=0ms]:992 [0~10ms]:5 [10~50ms]:2 [50~100ms]:0 [100~200ms]:0 [200~500ms]:0 [500ms~1s]:0 [1~2s]:0 [2~3s]:0 "
+        "[<=0ms]:992 [0~10ms]:5 [10~50ms]:2 [50~100ms]:0 [100~200ms]:0 [200~500ms]:0 [500ms~1s]:0 "
+        "[1~2s]:0 [2~3s]:0 "
         "[3~4s]:0 [4~5s]:0 [5~10s]:1 [10s~]:0 "
     )
     assert (times.p99_ms, times.p999_ms) == (0.0, 10.0)
@@ -153,7 +175,11 @@ def test_totals_move_on_at_midnight() -> None:
     assert (days.put_today_morning, days.get_today_morning) == (0, 0)
     days.look(midnight, 10, 20)
     days.look(midnight + 1000, 11, 21)
-    assert (days.put_yesterday_morning, days.put_today_morning, days.get_today_morning) == (0, 10, 20)
+    assert (days.put_yesterday_morning, days.put_today_morning, days.get_today_morning) == (
+        0,
+        10,
+        20,
+    )
     days.look(next_midnight_ms(midnight), 30, 40)
     assert (days.put_yesterday_morning, days.put_today_morning) == (10, 30)
     assert (days.get_yesterday_morning, days.get_today_morning) == (20, 40)
@@ -165,17 +191,29 @@ def test_nothing_put_yet_counts_as_one_for_the_average() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (252 * 1024**3, "252.0 GiB")]
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1536, "1.5 KiB"),
+        (252 * 1024**3, "252.0 GiB"),
+    ],
 )
 def test_size_text(size: int, text: str) -> None:
     assert size_text(size) == text
 
 
 def test_run_time_text() -> None:
-    assert run_time_text((((2 * 24 + 3) * 60 + 4) * 60 + 5) * 1000 + 999) == "[ 2 days, 3 hours, 4 minutes, 5 seconds ]"
+    assert (
+        run_time_text((((2 * 24 + 3) * 60 + 4) * 60 + 5) * 1000 + 999)
+        == "[ 2 days, 3 hours, 4 minutes, 5 seconds ]"
+    )
 
 
-@pytest.mark.parametrize(("used", "free", "ratio"), [(0, 100, 0.0), (35, 65, 0.35), (351, 649, 0.36), (0, 0, -1.0)])
+@pytest.mark.parametrize(
+    ("used", "free", "ratio"), [(0, 100, 0.0), (35, 65, 0.35), (351, 649, 0.36), (0, 0, -1.0)]
+)
 def test_used_ratio_is_rounded_up(used: int, free: int, ratio: float) -> None:
     assert used_ratio(used, free) == ratio
 
@@ -184,7 +222,9 @@ def test_the_disk_of_a_path_that_is_not_there_yet(tmp_path: Path) -> None:
     assert DiskFigures.of(tmp_path / "a" / "b").total_bytes > 0
 
 
-def test_what_is_beyond_the_limit_is_counted_for_the_broker_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_beyond_the_limit_is_counted_for_the_broker_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(stats_module, "MAX_PULL_COUNTERS", 2)
     monkeypatch.setattr(stats_module, "MAX_SEND_BACKS", 1)
     stats = BrokerStats()

@@ -9,13 +9,24 @@ from typing import Any
 
 from aiorocketmq.broker.stats.stats_windows import DAY, HOUR, MINUTE, Count, StatsWindows
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
-from aiorocketmq.remoting.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem, ConsumeStats, ConsumeStatsList
+from aiorocketmq.remoting.protocol.bodies.stats import (
+    BrokerStatsData,
+    BrokerStatsItem,
+    ConsumeStats,
+    ConsumeStatsList,
+)
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.admin import ViewBrokerStatsDataRequest
-from aiorocketmq.remoting.protocol.commands.group import GetConsumeStatsInBrokerRequest, GetConsumeStatsRequest
+from aiorocketmq.remoting.protocol.commands.group import (
+    GetConsumeStatsInBrokerRequest,
+    GetConsumeStatsRequest,
+)
 from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
-from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest, SendMessageRequest
+from aiorocketmq.remoting.protocol.commands.send import (
+    ConsumerSendMsgBackRequest,
+    SendMessageRequest,
+)
 from aiorocketmq.remoting.slices import at_once
 
 from ...sim import ManualClock
@@ -35,7 +46,9 @@ def data_of(windows: StatsWindows, key: str) -> BrokerStatsData | None:
 
 def test_a_minute_is_the_difference_of_seven_snapshots() -> None:
     clock, counted = ManualClock(), {"a": [0, 0]}
-    windows = StatsWindows(clock, [lambda: [("N", key, value, calls) for key, (value, calls) in counted.items()]])
+    windows = StatsWindows(
+        clock, [lambda: [("N", key, value, calls) for key, (value, calls) in counted.items()]]
+    )
     ticks(windows, clock)
     assert data_of(windows, "a") is None  # never counted
     for _ in range(20):
@@ -121,13 +134,17 @@ def test_other_work_goes_on_while_many_counters_are_sampled() -> None:
 
 def pull(topic: str, group: str, offset: int, queue_id: int = 0) -> PullMessageRequest:
     return PullMessageRequest(
-        consumer_group=group, topic=topic, queue_id=queue_id, queue_offset=offset, max_msg_nums=32, sys_flag=4,
+        consumer_group=group, topic=topic, queue_id=queue_id, queue_offset=offset, max_msg_nums=32,
+        sys_flag=4,
         commit_offset=0, suspend_timeout_millis=0, sub_version=0, subscription="*",
     )  # fmt: skip
 
 
 async def view(client: SimClient, name: str, key: str) -> BrokerStatsData | str:
-    found = await client.ask(RequestCode.VIEW_BROKER_STATS_DATA, ViewBrokerStatsDataRequest(stats_name=name, stats_key=key))
+    found = await client.ask(
+        RequestCode.VIEW_BROKER_STATS_DATA,
+        ViewBrokerStatsDataRequest(stats_name=name, stats_key=key),
+    )
     if found.code:
         assert found.code == 1
         return found.remark or ""
@@ -168,7 +185,10 @@ def test_the_statistics_of_a_broker(tmp_path: Path) -> None:
                 assert isinstance(data, BrokerStatsData), (name, data)
                 item = BrokerStatsItem(sum=total, tps=total / 10, avgpt=total / calls)
                 assert data == BrokerStatsData(stats_minute=item), name
-            assert await view(client, "GROUP_GET_NUMS", "T@h") == "The stats <GROUP_GET_NUMS> <T@h> not exist"
+            assert (
+                await view(client, "GROUP_GET_NUMS", "T@h")
+                == "The stats <GROUP_GET_NUMS> <T@h> not exist"
+            )
             assert await view(client, "NOTHING", "T") == "The stats <NOTHING> <T> not exist"
 
     asyncio.run(run())
@@ -180,7 +200,8 @@ def test_a_batch_is_one_call(tmp_path: Path) -> None:
             client = world.connect()
             one = b"\0\0\0\x17" + b"\0" * 12 + b"\0\0\0\1x" + b"\0\0"
             header = SendMessageRequest(
-                producer_group="p", topic="T", default_topic="TBW102", default_topic_queue_nums=1, queue_id=0, sys_flag=0,
+                producer_group="p", topic="T", default_topic="TBW102", default_topic_queue_nums=1,
+                queue_id=0, sys_flag=0,
                 born_timestamp=1, flag=0, batch=True,
             )  # fmt: skip
             (await client.ask(RequestCode.SEND_MESSAGE, header, one * 6)).check()
@@ -260,7 +281,10 @@ def test_messages_given_back(tmp_path: Path) -> None:
             (await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)).check()
             world.clock.advance(10)
             await world.broker.windows.sample()
-            for name, key in (("SNDBCK_PUT_NUMS", "T@g"), ("QUEUE_PUT_NUMS", "SCHEDULE_TOPIC_XXXX@2")):
+            for name, key in (
+                ("SNDBCK_PUT_NUMS", "T@g"),
+                ("QUEUE_PUT_NUMS", "SCHEDULE_TOPIC_XXXX@2"),
+            ):
                 data = await view(client, name, key)
                 assert isinstance(data, BrokerStatsData)
                 assert data.stats_minute.sum == 1
@@ -294,19 +318,34 @@ def test_the_rate_of_a_group_and_all_groups_of_a_broker(tmp_path: Path) -> None:
             await traffic(world, client)
             commit: dict[str, Any] = {"consumer_group": "g", "topic": "T"}
             for queue_id, offset in ((0, 3), (1, 2)):
-                header = UpdateConsumerOffsetRequest(queue_id=queue_id, commit_offset=offset, **commit)
+                header = UpdateConsumerOffsetRequest(
+                    queue_id=queue_id, commit_offset=offset, **commit
+                )
                 (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)).check()
-            found = await client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group="g"))
+            found = await client.ask(
+                RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group="g")
+            )
             stats = decode_body(ConsumeStats, found.body)
             assert (stats.consume_tps, stats.total_diff) == (0.5, 2)
-            found = await client.ask(RequestCode.GET_BROKER_CONSUME_STATS, GetConsumeStatsInBrokerRequest(is_order=False))
+            found = await client.ask(
+                RequestCode.GET_BROKER_CONSUME_STATS, GetConsumeStatsInBrokerRequest(is_order=False)
+            )
             everything = decode_body(ConsumeStatsList, found.body)
-            assert (everything.total_diff, everything.broker_addr) == (2, world.broker.identity().broker_addr)
-            tables = {name: stats for each in everything.consume_stats_list for name, stats in each.items()}
+            assert (everything.total_diff, everything.broker_addr) == (
+                2,
+                world.broker.identity().broker_addr,
+            )
+            tables = {
+                name: stats
+                for each in everything.consume_stats_list
+                for name, stats in each.items()
+            }
             assert tables["SELF_TEST_C_GROUP"] == []
             (of_g,) = tables["g"]
             assert (of_g.consume_tps, of_g.total_diff, len(of_g.offset_table)) == (0.5, 2, 4)
-            ordered = await client.ask(RequestCode.GET_BROKER_CONSUME_STATS, GetConsumeStatsInBrokerRequest(is_order=True))
+            ordered = await client.ask(
+                RequestCode.GET_BROKER_CONSUME_STATS, GetConsumeStatsInBrokerRequest(is_order=True)
+            )
             assert decode_body(ConsumeStatsList, ordered.body).total_diff == 0
 
     asyncio.run(run())
@@ -317,7 +356,9 @@ def test_the_runtime_table_of_a_broker(tmp_path: Path) -> None:
         async with sim_broker(tmp_path) as world:
             client = world.connect()
             await traffic(world, client)
-            found = json.loads((await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body)["table"]
+            found = json.loads((await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body)[
+                "table"
+            ]
             assert (found["msgPutTotalTodayNow"], found["msgGetTotalTodayNow"]) == ("7", "5")
             assert found["sendThreadPoolQueueSize"] == "0"
 

@@ -7,11 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.broker.transactions.half_properties import Destination, destination_of, to_store
-from aiorocketmq.remoting.protocol.message.properties import MessageError, decode_properties, tags_code_of
+from aiorocketmq.remoting.protocol.message.properties import (
+    MessageError,
+    decode_properties,
+    tags_code_of,
+)
 
-NAMES = st.sampled_from(["UNIQ_KEY", "KEYS", "TAGS", "WAIT", "PGROUP", "REAL_TOPIC", "REAL_QID", "own"])
+NAMES = st.sampled_from(
+    ["UNIQ_KEY", "KEYS", "TAGS", "WAIT", "PGROUP", "REAL_TOPIC", "REAL_QID", "own"]
+)
 VALUES = st.sampled_from(["", "a", "true", "false", "3", "ü", "a b"])
-PAIRS = st.one_of(st.tuples(NAMES, VALUES), st.tuples(st.just("DELAY"), st.sampled_from(["0", "3"])))
+PAIRS = st.one_of(
+    st.tuples(NAMES, VALUES), st.tuples(st.just("DELAY"), st.sampled_from(["0", "3"]))
+)
 TEXTS = st.lists(PAIRS, max_size=5).map(lambda pairs: "\x02".join(f"{n}\x01{v}" for n, v in pairs))
 FIRST = st.sampled_from(["UNIQ_KEY\x01k1\x02", "UNIQ_KEY\x01k2\x02", "UNIQ_KEY\x01\x02", ""])
 
@@ -24,13 +32,20 @@ def worked_out(raw: bytes) -> Destination:
     )  # fmt: skip
 
 
-@given(st.lists(st.tuples(FIRST, TEXTS, st.sampled_from(["T", "U"]), st.integers(0, 1)), max_size=8), TEXTS)
+@given(
+    st.lists(st.tuples(FIRST, TEXTS, st.sampled_from(["T", "U"]), st.integers(0, 1)), max_size=8),
+    TEXTS,
+)
 @settings(deadline=None)
 def test_what_is_known_is_what_is_read(sent: list[tuple[str, str, str, int]], more: str) -> None:
     for first, text, topic, queue_id in [*sent, *((f, more, t, q) for f, _, t, q in sent)]:
         stored, tags_code, known = to_store(first + text, "C", topic, queue_id)
         pairs = decode_properties(stored)
-        expected = decode_properties(first + text) | {"CLUSTER": "C", "REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
+        expected = decode_properties(first + text) | {
+            "CLUSTER": "C",
+            "REAL_TOPIC": topic,
+            "REAL_QID": str(queue_id),
+        }
         assert pairs == expected
         assert tags_code == tags_code_of(stored)
         destination = destination_of(stored)

@@ -29,7 +29,12 @@ RULES = CheckRules(timeout_ms=6000, max_checks=15, keep_ms=72 * 3_600_000)
 
 
 def half(age_ms: int = 10_000, **facts: int | None) -> Half:
-    known: dict[str, int | None] = {"check_times": 0, "immunity_ms": None, "prepared_offset": None, **facts}
+    known: dict[str, int | None] = {
+        "check_times": 0,
+        "immunity_ms": None,
+        "prepared_offset": None,
+        **facts,
+    }
     return Half(born_timestamp=NOW - age_ms, store_timestamp=NOW - age_ms, **known)  # type: ignore[arg-type]
 
 
@@ -157,7 +162,8 @@ def test_many_copies_of_one_half_message_are_known_to_a_limit() -> None:
 
 
 class Bookkeeping(RuleBasedStateMachine):
-    """Against the plainest model: one dict from each number to the transaction it belongs to, one set of ended ones."""
+    """Against the plainest model: one dict from each number to the transaction it belongs to, one
+    set of ended ones."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -267,7 +273,8 @@ def message(properties: str, body: bytes = b"x", age_ms: int = 0) -> object:
     host = pack_host("127.0.0.1", 1)
     return decode_record(
         encode_record(
-            "RMQ_SYS_TRANS_HALF_TOPIC", 0, body, properties.encode(), queue_offset=3, phy_offset=100, sys_flag=0,
+            "RMQ_SYS_TRANS_HALF_TOPIC", 0, body, properties.encode(), queue_offset=3,
+            phy_offset=100, sys_flag=0,
             born_timestamp=NOW - age_ms, born_host=host, store_timestamp=NOW, store_host=host,
         )
     )  # fmt: skip
@@ -275,12 +282,16 @@ def message(properties: str, body: bytes = b"x", age_ms: int = 0) -> object:
 
 def test_facts_come_from_the_properties() -> None:
     found = facts_of(
-        message("TRANSACTION_CHECK_TIMES\x013\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x0160\x02TRAN_PREPARED_QUEUE_OFFSET\x019")
+        message(
+            "TRANSACTION_CHECK_TIMES\x013\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x0160\x02TRAN_PREPARED_QUEUE_OFFSET\x019"
+        )
     )  # type: ignore[arg-type]
     assert found == Half(3, NOW, NOW, 60_000, 9)
     assert asked_once_more(found) == {"TRANSACTION_CHECK_TIMES": "4"}
     assert kept_for_later(found, 3) == {"TRAN_PREPARED_QUEUE_OFFSET": "9"}
-    assert kept_for_later(found._replace(prepared_offset=None), 3) == {"TRAN_PREPARED_QUEUE_OFFSET": "3"}
+    assert kept_for_later(found._replace(prepared_offset=None), 3) == {
+        "TRAN_PREPARED_QUEUE_OFFSET": "3"
+    }
 
 
 @given(st.sampled_from(["-1", "x", "", "9" * 30, "1.5", "²"]))

@@ -33,7 +33,9 @@ from ...sim import ManualClock
         (None, "u", {}, None),
     ],
 )
-def test_where_to_ask(given: str | None, unit: str | None, environment: dict[str, str], url: str | None) -> None:
+def test_where_to_ask(
+    given: str | None, unit: str | None, environment: dict[str, str], url: str | None
+) -> None:
     assert address_server_url(given, unit, environment) == url
 
 
@@ -83,7 +85,9 @@ def test_addresses_are_asked_for_again_and_kept_when_that_fails() -> None:
     asyncio.run(scenario())
 
 
-def test_a_client_without_addresses_needs_an_address_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_without_addresses_needs_an_address_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
     monkeypatch.delenv("ROCKETMQ_NAMESRV_DOMAIN", raising=False)
 
@@ -91,7 +95,9 @@ def test_a_client_without_addresses_needs_an_address_server(monkeypatch: pytest.
         with pytest.raises(ConfigError, match="no name server is known"):
             ClientInstance()
         assert ClientInstance(address_server="here").name_servers.addresses == []
-        assert ClientInstance(namesrv="a:1", address_server="here").name_servers.addresses == ["a:1"]
+        assert ClientInstance(namesrv="a:1", address_server="here").name_servers.addresses == [
+            "a:1"
+        ]
         monkeypatch.setenv("ROCKETMQ_NAMESRV_DOMAIN", "there")
         assert ClientInstance().name_servers.addresses == []
 

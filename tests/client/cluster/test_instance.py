@@ -1,4 +1,5 @@
-"""What a client does by itself: heartbeats and routes, every 30 s and when something changed (client.md §1.4, §1.5)."""
+"""What a client does by itself: heartbeats and routes, every 30 s and when something changed
+(client.md §1.4, §1.5)."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ def test_every_thirty_seconds() -> None:
             assert (len(broker.requests(HEARTBEAT)), len(broker.requests(ROUTE))) == before, rounds
             broker.clock.advance(0.1)
             await settle()
-            assert (len(broker.requests(HEARTBEAT)), len(broker.requests(ROUTE))) == (before[0] + 1, before[1] + 1)
+            assert (len(broker.requests(HEARTBEAT)), len(broker.requests(ROUTE))) == (
+                before[0] + 1,
+                before[1] + 1,
+            )
 
     run(scenario)
 

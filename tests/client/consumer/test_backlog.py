@@ -1,4 +1,5 @@
-"""Work reaches waiting workers, in order, also when one of them is cancelled at the wrong moment."""
+"""Work reaches waiting workers, in order, also when one of them is cancelled at the wrong
+moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Hooks around the handler, filters, and the figures that an administrator sees (client.md §4.12, §7.4)."""
+"""Hooks around the handler, filters, and the figures that an administrator sees (client.md §4.12,
+§7.4)."""
 
 from __future__ import annotations
 
@@ -70,7 +71,9 @@ def test_filters_leave_what_they_want_and_one_that_fails_leaves_everything() -> 
         raise RuntimeError("no")
 
     even = [stored(number) for number in range(6)]
-    kept = filtered(even, [lambda ms: [m for m in ms if m.queue_offset % 2 == 0], fails, lambda ms: ms[1:]])
+    kept = filtered(
+        even, [lambda ms: [m for m in ms if m.queue_offset % 2 == 0], fails, lambda ms: ms[1:]]
+    )
     assert [message.queue_offset for message in kept] == [2, 4]
 
 
@@ -90,4 +93,7 @@ def test_rates_are_of_the_last_minute() -> None:
             assert (status.pull_tps, status.pull_rt, status.consume_rt) == (3.2, 50.0, 150.0)
     status = stats.status()["T"]
     assert (status.consume_ok_tps, status.consume_failed_tps, status.pull_tps) == (0.0, 0.0, 3.2)
-    assert (status.consume_rt, status.consume_failed_msgs) == (150.0, 110)  # of the hour: nothing happened in the minute
+    assert (status.consume_rt, status.consume_failed_msgs) == (
+        150.0,
+        110,
+    )  # of the hour: nothing happened in the minute

@@ -1,4 +1,5 @@
-"""Queues that come and go, the offsets that are told and the locks (client.md §4.3, §4.9, §4.10), on scripted brokers."""
+"""Queues that come and go, the offsets that are told and the locks (client.md §4.3, §4.9, §4.10),
+on scripted brokers."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ Scene = Callable[[ScriptedBroker, ClientInstance], Awaitable[None]]
 def play(scene: Scene) -> None:
     async def main() -> None:
         broker = ScriptedBroker()
-        broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = lambda _: Reply(header=OffsetResponse(offset=7))
+        broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = lambda _: Reply(
+            header=OffsetResponse(offset=7)
+        )
         instance = broker.instance()
         try:
             await scene(broker, instance)
@@ -68,7 +71,9 @@ def test_a_queue_whose_offset_is_not_told_is_left_for_the_next_time() -> None:
 
 def test_a_topic_that_nobody_has_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
-        broker.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = lambda _: Reply(ResponseCode.TOPIC_NOT_EXIST, remark="no")
+        broker.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = lambda _: Reply(
+            ResponseCode.TOPIC_NOT_EXIST, remark="no"
+        )
         owner = NotingOwner()
         member = member_of(instance, owner, "T")
         for seconds in (4.5, 60):
@@ -82,10 +87,16 @@ def test_a_topic_that_nobody_has_is_told_once(caplog: pytest.LogCaptureFixture) 
         assert owner.taken
 
     def told() -> list[str]:
-        return [text for record in caplog.records if "nothing to consume yet" in (text := record.getMessage())]
+        return [
+            text
+            for record in caplog.records
+            if "nothing to consume yet" in (text := record.getMessage())
+        ]
 
     play(scene)
-    assert told() == ["nothing to consume yet group=g topic=T: no broker has it, as far as the name server knows"]
+    assert told() == [
+        "nothing to consume yet group=g topic=T: no broker has it, as far as the name server knows"
+    ]
 
 
 @pytest.mark.parametrize("trouble", ["members", "strategy"])
@@ -102,7 +113,9 @@ def test_without_a_division_everything_stays(trouble: str) -> None:
         member = member_of(instance, owner, "T", allocate=strategy)  # type: ignore[arg-type]
         assert await member.rebalance()
         if trouble == "members":
-            broker.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda _: Reply(ResponseCode.SYSTEM_ERROR)
+            broker.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda _: Reply(
+                ResponseCode.SYSTEM_ERROR
+            )
         fail = True
         assert not await member.rebalance()
         assert (member.owned, owner.given_up) == (set(queues), [])
@@ -170,12 +183,14 @@ def test_configured_queues_are_taken_whoever_else_is_there() -> None:
     play(scene)
 
 
-# --- offsets --------------------------------------------------------------------------------------------------------
+# --- offsets
+# --------------------------------------------------------------------------------------------------
 
 
 def told(broker: ScriptedBroker) -> list[tuple[int, int]]:
     return sorted(
-        (request.queue_id, request.commit_offset) for request in broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET)
+        (request.queue_id, request.commit_offset)
+        for request in broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET)
     )
 
 
@@ -189,7 +204,11 @@ def test_what_is_known_is_told_and_nothing_else() -> None:
         await offsets.persist([queues[1], queues[2], queues[3]])
         assert told(broker) == [(1, 6)]
         await offsets.persist()
-        assert told(broker) == [(0, 5), (1, 6), (1, 6)]  # also what was told before: the broker may have lost it
+        assert told(broker) == [
+            (0, 5),
+            (1, 6),
+            (1, 6),
+        ]  # also what was told before: the broker may have lost it
 
     play(scene)
 
@@ -199,7 +218,9 @@ def test_a_commit_waits_for_every_answer_and_raises_the_first_error() -> None:
         queues, offsets = broker.know_topic(instance, "T"), BrokerOffsets(instance, "g")
         await offsets.commit({queues[0]: 1, queues[1]: 2})
         assert told(broker) == [(0, 1), (1, 2)]
-        broker.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = lambda _: Reply(ResponseCode.SYSTEM_ERROR, remark="no")
+        broker.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = lambda _: Reply(
+            ResponseCode.SYSTEM_ERROR, remark="no"
+        )
         with pytest.raises(BrokerError):
             await offsets.commit({queues[0]: 3})
         await offsets.persist()  # only logs
@@ -214,10 +235,15 @@ async def turns() -> None:
 
 
 def unlocked(broker: ScriptedBroker) -> list[MessageQueue]:
-    return [queue for request in broker.requests(RequestCode.UNLOCK_BATCH_MQ) for queue in request.mq_set]
+    return [
+        queue
+        for request in broker.requests(RequestCode.UNLOCK_BATCH_MQ)
+        for queue in request.mq_set
+    ]
 
 
-# --- locks ----------------------------------------------------------------------------------------------------------
+# --- locks
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_queue_that_is_locked_by_another_is_not_taken() -> None:
@@ -228,7 +254,11 @@ def test_a_queue_that_is_locked_by_another_is_not_taken() -> None:
         assert not await member.rebalance()
         assert {queue for queue, _ in owner.taken} == set(queues[1:])
         asked = [request.queue_id for request in broker.requests(RequestCode.QUERY_CONSUMER_OFFSET)]
-        assert sorted(asked) == [1, 2, 3]  # the offset is asked for when the last owner cannot change it any more
+        assert sorted(asked) == [
+            1,
+            2,
+            3,
+        ]  # the offset is asked for when the last owner cannot change it any more
         broker.locked_by_others = set()
         assert await member.rebalance()
         assert member.owned == set(queues)
@@ -301,7 +331,9 @@ def test_a_lock_lasts_30_seconds_and_no_longer_than_its_connection() -> None:
 def test_a_queue_whose_offset_cannot_be_asked_is_unlocked() -> None:
     async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
         (queue,) = broker.know_topic(instance, "T", 1)
-        broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = lambda _: Reply(ResponseCode.SYSTEM_ERROR)
+        broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = lambda _: Reply(
+            ResponseCode.SYSTEM_ERROR
+        )
         member = member_of(instance, NotingOwner(), "T", locks=QueueLocks(instance, "g"))
         assert not await member.rebalance()
         await turns()

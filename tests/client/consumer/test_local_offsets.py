@@ -74,7 +74,12 @@ def test_the_backup_is_read_when_the_file_cannot(tmp_path: Path, broken: str | N
 
 @pytest.mark.parametrize(
     ("broken", "why"),
-    [(b"", "is empty"), (b'{"offsetTable":{', "cannot be used"), (bytes(50), "cannot be used"), (None, "is missing")],
+    [
+        (b"", "is empty"),
+        (b'{"offsetTable":{', "cannot be used"),
+        (bytes(50), "cannot be used"),
+        (None, "is missing"),
+    ],
 )
 def test_that_it_is_not_up_to_date_is_told_once(
     tmp_path: Path, broken: bytes | None, why: str, caplog: pytest.LogCaptureFixture
@@ -100,7 +105,8 @@ def test_that_it_is_not_up_to_date_is_told_once(
 
 
 def test_what_is_damaged_never_replaces_the_backup(tmp_path: Path) -> None:
-    """Else a crash in the middle of the next write would leave neither. It is kept under another name."""
+    """Else a crash in the middle of the next write would leave neither. It is kept under another
+    name."""
 
     async def main() -> None:
         offsets = offsets_in(tmp_path)
@@ -138,8 +144,12 @@ def test_a_shared_client_tells_whose_file_it_is(tmp_path: Path) -> None:
     async def main() -> None:
         instance = ClientInstance(namesrv="127.0.0.1:1", client_ip="10.0.0.1", instance_name="ann")
         consumers: list[PushConsumer | PullConsumer] = [
-            PushConsumer("g", instance=instance, model=MessageModel.BROADCASTING, offset_folder=tmp_path),
-            PullConsumer("g", instance=instance, model=MessageModel.BROADCASTING, offset_folder=tmp_path),
+            PushConsumer(
+                "g", instance=instance, model=MessageModel.BROADCASTING, offset_folder=tmp_path
+            ),
+            PullConsumer(
+                "g", instance=instance, model=MessageModel.BROADCASTING, offset_folder=tmp_path
+            ),
         ]
         for consumer in consumers:
             assert consumer._file is not None

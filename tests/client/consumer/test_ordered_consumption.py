@@ -24,7 +24,9 @@ from .test_owned_queue import SUBSCRIPTION, World, pulled
 class Scene:
     """Ordered consumption of some queues by some workers."""
 
-    def __init__(self, *, queues: int = 1, max_reconsume_times: int = 2**31 - 1, batch_size: int = 1) -> None:
+    def __init__(
+        self, *, queues: int = 1, max_reconsume_times: int = 2**31 - 1, batch_size: int = 1
+    ) -> None:
         self.world = World()
         self.clock = ManualClock()
         self.tasks = TaskSet("test")
@@ -49,7 +51,14 @@ class Scene:
         self.queues = [MessageQueue("T", "broker-a", number) for number in range(queues)]
         self.owned = [
             OwnedQueue(
-                self.world.member, queue, SUBSCRIPTION, settings, CacheLimits(), 0, self.consumption.submit, self.world.gate
+                self.world.member,
+                queue,
+                SUBSCRIPTION,
+                settings,
+                CacheLimits(),
+                0,
+                self.consumption.submit,
+                self.world.gate,
             )
             for queue in self.queues
         ]
@@ -92,7 +101,11 @@ def messages_of(queue: int, *offsets: int) -> list[MessageExt]:
     return messages
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=30), st.integers(1, 4), st.integers(1, 3))
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=30),
+    st.integers(1, 4),
+    st.integers(1, 3),
+)
 def test_each_queue_keeps_its_order_however_many_work(
     portions: list[tuple[int, int]], workers: int, batch_size: int
 ) -> None:
@@ -106,7 +119,9 @@ def test_each_queue_keeps_its_order_however_many_work(
             scene.owned[queue].put(answer._replace(messages=messages_of(queue, *offsets)))
         await scene.work_until(lambda: len(scene.handled) == sum(ends), workers=workers)
         for queue in range(3):
-            assert [offset for handled, offset in scene.handled if handled == queue] == list(range(ends[queue]))
+            assert [offset for handled, offset in scene.handled if handled == queue] == list(
+                range(ends[queue])
+            )
 
     asyncio.run(main())
 
@@ -115,10 +130,14 @@ def test_a_failed_message_stops_its_queue_and_comes_again() -> None:
     async def main() -> None:
         scene = Scene(queues=2)
         scene.failing = lambda message: (
-            ValueError("no") if (message.queue_id, message.queue_offset) == (0, 0) and message.reconsume_times < 2 else None
+            ValueError("no")
+            if (message.queue_id, message.queue_offset) == (0, 0) and message.reconsume_times < 2
+            else None
         )
         for queue in (0, 1):
-            scene.owned[queue].put(pulled(0, 1, following=2)._replace(messages=messages_of(queue, 0, 1)))
+            scene.owned[queue].put(
+                pulled(0, 1, following=2)._replace(messages=messages_of(queue, 0, 1))
+            )
         await scene.work_until(lambda: scene.offset(1) == 2 and len(scene.tasks) == 1)
         assert [offset for queue, offset in scene.handled if queue == 0] == [0]
         await asyncio.sleep(0)

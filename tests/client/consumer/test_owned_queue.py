@@ -1,4 +1,5 @@
-"""A queue of a push consumer and the offset that the group may commit (client.md §4.5 to §4.7, §4.10)."""
+"""A queue of a push consumer and the offset that the group may commit (client.md §4.5 to §4.7,
+§4.10)."""
 
 from __future__ import annotations
 
@@ -107,7 +108,9 @@ def test_the_offset_never_passes_a_message_that_is_held() -> None:
         owned = world.own(5)
         owned.put(pulled(5, 6, following=7))
         first, second = world.submitted
-        owned.put(pulled(following=50))  # nothing for us up to there, but 5 and 6 are not consumed yet
+        owned.put(
+            pulled(following=50)
+        )  # nothing for us up to there, but 5 and 6 are not consumed yet
         assert world.committed == 5
         owned.finish(owned.process_queue, [second])
         assert world.committed == 5
@@ -146,7 +149,12 @@ def test_an_offset_that_was_reset_is_not_undone_by_a_handler_that_still_runs() -
 def test_an_offset_goes_backwards_only_on_purpose() -> None:
     def scene(world: World) -> None:
         offsets = world.member.offsets
-        for offset, only_forwards, expected in ((9, True, 9), (4, True, 9), (4, False, 4), (5, True, 5)):
+        for offset, only_forwards, expected in (
+            (9, True, 9),
+            (4, True, 9),
+            (4, False, 4),
+            (5, True, 5),
+        ):
             offsets.update(QUEUE, offset, only_forwards=only_forwards)
             assert offsets.get(QUEUE) == expected
 
@@ -188,8 +196,12 @@ def test_a_member_that_its_broker_has_lost_sight_of_keeps_its_queues() -> None:
         member = world.member
         member.subscribe(SUBSCRIPTION)
         data = TopicRouteData(
-            queue_datas=[QueueData(broker_name="broker-a", read_queue_nums=1, write_queue_nums=1, perm=6)],
-            broker_datas=[BrokerData(cluster="C", broker_name="broker-a", broker_addrs={0: "127.0.0.1:1"})],
+            queue_datas=[
+                QueueData(broker_name="broker-a", read_queue_nums=1, write_queue_nums=1, perm=6)
+            ],
+            broker_datas=[
+                BrokerData(cluster="C", broker_name="broker-a", broker_addrs={0: "127.0.0.1:1"})
+            ],
         )
         world.instance.routes._routes["T"] = topic_route("T", data)
         member.owned.add(QUEUE)
@@ -200,7 +212,10 @@ def test_a_member_that_its_broker_has_lost_sight_of_keeps_its_queues() -> None:
         member.ids = (world.instance.client_id,)
         assert await member._divide("T")
         assert world.owner.given_up == []
-        member.ids = ("0", world.instance.client_id)  # one queue, and the other one's id is the smaller
+        member.ids = (
+            "0",
+            world.instance.client_id,
+        )  # one queue, and the other one's id is the smaller
         assert await member._divide("T")
         assert (member.owned, world.owner.given_up, world.committed) == (set(), [QUEUE], None)
 
@@ -251,7 +266,9 @@ def test_every_queue_has_at_least_a_share_of_one() -> None:
     assert CacheLimits(messages=7).share(100).messages == 7
 
 
-@pytest.mark.parametrize("bad", [CacheLimits(messages=0), CacheLimits(span=-1), CacheLimits(total_messages=0)])
+@pytest.mark.parametrize(
+    "bad", [CacheLimits(messages=0), CacheLimits(span=-1), CacheLimits(total_messages=0)]
+)
 def test_limits_have_to_be_positive(bad: CacheLimits) -> None:
     with pytest.raises(ConfigError, match="cache"):
         checked_limits(bad)
@@ -267,7 +284,16 @@ def test_a_pull_that_does_not_come_back_is_noticed() -> None:
         member = member_of(instance, NotingOwner(), "T")
         gate = asyncio.Event()
         settings = PullSettings(32, 1.0, 0, commits_on_pull=True)
-        owned = OwnedQueue(member, queue, SUBSCRIPTION, settings, CacheLimits(), 0, lambda _owned, _messages: None, gate)
+        owned = OwnedQueue(
+            member,
+            queue,
+            SUBSCRIPTION,
+            settings,
+            CacheLimits(),
+            0,
+            lambda _owned, _messages: None,
+            gate,
+        )
         hanging = asyncio.Event()
         instance.remoting._connect = lambda *_: hanging.wait()  # type: ignore[method-assign,assignment,return-value]
         tasks = TaskSet("test")

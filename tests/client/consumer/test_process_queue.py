@@ -62,7 +62,8 @@ def test_any_order_of_finishing_ends_behind_the_last(offsets: list[int], shuffle
 
 
 class AgainstAModel(RuleBasedStateMachine):
-    """The line of offsets with its lazily cleared front behaves as a plain dict that is searched for its minimum."""
+    """The line of offsets with its lazily cleared front behaves as a plain dict that is searched
+    for its minimum."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +74,9 @@ class AgainstAModel(RuleBasedStateMachine):
     @rule(offsets=st.lists(st.integers(0, 40), max_size=6), size=st.integers(1, 9))
     def put(self, offsets: list[int], size: int) -> None:
         new = self.queue.put([stored(offset, b"x" * size) for offset in offsets])
-        assert [m.queue_offset for m in new] == [o for o in dict.fromkeys(offsets) if o not in self.held]
+        assert [m.queue_offset for m in new] == [
+            o for o in dict.fromkeys(offsets) if o not in self.held
+        ]
         for offset in offsets:
             self.held.setdefault(offset, size)
             self.end = max(self.end, offset + 1)

@@ -31,7 +31,9 @@ class Scene:
 
     def __init__(self, **options: Any) -> None:
         self.broker = ScriptedBroker()
-        self.broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = lambda _: Reply(header=OffsetResponse(offset=0))
+        self.broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = lambda _: Reply(
+            header=OffsetResponse(offset=0)
+        )
         self.broker.answers[PULL] = lambda request: answer(0, request.queue_offset + 2, "a", "a")
         self.instance = self.broker.instance()
         self.queues = self.broker.know_topic(self.instance, "T", 3)
@@ -94,7 +96,9 @@ def test_it_is_a_stream_client_and_says_so(credentials: Credentials | None) -> N
         remoting._peers["h:1"] = peer = _Peer()
         peer.connection = connection
         await remoting.invoke_oneway("h:1", RequestCode.HEART_BEAT)
-        asking = asyncio.create_task(remoting.invoke("h:1", RequestCode.HEART_BEAT, ext_fields={"other": "1"}))
+        asking = asyncio.create_task(
+            remoting.invoke("h:1", RequestCode.HEART_BEAT, ext_fields={"other": "1"})
+        )
         await asyncio.sleep(0)
         connection.flush()
         assert bytes(transport.written).count(b'"ReqT":"0"') == 2
@@ -116,9 +120,15 @@ def test_it_is_a_stream_client_and_says_so(credentials: Credentials | None) -> N
         (lambda: PushConsumer("g", namesrv="ns:1"), None, 2),
     ],
 )
-def test_who_tells_with_every_pull_what_is_subscribed(make: Any, text: str | None, flags: int) -> None:
+def test_who_tells_with_every_pull_what_is_subscribed(
+    make: Any, text: str | None, flags: int
+) -> None:
     async def main() -> None:
-        loop = Loop(answer(0, 6, "a"), subscribe="a", settings=make()._settings._replace(commits_on_pull=False))
+        loop = Loop(
+            answer(0, 6, "a"),
+            subscribe="a",
+            settings=make()._settings._replace(commits_on_pull=False),
+        )
         await loop.play(lambda: len(loop.pulls) == 1)
         (pull,) = loop.pulls
         assert (pull.subscription, pull.sys_flag) == (text, flags)

@@ -1,4 +1,5 @@
-"""What a pull consumer may commit of a queue: only what was handed out before the last one was asked for."""
+"""What a pull consumer may commit of a queue: only what was handed out before the last one was
+asked for."""
 
 from __future__ import annotations
 
@@ -16,7 +17,17 @@ def play(scene: Callable[[PullStream], None]) -> None:
         world = World()
         settings = PullSettings(32, 1.0, 0, commits_on_pull=False)
         limits = {"max_messages": 2, "max_bytes": 1 << 20}
-        scene(PullStream(world.member, QUEUE, SUBSCRIPTION, settings, 5, announce=lambda _stream: None, **limits))
+        scene(
+            PullStream(
+                world.member,
+                QUEUE,
+                SUBSCRIPTION,
+                settings,
+                5,
+                announce=lambda _stream: None,
+                **limits,
+            )
+        )
 
     asyncio.run(main())
 

@@ -21,7 +21,8 @@ HOST = pack_host("127.0.0.1", 10911)
 
 def record(number: int, body: bytes = b"the body") -> bytes:
     return encode_record(
-        "T", 0, body, b"UNIQ_KEY\x01U%d" % number, queue_offset=number, phy_offset=number * 200, sys_flag=0,
+        "T", 0, body, b"UNIQ_KEY\x01U%d" % number, queue_offset=number, phy_offset=number * 200,
+        sys_flag=0,
         born_timestamp=1, born_host=HOST, store_timestamp=2, store_host=HOST,
     )  # fmt: skip
 
@@ -34,7 +35,9 @@ def flipped(data: bytes, at: int, bit: int = 0) -> bytes:
 
 
 def pulled(body: bytes) -> Pulled:
-    header = PullMessageResponse(suggest_which_broker_id=0, next_begin_offset=5, min_offset=0, max_offset=5)
+    header = PullMessageResponse(
+        suggest_which_broker_id=0, next_begin_offset=5, min_offset=0, max_offset=5
+    )
     command = RemotingCommand(code=0, flag=1, ext_fields=to_fields(header))
     return read_pulled(Response.of(command, body, RequestCode.PULL_MESSAGE), "h:1", "b")
 
@@ -43,13 +46,18 @@ def offsets(found: Pulled) -> list[int]:
     return [message.commit_log_offset // 200 for message in found.messages]
 
 
-def test_a_damaged_body_is_not_handed_out_and_its_message_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_body_is_not_handed_out_and_its_message_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     found = pulled(b"".join((*WHOLE[:2], flipped(WHOLE[2], 90, 3), *WHOLE[3:])))
     assert (offsets(found), found.next_offset) == ([0, 1, 3, 4], 5)
     with caplog.at_level(logging.ERROR):
         tell_damaged(found.damaged, "g", MessageQueue("T", "b", 0), "h:1")
     [line] = caplog.records
-    assert "group=g queue=T/b/0 offset=2 msg_id=U2 bytes=111 broker=h:1 problem=the body has the CRC" in line.getMessage()
+    assert (
+        "group=g queue=T/b/0 offset=2 msg_id=U2 bytes=111 broker=h:1 problem=the body has the CRC"
+        in line.getMessage()
+    )
 
 
 def test_intact_messages_are_not_damaged() -> None:
@@ -62,8 +70,12 @@ def test_a_flipped_bit_anywhere_costs_no_neighbour(at: int) -> None:
     for bit in range(8):
         found = pulled(b"".join((*WHOLE[:2], flipped(WHOLE[2], at, bit), *WHOLE[3:])))
         damaged = {0, 1, 2, 3, 4} - {message.queue_offset for message in found.messages}
-        assert [message.stored_body for message in found.messages] == [b"the body"] * len(found.messages)
-        assert (len(found.messages) == 5 and not found.damaged) or (damaged <= {2} and len(found.damaged) == 1)
+        assert [message.stored_body for message in found.messages] == [b"the body"] * len(
+            found.messages
+        )
+        assert (len(found.messages) == 5 and not found.damaged) or (
+            damaged <= {2} and len(found.damaged) == 1
+        )
 
 
 def test_a_garbled_head_costs_no_neighbour() -> None:

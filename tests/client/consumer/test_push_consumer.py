@@ -1,4 +1,5 @@
-"""How pulled messages get to the handler, side by side (client.md §4.7, §4.8); the whole is in tests/e2e."""
+"""How pulled messages get to the handler, side by side (client.md §4.7, §4.8); the whole is in
+tests/e2e."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from .test_owned_queue import QUEUE, SUBSCRIPTION, World, pulled
 
 
 class Scene:
-    """A consumption with one queue, a handler that fails on demand, and brokers that take messages back or not."""
+    """A consumption with one queue, a handler that fails on demand, and brokers that take messages
+    back or not."""
 
     def __init__(self, *, broadcasting: bool = False, batch_size: int = 1) -> None:
         self.world = World()
@@ -41,7 +43,14 @@ class Scene:
         )
         settings = PullSettings(32, 1.0, 0, commits_on_pull=True)
         self.owned = OwnedQueue(
-            self.world.member, QUEUE, SUBSCRIPTION, settings, CacheLimits(), 5, self.consumption.submit, self.world.gate
+            self.world.member,
+            QUEUE,
+            SUBSCRIPTION,
+            settings,
+            CacheLimits(),
+            5,
+            self.consumption.submit,
+            self.world.gate,
         )
 
     async def call(self, messages: list[MessageExt]) -> None:
@@ -77,7 +86,8 @@ def test_what_failed_is_given_back_and_no_longer_holds_the_offset() -> None:
 
 @pytest.mark.parametrize("running", [True, False])
 def test_what_nobody_takes_back_is_tried_again_here_while_the_consumer_runs(running: bool) -> None:
-    """At its end nobody is left to do it, and the offset stays before the message: it comes again elsewhere."""
+    """At its end nobody is left to do it, and the offset stays before the message: it comes again
+    elsewhere."""
 
     async def main() -> None:
         scene = Scene()
@@ -86,7 +96,9 @@ def test_what_nobody_takes_back_is_tried_again_here_while_the_consumer_runs(runn
         scene.owned.put(pulled(5, following=6))
         if not running:
             scene.consumption.close()
-        await scene.consumption._give_back(scene.owned, scene.owned.process_queue, list(pulled(5, following=6).messages), 0)
+        await scene.consumption._give_back(
+            scene.owned, scene.owned.process_queue, list(pulled(5, following=6).messages), 0
+        )
         assert len(scene.tasks) == (1 if running else 0)
         assert scene.owned.process_queue.commit_offset == 5
         await scene.tasks.close()

@@ -1,4 +1,5 @@
-"""Every queue has exactly one owner, and the division is the one that Java clients compute (client.md §4.3)."""
+"""Every queue has exactly one owner, and the division is the one that Java clients compute
+(client.md §4.3)."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def queues_of(count: int) -> list[MessageQueue]:
         (by_circle, 3, 5, "0|1|2||"),
     ],
 )
-def test_divides_as_java_does(strategy: AllocateStrategy, queues: int, clients: int, expected: str) -> None:
+def test_divides_as_java_does(
+    strategy: AllocateStrategy, queues: int, clients: int, expected: str
+) -> None:
     ids = [f"c{index}" for index in range(clients)]
     shares = [strategy(client, queues_of(queues), ids) for client in ids]
     assert "|".join("".join(str(queue.queue_id) for queue in share) for share in shares) == expected
@@ -76,13 +79,17 @@ def test_every_queue_has_exactly_one_owner_where_shares_differ(
 ) -> None:
     ordered = sorted_queues(MessageQueue("T", broker, index) for broker, index in queues)
     ids = sorted_client_ids(clients)
-    assert sorted(queue for client in ids for queue in strategy(client, ordered, ids)) == sorted(ordered)
+    assert sorted(queue for client in ids for queue in strategy(client, ordered, ids)) == sorted(
+        ordered
+    )
 
 
 @given(queues=st.integers(0, 30), clients=st.integers(1, 9))
 def test_only_the_queues_of_the_chosen_rooms_are_divided(queues: int, clients: int) -> None:
     names = ["room1@a", "room2@a", "room3@a", "a", "room1@a@b"]
-    everything = sorted_queues(MessageQueue("T", name, index) for name in names for index in range(queues))
+    everything = sorted_queues(
+        MessageQueue("T", name, index) for name in names for index in range(queues)
+    )
     ids = [f"c{index}" for index in range(clients)]
     shares = [by_machine_room("room1", "room2")(client, everything, ids) for client in ids]
     wanted = [queue for queue in everything if queue.broker_name in ("room1@a", "room2@a")]
@@ -94,7 +101,9 @@ def test_a_neighbour_comes_first() -> None:
     nearby = by_nearby_room(lambda queue: queue.broker_name, lambda client: client[0])
     queues = [MessageQueue("T", room, index) for room in "abc" for index in range(2)]
     ids = ["a1", "b1", "b2"]
-    assert [[(q.broker_name, q.queue_id) for q in nearby(client, queues, ids)] for client in ids] == [
+    assert [
+        [(q.broker_name, q.queue_id) for q in nearby(client, queues, ids)] for client in ids
+    ] == [
         [("a", 0), ("a", 1), ("c", 0)],
         [("b", 0), ("c", 1)],
         [("b", 1)],
@@ -122,7 +131,12 @@ def test_ids_are_sorted_by_utf16_units_and_counted_once() -> None:
 
 
 def test_queues_are_sorted_by_topic_broker_and_number() -> None:
-    queues = [MessageQueue("T", "b", 10), MessageQueue("T", "b", 9), MessageQueue("T", "a", 11), MessageQueue("S", "z", 0)]
+    queues = [
+        MessageQueue("T", "b", 10),
+        MessageQueue("T", "b", 9),
+        MessageQueue("T", "a", 11),
+        MessageQueue("S", "z", 0),
+    ]
     assert sorted_queues(queues) == [queues[3], queues[2], queues[1], queues[0]]
 
 
@@ -130,7 +144,9 @@ def test_queues_are_sorted_by_topic_broker_and_number() -> None:
     owned=st.sets(st.integers(0, 20)),
     assigned=st.sets(st.integers(0, 20)),
 )
-def test_changes_lead_from_what_is_owned_to_what_is_assigned(owned: set[int], assigned: set[int]) -> None:
+def test_changes_lead_from_what_is_owned_to_what_is_assigned(
+    owned: set[int], assigned: set[int]
+) -> None:
     before = {MessageQueue("T", "b", index) for index in owned}
     after = {MessageQueue("T", "b", index) for index in assigned}
     lost, gained = changes(before, after)

@@ -38,7 +38,9 @@ class Rule(NamedTuple):
 RULES = [
     *(Rule(each, retry, 17, 17) for each in StartFrom for retry in (False, True)),
     *(Rule(each, retry, 0, 0) for each in StartFrom for retry in (False, True)),
-    *(Rule(each, retry, BUSY, BUSY) for each in StartFrom for retry in (False, True)),  # not "none": it may be there
+    *(
+        Rule(each, retry, BUSY, BUSY) for each in StartFrom for retry in (False, True)
+    ),  # not "none": it may be there
     Rule(LAST, False, NONE, MAX),
     Rule(LAST, True, NONE, 0),
     Rule(FIRST, False, NONE, MIN),
@@ -58,7 +60,9 @@ def script(stored: int | ResponseCode) -> ScriptedBroker:
         ),
         RequestCode.GET_MIN_OFFSET: lambda _: Reply(header=OffsetResponse(offset=MIN)),
         RequestCode.GET_MAX_OFFSET: lambda _: Reply(header=OffsetResponse(offset=MAX)),
-        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: lambda _: Reply(header=OffsetResponse(offset=AT_TIME)),
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: lambda _: Reply(
+            header=OffsetResponse(offset=AT_TIME)
+        ),
     }
     return broker
 
@@ -79,18 +83,28 @@ def test_where_a_clustering_consumer_begins(rule: Rule, caplog: pytest.LogCaptur
         else:
             with caplog.at_level("INFO"):
                 assert await offset == rule.expected
-            (line,) = [record.getMessage() for record in caplog.records if "start offset" in record.getMessage()]
+            (line,) = [
+                record.getMessage()
+                for record in caplog.records
+                if "start offset" in record.getMessage()
+            ]
             assert f"queue={topic}/{BROKER}/2 offset={rule.expected}: the " in line
         for request in broker.requests(RequestCode.QUERY_CONSUMER_OFFSET):
             assert (request.consumer_group, request.topic, request.queue_id) == ("g", topic, 2)
-        assert len(broker.asked) == (2 if rule.expected in (MIN, MAX, AT_TIME) else 1)  # no question more than needed
+        assert len(broker.asked) == (
+            2 if rule.expected in (MIN, MAX, AT_TIME) else 1
+        )  # no question more than needed
         await instance.remoting.close()
 
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(("start_from", "expected"), [(LAST, MAX), (FIRST, MIN), (TIMESTAMP, AT_TIME)])
-def test_where_a_broadcasting_consumer_begins(start_from: StartFrom, expected: int, tmp_path) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(
+    ("start_from", "expected"), [(LAST, MAX), (FIRST, MIN), (TIMESTAMP, AT_TIME)]
+)
+def test_where_a_broadcasting_consumer_begins(
+    start_from: StartFrom, expected: int, tmp_path
+) -> None:  # type: ignore[no-untyped-def]
     """The broker is never asked for the group's offset: there is none."""
 
     async def main() -> None:
@@ -101,7 +115,10 @@ def test_where_a_broadcasting_consumer_begins(start_from: StartFrom, expected: i
         policy = StartPolicy(start_from, None, NOW_MS)
         assert await policy.offset(instance, file, first) == expected
         await file.commit({second: 5})
-        assert await policy.offset(instance, LocalOffsets(tmp_path, "10.0.0.1", None, "g"), second) == 5
+        assert (
+            await policy.offset(instance, LocalOffsets(tmp_path, "10.0.0.1", None, "g"), second)
+            == 5
+        )
         assert broker.requests(RequestCode.QUERY_CONSUMER_OFFSET) == []
         await instance.remoting.close()
 
@@ -124,7 +141,9 @@ def test_which_time_counts(since: datetime | None, expected_ms: int) -> None:
         broker = script(NONE)
         instance = broker.instance()
         (queue,) = broker.know_topic(instance, "T", 1)
-        await StartPolicy(TIMESTAMP, since, NOW_MS).offset(instance, BrokerOffsets(instance, "g"), queue)
+        await StartPolicy(TIMESTAMP, since, NOW_MS).offset(
+            instance, BrokerOffsets(instance, "g"), queue
+        )
         (request,) = broker.requests(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
         assert request.timestamp == expected_ms
         await instance.remoting.close()
@@ -140,7 +159,9 @@ def test_a_broker_that_cannot_be_reached_is_no_answer() -> None:
         (queue,) = broker.know_topic(instance, "T", 1)
         for start_from in StartFrom:
             with pytest.raises(RocketMQError):
-                await StartPolicy(start_from, None, NOW_MS).offset(instance, BrokerOffsets(instance, "g"), queue)
+                await StartPolicy(start_from, None, NOW_MS).offset(
+                    instance, BrokerOffsets(instance, "g"), queue
+                )
         await instance.remoting.close()
 
     asyncio.run(main())
@@ -154,7 +175,9 @@ def test_a_broker_that_is_not_known_is_no_answer() -> None:
         broker.down = True  # the name server too
         queue = MessageQueue("T", "broker-z", 0)
         with pytest.raises(RocketMQError):
-            await StartPolicy(LAST, None, NOW_MS).offset(instance, BrokerOffsets(instance, "g"), queue)
+            await StartPolicy(LAST, None, NOW_MS).offset(
+                instance, BrokerOffsets(instance, "g"), queue
+            )
         await instance.remoting.close()
 
     asyncio.run(main())

@@ -1,10 +1,17 @@
-"""Tag expressions, and the second look at what a broker let through by hash code (client.md §7.1)."""
+"""Tag expressions, and the second look at what a broker let through by hash code (client.md
+§7.1)."""
 
 from __future__ import annotations
 
 import pytest
 
-from aiorocketmq.client.consumer.subscription import Sql, TagFilter, same_expression, subscription_of, tag_subscription
+from aiorocketmq.client.consumer.subscription import (
+    Sql,
+    TagFilter,
+    same_expression,
+    subscription_of,
+    tag_subscription,
+)
 from aiorocketmq.client.errors import ConfigError
 
 from ..messages import stored
@@ -36,7 +43,11 @@ def test_a_bad_topic_is_refused() -> None:
 
 def test_tags_with_the_same_hash_are_told_apart() -> None:
     # "Aa" and "BB" have one hash code in Java.
-    messages = [stored(0, properties={"TAGS": "Aa"}), stored(1, properties={"TAGS": "BB"}), stored(2)]
+    messages = [
+        stored(0, properties={"TAGS": "Aa"}),
+        stored(1, properties={"TAGS": "BB"}),
+        stored(2),
+    ]
     kept = TagFilter(tag_subscription("T", "BB", 5)).keep(messages)
     assert [m.queue_offset for m in kept] == [1]
     assert TagFilter(tag_subscription("T", "*", 5)).keep(messages) is messages

@@ -27,12 +27,15 @@ URL = "openmessaging:rocketmq://h1:9876,h2:9877/ns"
 def test_an_access_point_tells_where_and_what() -> None:
     point = MessagingAccessPoint(URL, {"own": "1"})
     assert point.properties == {
-        "own": "1", "oms.namespace": "ns", "oms.access.points": "h1:9876,h2:9877", "oms.driver.impl": "rocketmq",
+        "own": "1", "oms.namespace": "ns", "oms.access.points": "h1:9876,h2:9877",
+        "oms.driver.impl": "rocketmq",
     }  # fmt: skip
     assert MessagingAccessPoint("openmessaging:rocketmq://h:1/").properties["oms.namespace"] == ""
 
 
-@pytest.mark.parametrize("url", ["", "rocketmq://h:1/ns", "openmessaging:rocketmq://h:1", "openmessaging:rocketmq:///ns"])
+@pytest.mark.parametrize(
+    "url", ["", "rocketmq://h:1/ns", "openmessaging:rocketmq://h:1", "openmessaging:rocketmq:///ns"]
+)
 def test_urls_that_are_none(url: str) -> None:
     with pytest.raises(OMSError, match="access point"):
         MessagingAccessPoint(url)
@@ -42,7 +45,11 @@ def test_what_this_driver_cannot_do() -> None:
     point = MessagingAccessPoint(URL)
     with pytest.raises(NotSupportedError, match="kafka"):
         MessagingAccessPoint("openmessaging:kafka://h:1/ns")
-    for refused in (point.create_iterable_consumer, point.resource_manager, point.create_service_end_point):
+    for refused in (
+        point.create_iterable_consumer,
+        point.resource_manager,
+        point.create_service_end_point,
+    ):
         with pytest.raises(NotSupportedError):
             refused()
 
@@ -65,28 +72,63 @@ def test_clients_have_ids_of_their_own_and_consumers_need_a_group() -> None:
 
 def test_headers_and_properties_become_properties() -> None:
     sent = (
-        BytesMessage(b"body").put_header(Headers.TOPIC, "T").put_header(Headers.SEARCH_KEY, "k").put_property("price", 2.5)
+        BytesMessage(b"body")
+        .put_header(Headers.TOPIC, "T")
+        .put_header(Headers.SEARCH_KEY, "k")
+        .put_property("price", 2.5)
     )
     sent.put_property("TAGS", "red").put_property("DELAY", 3).put_property("UNIQ_KEY", "not yours")
     result = to_rocketmq(sent)
-    assert (result.topic, result.body, result.tags, result.keys, result.delay_level) == ("T", b"body", "red", ["k"], 3)
-    assert result.properties == {"price": "2.5", "Topic": "T", "SearchKey": "k", "rmq.message.destination": "TOPIC"}
-    assert to_rocketmq(BytesMessage(b"x").put_header(Headers.QUEUE, "Q")).properties["rmq.message.destination"] == "QUEUE"
+    assert (result.topic, result.body, result.tags, result.keys, result.delay_level) == (
+        "T",
+        b"body",
+        "red",
+        ["k"],
+        3,
+    )
+    assert result.properties == {
+        "price": "2.5",
+        "Topic": "T",
+        "SearchKey": "k",
+        "rmq.message.destination": "TOPIC",
+    }
+    assert (
+        to_rocketmq(BytesMessage(b"x").put_header(Headers.QUEUE, "Q")).properties[
+            "rmq.message.destination"
+        ]
+        == "QUEUE"
+    )
     with pytest.raises(MessageFormatError, match="Topic"):
         to_rocketmq(BytesMessage(b"x"))
 
 
 def test_a_key_value_knows_numbers() -> None:
     values = KeyValue().put("int", 7).put("float", 2.5)
-    assert (values["int"], values.get_int("int"), values.get_float("float"), values.get_int("absent")) == ("7", 7, 2.5, 0)
+    assert (
+        values["int"],
+        values.get_int("int"),
+        values.get_float("float"),
+        values.get_int("absent"),
+    ) == ("7", 7, 2.5, 0)
 
 
 def test_what_is_received_has_its_headers_apart() -> None:
-    properties = {"Topic": "T", "price": "2.5", "rmq.message.destination": "QUEUE", "KEYS": "k1 k2", "UNIQ_KEY": "ID"}
+    properties = {
+        "Topic": "T",
+        "price": "2.5",
+        "rmq.message.destination": "QUEUE",
+        "KEYS": "k1 k2",
+        "UNIQ_KEY": "ID",
+    }
     received = from_rocketmq(stored(3, b"body", topic="Q", properties=properties))
     assert (received.body, received.properties["price"]) == (b"body", "2.5")
     assert received.headers["Queue"] == "Q"
     assert (received.headers["MessageId"], received.headers["SearchKey"]) == ("ID", "k1 k2")
-    assert (received.headers["BornTimestamp"], received.headers["StoreHost"]) == ("1", "127.0.0.1:10911")
-    again = from_rocketmq(stored(3, topic="%RETRY%g", properties={"RETRY_TOPIC": "T", "UNIQ_KEY": "ID"}))
+    assert (received.headers["BornTimestamp"], received.headers["StoreHost"]) == (
+        "1",
+        "127.0.0.1:10911",
+    )
+    again = from_rocketmq(
+        stored(3, topic="%RETRY%g", properties={"RETRY_TOPIC": "T", "UNIQ_KEY": "ID"})
+    )
     assert again.headers["Topic"] == "T"

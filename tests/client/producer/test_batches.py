@@ -25,7 +25,9 @@ LIMIT = 2000
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 900), st.integers(0, 60)), max_size=40))
 def test_every_part_fits_a_frame_and_nothing_is_lost(sizes: list[tuple[int, int]]) -> None:
-    messages = [Message("T", b"x" * size, keys=["k" * keys] if keys else []) for size, keys in sizes]
+    messages = [
+        Message("T", b"x" * size, keys=["k" * keys] if keys else []) for size, keys in sizes
+    ]
     parts = list(split(messages, LIMIT))
     assert [message for part in parts for message in part] == messages
     for part in parts:
@@ -38,7 +40,12 @@ def test_every_part_fits_a_frame_and_nothing_is_lost(sizes: list[tuple[int, int]
 
 @pytest.mark.parametrize(
     "message",
-    [Message("T", b"x" * 1990), Message("T", b"x" * 2001), Message("T", b"x", delay_level=1), Message("%RETRY%g", b"x")],
+    [
+        Message("T", b"x" * 1990),
+        Message("T", b"x" * 2001),
+        Message("T", b"x", delay_level=1),
+        Message("%RETRY%g", b"x"),
+    ],
 )
 def test_what_fits_no_batch_is_refused(message: Message) -> None:
     with pytest.raises(MessageError):
@@ -64,9 +71,13 @@ class World:
         if self.failure is not None:
             raise self.failure
         offsets = ",".join(f"O-{msg_id}" for msg_id in outgoing.msg_id.split(","))
-        return SendResult(SendStatus.SEND_OK, outgoing.msg_id, offsets, MessageQueue(outgoing.topic, "b", 2), 100)
+        return SendResult(
+            SendStatus.SEND_OK, outgoing.msg_id, offsets, MessageQueue(outgoing.topic, "b", 2), 100
+        )
 
-    def add(self, topic: str = "T", body: bytes = b"x", *, wait: bool = True) -> asyncio.Future[SendResult]:
+    def add(
+        self, topic: str = "T", body: bytes = b"x", *, wait: bool = True
+    ) -> asyncio.Future[SendResult]:
         self._number += 1
         return self.accumulator.add(Message(topic, body, wait_store_ok=wait), f"ID{self._number}")
 
@@ -112,8 +123,10 @@ def test_only_what_goes_together_shares_a_frame() -> None:
         world = World(Accumulate(linger=0))
         futures = [world.add("T"), world.add("S"), world.add("T", wait=False), world.add("T")]
         await asyncio.gather(*futures)
-        assert sorted((outgoing.topic, outgoing.properties, outgoing.msg_id) for outgoing in world.sent) == [
-            ("S", "WAIT\x01true", "ID2"), ("T", "WAIT\x01false", "ID3"), ("T", "WAIT\x01true", "ID1,ID4"),
+        assert sorted((outgoing.topic, outgoing.properties,
+        outgoing.msg_id) for outgoing in world.sent) == [
+            ("S", "WAIT\x01true", "ID2"), ("T", "WAIT\x01false", "ID3"),
+            ("T", "WAIT\x01true", "ID1,ID4"),
         ]  # fmt: skip
         takes = world.accumulator.takes
         assert takes(Message("T", b"x"))
@@ -152,7 +165,9 @@ def test_closing_waits_for_answers() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("options", [{"max_bytes": 0}, {"max_bytes": (4 << 20) + 1}, {"linger": -1.0}, {"linger": 61.0}])
+@pytest.mark.parametrize(
+    "options", [{"max_bytes": 0}, {"max_bytes": (4 << 20) + 1}, {"linger": -1.0}, {"linger": 61.0}]
+)
 def test_settings_that_cannot_work(options: dict[str, float]) -> None:
     with pytest.raises(ConfigError):
         Accumulate(**options)  # type: ignore[arg-type]

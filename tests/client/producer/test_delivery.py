@@ -1,4 +1,5 @@
-"""Attempts: hooks see each of them, checks forbid them, slow brokers are got around, the VIP channel takes the first one.
+"""Attempts: hooks see each of them, checks forbid them, slow brokers are got around, the VIP
+channel takes the first one.
 
 The brokers are functions; connections are none of this module's business.
 """
@@ -34,7 +35,8 @@ STORED = {"msgId": "OFFSET", "queueId": "0", "queueOffset": "17"}
 
 
 class World:
-    """A client that knows three brokers with a queue each. ``answer`` is asked with address and number of the attempt."""
+    """A client that knows three brokers with a queue each. ``answer`` is asked with address and
+    number of the attempt."""
 
     def __init__(self, answer: Callable[[str, int], tuple[int, float]], **options: Any) -> None:
         self.clock = ManualClock()
@@ -42,17 +44,31 @@ class World:
         self.instance.remoting = self  # type: ignore[assignment]
         self.addresses: list[str] = []
         self._answer = answer
-        queues = [QueueData(broker_name=name, read_queue_nums=1, write_queue_nums=1, perm=6) for name in PORTS]
-        brokers = [BrokerData(cluster="C", broker_name=name, broker_addrs={0: f"h:{port}"}) for name, port in PORTS.items()]
-        self.instance.routes._store(topic_route("T", TopicRouteData(queue_datas=queues, broker_datas=brokers)))
+        queues = [
+            QueueData(broker_name=name, read_queue_nums=1, write_queue_nums=1, perm=6)
+            for name in PORTS
+        ]
+        brokers = [
+            BrokerData(cluster="C", broker_name=name, broker_addrs={0: f"h:{port}"})
+            for name, port in PORTS.items()
+        ]
+        self.instance.routes._store(
+            topic_route("T", TopicRouteData(queue_datas=queues, broker_datas=brokers))
+        )
 
-    async def invoke(self, address: str, code: RequestCode, _header: object, _body: bytes, *, timeout: float) -> Response:
+    async def invoke(
+        self, address: str, code: RequestCode, _header: object, _body: bytes, *, timeout: float
+    ) -> Response:
         self.addresses.append(address)
         result, seconds = self._answer(address, len(self.addresses))
         self.clock.advance(seconds)
         if result < 0:
             raise ConnectError("refused")
-        return Response.of(RemotingCommand(code=result, opaque=1, flag=1, remark="why", ext_fields=STORED), b"", code)
+        return Response.of(
+            RemotingCommand(code=result, opaque=1, flag=1, remark="why", ext_fields=STORED),
+            b"",
+            code,
+        )
 
     def back_off(self, _address: str) -> float:
         return 0.0
@@ -141,7 +157,9 @@ def test_a_check_forbids_a_send_for_good() -> None:
 def test_oneway_has_hooks_too() -> None:
     async def scenario() -> None:
         world, recorder = World(lambda *_: (0, 0)), Recorder()
-        await Delivery(world.instance, "g", hooks=SendHooks([recorder], [])).deliver_oneway(outgoing(), None, 3)
+        await Delivery(world.instance, "g", hooks=SendHooks([recorder], [])).deliver_oneway(
+            outgoing(), None, 3
+        )
         (_, before), (_, after) = recorder.events
         assert before is after
         assert (after.oneway, after.result, after.error) == (True, None, None)
@@ -158,7 +176,9 @@ def test_oneway_has_hooks_too() -> None:
         (Message("T", b"x", properties={"__STARTDELIVERTIME": "1"}), 0, MessageKind.DELAY),
     ],
 )
-def test_hooks_are_told_the_kind_of_a_message(message: Message, sys_flag: int, kind: MessageKind) -> None:
+def test_hooks_are_told_the_kind_of_a_message(
+    message: Message, sys_flag: int, kind: MessageKind
+) -> None:
     async def scenario() -> None:
         world, recorder = World(lambda *_: (0, 0)), Recorder()
         sent = outgoing(message)

@@ -18,7 +18,8 @@ NOW = 1_000_000.0
 @pytest.mark.parametrize(
     ("latency_ms", "out_for_ms"),
     [
-        (0, 0), (49.9, 0), (50, 0), (100, 0), (549, 0), (550, 30_000), (999, 30_000), (1000, 60_000), (2000, 120_000),
+        (0, 0), (49.9, 0), (50, 0), (100, 0), (549, 0), (550, 30_000), (999, 30_000),
+        (1000, 60_000), (2000, 120_000),
         (3000, 180_000), (14_999, 180_000), (15_000, 600_000), (10**9, 600_000),
     ],
 )  # fmt: skip
@@ -70,7 +71,9 @@ def test_a_broker_that_has_no_queue_any_more_is_forgotten() -> None:
     st.integers(0, 1000),
     st.floats(0, 10**6),
 )
-def test_there_is_always_a_queue(updates: list[tuple[str, float, bool]], start: int, later: float) -> None:
+def test_there_is_always_a_queue(
+    updates: list[tuple[str, float, bool]], start: int, later: float
+) -> None:
     faults = FaultLatency(start)
     for name, latency, failed in updates:
         faults.update(name, latency, NOW, failed=failed)

@@ -1,4 +1,5 @@
-"""The short way of a plain send: it says what the general way says, and leaves to it what it does not know."""
+"""The short way of a plain send: it says what the general way says, and leaves to it what it does
+not know."""
 
 from __future__ import annotations
 
@@ -48,10 +49,15 @@ SEND = RequestCode.SEND_MESSAGE_V2
 STORED = Reply(header=SendMessageResponse(msg_id="OFFSET", queue_id=0, queue_offset=17))
 
 
-def know(instance: ClientInstance, *brokers: str, port: int = 10911, queues: int = 2) -> list[MessageQueue]:
+def know(
+    instance: ClientInstance, *brokers: str, port: int = 10911, queues: int = 2
+) -> list[MessageQueue]:
     """The topic T lies on these brokers."""
     data = TopicRouteData(
-        queue_datas=[QueueData(broker_name=b, read_queue_nums=queues, write_queue_nums=queues, perm=6) for b in brokers],
+        queue_datas=[
+            QueueData(broker_name=b, read_queue_nums=queues, write_queue_nums=queues, perm=6)
+            for b in brokers
+        ],
         broker_datas=[
             BrokerData(cluster="C", broker_name=b, broker_addrs={0: f"10.0.0.{number}:{port}"})
             for number, b in enumerate(brokers)
@@ -93,8 +99,16 @@ def test_it_says_what_the_general_way_says(
     lane, opaque, header, msg_id = prepared
     command = msgspec.json.decode(header)
     fields = from_fields(SendMessageRequestV2, command["extFields"])
-    assert (command["code"], command["flag"], command["opaque"], command["language"]) == (SEND, 0, opaque, "PYTHON")
-    assert decode_properties(fields.properties or "") == {**decode_properties(general.properties), "UNIQ_KEY": msg_id}
+    assert (command["code"], command["flag"], command["opaque"], command["language"]) == (
+        SEND,
+        0,
+        opaque,
+        "PYTHON",
+    )
+    assert decode_properties(fields.properties or "") == {
+        **decode_properties(general.properties),
+        "UNIQ_KEY": msg_id,
+    }
     assert lane.queue == queues[3]
     assert msgspec.structs.replace(fields, properties="") == msgspec.structs.replace(
         HEADER,
@@ -124,7 +138,9 @@ def test_queues_take_turns_and_keys_have_theirs() -> None:
     st.none() | st.text(st.characters(blacklist_categories=["Cs", "Cc"]), max_size=20),
     st.binary(min_size=1, max_size=9),
 )
-def test_the_signature_is_that_of_the_general_way(key: str, token: str | None, tags: str | None, body: bytes) -> None:
+def test_the_signature_is_that_of_the_general_way(
+    key: str, token: str | None, tags: str | None, body: bytes
+) -> None:
     credentials = Credentials(key, "a secret", token)
     _, instance, queues = plain_sends("a")
     plain = PlainSends(instance, HEADER, RoundRobin(), 4096, credentials)
@@ -138,12 +154,17 @@ def test_the_signature_is_that_of_the_general_way(key: str, token: str | None, t
 
 def test_a_queue_that_was_named() -> None:
     plain, instance, _ = plain_sends("a", "b")
-    for queue in (MessageQueue("T", "b", 1), MessageQueue("T", "a", 99)):  # the second is none that would have its turn
+    for queue in (
+        MessageQueue("T", "b", 1),
+        MessageQueue("T", "a", 99),
+    ):  # the second is none that would have its turn
         for _ in range(2):
             prepared = plain.prepare(Message("T", b"x"), None, queue)
             assert prepared is not None
             assert prepared[0].queue == queue
-            fields = from_fields(SendMessageRequestV2, msgspec.json.decode(prepared[2])["extFields"])
+            fields = from_fields(
+                SendMessageRequestV2, msgspec.json.decode(prepared[2])["extFields"]
+            )
             assert (fields.queue_id, fields.bname) == (queue.queue_id, queue.broker_name)
     know(instance, "a", "b", port=20911)
     prepared = plain.prepare(Message("T", b"x"), None, MessageQueue("T", "b", 1))
@@ -152,7 +173,9 @@ def test_a_queue_that_was_named() -> None:
     assert plain.prepare(Message("T", b"x"), None, MessageQueue("T", "unknown", 1)) is None
     assert plain.prepare(Message("T", b"x"), None, MessageQueue("Other", "a", 1)) is None
     assert plain.prepare(Message("T", b"x"), "key", MessageQueue("T", "a", 1)) is None
-    assert plain.queues("T") == tuple(MessageQueue("T", broker, number) for broker in "ab" for number in (0, 1))
+    assert plain.queues("T") == tuple(
+        MessageQueue("T", broker, number) for broker in "ab" for number in (0, 1)
+    )
     assert plain.queues("Other") is None
 
 
@@ -184,10 +207,15 @@ def test_lanes_follow_routes_and_addresses() -> None:
         prepared = plain.prepare(Message("T", b"x"))
         assert prepared is not None
         addresses.append((prepared[0].queue.broker_name, prepared[0].address))
-    assert addresses == [("a", "10.0.0.0:10911"), *[("a", "10.0.0.0:20911")] * 2, ("b", "10.0.0.0:10911")]
+    assert addresses == [
+        ("a", "10.0.0.0:10911"),
+        *[("a", "10.0.0.0:20911")] * 2,
+        ("b", "10.0.0.0:10911"),
+    ]
 
 
-# --- through a producer ---------------------------------------------------------------------------------------------
+# --- through a producer
+# ---------------------------------------------------------------------------------------------
 
 
 class Scene:
@@ -235,7 +263,11 @@ async def test_a_plain_message_goes_the_short_way(scene: Scene) -> None:
     calls: list[object] = []
     scene.producer._delivery.deliver = calls.append  # type: ignore[assignment,method-assign]
     result = await scene.producer.send(Message("T", b"x"))
-    assert (result.status, result.offset_msg_id, result.queue_offset) == (SendStatus.SEND_OK, "OFFSET", 17)
+    assert (result.status, result.offset_msg_id, result.queue_offset) == (
+        SendStatus.SEND_OK,
+        "OFFSET",
+        17,
+    )
     assert (await scene.producer.send_soon(Message("T", b"x"))).msg_id != result.msg_id
     assert calls == []
     assert [(request.bname, request.queue_id) for request in scene.sent()] == [("a", 0), ("a", 1)]

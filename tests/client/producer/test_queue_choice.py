@@ -1,4 +1,5 @@
-"""Messages of one key go to the queue that a Java producer would take; failures are got around (client.md §3.5, §3.7)."""
+"""Messages of one key go to the queue that a Java producer would take; failures are got around
+(client.md §3.5, §3.7)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,11 @@ from aiorocketmq.client.cluster.replies import Requests, pushed_message
 from aiorocketmq.client.errors import MessageError
 from aiorocketmq.client.producer.request_reply import reply_to, request_properties
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
-from aiorocketmq.remoting.protocol.bodies.reset import MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC
+from aiorocketmq.remoting.protocol.bodies.reset import (
+    MessageQueueForC,
+    ResetOffsetBody,
+    ResetOffsetBodyForC,
+)
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import ReplyMessageRequest
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
@@ -22,12 +26,19 @@ from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 
 from ..messages import stored
 
-ASKED = {"CORRELATION_ID": "id-1", "REPLY_TO_CLIENT": "asker", "TTL": "3000", "CLUSTER": "C", "TAGS": "a"}
+ASKED = {
+    "CORRELATION_ID": "id-1",
+    "REPLY_TO_CLIENT": "asker",
+    "TTL": "3000",
+    "CLUSTER": "C",
+    "TAGS": "a",
+}
 
 
 def pushed(**change: Any) -> ReplyMessageRequest:
     fields: dict[str, Any] = {
-        "producer_group": "p", "topic": "C_REPLY_TOPIC", "default_topic": "TBW102", "default_topic_queue_nums": 4,
+        "producer_group": "p", "topic": "C_REPLY_TOPIC", "default_topic": "TBW102",
+        "default_topic_queue_nums": 4,
         "queue_id": 0, "sys_flag": 0, "born_timestamp": 1, "flag": 7,
         "properties": "CORRELATION_ID\x01id-1\x02colour\x01red",
         "born_host": "10.0.0.1:4711", "store_host": "10.0.0.2:10911", "store_timestamp": 2,
@@ -71,22 +82,40 @@ def test_a_pushed_reply_as_a_message(given: str, shown: str) -> None:
     body = zlib.compress(b"long")
     packed = MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_ZLIB
     message = pushed_message(pushed(born_host=given, sys_flag=packed), body, 99)
-    assert (message.body, message.stored_body, message.flag, message.topic) == (b"long", body, 7, "C_REPLY_TOPIC")
-    assert (message.born_host, message.store_host, message.store_timestamp) == (shown, "10.0.0.2:10911", 2)
+    assert (message.body, message.stored_body, message.flag, message.topic) == (
+        b"long",
+        body,
+        7,
+        "C_REPLY_TOPIC",
+    )
+    assert (message.born_host, message.store_host, message.store_timestamp) == (
+        shown,
+        "10.0.0.2:10911",
+        2,
+    )
     assert message.properties == {"CORRELATION_ID": "id-1", "colour": "red", "ARRIVE_TIME": "99"}
 
 
 def test_what_makes_a_request() -> None:
-    assert request_properties("id-1", "asker", 2.5) == {"CORRELATION_ID": "id-1", "REPLY_TO_CLIENT": "asker", "TTL": "2500"}
+    assert request_properties("id-1", "asker", 2.5) == {
+        "CORRELATION_ID": "id-1",
+        "REPLY_TO_CLIENT": "asker",
+        "TTL": "2500",
+    }
 
 
 def test_a_reply_goes_to_the_reply_topic_of_the_cluster() -> None:
     outgoing = reply_to(stored(0, properties=ASKED), b"reply", {"colour": "red"}, "U1", 100)
-    assert (outgoing.topic, outgoing.code, outgoing.body) == ("C_REPLY_TOPIC", RequestCode.SEND_REPLY_MESSAGE_V2, b"reply")
+    assert (outgoing.topic, outgoing.code, outgoing.body) == (
+        "C_REPLY_TOPIC",
+        RequestCode.SEND_REPLY_MESSAGE_V2,
+        b"reply",
+    )
     found = decode_properties(outgoing.properties)
     assert found.pop("WAIT", "true") == "true"
     assert found == {
-        "CORRELATION_ID": "id-1", "REPLY_TO_CLIENT": "asker", "TTL": "3000", "MSG_TYPE": "reply", "UNIQ_KEY": "U1",
+        "CORRELATION_ID": "id-1", "REPLY_TO_CLIENT": "asker", "TTL": "3000", "MSG_TYPE": "reply",
+        "UNIQ_KEY": "U1",
         "colour": "red",
     }  # fmt: skip
 
@@ -98,7 +127,9 @@ def test_what_is_no_request_cannot_be_replied_to(missing: str) -> None:
         reply_to(stored(0, properties=asked), b"reply", None, "U1", 100)
 
 
-@pytest.mark.parametrize(("body", "properties"), [(b"", {}), (b"x" * 101, {}), (b"x", {"MSG_TYPE": "mine"})])
+@pytest.mark.parametrize(
+    ("body", "properties"), [(b"", {}), (b"x" * 101, {}), (b"x", {"MSG_TYPE": "mine"})]
+)
 def test_a_reply_that_no_broker_would_take(body: bytes, properties: dict[str, str]) -> None:
     with pytest.raises(MessageError):
         reply_to(stored(0, properties=ASKED), body, properties, "U1", 100)

@@ -28,7 +28,11 @@ from aiorocketmq.remoting.errors import (
 )
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
-from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, SerializeType, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    RemotingCommand,
+    SerializeType,
+    encode_header,
+)
 from aiorocketmq.remoting.protocol.leaves import Replies
 from aiorocketmq.remoting.protocol.message.message import Message
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
@@ -41,7 +45,9 @@ QUEUE = MessageQueue("T", "b", 3)
 
 
 def test_a_message_carries_its_properties() -> None:
-    message = Message("T", b"body", tags="a", keys=["k1", "k2"], delay_level=3, flag=7, properties={"own": "1"})
+    message = Message(
+        "T", b"body", tags="a", keys=["k1", "k2"], delay_level=3, flag=7, properties={"own": "1"}
+    )
     outgoing = single(message, "ID", LIMIT)
     assert outgoing.code is RequestCode.SEND_MESSAGE_V2
     assert (outgoing.body, outgoing.flag, outgoing.msg_id) == (b"body", 7, "ID")
@@ -130,7 +136,14 @@ def answer(code: int, **fields: str) -> Response:
 
 @pytest.mark.parametrize("status", SendStatus)
 def test_stored_but_not_as_safely_as_asked_is_a_result(status: SendStatus) -> None:
-    stored = answer(status.value, msgId="OFFSET", queueId="2", queueOffset="17", MSG_REGION="r", TRACE_ON="false")
+    stored = answer(
+        status.value,
+        msgId="OFFSET",
+        queueId="2",
+        queueOffset="17",
+        MSG_REGION="r",
+        TRACE_ON="false",
+    )
     result = send_result(stored, "ID", QUEUE, "h:1")
     assert result.status is status
     assert (result.msg_id, result.offset_msg_id, result.queue_offset) == ("ID", "OFFSET", 17)
@@ -149,15 +162,31 @@ def test_an_answer_without_its_fields_is_the_brokers_fault(fields: dict[str, str
         send_result(answer(0, **fields), "ID", QUEUE, "h:1")
 
 
-STORED = {"msgId": "OFFSET", "queueId": "2", "queueOffset": "17", "MSG_REGION": "r", "TRACE_ON": "false"}
+STORED = {
+    "msgId": "OFFSET",
+    "queueId": "2",
+    "queueOffset": "17",
+    "MSG_REGION": "r",
+    "TRACE_ON": "false",
+}
 
 
 @pytest.mark.parametrize(
     ("command", "in_one_step"),
     [
         (RemotingCommand(code=0, flag=1, opaque=9, ext_fields=STORED), True),
-        (RemotingCommand(code=0, flag=1, opaque=9, ext_fields={**STORED, "transactionId": "TX", "more": "x"}), True),
-        (RemotingCommand(code=ResponseCode.FLUSH_DISK_TIMEOUT, flag=1, opaque=9, ext_fields=STORED), False),
+        (
+            RemotingCommand(
+                code=0, flag=1, opaque=9, ext_fields={**STORED, "transactionId": "TX", "more": "x"}
+            ),
+            True,
+        ),
+        (
+            RemotingCommand(
+                code=ResponseCode.FLUSH_DISK_TIMEOUT, flag=1, opaque=9, ext_fields=STORED
+            ),
+            False,
+        ),
         (RemotingCommand(code=ResponseCode.SYSTEM_BUSY, flag=1, opaque=9, remark="why"), False),
         (RemotingCommand(code=0, flag=1, opaque=9), False),
         (RemotingCommand(code=0, flag=0, opaque=9, ext_fields=STORED), None),  # a request of theirs

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from aiorocketmq.client.errors import ConfigError
-from aiorocketmq.client.producer.trace import FLUSH_RECORDS, MAX_WAITING, ConsumeTracer, Tracer, trace_topic
+from aiorocketmq.client.producer.trace import (
+    FLUSH_RECORDS,
+    MAX_WAITING,
+    ConsumeTracer,
+    Tracer,
+    trace_topic,
+)
 from aiorocketmq.client.producer.trace_records import Consumed, ConsumeOutcome, Consuming
 from aiorocketmq.remoting.transport.invocations import Response
 
@@ -51,7 +57,9 @@ def test_records_leave_half_a_second_after_the_first_or_when_there_are_many() ->
     asyncio.run(scenario())
 
 
-def test_too_many_are_dropped_and_a_broker_that_refuses_them_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_too_many_are_dropped_and_a_broker_that_refuses_them_stops_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def scenario() -> None:
         here = world(code=2)
         tracer = Tracer(here.instance, "g", "PRODUCE", "Trace")
@@ -71,7 +79,9 @@ def test_keys_are_as_many_as_a_broker_takes() -> None:
         tracer = Tracer(here.instance, "g", "PRODUCE", "Trace")
         for number in range(100):
             tracer.add(RECORD, (f"{number:03}" + "k" * 997,))
-        tracer.add(RECORD, ("x" * 40_000,))  # longer than any message can carry: the record leaves all the same
+        tracer.add(
+            RECORD, ("x" * 40_000,)
+        )  # longer than any message can carry: the record leaves all the same
         await tracer.close()
         assert len(here.addresses) == 5
 
@@ -94,10 +104,20 @@ def test_in_a_cloud_every_region_has_its_topic() -> None:
         for topic in ("rmq_sys_TRACE_DATA_R", "rmq_sys_TRACE_DATA_DefaultRegion"):
             here.instance.routes._store(route._replace(topic=topic))
         tracer = ConsumeTracer(here.instance, "g", "Trace")
-        tracer.after(tracer.before([stored(0, properties={"MSG_REGION": "R"}), stored(1)]), ConsumeOutcome.SUCCESS)
+        tracer.after(
+            tracer.before([stored(0, properties={"MSG_REGION": "R"}), stored(1)]),
+            ConsumeOutcome.SUCCESS,
+        )
         await tracer.close()
-        assert [topic.rpartition("_")[2] for topic, _ in here.sent] == ["R", "DefaultRegion", "R", "DefaultRegion"]
-        assert [body.partition(b"\x01")[0] for _, body in here.sent] == [b"SubBefore"] * 2 + [b"SubAfter"] * 2
+        assert [topic.rpartition("_")[2] for topic, _ in here.sent] == [
+            "R",
+            "DefaultRegion",
+            "R",
+            "DefaultRegion",
+        ]
+        assert [body.partition(b"\x01")[0] for _, body in here.sent] == [b"SubBefore"] * 2 + [
+            b"SubAfter"
+        ] * 2
         assert here.sent[3][1].endswith(b"\x010\x01")
 
     asyncio.run(scenario())
@@ -106,7 +126,10 @@ def test_in_a_cloud_every_region_has_its_topic() -> None:
 def test_what_is_not_to_be_traced_is_not() -> None:
     async def scenario() -> None:
         tracer = ConsumeTracer(world().instance, "g", "Trace")
-        assert tracer.before([stored(0, properties={"TRACE_ON": "false"}), stored(1, topic="Trace")]) is None
+        assert (
+            tracer.before([stored(0, properties={"TRACE_ON": "false"}), stored(1, topic="Trace")])
+            is None
+        )
         tracer.after(None, ConsumeOutcome.SUCCESS)
         call = tracer.before([stored(0), stored(1, properties={"TRACE_ON": "false"})])
         tracer.after(call, ConsumeOutcome.TIME_OUT)
@@ -130,7 +153,11 @@ def test_the_cost_of_a_call_is_shared_by_its_messages() -> None:
 
 
 def test_where_traces_go() -> None:
-    assert (trace_topic(False), trace_topic(True), trace_topic("Mine")) == (None, "RMQ_SYS_TRACE_TOPIC", "Mine")
+    assert (trace_topic(False), trace_topic(True), trace_topic("Mine")) == (
+        None,
+        "RMQ_SYS_TRACE_TOPIC",
+        "Mine",
+    )
     with pytest.raises(ConfigError):
         trace_topic("no spaces")
     assert Consumed("r", "m", 1, True, None, ConsumeOutcome.SUCCESS).encode().endswith("\x02")

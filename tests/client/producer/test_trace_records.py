@@ -19,7 +19,9 @@ from aiorocketmq.client.producer.trace_records import (
 
 RECORDS: list[tuple[TraceRecord, str]] = [
     (
-        Published(1700, "R", "g", "T", "ID", "tag", "k1 k2", "h:1", 128, 7, MessageKind.HALF, "OFF", True),
+        Published(
+            1700, "R", "g", "T", "ID", "tag", "k1 k2", "h:1", 128, 7, MessageKind.HALF, "OFF", True
+        ),
         "Pub|1700|R|g|T|ID|tag|k1 k2|h:1|128|7|1|OFF|true;",
     ),
     (
@@ -32,7 +34,9 @@ RECORDS: list[tuple[TraceRecord, str]] = [
         "SubAfter|REQ|ID|9|false|null|4|1800|g;",
     ),
     (
-        TransactionEnded(1, "R", "g", "T", "ID", None, "k", "h:1", MessageKind.COMMIT, "TID", "UNKNOW", True),
+        TransactionEnded(
+            1, "R", "g", "T", "ID", None, "k", "h:1", MessageKind.COMMIT, "TID", "UNKNOW", True
+        ),
         "EndTransaction|1|R|g|T|ID|null|k|h:1|2|TID|UNKNOW|true;",
     ),
 ]
@@ -68,16 +72,36 @@ def test_records_follow_each_other() -> None:
         ),
         (
             "Pub|1|R|g|T|ID|t|k|h|5|7|0|O|true|10.0.0.1;",
-            Published(1, "R", "g", "T", "ID", "t", "k", "h", 5, 7, MessageKind.NORMAL, "O", True, "10.0.0.1"),
+            Published(
+                1,
+                "R",
+                "g",
+                "T",
+                "ID",
+                "t",
+                "k",
+                "h",
+                5,
+                7,
+                MessageKind.NORMAL,
+                "O",
+                True,
+                "10.0.0.1",
+            ),
         ),
         ("SubAfter|REQ|ID|9|true|k;", Consumed("REQ", "ID", 9, True, "k", ConsumeOutcome.SUCCESS)),
-        ("SubAfter|REQ|ID|9|true|k|1;", Consumed("REQ", "ID", 9, True, "k", ConsumeOutcome.TIME_OUT)),
+        (
+            "SubAfter|REQ|ID|9|true|k|1;",
+            Consumed("REQ", "ID", 9, True, "k", ConsumeOutcome.TIME_OUT),
+        ),
     ],
 )
 def test_what_older_and_newer_clients_write(text: str, expected: TraceRecord) -> None:
     assert decode_trace(wire(text)) == [expected]
 
 
-@pytest.mark.parametrize("text", ["", ";", "Pub|x;", "Pub|1|R;", "Unknown|1;", "SubAfter|a|b|c|true|k|9;", "garbage"])
+@pytest.mark.parametrize(
+    "text", ["", ";", "Pub|x;", "Pub|1|R;", "Unknown|1;", "SubAfter|a|b|c|true|k|9;", "garbage"]
+)
 def test_what_cannot_be_read_is_left_out(text: str) -> None:
     assert decode_trace(wire(text)) == []

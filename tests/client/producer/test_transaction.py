@@ -8,7 +8,10 @@ from aiorocketmq import Message, MessageExt, TransactionProducer, TransactionSta
 from aiorocketmq.client.producer.sending import SendResult, SendStatus
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.commands.transaction import CheckTransactionStateRequest, EndTransactionRequest
+from aiorocketmq.remoting.protocol.commands.transaction import (
+    CheckTransactionStateRequest,
+    EndTransactionRequest,
+)
 
 from ...sim import SimOwner
 from ..messages import stored
@@ -33,12 +36,16 @@ def test_the_reason_of_an_unknown_end_goes_along() -> None:
             raise LookupError("no database" + "!" * 2000)
 
         producer = TransactionProducer("g", checker=check, instance=instance)
-        sent = SendResult(SendStatus.SEND_OK, "ID", "7F00000100002A9F0000000000000000", queue, 0, "ID")
+        sent = SendResult(
+            SendStatus.SEND_OK, "ID", "7F00000100002A9F0000000000000000", queue, 0, "ID"
+        )
         transaction = producer.transaction(Message("T", b"x"))
         transaction._sent = sent
         await transaction.end(TransactionState.COMMIT)
         await transaction.end(TransactionState.ROLLBACK, KeyError("k"))
-        request = CheckTransactionStateRequest(tran_state_table_offset=1, commit_log_offset=2, transaction_id="ID")
+        request = CheckTransactionStateRequest(
+            tran_state_table_offset=1, commit_log_offset=2, transaction_id="ID"
+        )
         await producer._check(request, stored(1, b"good"), ADDRESS)
         await producer._check(request, stored(1, b"bad"), ADDRESS)
         for _ in range(20):

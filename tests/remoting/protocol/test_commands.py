@@ -14,7 +14,10 @@ from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS, merge
 from aiorocketmq.remoting.protocol.commands.base import Command
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, QueryMessageRequest
-from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest, RegisterBrokerResponse
+from aiorocketmq.remoting.protocol.commands.route import (
+    RegisterBrokerRequest,
+    RegisterBrokerResponse,
+)
 from aiorocketmq.remoting.protocol.commands.send import (
     SendErrorFields,
     SendMessageRequest,
@@ -22,7 +25,14 @@ from aiorocketmq.remoting.protocol.commands.send import (
     SendMessageResponse,
 )
 from aiorocketmq.remoting.protocol.quirks import QUIRKS
-from aiorocketmq.remoting.protocol.wire import FieldError, NoFields, Record, fields_of, from_fields, to_fields
+from aiorocketmq.remoting.protocol.wire import (
+    FieldError,
+    NoFields,
+    Record,
+    fields_of,
+    from_fields,
+    to_fields,
+)
 
 from ...strategies import records
 
@@ -77,10 +87,17 @@ def test_bodies_are_bytes_or_a_type(code: RequestCode) -> None:
 def test_a_code_is_declared_once() -> None:
     row = Command(NoFields, NoFields)
     with pytest.raises(ValueError, match=r"HEART_BEAT \(34\) is declared twice"):
-        merge([{RequestCode.HEART_BEAT: row}, {RequestCode.PULL_MESSAGE: row}, {RequestCode.HEART_BEAT: row}])
+        merge(
+            [
+                {RequestCode.HEART_BEAT: row},
+                {RequestCode.PULL_MESSAGE: row},
+                {RequestCode.HEART_BEAT: row},
+            ]
+        )
 
 
-# --- what the table says about the headers that everybody uses ----------------------------------------------------------
+# --- what the table says about the headers that everybody uses
+# ----------------------------------------------------------
 
 
 def wire_names(header_type: type[Record]) -> list[str]:
@@ -90,16 +107,23 @@ def wire_names(header_type: type[Record]) -> list[str]:
 def test_both_send_headers_are_one_to_handlers() -> None:
     assert wire_names(SendMessageRequestV2) == list("abcdefghijklmn")
     assert wire_names(SendMessageRequest) == [
-        "producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp", "flag",
+        "producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag",
+        "bornTimestamp", "flag",
         "properties", "reconsumeTimes", "unitMode", "maxReconsumeTimes", "batch", "bname",
     ]  # fmt: skip
-    assert [f.name for f in fields_of(SendMessageRequest)] == [f.name for f in fields_of(SendMessageRequestV2)]
+    assert [f.name for f in fields_of(SendMessageRequest)] == [
+        f.name for f in fields_of(SendMessageRequestV2)
+    ]
     assert issubclass(SendMessageRequestV2, SendMessageRequest)
 
 
 def test_java_primitives_are_always_written() -> None:
     request: dict[str, Any] = dict.fromkeys("abcdefgh", "1")
-    assert to_fields(from_fields(SendMessageRequestV2, request)) == {**request, "k": "false", "m": "false"}
+    assert to_fields(from_fields(SendMessageRequestV2, request)) == {
+        **request,
+        "k": "false",
+        "m": "false",
+    }
 
 
 @pytest.mark.parametrize(
@@ -132,7 +156,8 @@ def test_fields_of_every_send_reply() -> None:
     assert to_fields(SendErrorFields()) == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
     stored = SendMessageResponse(msg_id="7F", queue_id=3, queue_offset=7, trace_on=False)
     assert to_fields(stored) == {
-        "msgId": "7F", "queueId": "3", "queueOffset": "7", "TRACE_ON": "false", "MSG_REGION": "DefaultRegion",
+        "msgId": "7F", "queueId": "3", "queueOffset": "7", "TRACE_ON": "false",
+        "MSG_REGION": "DefaultRegion",
     }  # fmt: skip
 
 
@@ -141,7 +166,13 @@ def test_a_master_gets_empty_fields() -> None:
 
 
 def test_registration_without_checksum() -> None:
-    fields = {"brokerName": "b", "brokerAddr": "1.1.1.1:1", "clusterName": "C", "haServerAddr": "1.1.1.1:2", "brokerId": "0"}
+    fields = {
+        "brokerName": "b",
+        "brokerAddr": "1.1.1.1:1",
+        "clusterName": "C",
+        "haServerAddr": "1.1.1.1:2",
+        "brokerId": "0",
+    }
     request = from_fields(RegisterBrokerRequest, fields)
     assert (request.compressed, request.body_crc32) == (False, 0)
 
@@ -152,11 +183,14 @@ def test_lite_pull_is_pull() -> None:
 
 
 def test_query_by_unique_key_is_a_field() -> None:
-    request = QueryMessageRequest(topic="T", key="k", max_num=1, begin_timestamp=0, end_timestamp=1, unique_key_query=True)
+    request = QueryMessageRequest(
+        topic="T", key="k", max_num=1, begin_timestamp=0, end_timestamp=1, unique_key_query=True
+    )
     assert to_fields(request)["_UNIQUE_KEY_QUERY"] == "true"
 
 
-# --- quirks -------------------------------------------------------------------------------------------------------------
+# --- quirks
+# --------------------------------------------------------------------------------------------------
 
 
 def test_quirks_are_named_and_explained() -> None:

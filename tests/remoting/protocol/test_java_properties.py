@@ -40,8 +40,8 @@ class Settings(Record, kw_only=True):
     ratio: float = 0.5
     broker_role: Role = Role.ASYNC_MASTER
     ha_master_address: str | None = None
-    broker_ip1: Annotated[str, msgspec.Meta(description="the address that clients use")] = msgspec.field(
-        default="127.0.0.1", name="brokerIP1"
+    broker_ip1: Annotated[str, msgspec.Meta(description="the address that clients use")] = (
+        msgspec.field(default="127.0.0.1", name="brokerIP1")
     )
 
 
@@ -132,10 +132,18 @@ def test_plain_values_are_written_as_they_are() -> None:
 
 
 def test_a_record_from_properties() -> None:
-    text = "brokerName=b\nlistenPort= 27811 \nslaveReadEnable=TRUE\nbrokerRole=SLAVE\nratio=0.25\nbrokerIP1=::1\nwho=me"
+    text = (
+        "brokerName=b\nlistenPort= 27811 "
+        "\nslaveReadEnable=TRUE\nbrokerRole=SLAVE\nratio=0.25\nbrokerIP1=::1\nwho=me"
+    )
     record, unknown, renamed = record_from_properties(Settings, parse_properties(text, "f"))
     assert record == Settings(
-        broker_name="b", listen_port=27811, slave_read_enable=True, broker_role=Role.SLAVE, ratio=0.25, broker_ip1="::1"
+        broker_name="b",
+        listen_port=27811,
+        slave_read_enable=True,
+        broker_role=Role.SLAVE,
+        ratio=0.25,
+        broker_ip1="::1",
     )
     assert unknown == (Property("who", "me", "f", 7),)
     assert renamed == ()
@@ -143,7 +151,9 @@ def test_a_record_from_properties() -> None:
 
 def test_another_spelling_is_taken_and_told() -> None:
     found = parse_properties("fileSizeBytes=1\nfileSizeByte=2")
-    record, unknown, renamed = record_from_properties(Settings, found, aliases={"fileSizeByte": "fileSizeBytes"})
+    record, unknown, renamed = record_from_properties(
+        Settings, found, aliases={"fileSizeByte": "fileSizeBytes"}
+    )
     assert record.file_size_bytes == 2
     assert [p.name for p in renamed] == ["fileSizeByte"]
     assert not unknown
@@ -161,10 +171,16 @@ def test_another_spelling_is_taken_and_told() -> None:
         ("fileSizeBytes", "9" * 5000, "9999...'"),
         ("ratio", "half", "ratio must be a number, not 'half'"),
         ("ratio", "nan", "ratio must be a number, not 'nan'"),
-        ("brokerRole", "MASTER", "brokerRole must be ASYNC_MASTER, SYNC_MASTER or SLAVE, not 'MASTER'"),
+        (
+            "brokerRole",
+            "MASTER",
+            "brokerRole must be ASYNC_MASTER, SYNC_MASTER or SLAVE, not 'MASTER'",
+        ),
     ],
 )
-def test_a_bad_value_is_refused_with_place_name_and_what_was_expected(name: str, value: str, wanted: str) -> None:
+def test_a_bad_value_is_refused_with_place_name_and_what_was_expected(
+    name: str, value: str, wanted: str
+) -> None:
     with pytest.raises(PropertyError) as caught:
         record_from_properties(Settings, parse_properties(f"\n{name}={value}", "broker.conf"))
     assert str(caught.value).startswith(f"broker.conf:2: {name} must be ")
@@ -181,7 +197,11 @@ def test_a_required_property_that_is_absent_is_named() -> None:
 
 def test_updates_are_all_or_nothing() -> None:
     record = Settings()
-    changes = [Property("brokerName", "x"), Property("nobodyKnows", "1"), Property("listenPort", "1")]
+    changes = [
+        Property("brokerName", "x"),
+        Property("nobodyKnows", "1"),
+        Property("listenPort", "1"),
+    ]
     with pytest.raises(PropertyError):
         update_record(record, [*changes, Property("ratio", "?")])
     assert record == Settings()

@@ -71,7 +71,8 @@ def sample(**changes: object) -> bytes:
 def test_a_record_as_the_original_writes_it() -> None:
     expected = (
         "00000061 daa320a7 00000000 00000002 00000000 0000000000000005 0000000000000064 00000000"
-        "0000000000000001 7f000001000004d2 0000000000000002 7f00000100002a9f 00000000 0000000000000000"
+        "0000000000000001 7f000001000004d2 0000000000000002 7f00000100002a9f 00000000 "
+        "0000000000000000"
         "00000002 6869 01 54 0003 6b0176"
     )
     encoded = sample()
@@ -90,7 +91,9 @@ def test_records_come_back(record: dict[str, object]) -> None:
     assert message.topic == record["topic"]
     assert message.raw_properties == record["properties"]
     assert message.store_size == len(encoded)
-    flags = (0x10 if len(message.head.born_host) == 20 else 0) | (0x20 if len(message.head.store_host) == 20 else 0)
+    flags = (0x10 if len(message.head.born_host) == 20 else 0) | (
+        0x20 if len(message.head.store_host) == 20 else 0
+    )
     assert message.sys_flag == record["sys_flag"] | flags  # type: ignore[operator]
 
 
@@ -100,8 +103,11 @@ def test_the_two_crcs_agree(body: bytes) -> None:
 
 
 @given(fields, st.data())
-def test_a_damaged_record_is_noticed_or_harmless(record: dict[str, object], data: st.DataObject) -> None:
-    """Any one byte may change: then it is an error or a record of the same size, never anything else."""
+def test_a_damaged_record_is_noticed_or_harmless(
+    record: dict[str, object], data: st.DataObject
+) -> None:
+    """Any one byte may change: then it is an error or a record of the same size, never anything
+    else."""
     encoded = bytearray(encode_record(**record))  # type: ignore[arg-type]
     at = data.draw(st.integers(0, len(encoded) - 1))
     encoded[at] ^= data.draw(st.integers(1, 255))
@@ -114,7 +120,9 @@ def test_a_damaged_record_is_noticed_or_harmless(record: dict[str, object], data
 
 
 @given(fields, st.data())
-def test_a_record_that_is_cut_short_is_an_error(record: dict[str, object], data: st.DataObject) -> None:
+def test_a_record_that_is_cut_short_is_an_error(
+    record: dict[str, object], data: st.DataObject
+) -> None:
     encoded = encode_record(**record)  # type: ignore[arg-type]
     with pytest.raises(RecordError):
         decode_record(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
@@ -127,7 +135,9 @@ def test_garbage_is_an_error(data: bytes) -> None:
 
 
 @given(st.binary(min_size=91, max_size=300), st.integers(-5, 400), st.integers(-5, 400))
-def test_garbage_behind_a_right_magic_is_an_error_or_a_record(data: bytes, size: int, body_size: int) -> None:
+def test_garbage_behind_a_right_magic_is_an_error_or_a_record(
+    data: bytes, size: int, body_size: int
+) -> None:
     raw = bytearray(data)
     raw[0:8] = (size & 0xFFFFFFFF).to_bytes(4, "big") + MAGIC.to_bytes(4, "big")
     raw[84:88] = (body_size & 0xFFFFFFFF).to_bytes(4, "big")
@@ -161,7 +171,8 @@ def test_a_wrong_crc_counts_only_when_asked_for() -> None:
 
 def test_what_a_received_message_shows() -> None:
     properties = (
-        b"TAGS\x01a\x02KEYS\x01k1 k2\x02UNIQ_KEY\x01U1\x02DELAY\x013\x02WAIT\x01false\x02colour\x01red\x02TRAN_MSG\x01true"
+        b"TAGS\x01a\x02KEYS\x01k1 k2\x02UNIQ_KEY\x01U1\x02DELAY\x013\x02WAIT\x01false\x02"
+        b"colour\x01red\x02TRAN_MSG\x01true"
     )
     message = decode_record(sample(properties=properties), broker_name="b")
     assert message.tags == "a"
@@ -214,13 +225,23 @@ def test_the_fast_way_reads_the_same(records: list[dict[str, object]], data: st.
     assert end == sum(message.store_size for message in expected)
 
     def fields_of(message: MessageExt) -> tuple[object, ...]:
-        return message.head, message.stored_body, message.topic, message.raw_properties, message.broker_name
+        return (
+            message.head,
+            message.stored_body,
+            message.topic,
+            message.raw_properties,
+            message.broker_name,
+        )
 
-    assert [fields_of(message) for message in messages] == [fields_of(message) for message in expected]
+    assert [fields_of(message) for message in messages] == [
+        fields_of(message) for message in expected
+    ]
 
 
 @given(st.lists(fields, min_size=3, max_size=5), st.data())
-def test_one_damaged_byte_costs_one_record(records: list[dict[str, object]], data: st.DataObject) -> None:
+def test_one_damaged_byte_costs_one_record(
+    records: list[dict[str, object]], data: st.DataObject
+) -> None:
     """What is intact is found, in order; nothing else is, but for what no CRC covers."""
     whole = [encode_record(**record) for record in records]  # type: ignore[arg-type]
     number = data.draw(st.integers(0, len(whole) - 1))
@@ -232,7 +253,9 @@ def test_one_damaged_byte_costs_one_record(records: list[dict[str, object]], dat
     sizes = [len(record) for index, record in enumerate(whole) if index != number or not damaged]
     assert [message.store_size for message in messages] == sizes
     assert [each.size for each in damaged] in ([], [len(whole[number])])
-    assert all(message.stored_body in [record["body"] for record in records] for message in messages)
+    assert all(
+        message.stored_body in [record["body"] for record in records] for message in messages
+    )
 
 
 @pytest.mark.parametrize("wrong", [1, 2], ids=["to another record", "to the end"])
@@ -252,4 +275,6 @@ def test_a_wrong_size_that_leads_behind_neighbours_costs_one_record(of: str, wro
 def test_garbage_between_records_is_told(garbage: bytes, records: list[dict[str, object]]) -> None:
     data = garbage + b"".join(encode_record(**record) for record in records)  # type: ignore[arg-type]
     messages, damaged = read_salvaged(data, "b")
-    assert sum(message.store_size for message in messages) + sum(each.size for each in damaged) == len(data)
+    assert sum(message.store_size for message in messages) + sum(
+        each.size for each in damaged
+    ) == len(data)

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.record import NoRecord, Reason, Verdict, blank_record, encode_record, scan
+from aiorocketmq.remoting.protocol.record import (
+    NoRecord,
+    Reason,
+    Verdict,
+    blank_record,
+    encode_record,
+    scan,
+)
 from aiorocketmq.remoting.protocol.record.search import next_record, possible_records
 from aiorocketmq.remoting.protocol.record.verdict import Parts, take_apart
 from aiorocketmq.remoting.protocol.record.walk import CHUNK, LogFile, LogWalk
@@ -39,11 +46,17 @@ def logs(draw: st.DrawFn) -> bytes:
     return log + draw(st.sampled_from([b"", blank_record(9) + b"x", bytes(100)]))
 
 
-def one_by_one(data: bytes, place: int | None, left: int, **how: Any) -> tuple[list[Parts], int, Verdict]:
+def one_by_one(
+    data: bytes, place: int | None, left: int, **how: Any
+) -> tuple[list[Parts], int, Verdict]:
     found, at = list[Parts](), 0
     try:
         while True:
-            found.append(Parts(*take_apart(data, at, None if place is None else place + at, left - at, **how)))
+            found.append(
+                Parts(
+                    *take_apart(data, at, None if place is None else place + at, left - at, **how)
+                )
+            )
             at += found[-1].size
     except NoRecord as error:
         return found, at, error.verdict
@@ -60,8 +73,10 @@ def test_a_scan_is_one_look_after_the_other(
     assert rest == [end, verdict]
     assert len(records) == len(found)
     columns = zip(
-        records.at, records.sizes, records.phy_offsets, records.queue_ids, records.queue_offsets, records.sys_flags,
-        records.store_timestamps, records.body_at, records.body_sizes, map(records.topic, range(len(found))),
+        records.at, records.sizes, records.phy_offsets, records.queue_ids, records.queue_offsets,
+        records.sys_flags,
+        records.store_timestamps, records.body_at, records.body_sizes,
+        map(records.topic, range(len(found))),
         records.all_properties(), strict=True,
     )  # fmt: skip
     assert list(columns) == found
@@ -76,7 +91,10 @@ def test_a_scan_may_begin_anywhere(data: bytes, at: int) -> None:
     at = min(at, len(data))
     found = scan(b"rubbish" + data, START - 7, at=7)
     assert list(found.records.phy_offsets) == list(scan(data, START).records.phy_offsets)
-    behind, there = scan(data, START, at=at, left=1 << 20), scan(data[at:], START + at, left=(1 << 20) - at)
+    behind, there = (
+        scan(data, START, at=at, left=1 << 20),
+        scan(data[at:], START + at, left=(1 << 20) - at),
+    )
     assert (behind.end, behind.verdict) == (at + there.end, there.verdict)
 
 
@@ -108,9 +126,13 @@ def test_records_are_found_behind_rubbish() -> None:
     assert next_record(data[: 50 + 36], 0, START) == 50
 
 
-@pytest.mark.parametrize("zeros", [0, 1, CHUNK - 100, CHUNK - 36, CHUNK - 35, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK - 1])
+@pytest.mark.parametrize(
+    "zeros", [0, 1, CHUNK - 100, CHUNK - 36, CHUNK - 35, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK - 1]
+)
 def test_a_record_behind_zeros_is_found_wherever_a_piece_that_is_read_ends(zeros: int) -> None:
     data = bytes(zeros) + sample(phy_offset=START + zeros)
-    file = LogFile(START, len(data), lambda at, size: data[at : at + size], lambda at: [(at, len(data))])
+    file = LogFile(
+        START, len(data), lambda at, size: data[at : at + size], lambda at: [(at, len(data))]
+    )
     assert LogWalk().next_intact(file) == zeros
     assert LogWalk().next_intact(file, zeros + 1) is None

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.record import NoRecord, Reason, blank_record, encode_record, verdict_of
+from aiorocketmq.remoting.protocol.record import (
+    NoRecord,
+    Reason,
+    blank_record,
+    encode_record,
+    verdict_of,
+)
 from aiorocketmq.remoting.protocol.record.layout import MAGIC_V2, head_struct
 from aiorocketmq.remoting.protocol.record.verdict import Parts, size_by_lengths, take_apart
 
@@ -31,7 +37,13 @@ def long_record(topic: str = "T" * 200) -> bytes:
 
 
 CASES: dict[str, tuple[bytes, Reason, int, int, str]] = {
-    "another magic": (changed(4, b"\xdb"), Reason.MAGIC, 4, 0, "the magic is 0xdba320a7, a record has 0xdaa320a7"),
+    "another magic": (
+        changed(4, b"\xdb"),
+        Reason.MAGIC,
+        4,
+        0,
+        "the magic is 0xdba320a7, a record has 0xdaa320a7",
+    ),
     "of another version": (
         long_record(),
         Reason.MAGIC,
@@ -46,15 +58,51 @@ CASES: dict[str, tuple[bytes, Reason, int, int, str]] = {
         500,
         "the blank at the end of the file says 500 bytes, 107 are left",
     ),
-    "a short blank": (blank_record(8), Reason.BLANK, 0, 8, "the blank at the end of the file says 8 bytes, 8 are left"),
+    "a short blank": (
+        blank_record(8),
+        Reason.BLANK,
+        0,
+        8,
+        "the blank at the end of the file says 8 bytes, 8 are left",
+    ),
     "zeros": (bytes(200), Reason.NOTHING, 0, 0, "zeros where a record should begin"),
     "few zeros": (bytes(20), Reason.NOTHING, 0, 0, "zeros where a record should begin"),
-    "too few": (RECORD[:90], Reason.NOTHING, 0, 0, "90 bytes that are neither a record nor the blank at the end of a file"),
-    "none": (b"", Reason.NOTHING, 0, 0, "the file ends without the blank record that leads to the next one"),
-    "longer than the file": (RECORD[:-1], Reason.SIZE, 0, 0, "says it is 109 bytes long, 108 are left in the file"),
-    "too short": (changed(3, b"\x5a"), Reason.SIZE, 0, 0, "says it is 90 bytes long, 109 are left in the file"),
+    "too few": (
+        RECORD[:90],
+        Reason.NOTHING,
+        0,
+        0,
+        "90 bytes that are neither a record nor the blank at the end of a file",
+    ),
+    "none": (
+        b"",
+        Reason.NOTHING,
+        0,
+        0,
+        "the file ends without the blank record that leads to the next one",
+    ),
+    "longer than the file": (
+        RECORD[:-1],
+        Reason.SIZE,
+        0,
+        0,
+        "says it is 109 bytes long, 108 are left in the file",
+    ),
+    "too short": (
+        changed(3, b"\x5a"),
+        Reason.SIZE,
+        0,
+        0,
+        "says it is 90 bytes long, 109 are left in the file",
+    ),
     "negative": (changed(0, b"\xff"), Reason.SIZE, 0, 0, "bytes long, 109 are left in the file"),
-    "of another place": (changed(35, b"\0"), Reason.PLACE, 28, 109, "the record says it is at 768, it is at 1000"),
+    "of another place": (
+        changed(35, b"\0"),
+        Reason.PLACE,
+        28,
+        109,
+        "the record says it is at 768, it is at 1000",
+    ),
     "a negative body": (
         changed(84, b"\xff"),
         Reason.LENGTHS,
@@ -62,7 +110,13 @@ CASES: dict[str, tuple[bytes, Reason, int, int, str]] = {
         0,
         "the body is said to be -16777206 bytes long, in a record of 109",
     ),
-    "a long body": (changed(87, b"\x15"), Reason.LENGTHS, 84, 0, "the body is said to be 21 bytes long, in a record of 109"),
+    "a long body": (
+        changed(87, b"\x15"),
+        Reason.LENGTHS,
+        84,
+        0,
+        "the body is said to be 21 bytes long, in a record of 109",
+    ),
     "a long topic": (
         changed(98, b"\x0a"),
         Reason.LENGTHS,
@@ -77,7 +131,13 @@ CASES: dict[str, tuple[bytes, Reason, int, int, str]] = {
         0,
         "make 110 bytes, the record says it is 109 bytes long",
     ),
-    "hosts that do not fit": (changed(39, b"\x30"), Reason.LENGTHS, 39, 0, "is 112 bytes long, in a record of 109"),
+    "hosts that do not fit": (
+        changed(39, b"\x30"),
+        Reason.LENGTHS,
+        39,
+        0,
+        "is 112 bytes long, in a record of 109",
+    ),
     "zeros in the topic": (
         changed(99, b"\0"),
         Reason.TOPIC,
@@ -86,7 +146,13 @@ CASES: dict[str, tuple[bytes, Reason, int, int, str]] = {
         "the topic has zero bytes in it: the record was not written to",
     ),
     "another body": (changed(90, b"!"), Reason.CRC, 88, 109, "the body has the CRC 0x"),
-    "another body with IPv6": (changed(113, b"!", V6), Reason.CRC, 112, len(V6), "the body has the CRC 0x"),
+    "another body with IPv6": (
+        changed(113, b"!", V6),
+        Reason.CRC,
+        112,
+        len(V6),
+        "the body has the CRC 0x",
+    ),
 }
 
 
@@ -107,7 +173,13 @@ def test_an_intact_record(record: bytes) -> None:
     assert verdict_of(record) is None
     assert size_by_lengths(record + b"more", 0) == len(record)
     parts = Parts(*take_apart(b"x" + record, 1, None, len(record)))
-    assert (parts.at, parts.size, parts.phy_offset, parts.queue_id, parts.queue_offset) == (1, len(record), 1000, 2, 5)
+    assert (parts.at, parts.size, parts.phy_offset, parts.queue_id, parts.queue_offset) == (
+        1,
+        len(record),
+        1000,
+        2,
+        5,
+    )
     assert (parts.sys_flag, parts.store_timestamp) == (0x30 if record is V6 else 0, 2)
     assert (parts.topic, parts.body_at) == ("T", 1 + head_struct(parts.sys_flag).size)
     assert record.endswith(parts.properties)
@@ -128,7 +200,9 @@ def test_a_whole_record_may_contain_anything() -> None:
 
 
 @given(fields.filter(lambda record: "\0" not in record["topic"]), st.data())  # type: ignore[operator]
-def test_of_a_part_more_is_asked_for_until_it_is_whole(record: dict[str, object], data: st.DataObject) -> None:
+def test_of_a_part_more_is_asked_for_until_it_is_whole(
+    record: dict[str, object], data: st.DataObject
+) -> None:
     """And never more than it has."""
     whole = encode_record(**record)  # type: ignore[arg-type]
     place = record["phy_offset"]
@@ -165,7 +239,8 @@ def test_nobody_waits_for_a_record_that_its_body_cannot_fill() -> None:
 
 
 def with_zeros(begin: int, end: int, place: int = 0) -> bytes:
-    """A record of 1,701 bytes at an offset, whose properties begin at byte 94, with zeros at some bytes."""
+    """A record of 1,701 bytes at an offset, whose properties begin at byte 94, with zeros at some
+    bytes."""
     record = sample(phy_offset=place, properties=b"k\x01" + b"v" * 1605)
     return record[:begin] + bytes(end - begin) + record[end:]
 
@@ -185,7 +260,8 @@ def with_zeros(begin: int, end: int, place: int = 0) -> bytes:
     ],
 )
 def test_a_sector_of_zeros(begin: int, end: int, place: int, byte: int | None) -> None:
-    """Where it lies depends on the place of the record in the log. Fewer zeros may be the user's."""
+    """Where it lies depends on the place of the record in the log. Fewer zeros may be the
+    user's."""
     record = with_zeros(begin, end, place)
     for found in (verdict_of(record, 0, place), verdict_of(record)):
         assert (None if found is None else (found.reason, found.byte, found.size)) == (
@@ -196,8 +272,17 @@ def test_a_sector_of_zeros(begin: int, end: int, place: int, byte: int | None) -
 def test_a_sector_that_goes_on_behind_the_record() -> None:
     """It is lost only if the rest of it is, and that has to be shown."""
     record = with_zeros(1536, 1701)
-    seen = [verdict_of(record + more, 0, 0, 1 << 20) for more in (b"", bytes(300), bytes(347), bytes(346) + b"x", b"x")]
-    assert [found and found.reason for found in seen] == [Reason.MORE, Reason.MORE, Reason.SECTOR, None, None]
+    seen = [
+        verdict_of(record + more, 0, 0, 1 << 20)
+        for more in (b"", bytes(300), bytes(347), bytes(346) + b"x", b"x")
+    ]
+    assert [found and found.reason for found in seen] == [
+        Reason.MORE,
+        Reason.MORE,
+        Reason.SECTOR,
+        None,
+        None,
+    ]
     assert seen[0] is not None
     assert (seen[0].needed, seen[0].size) == (2048, 1701)
     assert verdict_of(record, 0, 0, 1701 + 346) is None  # the file ends within the sector

@@ -3,7 +3,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
-from aiorocketmq.remoting.protocol.wire import FieldError, Record, fields_of, from_fields, i32, i64, to_fields
+from aiorocketmq.remoting.protocol.wire import (
+    FieldError,
+    Record,
+    fields_of,
+    from_fields,
+    i32,
+    i64,
+    to_fields,
+)
 
 
 class Sample(Record, frozen=True, kw_only=True):
@@ -35,19 +43,47 @@ def test_round_trip(sample: Sample) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("TRUE", True), ("true", True), ("tRue", True), ("1", False), ("yes", False), ("", False), (True, True)],
+    [
+        ("TRUE", True),
+        ("true", True),
+        ("tRue", True),
+        ("1", False),
+        ("yes", False),
+        ("", False),
+        (True, True),
+    ],
 )
 def test_a_boolean_is_true_only_when_it_says_so(text: object, value: bool) -> None:
-    assert from_fields(Sample, {"consumerGroup": "g", "queueId": "0", "unitMode": text}).unit_mode is value
+    assert (
+        from_fields(Sample, {"consumerGroup": "g", "queueId": "0", "unitMode": text}).unit_mode
+        is value
+    )
 
 
-@pytest.mark.parametrize(("text", "value"), [("7", 7), ("+7", 7), ("007", 7), ("-7", -7), (7, 7), ("7.0", 7), ("7e1", 70)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("7", 7), ("+7", 7), ("007", 7), ("-7", -7), (7, 7), ("7.0", 7), ("7e1", 70)],
+)
 def test_numbers(text: object, value: int) -> None:
     assert from_fields(Sample, {"consumerGroup": "g", "queueId": text}).queue_id == value
 
 
 @pytest.mark.parametrize(
-    "text", ["", " 7", "7 ", "seven", "0x7", "1.5", "2147483648", "-2147483649", "9" * 500, "1e400", "NaN", "1_0"]
+    "text",
+    [
+        "",
+        " 7",
+        "7 ",
+        "seven",
+        "0x7",
+        "1.5",
+        "2147483648",
+        "-2147483649",
+        "9" * 500,
+        "1e400",
+        "NaN",
+        "1_0",
+    ],
 )
 def test_what_is_no_number_is_refused_by_name(text: str) -> None:
     with pytest.raises(FieldError, match="queueId") as caught:

@@ -72,7 +72,8 @@ def test_beyond_the_limit_they_are_cut_at_once() -> None:
     verdicts = budget.judge(9.0)
     assert [(each.connection, each.action) for each in verdicts] == [("a", CUT)]
     assert verdicts[0].reason == (
-        "it holds 700 bytes since 9 s, all connections together 1601, the limit is maxBufferedBytes=1600"
+        "it holds 700 bytes since 9 s, all connections together 1601, the limit is "
+        "maxBufferedBytes=1600"
     )
     assert budget.total == 901
 
@@ -89,7 +90,8 @@ def test_memory_is_given_back_when_much_less_is_held() -> None:
 
 
 class AnyLoad(RuleBasedStateMachine):
-    """Whatever connections do: judged, they hold no more than the limit; nobody is paused for ever."""
+    """Whatever connections do: judged, they hold no more than the limit; nobody is paused for
+    ever."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,4 +134,6 @@ class AnyLoad(RuleBasedStateMachine):
 
 
 TestAnyLoad = AnyLoad.TestCase
-TestAnyLoad.settings = settings(max_examples=max(1, settings().max_examples // 2), stateful_step_count=40)
+TestAnyLoad.settings = settings(
+    max_examples=max(1, settings().max_examples // 2), stateful_step_count=40
+)

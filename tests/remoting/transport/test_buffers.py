@@ -105,7 +105,9 @@ def test_less_than_a_pause_is_counted_once_a_second() -> None:
     play(scene)
 
 
-def test_the_largest_are_not_read_and_then_cut_with_a_line_each(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_largest_are_not_read_and_then_cut_with_a_line_each(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def scene(world: World) -> None:
         peers = [world.connect() for _ in range(10)]
         for connection, _ in peers:
@@ -123,7 +125,9 @@ def test_the_largest_are_not_read_and_then_cut_with_a_line_each(caplog: pytest.L
         assert all(transport.reading for _, transport in peers if not transport.ended)
         lines = [record.getMessage() for record in caplog.records]
         assert sum(line.startswith("connection not read for now") for line in lines) == len(paused)
-        assert sum("connection cut" in line and "maxBufferedBytes=16777216" in line for line in lines) == len(cut)
+        assert sum(
+            "connection cut" in line and "maxBufferedBytes=16777216" in line for line in lines
+        ) == len(cut)
 
     play(scene)
 
@@ -180,8 +184,12 @@ def test_long_requests_that_wait_in_tasks_count_until_they_are_answered() -> Non
 
         world.owner.dispatcher = Dispatcher({RequestCode.HEART_BEAT: answer})
         connection, transport = world.connect()
-        connection.data_received(frame(3 * MIB, RequestCode.HEART_BEAT) + frame(100, RequestCode.HEART_BEAT))
-        long_header = encode_header(RemotingCommand(code=RequestCode.HEART_BEAT, ext_fields={"a": "x" * 100_000}))
+        connection.data_received(
+            frame(3 * MIB, RequestCode.HEART_BEAT) + frame(100, RequestCode.HEART_BEAT)
+        )
+        long_header = encode_header(
+            RemotingCommand(code=RequestCode.HEART_BEAT, ext_fields={"a": "x" * 100_000})
+        )
         connection.data_received(encode_frame(0, long_header))
         assert 0 <= world.budget.total - 3 * MIB - 100_000 < 1000
         answers.set()

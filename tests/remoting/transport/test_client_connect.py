@@ -96,8 +96,16 @@ def test_a_connection_that_ends_before_its_first_request_fails_it_at_once() -> N
             client._open = connect  # type: ignore[method-assign]
             header = TopicRequest(topic="T")
             with pytest.raises(ConnectionLostError, match="closed by peer"):
-                await client.invoke(ADDRESS, RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout=0.02)
+                await client.invoke(
+                    ADDRESS, RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout=0.02
+                )
             with pytest.raises(ConnectionLostError, match="closed by peer"):
-                await client.invoke_as(LanguageCode.CPP, ADDRESS, RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout=0.02)
+                await client.invoke_as(
+                    LanguageCode.CPP,
+                    ADDRESS,
+                    RequestCode.GET_ROUTEINFO_BY_TOPIC,
+                    header,
+                    timeout=0.02,
+                )
 
     run(main)

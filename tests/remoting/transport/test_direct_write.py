@@ -1,4 +1,5 @@
-"""Much is written past the transport, and what the kernel does not take goes through it: always all of it, in order."""
+"""Much is written past the transport, and what the kernel does not take goes through it: always all
+of it, in order."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ import pytest
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Reply
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    RemotingCommand,
+    decode_header,
+    encode_header,
+)
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.direct_write import MUCH_BYTES, socket_of, unwritten
 from aiorocketmq.store.read import message_reader
@@ -23,7 +28,13 @@ from ...sim import SimOwner, SimTransport
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "writev"), reason="this platform has no writev")
 
-PIECES = [b"head", memoryview(bytes(range(256)) * 1024), b"", bytearray(b"next"), memoryview(b"x" * 200_000)]
+PIECES = [
+    b"head",
+    memoryview(bytes(range(256)) * 1024),
+    b"",
+    bytearray(b"next"),
+    memoryview(b"x" * 200_000),
+]
 WHOLE = b"".join(PIECES)
 
 
@@ -86,7 +97,9 @@ def test_nothing_overtakes_what_the_transport_has(transport: PipedTransport) -> 
     assert transport.arrived() == b""
 
 
-def test_nothing_is_written_to_a_descriptor_that_may_be_another_one_s(transport: PipedTransport) -> None:
+def test_nothing_is_written_to_a_descriptor_that_may_be_another_one_s(
+    transport: PipedTransport,
+) -> None:
     transport.ended = True
     assert unwritten(socket_of(transport), transport, PIECES) == WHOLE
     assert transport.arrived() == b""
@@ -104,13 +117,19 @@ def test_where_the_socket_cannot_be_used(transport: PipedTransport, info: dict[s
 
 
 def frame(opaque: int, size: int) -> bytes:
-    header = RemotingCommand(code=RequestCode.HEART_BEAT, opaque=opaque, ext_fields={"size": str(size)})
+    header = RemotingCommand(
+        code=RequestCode.HEART_BEAT, opaque=opaque, ext_fields={"size": str(size)}
+    )
     return encode_frame(0, encode_header(header, 0), b"")
 
 
 def test_a_connection_sends_every_answer_once_and_keeps_no_view(transport: PipedTransport) -> None:
-    """Small ones through the transport, large ones beside it, as long as that has nothing of its own to send."""
-    files = [bytearray(bytes([number]) * size) for number, size in enumerate((10, MUCH_BYTES - 20_000, 300_000, 200_000, 5))]
+    """Small ones through the transport, large ones beside it, as long as that has nothing of its
+    own to send."""
+    files = [
+        bytearray(bytes([number]) * size)
+        for number, size in enumerate((10, MUCH_BYTES - 20_000, 300_000, 200_000, 5))
+    ]
 
     def serve(_request: object, _body: Body, ctx: Context) -> Reply:
         return Reply(0, None, memoryview(files[ctx.opaque]))
@@ -127,9 +146,9 @@ def test_a_connection_sends_every_answer_once_and_keeps_no_view(transport: Piped
             transport.written.clear()
             transport.writes = 0
         frames = FrameDecoder().feed(bytes(received))
-        assert [(decode_header(form, header).opaque, bytes(body)) for form, header, body in frames] == [
-            (opaque, bytes(file)) for opaque, file in enumerate(files)
-        ]
+        assert [
+            (decode_header(form, header).opaque, bytes(body)) for form, header, body in frames
+        ] == [(opaque, bytes(file)) for opaque, file in enumerate(files)]
         for file in files:
             file.clear()  # raises BufferError while there is a view of it
 

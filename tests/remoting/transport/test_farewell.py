@@ -1,4 +1,5 @@
-"""How connections end: by halves, with everything taken, in bounded time and with bounded patience."""
+"""How connections end: by halves, with everything taken, in bounded time and with bounded
+patience."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ class Time:
     def advance(self, seconds: float) -> None:
         """Timers in order, each at its time."""
         end = self.now + seconds
-        while due := [entry for entry in self._timers if entry[0] <= end and not entry[1].cancelled]:
+        while due := [
+            entry for entry in self._timers if entry[0] <= end and not entry[1].cancelled
+        ]:
             entry = min(due, key=lambda each: each[0])
             self._timers.remove(entry)
             self.now = max(self.now, entry[0])
@@ -151,7 +154,8 @@ def test_a_peer_that_has_gone() -> None:
 
 
 class ClosedSocket:
-    """A number that no descriptor has: below TLS the socket is closed a turn of the loop before anybody is told."""
+    """A number that no descriptor has: below TLS the socket is closed a turn of the loop before
+    anybody is told."""
 
     def fileno(self) -> int:
         return 1 << 20

@@ -33,9 +33,16 @@ def test_a_peer_that_caught_up_starts_anew() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(["stop", "resume", "check"]), st.integers(0, 2000), st.floats(0, 50)), max_size=40)
+    st.lists(
+        st.tuples(
+            st.sampled_from(["stop", "resume", "check"]), st.integers(0, 2000), st.floats(0, 50)
+        ),
+        max_size=40,
+    )
 )
-def test_too_many_bytes_are_always_cut_and_no_peer_outlives_its_stall(events: list[tuple[str, int, float]]) -> None:
+def test_too_many_bytes_are_always_cut_and_no_peer_outlives_its_stall(
+    events: list[tuple[str, int, float]],
+) -> None:
     flow, now, still_since, last = FlowControl(LIMITS), 0.0, None, 0
     for kind, buffered, passed in events:
         now += passed

@@ -10,7 +10,11 @@ import pytest
 from aiorocketmq.remoting.dispatch import PENDING, Body, Context, Dispatcher, Outcome, Reply
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    RemotingCommand,
+    decode_header,
+    encode_header,
+)
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.direct_write import MUCH_BYTES
 from aiorocketmq.remoting.transport.flush_turns import FlushTurns
@@ -30,7 +34,10 @@ class World:
         turns = self.turns = FlushTurns()
         self.ends: list[tuple[Connection, SimTransport]] = []
         for number in range(connections):
-            connection, transport = Connection(self.owner, turns=turns), SimTransport(("127.0.0.1", 50000 + number))
+            connection, transport = (
+                Connection(self.owner, turns=turns),
+                SimTransport(("127.0.0.1", 50000 + number)),
+            )
             transport.protocol = connection
             connection.connection_made(transport)
             self.ends.append((connection, transport))
@@ -79,7 +86,9 @@ def test_of_few_connections_answers_leave_at_once_but_for_one_turn_in_four_milli
 
 
 @pytest.mark.parametrize(("connections", "late"), [(12, True), (11, False)])
-def test_while_many_are_read_they_leave_at_the_end_of_the_turn(connections: int, late: bool) -> None:
+def test_while_many_are_read_they_leave_at_the_end_of_the_turn(
+    connections: int, late: bool
+) -> None:
     async def scene(world: World) -> None:
         for turn in range(3):
             for number in range(connections):
@@ -152,7 +161,9 @@ def test_a_request_without_an_answer_makes_nothing_wait() -> None:
 def test_what_one_cannot_send_is_no_harm_to_the_others() -> None:
     async def scene(world: World) -> None:
         told: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context["exception"]))
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _loop, context: told.append(context["exception"])
+        )
         for number in range(3):
             world.read(number, 1)
         world.ends[0][0].out.append("no bytes")  # type: ignore[arg-type]

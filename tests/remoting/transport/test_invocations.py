@@ -6,10 +6,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiorocketmq.remoting.errors import ConnectionLostError, ProtocolError, RequestTimeout, TooManyRequestsError
+from aiorocketmq.remoting.errors import (
+    ConnectionLostError,
+    ProtocolError,
+    RequestTimeout,
+    TooManyRequestsError,
+)
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
-from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, SerializeType, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    RemotingCommand,
+    SerializeType,
+    encode_header,
+)
 from aiorocketmq.remoting.transport.invocations import MAX_INVOCATIONS, Invocations, Response, Send
 
 QUERY = RequestCode.QUERY_CONSUMER_OFFSET
@@ -23,7 +32,9 @@ def test_an_answer_finds_its_request_and_every_other_frame_is_left_alone() -> No
     async def main() -> None:
         invocations = Invocations(asyncio.get_running_loop())
         future = invocations.add(QUERY, 7, 3.0)
-        assert not invocations.complete_frame(0, encode_header(RemotingCommand(code=40, opaque=7)), memoryview(b""))
+        assert not invocations.complete_frame(
+            0, encode_header(RemotingCommand(code=40, opaque=7)), memoryview(b"")
+        )
         assert invocations.complete_frame(0, answer(8), memoryview(b""))
         assert not future.done()
         assert invocations.complete_frame(0, answer(7), memoryview(b"body"))
@@ -39,7 +50,9 @@ STORED = {"msgId": "OFFSET", "queueId": "2", "queueOffset": "17"}
 @pytest.mark.parametrize("form", SerializeType)
 @pytest.mark.parametrize("fields", [STORED, {**STORED, "queueId": "2.0"}, {"offset": "5"}, None])
 @pytest.mark.parametrize("code", [0, 1])
-def test_whoever_sends_may_get_the_typed_header_alone(form: SerializeType, fields: dict[str, str] | None, code: int) -> None:
+def test_whoever_sends_may_get_the_typed_header_alone(
+    form: SerializeType, fields: dict[str, str] | None, code: int
+) -> None:
     command = RemotingCommand(code=code, flag=1, opaque=7, ext_fields=fields)
     usual = (form, fields, code) == (SerializeType.JSON, STORED, 0)
 
@@ -47,7 +60,9 @@ def test_whoever_sends_may_get_the_typed_header_alone(form: SerializeType, field
         invocations = Invocations(asyncio.get_running_loop())
         for asked in (Send(RequestCode.SEND_MESSAGE_V2), RequestCode.SEND_MESSAGE_V2):
             future = invocations.add(asked, 7, 3.0)
-            assert invocations.complete_frame(form, encode_header(command, form), memoryview(b"body"))
+            assert invocations.complete_frame(
+                form, encode_header(command, form), memoryview(b"body")
+            )
             answer = await future
             assert (type(answer) is SendMessageResponse) is (usual and type(asked) is Send)
             if isinstance(answer, Response):
@@ -111,7 +126,10 @@ def test_whoever_wants_to_know_is_told_what_was_given_up() -> None:
         loop, told = asyncio.get_running_loop(), list[float]()
         invocations = Invocations(loop, told.append)
         began = loop.time()
-        futures = [invocations.add(QUERY, opaque, timeout) for opaque, timeout in ((1, 0.0), (2, 0.0), (3, 60.0))]
+        futures = [
+            invocations.add(QUERY, opaque, timeout)
+            for opaque, timeout in ((1, 0.0), (2, 0.0), (3, 60.0))
+        ]
         with pytest.raises(RequestTimeout):
             await futures[1]
         assert futures[0].done()
@@ -140,13 +158,17 @@ def test_requests_in_flight_have_a_limit() -> None:
 
 def test_an_answer_without_its_fields_is_a_protocol_error() -> None:
     response = Response.of(RemotingCommand(code=0, flag=1), b"", QUERY)
-    with pytest.raises(ProtocolError, match="answer to QUERY_CONSUMER_OFFSET: the field 'offset' is missing"):
+    with pytest.raises(
+        ProtocolError, match="answer to QUERY_CONSUMER_OFFSET: the field 'offset' is missing"
+    ):
         _ = response.header
 
 
 @pytest.mark.parametrize("offset", [5, "5", "5.0", "+5"])
 def test_fields_are_read_whatever_they_are(offset: object) -> None:
-    header = msgspec.json.encode({"code": 0, "extFields": {"offset": offset, "other": None}, "flag": 1, "opaque": 7})
+    header = msgspec.json.encode(
+        {"code": 0, "extFields": {"offset": offset, "other": None}, "flag": 1, "opaque": 7}
+    )
 
     async def main() -> None:
         invocations = Invocations(asyncio.get_running_loop())

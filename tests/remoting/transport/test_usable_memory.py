@@ -18,7 +18,9 @@ BOTH = "5:memory:/docker/abc\n0::/\n"
 
 @pytest.fixture(autouse=True)
 def eight_gibibytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 2 * GIB // 1024, "SC_PAGE_SIZE": 4096}.__getitem__)
+    monkeypatch.setattr(
+        os, "sysconf", {"SC_PHYS_PAGES": 2 * GIB // 1024, "SC_PAGE_SIZE": 4096}.__getitem__
+    )
 
 
 @pytest.mark.parametrize(
@@ -27,11 +29,23 @@ def eight_gibibytes(monkeypatch: pytest.MonkeyPatch) -> None:
         (None, {}, 8 * GIB),
         (V2, {"docker/abc/memory.max": "max\n"}, 8 * GIB),
         (V2, {"docker/abc/memory.max": f"{GIB}\n"}, GIB),
-        (V2, {"docker/abc/memory.max": f"{4 * GIB}\n", "docker/memory.max": f"{2 * GIB}\n"}, 2 * GIB),
-        (V2, {"docker/abc/memory.max": f"{4 * GIB}\n", "docker/abc/memory.high": f"{3 * GIB}\n"}, 3 * GIB),
+        (
+            V2,
+            {"docker/abc/memory.max": f"{4 * GIB}\n", "docker/memory.max": f"{2 * GIB}\n"},
+            2 * GIB,
+        ),
+        (
+            V2,
+            {"docker/abc/memory.max": f"{4 * GIB}\n", "docker/abc/memory.high": f"{3 * GIB}\n"},
+            3 * GIB,
+        ),
         (V2, {"memory.max": f"{GIB}\n"}, GIB),  # a container that sees its own group as the root
         (V1, {"memory/docker/abc/memory.limit_in_bytes": f"{GIB}\n"}, GIB),
-        (V1, {"memory/docker/abc/memory.limit_in_bytes": "9223372036854771712\n"}, 8 * GIB),  # there is none
+        (
+            V1,
+            {"memory/docker/abc/memory.limit_in_bytes": "9223372036854771712\n"},
+            8 * GIB,
+        ),  # there is none
         (V1, {"memory/memory.limit_in_bytes": f"{GIB}\n"}, GIB),
         (V1, {"memory/docker/memory.limit_in_bytes": f"{GIB}\n"}, GIB),
         (V1, {"memory/elsewhere/memory.limit_in_bytes": f"{GIB}\n"}, 8 * GIB),
@@ -52,7 +66,9 @@ def eight_gibibytes(monkeypatch: pytest.MonkeyPatch) -> None:
         ("\x00:::\n", {}, 8 * GIB),
     ],
 )
-def test_the_least_of_all_limits_holds(tmp_path: Path, own: str | None, files: dict[str, str], expected: int) -> None:
+def test_the_least_of_all_limits_holds(
+    tmp_path: Path, own: str | None, files: dict[str, str], expected: int
+) -> None:
     mount, own_groups = tmp_path / "mount", tmp_path / "own"
     for name, text in files.items():
         (mount / name).parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from aiorocketmq.remoting.transport.spin_wait import AWAKE_S, INTERRUPTED_S, LEAST_SLEEPS, MOST_SLEEPS, SOON_S, TRIES, Vigil
+from aiorocketmq.remoting.transport.spin_wait import (
+    AWAKE_S,
+    INTERRUPTED_S,
+    LEAST_SLEEPS,
+    MOST_SLEEPS,
+    SOON_S,
+    TRIES,
+    Vigil,
+)
 
 SOON, LATE, INTERRUPTED = SOON_S / 2, AWAKE_S, INTERRUPTED_S * 2
 

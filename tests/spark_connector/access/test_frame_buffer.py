@@ -37,7 +37,9 @@ def receive(buffer: FrameBuffer, data: bytes) -> list[PlacedFrame]:
 def test_any_split_gives_the_same_frames(
     parts: list[tuple[bytes, bytes]], splits: list[int], buffer_bytes: int, rests: bool
 ) -> None:
-    stream = b"".join(encode_frame(number % 2, header, body) for number, (header, body) in enumerate(parts))
+    stream = b"".join(
+        encode_frame(number % 2, header, body) for number, (header, body) in enumerate(parts)
+    )
     buffer, found, at = FrameBuffer(buffer_bytes), [], 0
     for number in range(len(stream)):
         size = splits[number % len(splits)]
@@ -68,21 +70,37 @@ def test_what_is_no_frame_is_refused_as_elsewhere(data: bytes) -> None:
     assert outcome(lambda some: receive(ours, some)) == outcome(theirs.feed)
 
 
-# --- what is in them ------------------------------------------------------------------------------------------------
+# --- what is in them
+# ------------------------------------------------------------------------------------------------
 
-FIELDS = {"nextBeginOffset": "40", "minOffset": "1", "maxOffset": "90", "suggestWhichBrokerId": "1", "other": "x"}
+FIELDS = {
+    "nextBeginOffset": "40",
+    "minOffset": "1",
+    "maxOffset": "90",
+    "suggestWhichBrokerId": "1",
+    "other": "x",
+}
 
 
 @pytest.mark.parametrize("form", [0, 1])
 def test_an_answer_is_read_in_both_forms(form: int) -> None:
-    header = encode_header(RemotingCommand(code=0, flag=1, opaque=7, remark="FOUND", ext_fields=FIELDS), form)
+    header = encode_header(
+        RemotingCommand(code=0, flag=1, opaque=7, remark="FOUND", ext_fields=FIELDS), form
+    )
     answer = read_answer(form, header)
     assert answer is not None
-    assert (answer.code, answer.opaque, answer.remark, answer.told) == (0, 7, "FOUND", Told(40, 1, 90, 1))
+    assert (answer.code, answer.opaque, answer.remark, answer.told) == (
+        0,
+        7,
+        "FOUND",
+        Told(40, 1, 90, 1),
+    )
 
 
 def test_json_as_others_write_it_is_read() -> None:
-    answer = read_answer(0, b'{"code":"1","extFields":null,"flag":1,"opaque":7,"remark":null,"new":[]}')
+    answer = read_answer(
+        0, b'{"code":"1","extFields":null,"flag":1,"opaque":7,"remark":null,"new":[]}'
+    )
     assert answer is not None
     assert (answer.code, answer.told.next_begin_offset) == (1, -1)
 
@@ -91,7 +109,9 @@ def test_a_request_of_the_broker_is_no_answer() -> None:
     assert read_answer(0, encode_header(RemotingCommand(code=40, opaque=7))) is None
 
 
-@pytest.mark.parametrize("header", [b"{}", b"{", b'{"code":0,"flag":1,"opaque":1,"extFields":{"nextBeginOffset":"x"}}'])
+@pytest.mark.parametrize(
+    "header", [b"{}", b"{", b'{"code":0,"flag":1,"opaque":1,"extFields":{"nextBeginOffset":"x"}}']
+)
 def test_what_is_no_answer_is_a_protocol_error(header: bytes) -> None:
     with pytest.raises(ProtocolError, match="the answer to a pull cannot be read"):
         read_answer(0, header)

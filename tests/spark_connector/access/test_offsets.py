@@ -35,16 +35,29 @@ def test_json_and_back(offsets: Offsets) -> None:
     assert json.dumps(to_json(dict(reversed(offsets.items())))) == text, "Spark compares texts"
 
 
-@pytest.mark.parametrize("bad", [[], {"t": 5}, {"t": {"0": 5}}, {"t": {"b": {"0": -1}}}, {"t": {"b": {"0": True}}}, None])
+@pytest.mark.parametrize(
+    "bad", [[], {"t": 5}, {"t": {"0": 5}}, {"t": {"b": {"0": -1}}}, {"t": {"b": {"0": True}}}, None]
+)
 def test_what_is_no_checkpoint_of_ours_is_refused(bad: object) -> None:
     with pytest.raises(ConfigError):
         from_json(bad)
 
 
 def test_brokers_may_be_left_out_where_only_one_has_the_topic() -> None:
-    values = parse_queue_values("startingOffsets", '{"t": {"1": 23, "0": -2}, "u": {"b": {"0": -1}}}')
-    assert values == (QueueValue("t", None, 1, 23), QueueValue("t", None, 0, -2), QueueValue("u", "b", 0, -1))
-    queues = [MessageQueue("t", "a", 0), MessageQueue("t", "a", 1), MessageQueue("u", "a", 0), MessageQueue("u", "b", 0)]
+    values = parse_queue_values(
+        "startingOffsets", '{"t": {"1": 23, "0": -2}, "u": {"b": {"0": -1}}}'
+    )
+    assert values == (
+        QueueValue("t", None, 1, 23),
+        QueueValue("t", None, 0, -2),
+        QueueValue("u", "b", 0, -1),
+    )
+    queues = [
+        MessageQueue("t", "a", 0),
+        MessageQueue("t", "a", 1),
+        MessageQueue("u", "a", 0),
+        MessageQueue("u", "b", 0),
+    ]
     assert resolve("x", values, queues) == {queues[0]: -2, queues[1]: 23, queues[3]: -1}
 
 
@@ -52,7 +65,10 @@ def test_brokers_may_be_left_out_where_only_one_has_the_topic() -> None:
     ("value", "said"),
     [
         (QueueValue("u", None, 0, 1), 'several brokers have the topic u, name them: {"u": {"a"'),
-        (QueueValue("t", None, 7, 1), "the queue t/a/7 is not among those that are read: t/a/0, u/a/0, u/b/0"),
+        (
+            QueueValue("t", None, 7, 1),
+            "the queue t/a/7 is not among those that are read: t/a/0, u/a/0, u/b/0",
+        ),
         (QueueValue("none", None, 0, 1), "the queue none/[?]/0 is not among"),
     ],
 )
@@ -78,7 +94,9 @@ def test_a_limit_is_shared_and_nobody_starves(start: Offsets, more: Offsets, lim
     assert limited.keys() == end.keys()
     for queue, until in limited.items():
         assert begin[queue] <= until <= end[queue]
-        assert (until > begin[queue]) == (end[queue] > begin[queue]), "every queue with a backlog gets on"
+        assert (until > begin[queue]) == (end[queue] > begin[queue]), (
+            "every queue with a backlog gets on"
+        )
     taken, waiting = backlog(begin, limited), sum(end[queue] > begin[queue] for queue in end)
     assert taken <= max(limit, 0) + waiting
     assert taken == backlog(begin, end) or taken > limit - waiting

@@ -26,13 +26,17 @@ def test_blank_is_nothing() -> None:
     assert reader(a="").integer("a", 7) == 7
 
 
-@pytest.mark.parametrize(("text", "ms"), [("15m", 900_000), ("30s", 30_000), ("500ms", 500), ("7", 7), ("2 h", 7_200_000)])
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("15m", 900_000), ("30s", 30_000), ("500ms", 500), ("7", 7), ("2 h", 7_200_000)],
+)
 def test_durations(text: str, ms: int) -> None:
     assert reader(a=text).duration_ms("a", "1s") == ms
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("8m", 8 << 20), ("64k", 65536), ("100", 100), ("1gb", 1 << 30), ("2 MiB", 2 << 20)]
+    ("text", "size"),
+    [("8m", 8 << 20), ("64k", 65536), ("100", 100), ("1gb", 1 << 30), ("2 MiB", 2 << 20)],
 )
 def test_sizes(text: str, size: int) -> None:
     assert reader(a=text).size_bytes("a", "1") == size
@@ -56,7 +60,9 @@ def test_bad_values_are_named(method: str, text: str, said: str) -> None:
 def test_an_unknown_name_is_refused_with_those_that_are_near() -> None:
     options = reader(maxOfsetsPerTrigger="5")
     options.optional_integer("maxOffsetsPerTrigger")
-    with pytest.raises(ConfigError, match="no option maxOfsetsPerTrigger; did you mean maxOffsetsPerTrigger"):
+    with pytest.raises(
+        ConfigError, match="no option maxOfsetsPerTrigger; did you mean maxOffsetsPerTrigger"
+    ):
         options.finish()
     options = reader(zzz="5")
     options.text("subscribe")

@@ -47,14 +47,18 @@ def test_the_documentation_names_every_option() -> None:
     names = str(told.value).partition("the options are ")[2].split(", ")
     assert len(names) > 50
     secrets = [
-        name for name in names if name.removesuffix("File").removesuffix("Env") in names and name.endswith(("File", "Env"))
+        name
+        for name in names
+        if name.removesuffix("File").removesuffix("Env") in names and name.endswith(("File", "Env"))
     ]
     text = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
     assert not [name for name in names if f"`{name}`" not in text and name not in secrets]
 
 
 def test_name_servers_may_come_from_the_environment() -> None:
-    options = parse_source_options({"topic": "t"}, streaming=False, environment={"NAMESRV_ADDR": "a:1;b:2"})
+    options = parse_source_options(
+        {"topic": "t"}, streaming=False, environment={"NAMESRV_ADDR": "a:1;b:2"}
+    )
     assert options.connection.namesrv == ("a:1", "b:2")
     with pytest.raises(ConfigError, match="no name server is known: give the option"):
         parse_source_options({"topic": "t"}, streaming=False, environment={})
@@ -82,8 +86,14 @@ def test_name_servers_may_come_from_the_environment() -> None:
         ({"endingOffsets": '{"orders": {"0": -2}}'}, "cannot be an end"),
         ({"subExpression": "||"}, "names no tag"),
         ({"subExpression": "sql: "}, "no expression behind sql"),
-        ({"consumerGroup": "g", "groupIdPrefix": "p"}, "either the option consumerGroup or groupIdPrefix"),
-        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "is above maxOffsetsPerTrigger"),
+        (
+            {"consumerGroup": "g", "groupIdPrefix": "p"},
+            "either the option consumerGroup or groupIdPrefix",
+        ),
+        (
+            {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
+            "is above maxOffsetsPerTrigger",
+        ),
         ({"rocketmq.accessKey": "k"}, "both of the options"),
         ({"rocketmq.tls.client.certPath": "/x"}, "TLS is off"),
         ({"rocketmq.namespace": "a b"}, "a namespace has"),
@@ -106,7 +116,9 @@ def test_a_time_counts_more_than_times_and_those_more_than_offsets() -> None:
     values = (QueueValue("orders", "a", 0, 5),)
     one, two, three = "startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp"
     assert parsed(**{one: offsets}).starting == Position(PositionKind.OFFSETS, values, option=one)
-    assert parsed(**{one: offsets, two: offsets}).starting == Position(PositionKind.TIMESTAMPS, values, option=two)
+    assert parsed(**{one: offsets, two: offsets}).starting == Position(
+        PositionKind.TIMESTAMPS, values, option=two
+    )
     assert parsed(**{one: offsets, two: offsets, three: "9"}).starting == Position(
         PositionKind.TIMESTAMP, timestamp_ms=9, option=three
     )
@@ -118,9 +130,16 @@ def test_assignments_and_expressions() -> None:
         streaming=False,
         environment={},
     )
-    assert options.assigned == (QueueValue("t", "b", 0, 0), QueueValue("t", "b", 1, 0), QueueValue("u", None, 2, 0))
+    assert options.assigned == (
+        QueueValue("t", "b", 0, 0),
+        QueueValue("t", "b", 1, 0),
+        QueueValue("u", None, 2, 0),
+    )
     assert (options.tags, options.sql) == ("x || y", None)
-    assert (parsed(subExpression="SQL: a > 3").tags, parsed(subExpression="sql:a > 3").sql) == ("*", "a > 3")
+    assert (parsed(subExpression="SQL: a > 3").tags, parsed(subExpression="sql:a > 3").sql) == (
+        "*",
+        "a > 3",
+    )
 
 
 def test_a_prefix_makes_a_group_of_its_own() -> None:
@@ -133,7 +152,13 @@ def test_secrets_are_in_no_text_and_travel(tmp_path: Path) -> None:
     keys = tmp_path / "tools.yml"
     keys.write_text("accessKey: reader\nsecretKey: 12345678\n")
     for options in (
-        parsed(**{"rocketmq.accessKey": "reader", "rocketmq.secretKey": "12345678", "rocketmq.securityToken": "12345678"}),
+        parsed(
+            **{
+                "rocketmq.accessKey": "reader",
+                "rocketmq.secretKey": "12345678",
+                "rocketmq.securityToken": "12345678",
+            }
+        ),
         parsed(**{"rocketmq.keyFile": str(keys)}),
         parsed(**{"rocketmq.tls.enable": "true", "rocketmq.tls.client.keyPassword": "12345678"}),
     ):
@@ -146,13 +171,17 @@ def test_secrets_are_in_no_text_and_travel(tmp_path: Path) -> None:
 
 
 def test_connections_are_shared_by_what_they_need() -> None:
-    one, same, other = (parsed(**{"rocketmq.accessKey": key, "rocketmq.secretKey": "s"}).connection for key in "aab")
+    one, same, other = (
+        parsed(**{"rocketmq.accessKey": key, "rocketmq.secretKey": "s"}).connection for key in "aab"
+    )
     assert hash(one) == hash(same)
     assert one == same != other
 
 
 def test_trusting_a_certificate_means_to_check_it() -> None:
-    tls = parsed(**{"rocketmq.tls.enable": "true", "rocketmq.tls.client.trustCertPath": "/ca.pem"}).connection.tls
+    tls = parsed(
+        **{"rocketmq.tls.enable": "true", "rocketmq.tls.client.trustCertPath": "/ca.pem"}
+    ).connection.tls
     assert tls is not None
     assert tls.client_auth_server
     assert parsed().connection.tls is None

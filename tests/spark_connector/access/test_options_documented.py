@@ -18,7 +18,12 @@ from aiorocketmq.spark_connector.sink.write_columns import WRITE_COLUMNS
 from aiorocketmq.spark_connector.store.store_options import parse_store_options
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
-SECRETS = {"rocketmq.accessKey", "rocketmq.secretKey", "rocketmq.securityToken", "rocketmq.tls.client.keyPassword"}
+SECRETS = {
+    "rocketmq.accessKey",
+    "rocketmq.secretKey",
+    "rocketmq.securityToken",
+    "rocketmq.tls.client.keyPassword",
+}
 BEHIND_SECRETS = {f"{name}{end}" for name in SECRETS for end in ("File", "Env")}
 OF_SPARK = {"checkpointLocation", "queryName", "paths"}
 
@@ -28,7 +33,9 @@ def tables_below(*headings: str) -> set[str]:
     names: set[str] = set()
     for heading in headings:
         level = heading.count("#")
-        text = re.split(rf"^#{{1,{level}}} ", PAGE.split(f"\n{heading}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
+        text = re.split(
+            rf"^#{{1,{level}}} ", PAGE.split(f"\n{heading}\n", 1)[1], maxsplit=1, flags=re.MULTILINE
+        )[0]
         for cell in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE):
             names |= set(re.findall(r"`([A-Za-z][\w.]+)`", cell))
     return names
@@ -58,12 +65,16 @@ def test_options_for_reading(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_options_for_writing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = known(parse_sink_options, {"nameServer": "ns:1"}, monkeypatch)
     reading = {"rocketmq.namesrv.addr", "nameServer", "namesrv"}
-    assert found - reading - {"path"} == tables_below("### Options for writing", "### Options for both directions")
+    assert found - reading - {"path"} == tables_below(
+        "### Options for writing", "### Options for both directions"
+    )
 
 
 def test_options_of_store_directories(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
-    assert known(parse_store_options, {"path": str(tmp_path)}, monkeypatch) == tables_below("## Store directories")
+    assert known(parse_store_options, {"path": str(tmp_path)}, monkeypatch) == tables_below(
+        "## Store directories"
+    )
 
 
 def test_columns() -> None:

@@ -20,7 +20,10 @@ from aiorocketmq.spark_connector.decode.arrow_arrays import from_numbers, from_t
 from ..stored_records import Stored, joined, properties
 
 
-@given(st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.booleans()), max_size=40), st.sampled_from(["i4", "i8"]))
+@given(
+    st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.booleans()), max_size=40),
+    st.sampled_from(["i4", "i8"]),
+)
 def test_numbers(rows: list[tuple[int, bool]], kind: str) -> None:
     values = np.array([value for value, _ in rows], kind)
     missing = np.array([gone for _, gone in rows], bool)
@@ -51,7 +54,15 @@ print(batch.num_rows, "pandas" in sys.modules)
 
 
 def test_the_first_task_of_a_process_imports_no_pandas() -> None:
-    pairs = properties(KEYS="k", TAGS="t", UNIQ_KEY="u", own="1"), b"", properties(own="2", KEYS="l")
-    records = joined(*(Stored(queue_offset=place, properties=each) for place, each in enumerate(pairs)))
-    done = subprocess.run([sys.executable, "-c", READ, records.hex()], capture_output=True, text=True, check=True)
+    pairs = (
+        properties(KEYS="k", TAGS="t", UNIQ_KEY="u", own="1"),
+        b"",
+        properties(own="2", KEYS="l"),
+    )
+    records = joined(
+        *(Stored(queue_offset=place, properties=each) for place, each in enumerate(pairs))
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", READ, records.hex()], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == ["3", "False"]

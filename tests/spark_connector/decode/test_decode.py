@@ -28,17 +28,48 @@ from ..stored_records import Stored, compressed, joined, properties
 
 ALL = tuple(SOURCE_COLUMNS)
 I32, I64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
-COMPRESSIONS = (0, MessageSysFlag.COMPRESSION_LZ4, MessageSysFlag.COMPRESSION_ZSTD, MessageSysFlag.COMPRESSION_ZLIB)
+COMPRESSIONS = (
+    0,
+    MessageSysFlag.COMPRESSION_LZ4,
+    MessageSysFlag.COMPRESSION_ZSTD,
+    MessageSysFlag.COMPRESSION_ZLIB,
+)
 INNER_BATCH = MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP
 
 pieces = st.sampled_from(
-    [b"KEYS", b"TAGS", b"UNIQ_KEY", b"SPARK_DEDUP_ID", b"a", b"b", b"\x01", b"\x02", "名".encode(), b"\xff", b"\xed\xa0\x80"]
+    [
+        b"KEYS",
+        b"TAGS",
+        b"UNIQ_KEY",
+        b"SPARK_DEDUP_ID",
+        b"a",
+        b"b",
+        b"\x01",
+        b"\x02",
+        "名".encode(),
+        b"\xff",
+        b"\xed\xa0\x80",
+    ]
 )
 odd_properties = st.lists(pieces, max_size=12).map(b"".join)
-names = st.sampled_from(["KEYS", "TAGS", "UNIQ_KEY", "SPARK_DEDUP_ID", "WAIT", "名", "KEYSS", *(f"n{i}" for i in range(80))])
+names = st.sampled_from(
+    [
+        "KEYS",
+        "TAGS",
+        "UNIQ_KEY",
+        "SPARK_DEDUP_ID",
+        "WAIT",
+        "名",
+        "KEYSS",
+        *(f"n{i}" for i in range(80)),
+    ]
+)
 pairs = st.lists(st.tuples(names, st.sampled_from(["a", "b", "c d", "\x01", "", "é"])), max_size=6)
 plain_properties = st.tuples(pairs, st.booleans()).map(
-    lambda both: b"\x02".join(f"{name}\x01{value}".encode() for name, value in both[0]) + (b"\x02" if both[1] else b"")
+    lambda both: (
+        b"\x02".join(f"{name}\x01{value}".encode() for name, value in both[0])
+        + (b"\x02" if both[1] else b"")
+    )
 )
 
 
@@ -46,12 +77,18 @@ plain_properties = st.tuples(pairs, st.booleans()).map(
 def bodies(draw: st.DrawFn, odd: bool) -> tuple[bytes, int]:
     """A body as it is stored, and the bits of the sysFlag that tell how."""
     body = draw(st.binary(max_size=20))
-    kind = draw(st.sampled_from((None, None, None, *COMPRESSIONS, *(("inner", "wrong") if odd else ()))))
+    kind = draw(
+        st.sampled_from((None, None, None, *COMPRESSIONS, *(("inner", "wrong") if odd else ())))
+    )
     if kind == "inner":
-        items = draw(st.lists(st.builds(BatchItem, I32, st.binary(max_size=5), plain_properties), max_size=3))
+        items = draw(
+            st.lists(st.builds(BatchItem, I32, st.binary(max_size=5), plain_properties), max_size=3)
+        )
         return encode_batch(items), INNER_BATCH
     if kind == "wrong":
-        return body, MessageSysFlag.COMPRESSED | draw(st.sampled_from((0, 0x100, 0x200, 0x300, 0x400)))
+        return body, MessageSysFlag.COMPRESSED | draw(
+            st.sampled_from((0, 0x100, 0x200, 0x300, 0x400))
+        )
     return (body, 0) if kind is None else compressed(body, kind)
 
 
@@ -59,16 +96,24 @@ def bodies(draw: st.DrawFn, odd: bool) -> tuple[bytes, int]:
 def stored_records(draw: st.DrawFn, odd: bool) -> Stored:
     """``odd``: also batches inside of records and bodies that are not what the sysFlag says."""
     body, bits = draw(bodies(odd))
-    hosts = draw(st.sampled_from((0, 0, 0, MessageSysFlag.BORN_HOST_V6, MessageSysFlag.STORE_HOST_V6, 0x30)))
+    hosts = draw(
+        st.sampled_from((0, 0, 0, MessageSysFlag.BORN_HOST_V6, MessageSysFlag.STORE_HOST_V6, 0x30))
+    )
     long_topic = draw(st.sampled_from((False, False, False, True)))
     return Stored(
-        topic=draw(st.sampled_from((b"orders", b"orders", b"other", b"", b"\xff", b"x" * (300 if long_topic else 255)))),
+        topic=draw(
+            st.sampled_from(
+                (b"orders", b"orders", b"other", b"", b"\xff", b"x" * (300 if long_topic else 255))
+            )
+        ),
         body=body,
         properties=draw(st.one_of(plain_properties, odd_properties)),
         queue_id=draw(I32),
         queue_offset=draw(st.one_of(st.integers(0, 6), I64)),
         phy_offset=draw(I64),
-        sys_flag=bits | hosts | draw(st.sampled_from((0, 0x8, MessageSysFlag.INNER_BATCH, -(2**31)))),
+        sys_flag=bits
+        | hosts
+        | draw(st.sampled_from((0, 0x8, MessageSysFlag.INNER_BATCH, -(2**31)))),
         flag=draw(I32),
         born_timestamp=draw(I64),
         store_timestamp=draw(I64),
@@ -123,7 +168,9 @@ def plain(batch: Any) -> list[dict[str, Any]]:
     """Rows with timestamps as numbers and maps as dicts; no map has a name twice."""
     columns = []
     for field, column in zip(batch.schema, batch.columns, strict=True):
-        values = (column.cast(pa.int64()) if pa.types.is_timestamp(field.type) else column).to_pylist()
+        values = (
+            column.cast(pa.int64()) if pa.types.is_timestamp(field.type) else column
+        ).to_pylist()
         if pa.types.is_map(field.type):
             assert all(len(dict(value)) == len(value) for value in values)
             values = [dict(value) for value in values]
@@ -135,13 +182,17 @@ sequences = st.booleans().flatmap(lambda odd: st.lists(stored_records(odd), max_
 
 
 @given(sequences, options())
-def test_many_at_once_is_the_same_as_one_by_one(records: list[Stored], chosen: dict[str, Any]) -> None:
+def test_many_at_once_is_the_same_as_one_by_one(
+    records: list[Stored], chosen: dict[str, Any]
+) -> None:
     data = joined(*records)
     assert at_once(data, chosen) == one_by_one(data, chosen)
 
 
 @given(sequences.filter(bool), st.data())
-def test_damaged_records_are_reported_with_the_same_position(records: list[Stored], data: st.DataObject) -> None:
+def test_damaged_records_are_reported_with_the_same_position(
+    records: list[Stored], data: st.DataObject
+) -> None:
     whole = bytearray(joined(*records))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(whole) - 1))
@@ -161,7 +212,15 @@ def rows_of(*records: Stored, **chosen: Any) -> list[dict[str, Any]]:
 def test_every_column() -> None:
     stored = properties(UNIQ_KEY="0A0B", KEYS="k1 k2", TAGS="名", colour="red")
     row = rows_of(
-        Stored(body=b"hi", properties=stored, queue_offset=5, phy_offset=100, flag=7, sys_flag=8, reconsume_times=2)
+        Stored(
+            body=b"hi",
+            properties=stored,
+            queue_offset=5,
+            phy_offset=100,
+            flag=7,
+            sys_flag=8,
+            reconsume_times=2,
+        )
     )[0]
     assert row == {
         "topic": "orders",
@@ -185,8 +244,14 @@ def test_every_column() -> None:
 
 
 def test_without_properties_the_id_is_the_brokers_and_the_rest_is_null() -> None:
-    rows = rows_of(Stored(), Stored(properties=properties(UNIQ_KEY="A", TAGS="t")), Stored(phy_offset=1))
-    assert [row["msgId"] for row in rows] == ["7F00000100002A9F0000000000000000", "A", "7F00000100002A9F0000000000000001"]
+    rows = rows_of(
+        Stored(), Stored(properties=properties(UNIQ_KEY="A", TAGS="t")), Stored(phy_offset=1)
+    )
+    assert [row["msgId"] for row in rows] == [
+        "7F00000100002A9F0000000000000000",
+        "A",
+        "7F00000100002A9F0000000000000001",
+    ]
     assert [row["tags"] for row in rows] == [None, "t", None]
     assert [row["properties"] for row in rows] == [{}, {"UNIQ_KEY": "A", "TAGS": "t"}, {}]
 
@@ -199,12 +264,16 @@ def test_without_properties_the_id_is_the_brokers_and_the_rest_is_null() -> None
         pytest.param(b"\x01x\x02b\x01c", {"b": "c"}, id="empty name"),
         pytest.param(b"a\x01b\x01c", {"a": "b\x01c"}, id="0x01 in the value"),
         pytest.param(b"abc\x02b\x01c", {"b": "c"}, id="no 0x01"),
-        pytest.param(b"WAIT\x01a\x02b\x01c\x02WAIT\x01z", {"WAIT": "z", "b": "c"}, id="the last one wins"),
+        pytest.param(
+            b"WAIT\x01a\x02b\x01c\x02WAIT\x01z", {"WAIT": "z", "b": "c"}, id="the last one wins"
+        ),
         pytest.param(b"a\x01\xff", {"a": "\ufffd"}, id="not UTF-8"),
     ],
 )
 def test_reading_rules_of_properties(stored: bytes, expected: dict[str, str]) -> None:
-    rows = rows_of(Stored(properties=b"x\x01y"), Stored(properties=stored), Stored(properties=b"z\x01y"))
+    rows = rows_of(
+        Stored(properties=b"x\x01y"), Stored(properties=stored), Stored(properties=b"z\x01y")
+    )
     assert [row["properties"] for row in rows] == [{"x": "y"}, expected, {"z": "y"}]
 
 
@@ -218,7 +287,13 @@ def test_a_name_twice_among_very_many_names() -> None:
 
 def test_hosts_of_both_kinds_and_long_topics_side_by_side() -> None:
     kinds = [0, MessageSysFlag.BORN_HOST_V6, MessageSysFlag.STORE_HOST_V6, 0x30]
-    rows = rows_of(*(Stored(sys_flag=kind, long_topic=long, topic=b"t" * 200) for kind in kinds for long in (False, True)))
+    rows = rows_of(
+        *(
+            Stored(sys_flag=kind, long_topic=long, topic=b"t" * 200)
+            for kind in kinds
+            for long in (False, True)
+        )
+    )
     v4, v6 = "127.0.0.1:10911", "[::1]:10911"
     assert [row["bornHost"] for row in rows] == [v4, v4, v6, v6, v4, v4, v6, v6]
     assert [row["storeHost"] for row in rows] == [v4, v4, v4, v4, v6, v6, v6, v6]
@@ -257,9 +332,21 @@ def test_a_decompressed_body_has_a_limit() -> None:
 
 
 def test_a_batch_inside_of_a_record_becomes_its_messages() -> None:
-    items = [BatchItem(n, b"body %d" % n, properties(TAGS="even" if n % 2 == 0 else "odd")) for n in range(4)]
-    data = joined(Stored(body=encode_batch(items), sys_flag=INNER_BATCH, queue_offset=10), Stored(queue_offset=14))
-    batch = decode_records(data, ("queueOffset", "body", "tags", "flag"), broker_name="b", from_offset=11, until_offset=14)
+    items = [
+        BatchItem(n, b"body %d" % n, properties(TAGS="even" if n % 2 == 0 else "odd"))
+        for n in range(4)
+    ]
+    data = joined(
+        Stored(body=encode_batch(items), sys_flag=INNER_BATCH, queue_offset=10),
+        Stored(queue_offset=14),
+    )
+    batch = decode_records(
+        data,
+        ("queueOffset", "body", "tags", "flag"),
+        broker_name="b",
+        from_offset=11,
+        until_offset=14,
+    )
     assert batch.to_pydict() == {
         "queueOffset": [11, 12, 13],
         "body": [b"body 1", b"body 2", b"body 3"],
@@ -270,10 +357,17 @@ def test_a_batch_inside_of_a_record_becomes_its_messages() -> None:
 
 def test_what_is_left_out() -> None:
     records = [
-        Stored(queue_offset=n, properties=properties(TAGS="AaBB"[n % 3 :][:2], SPARK_DEDUP_ID=f"q/{n // 2}"))
+        Stored(
+            queue_offset=n,
+            properties=properties(TAGS="AaBB"[n % 3 :][:2], SPARK_DEDUP_ID=f"q/{n // 2}"),
+        )
         for n in range(8)
     ]
-    assert [row["queueOffset"] for row in rows_of(*records, from_offset=2, until_offset=5)] == [2, 3, 4]
+    assert [row["queueOffset"] for row in rows_of(*records, from_offset=2, until_offset=5)] == [
+        2,
+        3,
+        4,
+    ]
     assert [row["queueOffset"] for row in rows_of(*records, keep_tags=frozenset(("BB",)))] == [2, 5]
     assert rows_of(*records, topic="other") == []
     seen = {"q/0"}
@@ -299,21 +393,30 @@ def damaged_in_the_middle() -> bytes:
 def test_a_body_with_another_crc_is_no_row() -> None:
     data = damaged_in_the_middle()
     assert decode_records(data, ("body",), broker_name="b", check_crc=False).num_rows == 3
-    with pytest.raises(DamagedMessageError, match=r"other, queue b/3, offset 9.*CRC.*mqstore repair.*failOnDamage=false"):
+    with pytest.raises(
+        DamagedMessageError,
+        match=r"other, queue b/3, offset 9.*CRC.*mqstore repair.*failOnDamage=false",
+    ):
         decode_records(data, ("body",), broker_name="b", check_crc=True)
     with pytest.raises(DamagedMessageError, match="offset 9"):
-        decode_records(data, ("body",), broker_name="b", check_crc=True, stretches=([0], [len(data)]))
+        decode_records(
+            data, ("body",), broker_name="b", check_crc=True, stretches=([0], [len(data)])
+        )
 
 
 def test_it_is_left_out_where_that_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
     data = damaged_in_the_middle()
-    batch = decode_records(data, ("queueOffset", "body"), broker_name="b", check_crc=True, fail_on_damage=False)
+    batch = decode_records(
+        data, ("queueOffset", "body"), broker_name="b", check_crc=True, fail_on_damage=False
+    )
     assert batch.to_pydict() == {"queueOffset": [0, 0], "body": [b"hello", b"hello"]}
     assert [each.getMessage() for each in caplog.records if "offset 9" in each.getMessage()] != []
 
 
 def test_only_rows_that_are_wanted_are_checked() -> None:
-    batch = decode_records(damaged_in_the_middle(), ("body",), broker_name="b", check_crc=True, topic="orders")
+    batch = decode_records(
+        damaged_in_the_middle(), ("body",), broker_name="b", check_crc=True, topic="orders"
+    )
     assert batch.num_rows == 2
 
 
@@ -322,12 +425,19 @@ def test_a_damaged_row_takes_no_dedup_id_with_it() -> None:
     data = bytearray(joined(good, good))
     data[data.index(b"hello")] ^= 1
     seen: set[str] = set()
-    batch = decode_records(data, ("body",), broker_name="b", check_crc=True, fail_on_damage=False, drop_ids=seen)
+    batch = decode_records(
+        data, ("body",), broker_name="b", check_crc=True, fail_on_damage=False, drop_ids=seen
+    )
     assert (batch.num_rows, seen) == (1, {"q/1"})
 
 
 def test_a_damaged_batch_of_messages_is_one_damaged_message() -> None:
-    data = bytearray(joined(Stored(body=encode_batch([BatchItem(0, b"abc", b"")] * 3), sys_flag=INNER_BATCH), Stored()))
+    data = bytearray(
+        joined(
+            Stored(body=encode_batch([BatchItem(0, b"abc", b"")] * 3), sys_flag=INNER_BATCH),
+            Stored(),
+        )
+    )
     data[data.index(b"abc")] ^= 1
     with pytest.raises(DamagedMessageError, match="offset 0"):
         decode_records(data, ("body",), broker_name="b", check_crc=True)
@@ -336,7 +446,8 @@ def test_a_damaged_batch_of_messages_is_one_damaged_message() -> None:
 
 
 def test_a_negative_length_of_the_body_is_refused_even_where_everything_else_fits() -> None:
-    """With -8, what would be the topic lies inside of the head, and the length itself says 65535 bytes of properties."""
+    """With -8, what would be the topic lies inside of the head, and the length itself says 65535
+    bytes of properties."""
     record = bytearray(Stored(body=bytes(70_000)).encode()[: 86 + 65_535])
     record[0:4] = len(record).to_bytes(4, "big")
     record[80] = 3
@@ -347,7 +458,11 @@ def test_a_negative_length_of_the_body_is_refused_even_where_everything_else_fit
 
 def test_pull_answers_of_the_original() -> None:
     frames = golden_lines("json-wire")
-    answers = [f for f in frames if f["kind"] == "resp" and f.get("reqCode") == 11 and f["code"] == 0 and f["bodyLen"]]
+    answers = [
+        f
+        for f in frames
+        if f["kind"] == "resp" and f.get("reqCode") == 11 and f["code"] == 0 and f["bodyLen"]
+    ]
     assert len(answers) > 10
     data = b"".join(bytes.fromhex(frame["hex"])[-frame["bodyLen"] :] for frame in answers)
     assert find_records(data) is not None

@@ -1,4 +1,5 @@
-"""Many records in pieces of pull answers, in any order and with gaps, with properties that are built alike or not."""
+"""Many records in pieces of pull answers, in any order and with gaps, with properties that are
+built alike or not."""
 
 from __future__ import annotations
 
@@ -25,13 +26,17 @@ COLUMNS = ("msgId", "keys", "tags", "body", "queueOffset")
 names = st.sampled_from(["KEYS", "TAGS", "UNIQ_KEY", "WAIT", "KEYS", "n", "NAMESAKE", "名"])
 values = st.sampled_from(["1", "a", "ab", "abcd", "", "a\x01b", "a\x00b", "é"])
 property_strings = st.tuples(st.lists(st.tuples(names, values), max_size=5), st.booleans()).map(
-    lambda both: b"\x02".join(f"{name}\x01{value}".encode() for name, value in both[0]) + b"\x02" * both[1]
+    lambda both: (
+        b"\x02".join(f"{name}\x01{value}".encode() for name, value in both[0]) + b"\x02" * both[1]
+    )
 )
 
 
 def one_by_one(data: bytes) -> Any:
     try:
-        return rows_to_batch(list(read_rows(data, DecodeOptions(broker_name="b"))), COLUMNS).to_pylist()
+        return rows_to_batch(
+            list(read_rows(data, DecodeOptions(broker_name="b"))), COLUMNS
+        ).to_pylist()
     except DecodeError as error:
         return str(error)
 
@@ -49,13 +54,30 @@ def in_stretches(buffer: bytes, stretches: list[tuple[int, int]]) -> Any:
 @settings(max_examples=60)
 @given(st.data())
 def test_records_of_few_layouts_are_the_same_as_one_by_one(data: st.DataObject) -> None:
-    """Strings of one size with other names, other separators, twice the same name, and such as are not UTF-8."""
+    """Strings of one size with other names, other separators, twice the same name, and such as are
+    not UTF-8."""
     strings = data.draw(st.lists(property_strings, min_size=1, max_size=4))
-    strings += data.draw(st.lists(st.sampled_from(strings).map(lambda text: text.replace(b"KEYS", b"TAGS")), max_size=2))
-    strings += data.draw(st.lists(st.sampled_from([b"KEYS\x01\xff", b"TAGS\x01\xc3\xa9", b"KEYS\x01\xc3", b""]), max_size=2))
-    weights = data.draw(st.lists(st.sampled_from([1, 10, 100]), min_size=len(strings), max_size=len(strings)))
-    chosen = random.Random(data.draw(st.integers(0, 99))).choices(strings, weights, k=data.draw(st.integers(100, 300)))
-    records = [Stored(properties=text, queue_offset=number, phy_offset=number) for number, text in enumerate(chosen)]
+    strings += data.draw(
+        st.lists(
+            st.sampled_from(strings).map(lambda text: text.replace(b"KEYS", b"TAGS")), max_size=2
+        )
+    )
+    strings += data.draw(
+        st.lists(
+            st.sampled_from([b"KEYS\x01\xff", b"TAGS\x01\xc3\xa9", b"KEYS\x01\xc3", b""]),
+            max_size=2,
+        )
+    )
+    weights = data.draw(
+        st.lists(st.sampled_from([1, 10, 100]), min_size=len(strings), max_size=len(strings))
+    )
+    chosen = random.Random(data.draw(st.integers(0, 99))).choices(
+        strings, weights, k=data.draw(st.integers(100, 300))
+    )
+    records = [
+        Stored(properties=text, queue_offset=number, phy_offset=number)
+        for number, text in enumerate(chosen)
+    ]
     whole = joined(*records)
     assert decode_records(whole, COLUMNS, broker_name="b").to_pylist() == one_by_one(whole)
 
@@ -74,17 +96,29 @@ SAME_SIZE = [
 
 @pytest.mark.parametrize("pair", SAME_SIZE)
 @pytest.mark.parametrize("swapped", [False, True])
-def test_strings_of_one_size_that_are_not_built_alike(pair: tuple[bytes, bytes], swapped: bool) -> None:
+def test_strings_of_one_size_that_are_not_built_alike(
+    pair: tuple[bytes, bytes], swapped: bool
+) -> None:
     often, seldom = pair[::-1] if swapped else pair
-    records = [Stored(properties=seldom if number % 3 == 1 else often, queue_offset=number) for number in range(300)]
+    records = [
+        Stored(properties=seldom if number % 3 == 1 else often, queue_offset=number)
+        for number in range(300)
+    ]
     whole = joined(*records)
     assert decode_records(whole, COLUMNS, broker_name="b").to_pylist() == one_by_one(whole)
 
 
 def test_layouts_are_found() -> None:
     """Otherwise the tests above prove nothing of them."""
-    keys = [f"KEYS\x01{number % 50:04d}\x02TAGS\x01{'ab'[number % 2]}\x02".encode() for number in range(300)]
-    texts = (*keys, *([b"KEYS\x01" + b"x" * 12] * 20), b"WAIT\x01true")  # the 20 are as long as those before
+    keys = [
+        f"KEYS\x01{number % 50:04d}\x02TAGS\x01{'ab'[number % 2]}\x02".encode()
+        for number in range(300)
+    ]
+    texts = (
+        *keys,
+        *([b"KEYS\x01" + b"x" * 12] * 20),
+        b"WAIT\x01true",
+    )  # the 20 are as long as those before
     assert len(texts[300]) == len(texts[299])
     records = find_records(joined(*(Stored(properties=text) for text in texts)))
     assert records is not None
@@ -102,7 +136,10 @@ def test_stretches_are_the_same_as_the_joined_records(data: st.DataObject) -> No
     def some() -> bytes:
         hosts = dice.choice([0, 0, 0x10, 0x20, 0x30])
         return joined(
-            *(Stored(body=dice.randbytes(dice.randrange(40)), sys_flag=hosts) for _ in range(dice.randrange(1, 6)))
+            *(
+                Stored(body=dice.randbytes(dice.randrange(40)), sys_flag=hosts)
+                for _ in range(dice.randrange(1, 6))
+            )
         )
 
     bodies = [some() for _ in range(count)]
@@ -120,13 +157,17 @@ def test_stretches_are_the_same_as_the_joined_records(data: st.DataObject) -> No
     buffer += dice.randbytes(dice.choice([0, 0, 1, 200]))
     assert in_stretches(buffer, stretches) == one_by_one(b"".join(bodies))
     if not broken_bytes:
-        assert find_in_stretches(buffer, *map(list, zip(*stretches, strict=True))) is not None, "no need for the loop"
+        assert find_in_stretches(buffer, *map(list, zip(*stretches, strict=True))) is not None, (
+            "no need for the loop"
+        )
 
 
 def test_stretches_do_not_need_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode, "read_rows", None)
     one = joined(Stored(body=b"here"))
-    found = in_stretches(b"gap" + one + b"gap" + one * 2, [(6 + len(one), 6 + 3 * len(one)), (3, 3 + len(one))])
+    found = in_stretches(
+        b"gap" + one + b"gap" + one * 2, [(6 + len(one), 6 + 3 * len(one)), (3, 3 + len(one))]
+    )
     assert [row["body"] for row in found] == [b"here"] * 3
 
 

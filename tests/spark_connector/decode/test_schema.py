@@ -17,7 +17,9 @@ from aiorocketmq.spark_connector.decode.schema import (
 )
 
 
-@pytest.mark.parametrize("columns", [tuple(SOURCE_COLUMNS), DEFAULT_COLUMNS, ("body",), ("properties", "body", "topic")])
+@pytest.mark.parametrize(
+    "columns", [tuple(SOURCE_COLUMNS), DEFAULT_COLUMNS, ("body",), ("properties", "body", "topic")]
+)
 def test_arrow_schema_is_what_spark_makes_of_the_declared_one(columns: tuple[str, ...]) -> None:
     pytest.importorskip("pyspark.sql", reason="the extra [spark] is not installed")
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -41,7 +43,9 @@ def test_arrow_schema_is_what_spark_makes_of_the_declared_one(columns: tuple[str
         "map<string,string>": MapType(StringType(), StringType()),
     }
     declared = StructType([StructField(name, types[SOURCE_COLUMNS[name]]) for name in columns])
-    assert spark_schema(columns) == ", ".join(f"{field.name} {field.dataType.simpleString().upper()}" for field in declared)
+    assert spark_schema(columns) == ", ".join(
+        f"{field.name} {field.dataType.simpleString().upper()}" for field in declared
+    )
     theirs = to_arrow_schema(declared, timezone="UTC")
     assert arrow_schema(columns).equals(theirs)
     assert str(arrow_schema(columns)) == str(theirs)
@@ -64,7 +68,10 @@ def test_a_schema_of_the_user() -> None:
     pytest.importorskip("pyspark.sql", reason="the extra [spark] is not installed")
     from pyspark.sql.types import BinaryType, LongType, StructType
 
-    assert columns_of(StructType().add("body", BinaryType()).add("queueOffset", LongType())) == ("body", "queueOffset")
+    assert columns_of(StructType().add("body", BinaryType()).add("queueOffset", LongType())) == (
+        "body",
+        "queueOffset",
+    )
     with pytest.raises(ConfigError, match="no column 'value'"):
         columns_of(StructType().add("value", BinaryType()))
     with pytest.raises(ConfigError, match="queueId is int, not bigint"):

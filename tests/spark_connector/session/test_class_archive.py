@@ -1,4 +1,5 @@
-"""The archive of Spark's classes: which one is used, and that nothing is worse with one that does not fit."""
+"""The archive of Spark's classes: which one is used, and that nothing is worse with one that does
+not fit."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ import pytest
 
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.spark_connector.session import class_archive as archives
-from aiorocketmq.spark_connector.session.class_archive import class_archive, main, make_class_archive, with_archive
+from aiorocketmq.spark_connector.session.class_archive import (
+    class_archive,
+    main,
+    make_class_archive,
+    with_archive,
+)
 from aiorocketmq.spark_connector.session.java import java_command, java_problem
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a shell script as a program")
@@ -69,7 +75,11 @@ def test_one_for_each_java(
     first = make_class_archive()
     assert [first] == list(folder.iterdir()), "nothing else is left"
     assert class_archive() == first
-    assert shlex.split(with_archive("-Xmx1g"))[:3] == ["-Xmx1g", f"-XX:SharedArchiveFile={first}", "-Xshare:auto"]
+    assert shlex.split(with_archive("-Xmx1g"))[:3] == [
+        "-Xmx1g",
+        f"-XX:SharedArchiveFile={first}",
+        "-Xshare:auto",
+    ]
     java("17.0.2+1")
     assert class_archive() is None
     assert main() is None
@@ -102,7 +112,10 @@ def test_what_goes_wrong_is_told(
     folder: Path, java: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     java("17")
-    for does, problem in ("echo not here", "left none.*not here"), (f"{MAKES_ONE}; echo oh; exit 1", "job failed.*oh"):
+    for does, problem in (
+        ("echo not here", "left none.*not here"),
+        (f"{MAKES_ONE}; echo oh; exit 1", "job failed.*oh"),
+    ):
         run_instead(monkeypatch, tmp_path, does)
         with pytest.raises(ConfigError, match=f"(?s)sessions start as before: .*{problem}"):
             make_class_archive()
@@ -110,13 +123,18 @@ def test_what_goes_wrong_is_told(
     folder.rmdir()
     folder.touch()
     monkeypatch.setattr(sys, "argv", ["class_archive"])
-    assert f"cannot be written, sessions start as before: [Errno 17] File exists: '{folder}'" in str(main())
+    assert (
+        f"cannot be written, sessions start as before: [Errno 17] File exists: '{folder}'"
+        in str(main())
+    )
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert "python -m aiorocketmq.spark_connector.session.java" in str(main())
 
 
 @pytest.mark.parametrize("archive", ["fits", "other classes", "garbage", "empty"])
-def test_an_archive_that_does_not_fit_is_not_used_and_not_spoken_of(folder: Path, archive: str) -> None:
+def test_an_archive_that_does_not_fit_is_not_used_and_not_spoken_of(
+    folder: Path, archive: str
+) -> None:
     """With the real Java, and a program that is smaller than Spark."""
     if (problem := java_problem()) is not None:
         pytest.skip(problem)

@@ -40,7 +40,9 @@ def java(folder: Path, text: str) -> None:
         ("who knows", "does not tell its version"),
     ],
 )
-def test_the_java_of_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str | None) -> None:
+def test_the_java_of_java_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str | None
+) -> None:
     java(tmp_path, text)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     found = java_problem()
@@ -49,7 +51,10 @@ def test_the_java_of_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert "there is no java here. On Debian and Ubuntu: apt install openjdk-17-jre-headless" in str(java_problem())
+    assert (
+        "there is no java here. On Debian and Ubuntu: apt install openjdk-17-jre-headless"
+        in str(java_problem())
+    )
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "there is no java here" in str(java_problem())

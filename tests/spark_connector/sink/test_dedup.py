@@ -15,9 +15,15 @@ from aiorocketmq.spark_connector.sink.dedup import key_ids, scope_of, sequence_i
 
 @pytest.mark.parametrize(
     ("write", "batch_id", "partition", "scope"),
-    [("query", "7", 3, "query/7/3/"), ("write", None, 0, "write/0/"), ("query", "7", None, "query/7/k/")],
+    [
+        ("query", "7", 3, "query/7/3/"),
+        ("write", None, 0, "write/0/"),
+        ("query", "7", None, "query/7/k/"),
+    ],
 )
-def test_what_the_ids_of_a_task_begin_with(write: str, batch_id: str | None, partition: int | None, scope: str) -> None:
+def test_what_the_ids_of_a_task_begin_with(
+    write: str, batch_id: str | None, partition: int | None, scope: str
+) -> None:
     assert scope_of(write, batch_id, partition) == scope
 
 
@@ -32,7 +38,11 @@ def test_rows_are_numbered_on() -> None:
     assert sequence_ids(9, 0).to_pylist() == []
 
 
-COLUMNS = st.lists(st.tuples(st.none() | st.text(max_size=3), st.none() | st.integers(-20, 20)), min_size=1, max_size=20)
+COLUMNS = st.lists(
+    st.tuples(st.none() | st.text(max_size=3), st.none() | st.integers(-20, 20)),
+    min_size=1,
+    max_size=20,
+)
 
 
 @given(COLUMNS, st.randoms(use_true_random=False))
@@ -49,6 +59,8 @@ def test_keys_alone_make_the_id(rows: list[tuple[str | None, int | None]], rando
 
 
 def test_neighbouring_columns_do_not_run_together() -> None:
-    first = key_ids([pa.array(["ab", "a", "", "a\x01b", "a"]), pa.array(["c", "bc", "abc", "c", "b\x01c"])]).to_pylist()
+    first = key_ids(
+        [pa.array(["ab", "a", "", "a\x01b", "a"]), pa.array(["c", "bc", "abc", "c", "b\x01c"])]
+    ).to_pylist()
     assert len(set(first)) == 5
     assert key_ids([pa.array([b"a"], pa.binary())]) == key_ids([pa.array(["a"])])

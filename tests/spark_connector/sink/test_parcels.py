@@ -42,7 +42,9 @@ QUEUES = tuple(MessageQueue("T", name, number) for name in ("a", "b") for number
 def batch_of(rows: Sequence[dict[str, Any]], **types: pa.DataType) -> pa.RecordBatch:
     """A batch with the columns that the first row has."""
     kinds = {**TYPES, **types}
-    return pa.RecordBatch.from_pylist(list(rows), schema=pa.schema([(name, kinds[name]) for name in rows[0]]))
+    return pa.RecordBatch.from_pylist(
+        list(rows), schema=pa.schema([(name, kinds[name]) for name in rows[0]])
+    )
 
 
 def items_of(batch: pa.RecordBatch, **options: Any) -> Items:
@@ -51,7 +53,11 @@ def items_of(batch: pa.RecordBatch, **options: Any) -> Items:
 
 def sent(batch: pa.RecordBatch, rules: Rules | None = None) -> list[Parcel]:
     rules = rules or Rules("T", 1 << 20, None, None)
-    return list(parcels(batch, items_of(batch), rules, lambda topic: [q._replace(topic=topic) for q in QUEUES]))
+    return list(
+        parcels(
+            batch, items_of(batch), rules, lambda topic: [q._replace(topic=topic) for q in QUEUES]
+        )
+    )
 
 
 def bodies(found: Sequence[Parcel]) -> list[bytes]:
@@ -64,9 +70,12 @@ def items_in(parcel: Parcel) -> list[BatchItem]:
     return [BatchItem(parcel.flag, bytes(parcel.body), parcel.properties.encode())]
 
 
-# --- encoding ---------------------------------------------------------------------------------------------------------
+# --- encoding
+# --------------------------------------------------------------------------------------------------
 
-TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=8)
+TEXT = st.text(
+    st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=8
+)
 NAMES = TEXT.filter(lambda name: name not in RESERVED_PROPERTIES)
 ROWS = st.lists(
     st.fixed_dictionaries(
@@ -74,7 +83,8 @@ ROWS = st.lists(
             "body": st.binary(min_size=1, max_size=40),
             "keys": st.none() | st.lists(TEXT.map(lambda key: key.replace(" ", "_")), max_size=3),
             "tags": st.none() | TEXT,
-            "properties": st.none() | st.dictionaries(NAMES, TEXT, max_size=3).map(lambda pairs: list(pairs.items())),
+            "properties": st.none()
+            | st.dictionaries(NAMES, TEXT, max_size=3).map(lambda pairs: list(pairs.items())),
             "flag": st.none() | st.integers(-(1 << 31), (1 << 31) - 1),
         }
     ),
@@ -84,7 +94,9 @@ ROWS = st.lists(
 
 
 @given(ROWS, st.data())
-def test_rows_become_the_same_items_as_messages_do(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_rows_become_the_same_items_as_messages_do(
+    rows: list[dict[str, Any]], data: st.DataObject
+) -> None:
     start = data.draw(st.integers(0, len(rows)))
     count = data.draw(st.integers(0, len(rows) - start))
     batch = batch_of(rows).slice(start, count)
@@ -99,7 +111,11 @@ def test_rows_become_the_same_items_as_messages_do(rows: list[dict[str, Any]], d
         assert b"\x01\x02" not in item.properties  # readers drop properties without a value
         properties = decode_properties(item.properties)
         expected = decode_properties(item_of(message, properties["UNIQ_KEY"], 1 << 20).properties)
-        assert (item.body, item.flag, {**properties, "WAIT": "true"}) == (row["body"], row["flag"] or 0, expected)
+        assert (item.body, item.flag, {**properties, "WAIT": "true"}) == (
+            row["body"],
+            row["flag"] or 0,
+            expected,
+        )
 
 
 def test_ids_differ_and_dedup_ids_are_in_the_properties() -> None:
@@ -107,7 +123,9 @@ def test_ids_differ_and_dedup_ids_are_in_the_properties() -> None:
     found = []
     for first in (0, 300):
         dedup = "q/7/1/", sequence_ids(first, 300)
-        found += decode_batch(b"".join(encode_items(batch, ids.take(5, 300), dedup).items.to_pylist()))
+        found += decode_batch(
+            b"".join(encode_items(batch, ids.take(5, 300), dedup).items.to_pylist())
+        )
     pairs = [decode_properties(item.properties) for item in found]
     assert len({pair["UNIQ_KEY"] for pair in pairs}) == 600
     assert all(len(pair["UNIQ_KEY"]) == 32 and int(pair["UNIQ_KEY"], 16) for pair in pairs)
@@ -138,15 +156,24 @@ def test_rows_that_no_broker_would_take(row: dict[str, Any], problem: str) -> No
 
 
 def test_reserved_properties_can_be_left_out() -> None:
-    properties = [("UNIQ_KEY", "old"), ("own", "1"), (SPARK_DEDUP_ID, "q"), ("TAGS", "t"), ("more", "2")]
-    batch = batch_of([{"body": b"x", "properties": properties}, {"body": b"y", "properties": properties[:1]}])
+    properties = [
+        ("UNIQ_KEY", "old"),
+        ("own", "1"),
+        (SPARK_DEDUP_ID, "q"),
+        ("TAGS", "t"),
+        ("more", "2"),
+    ]
+    batch = batch_of(
+        [{"body": b"x", "properties": properties}, {"body": b"y", "properties": properties[:1]}]
+    )
     first, second = decode_batch(b"".join(items_of(batch, drop_reserved=True).items.to_pylist()))
     assert set(decode_properties(first.properties)) == {"UNIQ_KEY", "own", "more"}
     assert set(decode_properties(second.properties)) == {"UNIQ_KEY"}
     assert decode_properties(first.properties)["UNIQ_KEY"] != "old"
 
 
-# --- frames and queues ------------------------------------------------------------------------------------------------
+# --- frames and queues
+# ------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.integers(1, 3000), min_size=1, max_size=40), st.integers(100, 4000))
@@ -167,35 +194,56 @@ def test_a_frame_may_be_filled_to_the_last_byte() -> None:
     batch = batch_of([{"body": b"x" * 50}] * 7)
     size = len(items_of(batch).items[0].as_py())
     assert [parcel.rows for parcel in sent(batch, Rules("T", 3 * size, None, None))] == [3, 3, 1]
-    assert [parcel.rows for parcel in sent(batch, Rules("T", 3 * size - 1, None, None))] == [2, 2, 2, 1]
+    assert [parcel.rows for parcel in sent(batch, Rules("T", 3 * size - 1, None, None))] == [
+        2,
+        2,
+        2,
+        1,
+    ]
 
 
 def test_topics_of_the_column_each_get_frames_of_their_own() -> None:
     batch = batch_of([{"body": b"%d" % number, "topic": "AB"[number % 2]} for number in range(6)])
     found = sent(batch, Rules(None, 1 << 20, None, None))
-    assert {parcel.topic: bodies([parcel]) for parcel in found} == {"A": [b"0", b"2", b"4"], "B": [b"1", b"3", b"5"]}
+    assert {parcel.topic: bodies([parcel]) for parcel in found} == {
+        "A": [b"0", b"2", b"4"],
+        "B": [b"1", b"3", b"5"],
+    }
     assert {parcel.topic for parcel in sent(batch)} == {"T"}
 
 
-@pytest.mark.parametrize(("topic", "problem"), [(None, "has no topic"), ("a/b", "a/b"), ("SCHEDULE_TOPIC_XXXX", "belongs")])
+@pytest.mark.parametrize(
+    ("topic", "problem"),
+    [(None, "has no topic"), ("a/b", "a/b"), ("SCHEDULE_TOPIC_XXXX", "belongs")],
+)
 def test_topics_that_cannot_be(topic: str | None, problem: str) -> None:
     with pytest.raises(MessageError, match=problem):
-        sent(batch_of([{"body": b"x", "topic": "T"}, {"body": b"x", "topic": topic}]), Rules(None, 1 << 20, None, None))
+        sent(
+            batch_of([{"body": b"x", "topic": "T"}, {"body": b"x", "topic": topic}]),
+            Rules(None, 1 << 20, None, None),
+        )
 
 
 @given(st.lists(st.none() | st.text(max_size=3), min_size=1, max_size=30))
 def test_rows_of_a_key_go_in_order_to_the_queue_that_java_chooses(keys: list[str | None]) -> None:
-    found = sent(batch_of([{"body": b"%d" % row, "shardingKey": key} for row, key in enumerate(keys)]))
+    found = sent(
+        batch_of([{"body": b"%d" % row, "shardingKey": key} for row, key in enumerate(keys)])
+    )
     assert sorted(int(body) for body in bodies(found)) == list(range(len(keys)))
     for parcel in found:
         rows = [int(body) for body in bodies([parcel])]
         assert rows == sorted(rows)
-        expected = {None if keys[row] is None else choose_by_key(QUEUES, str(keys[row])) for row in rows}
+        expected = {
+            None if keys[row] is None else choose_by_key(QUEUES, str(keys[row])) for row in rows
+        }
         assert expected == {parcel.queue}
 
 
 def test_numbers_as_keys_have_the_hash_of_their_java_type() -> None:
-    for kind, number in ((pa.int32(), 1), (pa.int64(), 0)):  # Integer: abs(-7) % 6; Long: (-7 ^ -7 >> 32) % 6
+    for kind, number in (
+        (pa.int32(), 1),
+        (pa.int64(), 0),
+    ):  # Integer: abs(-7) % 6; Long: (-7 ^ -7 >> 32) % 6
         (parcel,) = sent(batch_of([{"body": b"x", "shardingKey": -7}], shardingKey=kind))
         assert parcel.queue == QUEUES[number]
 
@@ -224,14 +272,24 @@ def test_queues_that_are_not_there(row: dict[str, Any], problem: str) -> None:
 
 
 def test_orderly_rows_of_a_task_stay_in_one_queue() -> None:
-    (parcel,) = sent(batch_of([{"body": b"%d" % row} for row in range(9)]), Rules("T", 1 << 20, None, 8))
+    (parcel,) = sent(
+        batch_of([{"body": b"%d" % row} for row in range(9)]), Rules("T", 1 << 20, None, 8)
+    )
     assert (parcel.queue, parcel.rows) == (QUEUES[8 % 6], 9)
 
 
 def test_what_cannot_be_in_a_batch_goes_alone_and_in_its_place() -> None:
-    rows = [{"body": b"a", "delayLevel": None, "flag": -5}, {"body": b"b", "delayLevel": 3, "flag": -7}]
-    rows += [{"body": b"c" * 50, "delayLevel": 0, "flag": None}, {"body": b"d", "delayLevel": 0, "flag": 1}]
-    found = sent(batch_of([{**row, "shardingKey": "k"} for row in rows]), Rules("T", 1 << 20, 50, None))
+    rows = [
+        {"body": b"a", "delayLevel": None, "flag": -5},
+        {"body": b"b", "delayLevel": 3, "flag": -7},
+    ]
+    rows += [
+        {"body": b"c" * 50, "delayLevel": 0, "flag": None},
+        {"body": b"d", "delayLevel": 0, "flag": 1},
+    ]
+    found = sent(
+        batch_of([{**row, "shardingKey": "k"} for row in rows]), Rules("T", 1 << 20, 50, None)
+    )
     assert [(bodies([parcel]), parcel.compress) for parcel in found] == [
         ([b"a"], False), ([b"b"], False), ([b"c" * 50], True), ([b"d"], False),
     ]  # fmt: skip

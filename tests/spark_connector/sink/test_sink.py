@@ -1,4 +1,5 @@
-"""What a write waits for, what it tries again, and what it refuses. Brokers are functions; Spark is not there."""
+"""What a write waits for, what it tries again, and what it refuses. Brokers are functions; Spark is
+not there."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ from ...sim import ManualClock
 NAMESRV = {"rocketmq.namesrv.addr": "ns:9876"}
 
 
-# --- brokers ----------------------------------------------------------------------------------------------------------
+# --- brokers
+# --------------------------------------------------------------------------------------------------
 
 
 class Seen(NamedTuple):
@@ -46,8 +48,8 @@ class Seen(NamedTuple):
 
 
 class World:
-    """Two brokers with a queue each; ``answer`` gives a response code, or -1 for a broker that is not there. A pause passes
-    at once."""
+    """Two brokers with a queue each; ``answer`` gives a response code, or -1 for a broker that is
+    not there. A pause passes at once."""
 
     def __init__(self, answer: Callable[[Seen, int], int], **options: str) -> None:
         self.clock = _NoWaiting()
@@ -55,19 +57,35 @@ class World:
         self.instance.remoting = self  # type: ignore[assignment]
         self.seen: list[Seen] = []
         self._answer = answer
-        queues = [QueueData(broker_name=name, read_queue_nums=1, write_queue_nums=1, perm=6) for name in "ab"]
-        brokers = [BrokerData(cluster="C", broker_name=name, broker_addrs={0: f"{name}:1"}) for name in "ab"]
-        self.instance.routes._store(topic_route("T", TopicRouteData(queue_datas=queues, broker_datas=brokers)))
-        self.deliverer = Deliverer(self.instance, parse_sink_options({**NAMESRV, "topic": "T", **options}))
+        queues = [
+            QueueData(broker_name=name, read_queue_nums=1, write_queue_nums=1, perm=6)
+            for name in "ab"
+        ]
+        brokers = [
+            BrokerData(cluster="C", broker_name=name, broker_addrs={0: f"{name}:1"})
+            for name in "ab"
+        ]
+        self.instance.routes._store(
+            topic_route("T", TopicRouteData(queue_datas=queues, broker_datas=brokers))
+        )
+        self.deliverer = Deliverer(
+            self.instance, parse_sink_options({**NAMESRV, "topic": "T", **options})
+        )
 
-    async def invoke(self, address: str, code: RequestCode, header: Any, body: bytes, *, timeout: float) -> Response:
+    async def invoke(
+        self, address: str, code: RequestCode, header: Any, body: bytes, *, timeout: float
+    ) -> Response:
         self.seen.append(Seen(address, code, header, bytes(body)))
         await asyncio.sleep(0)
         result = self._answer(self.seen[-1], len(self.seen))
         if result < 0:
             raise ConnectError("refused")
         fields = {"msgId": "OFFSET", "queueId": str(header.queue_id), "queueOffset": "17"}
-        return Response.of(RemotingCommand(code=result, opaque=1, flag=1, remark="why", ext_fields=fields), b"", code)
+        return Response.of(
+            RemotingCommand(code=result, opaque=1, flag=1, remark="why", ext_fields=fields),
+            b"",
+            code,
+        )
 
     def back_off(self, _address: str) -> float:
         return 0.0
@@ -97,14 +115,26 @@ def test_a_batch_goes_out_as_one() -> None:
     asyncio.run(world.deliverer.deliver(BATCH))
     (seen,) = world.seen
     assert (seen.code, seen.body) == (RequestCode.SEND_BATCH_MESSAGE, b"items")
-    assert (seen.header.batch, seen.header.producer_group, seen.header.topic) == (True, "spark-rocketmq-sink", "T")
+    assert (seen.header.batch, seen.header.producer_group, seen.header.topic) == (
+        True,
+        "spark-rocketmq-sink",
+        "T",
+    )
 
 
 def test_a_long_body_goes_compressed() -> None:
     world = World(lambda *_: 0)
-    asyncio.run(world.deliverer.deliver(Parcel("T", None, memoryview(b"c" * 9000), 1, "UNIQ_KEY\x01x", 7, True)))
+    asyncio.run(
+        world.deliverer.deliver(
+            Parcel("T", None, memoryview(b"c" * 9000), 1, "UNIQ_KEY\x01x", 7, True)
+        )
+    )
     (seen,) = world.seen
-    assert (seen.code, seen.header.flag, seen.header.batch) == (RequestCode.SEND_MESSAGE_V2, 7, False)
+    assert (seen.code, seen.header.flag, seen.header.batch) == (
+        RequestCode.SEND_MESSAGE_V2,
+        7,
+        False,
+    )
     assert seen.header.sys_flag == MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_ZLIB
     assert len(seen.body) < 1000
     assert decompress_body(seen.body, seen.header.sys_flag) == b"c" * 9000
@@ -154,7 +184,11 @@ def test_less_safe_than_asked(require: str) -> None:
 
 def test_bound_parcels_keep_their_order_when_the_first_has_to_wait() -> None:
     world = World(lambda _, number: -1 if number == 1 else 0)
-    asyncio.run(_deliver_all(world, [BOUND._replace(body=memoryview(b"%d" % number)) for number in range(3)]))
+    asyncio.run(
+        _deliver_all(
+            world, [BOUND._replace(body=memoryview(b"%d" % number)) for number in range(3)]
+        )
+    )
     assert [seen.body for seen in world.seen] == [b"0", b"0", b"1", b"2"]
 
 
@@ -164,7 +198,8 @@ async def _deliver_all(world: World, found: list[Parcel]) -> None:
             group.create_task(world.deliverer.deliver(parcel))
 
 
-# --- a task's outbox --------------------------------------------------------------------------------------------------
+# --- a task's outbox
+# --------------------------------------------------------------------------------------------------
 
 
 class Loop:
@@ -243,7 +278,8 @@ def test_a_task_that_ends_early_leaves_nothing_under_way() -> None:
         assert cancelled.wait(30)
 
 
-# --- options and columns ----------------------------------------------------------------------------------------------
+# --- options and columns
+# ----------------------------------------------------------------------------------------------
 
 
 def test_defaults_of_the_options() -> None:
@@ -254,8 +290,17 @@ def test_defaults_of_the_options() -> None:
         3,
         256 << 10,
     )
-    assert (options.dedup, options.require_send_ok, options.orderly, options.drop_reserved) == (True, True, False, False)
-    assert (options.send_timeout_s, options.compress_over, options.dedup_key_columns) == (10.0, None, ())
+    assert (options.dedup, options.require_send_ok, options.orderly, options.drop_reserved) == (
+        True,
+        True,
+        False,
+        False,
+    )
+    assert (options.send_timeout_s, options.compress_over, options.dedup_key_columns) == (
+        10.0,
+        None,
+        (),
+    )
 
 
 @pytest.mark.parametrize(
@@ -292,7 +337,10 @@ def test_no_name_server() -> None:
         ({"body": "string", "tag": "string"}, "did you mean tags"),
         ({"body": "string", "keys": "array<int>"}, "keys must be string or array<string>"),
         ({"body": "string", "brokerName": "string"}, "give queueId too"),
-        ({"body": "string", "properties": "map<string,int>"}, "properties must be map<string,string>"),
+        (
+            {"body": "string", "properties": "map<string,int>"},
+            "properties must be map<string,string>",
+        ),
     ],
 )
 def test_columns_that_cannot_be(types: dict[str, str], problem: str) -> None:
@@ -307,6 +355,8 @@ def test_a_topic_must_come_from_somewhere() -> None:
 
 
 def test_columns_that_only_make_ids() -> None:
-    check_columns({"body": "string", "order": "bigint"}, topic_given=True, not_sent=("order", "body"))
+    check_columns(
+        {"body": "string", "order": "bigint"}, topic_given=True, not_sent=("order", "body")
+    )
     with pytest.raises(ConfigError, match="dedupKeyColumns names orders"):
         check_columns({"body": "string", "order": "bigint"}, topic_given=True, not_sent=("orders",))

@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.errors import BrokerError
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
-from aiorocketmq.spark_connector.access.errors import DamagedMessageError, DataLossError, RangeTimeoutError
+from aiorocketmq.spark_connector.access.errors import (
+    DamagedMessageError,
+    DataLossError,
+    RangeTimeoutError,
+)
 from aiorocketmq.spark_connector.access.frame_buffer import Stretch
 from aiorocketmq.spark_connector.access.options import SourceOptions, parse_source_options
 from aiorocketmq.spark_connector.source.fetch import RangeReader
@@ -26,7 +30,9 @@ HINTS = {"a": {0: "a:0", 1: "a:1"}, "b": {0: "b:0"}}
 
 
 def options(**given: str) -> SourceOptions:
-    return parse_source_options({"namesrv": "ns:1", "subscribe": "t", **given}, streaming=False, environment={})
+    return parse_source_options(
+        {"namesrv": "ns:1", "subscribe": "t", **given}, streaming=False, environment={}
+    )
 
 
 def read(
@@ -65,12 +71,25 @@ def of(*offsets: int, queue: MessageQueue = QUEUE) -> list[tuple[str, int, int]]
     tags=st.sampled_from(["*", "a"]),
 )
 def test_every_message_of_the_range_comes_once_and_in_order(
-    begin: int, size: int, beyond: int, answers_of: int, in_flight: int, holes: frozenset[int], breaks: int, tags: str
+    begin: int,
+    size: int,
+    beyond: int,
+    answers_of: int,
+    in_flight: int,
+    holes: frozenset[int],
+    breaks: int,
+    tags: str,
 ) -> None:
     cluster = SimCluster(answer_limit=answers_of, break_after=breaks)
     queue = cluster.add(QUEUE, 0, begin + size + beyond, holes=holes, tag_every=7)
-    found = read(cluster, whole(begin, begin + size), pullsInFlight=str(in_flight), subExpression=tags)
-    wanted = [n for n in range(begin, begin + size) if n not in holes and (tags == "*" or queue.tag(n) == tags)]
+    found = read(
+        cluster, whole(begin, begin + size), pullsInFlight=str(in_flight), subExpression=tags
+    )
+    wanted = [
+        n
+        for n in range(begin, begin + size)
+        if n not in holes and (tags == "*" or queue.tag(n) == tags)
+    ]
     assert found == of(*wanted)
 
 
@@ -90,20 +109,29 @@ def test_pieces_have_the_size_that_is_wanted() -> None:
     few = options(arrowBatchBytes="1k", pullBatchSize="32")
     reader = RangeReader([whole(0, 1000)], HINTS, few, cluster)
     assert {len(decode_messages(piece.records)) for piece in reader} == {32, 8}
-    reader = RangeReader([whole(0, 1000)], HINTS, options(arrowBatchRows="100", pullBatchSize="64"), cluster)
+    reader = RangeReader(
+        [whole(0, 1000)], HINTS, options(arrowBatchRows="100", pullBatchSize="64"), cluster
+    )
     assert [len(decode_messages(piece.records)) for piece in reader][:2] == [128, 128]
 
 
 def test_what_is_in_one_buffer_stays_there() -> None:
     """A piece is what came into one buffer; only small ones are joined."""
-    buffers = [memoryview(bytes(3 << 20)), memoryview(bytes(3 << 20)), memoryview(bytes(10)), memoryview(bytes(10))]
+    buffers = [
+        memoryview(bytes(3 << 20)),
+        memoryview(bytes(3 << 20)),
+        memoryview(bytes(10)),
+        memoryview(bytes(10)),
+    ]
     stretches = [
         Stretch(buffer, begin, begin + size)
         for buffer in buffers[:2]
         for begin, size in ((1 << 20, 1_100_000), (5, 1 << 19))
     ]
     reader = RangeReader([whole(0, 1)], HINTS, options(), SimCluster())
-    reader._bodies = lambda _range: iter([*stretches, *(Stretch(buffer, 2, 9) for buffer in buffers[2:])])  # type: ignore[method-assign]
+    reader._bodies = lambda _range: iter(
+        [*stretches, *(Stretch(buffer, 2, 9) for buffer in buffers[2:])]
+    )  # type: ignore[method-assign]
     first, second, third = reader
     assert first.buffer is buffers[0]
     assert second.buffer is buffers[1]
@@ -122,13 +150,16 @@ def test_ranges_of_one_broker_share_a_piece() -> None:
     assert read(cluster, *ranges) == of(2, 3, 4) + of(0, 1, queue=other) + of(9, queue=elsewhere)
 
 
-# --- what was deleted -----------------------------------------------------------------------------------------------
+# --- what was deleted
+# -----------------------------------------------------------------------------------------------
 
 
 def test_a_trimmed_range_is_a_loss() -> None:
     cluster = SimCluster()
     cluster.add(QUEUE, 100, 200)
-    with pytest.raises(DataLossError, match=r"t/a/0 \[50, 150\): the oldest message that is kept is 100"):
+    with pytest.raises(
+        DataLossError, match=r"t/a/0 \[50, 150\): the oldest message that is kept is 100"
+    ):
         read(cluster, whole(50, 150))
     assert read(cluster, whole(50, 150), failOnDataLoss="false") == of(*range(100, 150))
     assert read(cluster, whole(20, 80), failOnDataLoss="false") == []
@@ -144,7 +175,10 @@ def test_a_queue_that_ends_early_is_a_loss() -> None:
 
 
 def test_a_queue_that_is_gone_is_a_loss() -> None:
-    for answer in ((ResponseCode.TOPIC_NOT_EXIST, "no"), (ResponseCode.SYSTEM_ERROR, "queueId[0] is illegal")):
+    for answer in (
+        (ResponseCode.TOPIC_NOT_EXIST, "no"),
+        (ResponseCode.SYSTEM_ERROR, "queueId[0] is illegal"),
+    ):
         cluster = SimCluster(refuse=dict.fromkeys(range(3, 1000), answer))
         cluster.add(QUEUE, 0, 1000)
         with pytest.raises(DataLossError, match="the queue is gone"):
@@ -154,7 +188,8 @@ def test_a_queue_that_is_gone_is_a_loss() -> None:
         assert found == of(*range(64))
 
 
-# --- what goes on ---------------------------------------------------------------------------------------------------
+# --- what goes on
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_slave_is_read_when_the_master_cannot_be_reached() -> None:
@@ -174,7 +209,9 @@ def test_a_master_that_moved_is_found() -> None:
     cluster = SimCluster(slaves=frozenset("a"))
     cluster.add(QUEUE, 0, 100)
     for hints in ({}, {"a": {0: "elsewhere:0"}}):
-        reader = RangeReader([whole(0, 100)], hints, options(), cluster, Clock(sleep=lambda _s: None))
+        reader = RangeReader(
+            [whole(0, 100)], hints, options(), cluster, Clock(sleep=lambda _s: None)
+        )
         assert sum(len(decode_messages(piece.records)) for piece in reader) == 100
         assert {address for address, _, _ in cluster.pulls} == {"a:0"}
 
@@ -183,7 +220,15 @@ def test_a_read_that_spark_holds_up_is_no_outage() -> None:
     cluster, clock = SimCluster(), SimClock()
     cluster.add(QUEUE, 0, 2000)
     clocked = Clock(clock.now, clock.sleep)
-    pieces = iter(RangeReader([whole(0, 2000)], HINTS, options(arrowBatchRows="32", pullsInFlight="1"), cluster, clocked))
+    pieces = iter(
+        RangeReader(
+            [whole(0, 2000)],
+            HINTS,
+            options(arrowBatchRows="32", pullsInFlight="1"),
+            cluster,
+            clocked,
+        )
+    )
     count = len(decode_messages(next(pieces).records))
     clock.sleep(1000)
     cluster.break_after = 1
@@ -245,7 +290,9 @@ def test_a_name_server_that_is_away_does_not_matter_while_hints_do() -> None:
 
 
 def test_busy_brokers_are_asked_again_others_are_not() -> None:
-    cluster = SimCluster(refuse={1: (ResponseCode.SYSTEM_BUSY, "later"), 2: (ResponseCode.SYSTEM_ERROR, "hm")})
+    cluster = SimCluster(
+        refuse={1: (ResponseCode.SYSTEM_BUSY, "later"), 2: (ResponseCode.SYSTEM_ERROR, "hm")}
+    )
     cluster.add(QUEUE, 0, 100)
     assert read(cluster, whole(0, 100)) == of(*range(100))
     cluster = SimCluster(refuse={1: (ResponseCode.SUBSCRIPTION_PARSE_FAILED, "no SQL")})
@@ -268,17 +315,20 @@ def test_an_sql_expression_and_an_account_are_sent() -> None:
     key = {"rocketmq.accessKey": "k", "rocketmq.secretKey": "s", "rocketmq.namespace": "shop"}
     cluster.queues_[MessageQueue("shop%t", "a", 0)] = cluster.queues_[QUEUE]
     read(cluster, whole(0, 40), subExpression='sql: a = "%d"', **key)
-    assert {(f["topic"], f["consumerGroup"], f["expressionType"], f["subscription"]) for f in seen} == {
-        ("shop%t", "shop%spark-rocketmq-source", "SQL92", 'a = "%d"')
-    }
+    assert {
+        (f["topic"], f["consumerGroup"], f["expressionType"], f["subscription"]) for f in seen
+    } == {("shop%t", "shop%spark-rocketmq-source", "SQL92", 'a = "%d"')}
     assert all(f["AccessKey"] == "k" and f["Signature"] for f in seen)
     seen.clear()
     del key["rocketmq.secretKey"], key["rocketmq.accessKey"]
     read(cluster, whole(0, 40), subExpression='sql: a = "%d"', **key)
-    assert [(f["queueOffset"], f["maxMsgNums"], f["subscription"]) for f in seen] == [("0", "40", 'a = "%d"')]
+    assert [(f["queueOffset"], f["maxMsgNums"], f["subscription"]) for f in seen] == [
+        ("0", "40", 'a = "%d"')
+    ]
 
 
-# --- damaged messages that a broker leaves out ----------------------------------------------------------------------
+# --- damaged messages that a broker leaves out
+# ----------------------------------------------------------------------
 
 
 ROTTEN = frozenset((3, 40, 41, 999))
@@ -294,13 +344,17 @@ def test_what_the_master_has_damaged_is_read_from_a_slave(filtered: dict[str, st
 
 
 @pytest.mark.parametrize("how", ["no slave", "damaged there too", "down", "lags"])
-def test_what_is_damaged_everywhere_ends_the_query_or_is_left_out(how: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_damaged_everywhere_ends_the_query_or_is_left_out(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
     slaves = frozenset() if how == "no slave" else frozenset("a")
     cluster, clock = SimCluster(slaves=slaves, down={"a:1"} if how == "down" else set()), SimClock()
     queue = cluster.add(QUEUE, 0, 1000, lag=990 if how == "lags" else 0)
     queue.damaged = {"0": ROTTEN, "1": ROTTEN if how == "damaged there too" else frozenset()}
     hints = {"a": {0: "a:0"}} if how == "no slave" else HINTS
-    with pytest.raises(DamagedMessageError, match=r"t/a/0 \[0, 1000\).*damaged.*failOnDamage=false"):
+    with pytest.raises(
+        DamagedMessageError, match=r"t/a/0 \[0, 1000\).*damaged.*failOnDamage=false"
+    ):
         read(cluster, whole(0, 1000), clock=clock, hints=hints)
     found = read(cluster, whole(0, 1000), clock=clock, hints=hints, failOnDamage="false")
     intact_at_the_slave = of(3) if how == "lags" else []
@@ -326,13 +380,18 @@ def test_what_is_intact_anywhere_comes_or_the_query_fails(
         assert all(damaged) or cluster.break_after <= 0  # a replica that breaks is not waited for
 
 
-# --- how Spark takes it ---------------------------------------------------------------------------------------------
+# --- how Spark takes it
+# ---------------------------------------------------------------------------------------------
 
 
 def test_brokers_work_while_a_piece_is_decoded() -> None:
     cluster = SimCluster(in_order=True)
     cluster.add(QUEUE, 0, 2000)
-    pieces = iter(RangeReader([whole(0, 2000)], HINTS, options(arrowBatchRows="32", pullsInFlight="4"), cluster))
+    pieces = iter(
+        RangeReader(
+            [whole(0, 2000)], HINTS, options(arrowBatchRows="32", pullsInFlight="4"), cluster
+        )
+    )
     next(pieces)
     assert len(cluster.wires[0].frames) == 4
 

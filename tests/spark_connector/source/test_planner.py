@@ -9,8 +9,15 @@ from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.spark_connector.source.planner import QueueRange, plan, ranges_between
 
 RANGES = st.lists(
-    st.tuples(st.integers(0, 9), st.integers(0, 1000), st.integers(1, 1000)), max_size=10, unique_by=lambda each: each[0]
-).map(lambda found: [QueueRange("t", "ab"[number % 2], number, begin, begin + size) for number, begin, size in found])
+    st.tuples(st.integers(0, 9), st.integers(0, 1000), st.integers(1, 1000)),
+    max_size=10,
+    unique_by=lambda each: each[0],
+).map(
+    lambda found: [
+        QueueRange("t", "ab"[number % 2], number, begin, begin + size)
+        for number, begin, size in found
+    ]
+)
 LIMIT = st.none() | st.integers(1, 40)
 
 
@@ -18,13 +25,20 @@ LIMIT = st.none() | st.integers(1, 40)
 def test_every_offset_is_read_once(
     ranges: list[QueueRange], at_least: int | None, longest: int | None, at_most: int | None
 ) -> None:
-    tasks = plan(ranges, min_partitions=at_least, max_records_per_partition=longest, max_partitions=at_most)
-    read = sorted((each.queue, offset) for task in tasks for each in task for offset in range(*each[3:]))
+    tasks = plan(
+        ranges, min_partitions=at_least, max_records_per_partition=longest, max_partitions=at_most
+    )
+    read = sorted(
+        (each.queue, offset) for task in tasks for each in task for offset in range(*each[3:])
+    )
     assert read == sorted((each.queue, offset) for each in ranges for offset in range(*each[3:]))
     assert all(task and list(task) == sorted(task) for task in tasks)
-    assert tasks == plan(ranges[::-1], min_partitions=at_least, max_records_per_partition=longest, max_partitions=at_most), (
-        "a replay must be planned as the first time"
-    )
+    assert tasks == plan(
+        ranges[::-1],
+        min_partitions=at_least,
+        max_records_per_partition=longest,
+        max_partitions=at_most,
+    ), "a replay must be planned as the first time"
     if at_most is not None:
         assert len(tasks) <= at_most
     if longest is not None:
@@ -39,7 +53,9 @@ def test_large_queues_are_split() -> None:
 
 
 def test_many_queues_are_gathered_evenly() -> None:
-    ranges = [QueueRange("t", "a", number, 0, size) for number, size in enumerate((10, 200, 90, 100))]
+    ranges = [
+        QueueRange("t", "a", number, 0, size) for number, size in enumerate((10, 200, 90, 100))
+    ]
     tasks = plan(ranges, max_partitions=2)
     assert sorted(sum(each.size for each in task) for task in tasks) == [200, 200]
 

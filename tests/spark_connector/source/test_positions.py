@@ -32,16 +32,24 @@ def start(cluster: SimCluster, **given: str) -> Resolved:
     return resolve_position(parsed.starting, [ONE, TWO], parsed, cluster)
 
 
-# --- queues ---------------------------------------------------------------------------------------------------------
+# --- queues
+# --------------------------------------------------------------------------------------------------
 
 
 def test_queues_of_topics_a_pattern_and_an_assignment(cluster: SimCluster) -> None:
     assert find_queues(options(subscribe="t"), cluster, must_exist=True) == [ONE, TWO]
-    assert find_queues(options(subscribePattern="[tu]"), cluster, must_exist=True) == [ONE, TWO, OTHER]
+    assert find_queues(options(subscribePattern="[tu]"), cluster, must_exist=True) == [
+        ONE,
+        TWO,
+        OTHER,
+    ]
     assert find_queues(options(subscribePattern="x"), cluster, must_exist=True) == []
     for assign in ('{"t": {"a": [1]}, "u": [0]}', '{"t": [1], "u": {"b": [0]}}'):
         for must_exist in (True, False):
-            assert find_queues(options(assign=assign), cluster, must_exist=must_exist) == [TWO, OTHER]
+            assert find_queues(options(assign=assign), cluster, must_exist=must_exist) == [
+                TWO,
+                OTHER,
+            ]
 
 
 def test_what_was_named_must_be_there_at_the_beginning(cluster: SimCluster) -> None:
@@ -52,7 +60,8 @@ def test_what_was_named_must_be_there_at_the_beginning(cluster: SimCluster) -> N
     assert find_queues(options(subscribe="t,x"), cluster, must_exist=False) == [ONE, TWO]
 
 
-# --- positions ------------------------------------------------------------------------------------------------------
+# --- positions
+# --------------------------------------------------------------------------------------------------
 
 
 def test_earliest_and_latest(cluster: SimCluster) -> None:
@@ -62,12 +71,17 @@ def test_earliest_and_latest(cluster: SimCluster) -> None:
 
 def test_offsets_with_their_special_values(cluster: SimCluster) -> None:
     assert start(cluster, startingOffsets='{"t": {"0": 23, "1": -2}}') == ({ONE: 23, TWO: 0}, True)
-    assert start(cluster, startingOffsets='{"t": {"a": {"0": 23, "1": -1}}}') == ({ONE: 23, TWO: 50}, False)
+    assert start(cluster, startingOffsets='{"t": {"a": {"0": 23, "1": -1}}}') == (
+        {ONE: 23, TWO: 50},
+        False,
+    )
 
 
 def test_all_queues_are_needed_or_a_rule_for_the_others(cluster: SimCluster) -> None:
     given = {"startingOffsets": '{"t": {"0": 23}}'}
-    with pytest.raises(ConfigError, match="option startingOffsets: says nothing for t/a/1; all queues are needed"):
+    with pytest.raises(
+        ConfigError, match="option startingOffsets: says nothing for t/a/1; all queues are needed"
+    ):
         start(cluster, **given)
     assert start(cluster, **given, startingOffsetsMissing="earliest") == ({ONE: 23, TWO: 0}, True)
     assert start(cluster, **given, startingOffsetsMissing="latest") == ({ONE: 23, TWO: 50}, False)
@@ -82,8 +96,13 @@ def test_a_group_s_offsets(cluster: SimCluster) -> None:
 
 def test_times(cluster: SimCluster) -> None:
     assert start(cluster, startingTimestamp="45") == ({ONE: 45, TWO: 45}, True)
-    assert start(cluster, startingOffsetsByTimestamp='{"t": {"0": 45, "1": 3}}') == ({ONE: 45, TWO: 3}, True)
-    with pytest.raises(ConfigError, match="option startingTimestamp: nothing was stored at or after 70 in t/a/1"):
+    assert start(cluster, startingOffsetsByTimestamp='{"t": {"0": 45, "1": 3}}') == (
+        {ONE: 45, TWO: 3},
+        True,
+    )
+    with pytest.raises(
+        ConfigError, match="option startingTimestamp: nothing was stored at or after 70 in t/a/1"
+    ):
         start(cluster, startingTimestamp="70")
     late = start(cluster, startingTimestamp="70", startingOffsetsByTimestampStrategy="latest")
     assert late == ({ONE: 70, TWO: 50}, False)
@@ -97,5 +116,7 @@ def test_ends(cluster: SimCluster) -> None:
     assert end().offsets == {ONE: 100, TWO: 50}
     assert end(endingOffsets='{"t": {"0": 23, "1": -1}}').offsets == {ONE: 23, TWO: 50}
     assert end(endingTimestamp="70").offsets == {ONE: 70, TWO: 50}
-    with pytest.raises(ConfigError, match=r"option endingOffsets: says nothing for t/a/1; all queues are needed$"):
+    with pytest.raises(
+        ConfigError, match=r"option endingOffsets: says nothing for t/a/1; all queues are needed$"
+    ):
         end(endingOffsets='{"t": {"0": 23}}', startingOffsetsMissing="latest")

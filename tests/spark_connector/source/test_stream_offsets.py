@@ -1,4 +1,5 @@
-"""Offsets of a running query: batch after batch, over restarts, and whatever happens to queues and brokers."""
+"""Offsets of a running query: batch after batch, over restarts, and whatever happens to queues and
+brokers."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ ONE, TWO, LATER = MessageQueue("t", "a", 0), MessageQueue("t", "b", 0), MessageQ
 def options(**given: str) -> SourceOptions:
     given.setdefault("startingOffsets", "earliest")
     return parse_source_options(
-        {"namesrv": "ns:1", "subscribe": "t", "newQueuePollInterval": "0", **given}, streaming=True, environment={}
+        {"namesrv": "ns:1", "subscribe": "t", "newQueuePollInterval": "0", **given},
+        streaming=True,
+        environment={},
     )
 
 
@@ -44,7 +47,8 @@ def query(cluster: SimCluster, clock: SimClock, **given: str) -> StreamOffsets:
     return StreamOffsets(options(**given), cluster, Clock(clock.now, clock.sleep))
 
 
-# --- the beginning --------------------------------------------------------------------------------------------------
+# --- the beginning
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_query_begins_once(cluster: SimCluster, clock: SimClock) -> None:
@@ -63,8 +67,8 @@ def test_what_does_not_change_needs_no_pin(cluster: SimCluster, clock: SimClock)
 
 
 class Spark:
-    """Its side of it: the end of a batch is written down before it runs, and once more when it is done. ``sink`` has the
-    rows by batch: one that runs again replaces what it wrote before."""
+    """Its side of it: the end of a batch is written down before it runs, and once more when it is
+    done. ``sink`` has the rows by batch: one that runs again replaces what it wrote before."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self._draw = draw
@@ -86,7 +90,9 @@ class Spark:
         if self.dies():
             return False
         ranges = ranges_between(begin, self.written[self.done])
-        self.sink[self.done] = [(each.queue, offset) for each in ranges for offset in range(*each[3:])]
+        self.sink[self.done] = [
+            (each.queue, offset) for each in ranges for offset in range(*each[3:])
+        ]
         if self.dies():
             return False
         self.done += 1
@@ -101,7 +107,9 @@ def test_whenever_the_driver_dies_every_offset_is_read_once(data: st.DataObject)
     for queue, first in ((ONE, 0), (TWO, 3)):
         cluster.add(queue, first, first + data.draw(st.integers(0, 50)))
     start = data.draw(st.sampled_from(["earliest", "latest"]))
-    limits = data.draw(st.sampled_from([{}, {"maxOffsetsPerTrigger": "7"}, {"minOffsetsPerTrigger": "9"}]))
+    limits = data.draw(
+        st.sampled_from([{}, {"maxOffsetsPerTrigger": "7"}, {"minOffsetsPerTrigger": "9"}])
+    )
     for _life in range(data.draw(st.integers(1, 4))):
         offsets = query(cluster, clock, startingOffsets=start, **limits)
         for _trigger in range(data.draw(st.integers(1, 5))):
@@ -114,10 +122,13 @@ def test_whenever_the_driver_dies_every_offset_is_read_once(data: st.DataObject)
     read = sorted(row for rows in spark.sink.values() for row in rows)
     began = {ONE: 0, TWO: 3} if start == "earliest" else (spark.written or [{}])[0]
     upto = spark.written[max(spark.sink)] if spark.sink else began
-    assert read == sorted((queue, n) for queue in upto for n in range(began.get(queue, 0), upto[queue]))
+    assert read == sorted(
+        (queue, n) for queue in upto for n in range(began.get(queue, 0), upto[queue])
+    )
 
 
-# --- one trigger ----------------------------------------------------------------------------------------------------
+# --- one trigger
+# --------------------------------------------------------------------------------------------------
 
 
 def test_no_batch_without_news(cluster: SimCluster, clock: SimClock) -> None:
@@ -167,7 +178,8 @@ def test_available_now_ends_where_it_began(cluster: SimCluster, clock: SimClock)
     assert again.latest({ONE: 100, TWO: 20})[ONE] == 100, "a target that lies behind is none"
 
 
-# --- queues come and go ---------------------------------------------------------------------------------------------
+# --- queues come and go
+# ---------------------------------------------------------------------------------------------
 
 
 def test_a_new_queue_is_read_from_0(cluster: SimCluster, clock: SimClock) -> None:
@@ -190,7 +202,9 @@ def test_a_new_queue_that_was_trimmed_is_a_loss(cluster: SimCluster, clock: SimC
 
 def test_a_queue_that_is_gone_is_a_loss(cluster: SimCluster, clock: SimClock) -> None:
     start = {ONE: 100, TWO: 20, LATER: 8}
-    with pytest.raises(DataLossError, match="t/a/1 is gone, its broker is there; it was read up to 8"):
+    with pytest.raises(
+        DataLossError, match="t/a/1 is gone, its broker is there; it was read up to 8"
+    ):
         query(cluster, clock).latest(start)
     assert query(cluster, clock, failOnDataLoss="false").latest(start) == {ONE: 100, TWO: 20}
 
@@ -207,7 +221,9 @@ def test_a_queue_that_ends_before_it_was_read_is_a_loss_when_its_master_says_so(
 
 
 @pytest.mark.parametrize("how", ["down", "unregistered"])
-def test_queues_of_a_broker_that_is_away_wait_for_some_time(cluster: SimCluster, clock: SimClock, how: str) -> None:
+def test_queues_of_a_broker_that_is_away_wait_for_some_time(
+    cluster: SimCluster, clock: SimClock, how: str
+) -> None:
     offsets = query(cluster, clock, **{"rocketmqConsumer.pollTimeoutMs": "60000"})
     start = {ONE: 50, TWO: 10}
     away: set[str] = getattr(cluster, how)
@@ -239,12 +255,16 @@ def test_a_broker_that_comes_back_between_two_questions_has_lost_nothing(
     assert offsets.latest({ONE: 50, TWO: 10}) == {ONE: 100, TWO: 20}
 
 
-def test_a_name_server_that_is_away_stops_nothing_for_some_time(cluster: SimCluster, clock: SimClock) -> None:
+def test_a_name_server_that_is_away_stops_nothing_for_some_time(
+    cluster: SimCluster, clock: SimClock
+) -> None:
     offsets = query(cluster, clock, **{"rocketmqConsumer.pollTimeoutMs": "60000"})
     start = offsets.initial()
     cluster.name_server_down = True
     assert offsets.latest(start) == {ONE: 100, TWO: 20}
-    assert offsets.latest({**start, LATER: 7}) == {ONE: 100, TWO: 20, LATER: 7}, "who knows where that is"
+    assert offsets.latest({**start, LATER: 7}) == {ONE: 100, TWO: 20, LATER: 7}, (
+        "who knows where that is"
+    )
     clock.sleep(60)
     with pytest.raises(ConnectError):
         offsets.latest(start)
@@ -259,7 +279,8 @@ def test_queues_are_looked_for_from_time_to_time(cluster: SimCluster, clock: Sim
     assert offsets.latest(start)[LATER] == 5
 
 
-# --- the group ------------------------------------------------------------------------------------------------------
+# --- the group
+# --------------------------------------------------------------------------------------------------
 
 
 def test_progress_is_published_for_who_looks_at_lag(cluster: SimCluster, clock: SimClock) -> None:

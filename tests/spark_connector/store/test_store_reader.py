@@ -36,7 +36,9 @@ BOTH = pytest.mark.parametrize("by", ["file", "queue"])
 
 def read(root: Path | str, **options: str) -> list[dict[str, Any]]:
     """All rows, by way of what Spark would send to executors."""
-    parsed = parse_store_options({"path": str(root), "columns": ",".join(SOURCE_COLUMNS), **options})
+    parsed = parse_store_options(
+        {"path": str(root), "columns": ",".join(SOURCE_COLUMNS), **options}
+    )
     parts = pickle.loads(pickle.dumps(plan(parsed)))
     rows = []
     for part in parts:
@@ -63,7 +65,8 @@ def some_records(count: int, size: int = 100) -> list[Stored]:
     ]
 
 
-# --- what there is to read ------------------------------------------------------------------------------------------
+# --- what there is to read
+# ------------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -71,9 +74,14 @@ def test_all_records_are_read(by: str, tmp_path: Path) -> None:
     store = WrittenStore(tmp_path / "broker-a", some_records(40))
     rows = read(store.root, partitionBy=by)
     assert {row["brokerName"] for row in rows} == {"broker-a"}
-    expected = store.records if by == "file" else sorted(store.records, key=lambda r: (r.topic, r.queue_id, r.queue_offset))
+    expected = (
+        store.records
+        if by == "file"
+        else sorted(store.records, key=lambda r: (r.topic, r.queue_id, r.queue_offset))
+    )
     assert [(row["topic"], row["queueId"], row["queueOffset"], row["body"]) for row in rows] == [
-        (record.topic.decode(), record.queue_id, record.queue_offset, record.body) for record in expected
+        (record.topic.decode(), record.queue_id, record.queue_offset, record.body)
+        for record in expected
     ]
 
 
@@ -82,16 +90,21 @@ def test_all_records_are_read(by: str, tmp_path: Path) -> None:
 def test_records_that_are_longer_than_a_batch(by: str, size: str, tmp_path: Path) -> None:
     records = [Stored(body=bytes(length)) for length in (10, 5000, 900, 1100, 30_000, 1)]
     store = WrittenStore(tmp_path / "store", records, file_size=40_000)
-    assert [len(row["body"]) for row in read(store.root, partitionBy=by, arrowBatchBytes=size, arrowBatchRows="2")] == [
+    assert [len(row["body"]) for row in read(store.root, partitionBy=by, arrowBatchBytes=size,
+    arrowBatchRows="2")] == [
         10, 5000, 900, 1100, 30_000, 1
     ]  # fmt: skip
 
 
 def test_records_that_only_rocketmq_5_writes(tmp_path: Path) -> None:
     items = [BatchItem(0, b"one", b""), BatchItem(0, b"two", b"")]
-    batch = Stored(body=encode_batch(items), sys_flag=MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP)
+    batch = Stored(
+        body=encode_batch(items), sys_flag=MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP
+    )
     long = Stored(topic=b"t" * 200, body=b"long", long_topic=True)
-    store = WrittenStore(tmp_path / "store", [Stored(body=b"first"), batch, long, Stored(body=b"last")])
+    store = WrittenStore(
+        tmp_path / "store", [Stored(body=b"first"), batch, long, Stored(body=b"last")]
+    )
     assert [row["body"] for row in read(store.root)] == [b"first", b"one", b"two", b"long", b"last"]
     assert [row["body"] for row in read(store.root, topic="t" * 200)] == [b"long"]
 
@@ -110,8 +123,15 @@ def test_parts_of_a_queue(tmp_path: Path) -> None:
     store = WrittenStore(tmp_path / "store", [Stored() for _ in range(12)])
     options = {"path": str(store.root), "partitionBy": "queue", "maxRecordsPerPartition": "5"}
     parts = plan(parse_store_options(options))
-    assert [(part.first, part.end) for part in parts if not isinstance(part, LogFilePart)] == [(0, 5), (5, 10), (10, 12)]
-    assert [row["queueOffset"] for row in read(store.root, partitionBy="queue", maxRecordsPerPartition="5")] == [*range(12)]
+    assert [(part.first, part.end) for part in parts if not isinstance(part, LogFilePart)] == [
+        (0, 5),
+        (5, 10),
+        (10, 12),
+    ]
+    assert [
+        row["queueOffset"]
+        for row in read(store.root, partitionBy="queue", maxRecordsPerPartition="5")
+    ] == [*range(12)]
 
 
 @BOTH
@@ -126,7 +146,9 @@ def test_filters(by: str, tmp_path: Path) -> None:
     assert numbers(topic="orders") == [number for number in range(40) if number % 3]
     assert numbers(topicPattern="%RETRY.*") == [number for number in range(40) if number % 3 == 0]
     assert numbers(subExpression="odd") == [*range(1, 40, 2)]
-    assert numbers(startingTimestamp="1700000010000", endingTimestamp="1700000020000") == [*range(10, 20)]
+    assert numbers(startingTimestamp="1700000010000", endingTimestamp="1700000020000") == [
+        *range(10, 20)
+    ]
 
 
 @BOTH
@@ -147,7 +169,12 @@ def test_several_stores_and_names(by: str, tmp_path: Path) -> None:
         WrittenStore(tmp_path / name, some_records(3))
     both = f"{tmp_path}/one, {tmp_path}/two"
     assert [row["brokerName"] for row in read(both, partitionBy=by)] == ["one"] * 3 + ["two"] * 3
-    rows = read("ignored", paths=json.dumps([f"{tmp_path}/two", f"file://{tmp_path}/one"]), partitionBy=by, brokerName="a,b")
+    rows = read(
+        "ignored",
+        paths=json.dumps([f"{tmp_path}/two", f"file://{tmp_path}/one"]),
+        partitionBy=by,
+        brokerName="a,b",
+    )
     assert [row["brokerName"] for row in rows] == ["a"] * 3 + ["b"] * 3
 
 
@@ -165,22 +192,31 @@ def test_a_log_in_several_directories_and_a_log_alone(tmp_path: Path) -> None:
     assert len(read(alone.root / "commitlog")) == 5
 
 
-# --- where a log ends, and damage -----------------------------------------------------------------------------------
+# --- where a log ends, and damage
+# -----------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 8), st.data())
-def test_a_log_that_was_cut_anywhere_ends_there(tmp_path_factory: Any, count: int, data: st.DataObject) -> None:
+def test_a_log_that_was_cut_anywhere_ends_there(
+    tmp_path_factory: Any, count: int, data: st.DataObject
+) -> None:
     store = WrittenStore(tmp_path_factory.mktemp("torn") / "store", some_records(count, 300))
     begins = [record.phy_offset for record in store.records]
     end = begins[-1] + len(store.records[-1].encode())
     cut = data.draw(st.integers(0, end))
     hit = next((r for r in reversed(store.records) if r.phy_offset <= cut), store.records[0])
-    assume(cut < hit.phy_offset + len(hit.encode()) - len(hit.properties))  # nothing proves properties
+    assume(
+        cut < hit.phy_offset + len(hit.encode()) - len(hit.properties)
+    )  # nothing proves properties
     filler = data.draw(st.sampled_from([b"\0", b"\xff"]))
     for start in range(0, end, store.file_size):
         if cut < start + store.file_size:
             store.overwrite(max(start, cut), filler * store.file_size)
-    whole = [begin for record, begin in zip(store.records, begins, strict=True) if begin + len(record.encode()) <= cut]
+    whole = [
+        begin
+        for record, begin in zip(store.records, begins, strict=True)
+        if begin + len(record.encode()) <= cut
+    ]
     assert offsets(read(store.root)) == whole
     assert sorted(offsets(read(store.root, partitionBy="queue"))) == whole
 
@@ -206,7 +242,10 @@ def test_a_wrong_body_is_no_row(by: str, tmp_path: Path) -> None:
     store = WrittenStore(tmp_path / "store", some_records(5))
     damaged = store.records[2]
     store.overwrite(damaged.phy_offset + 100, b"!")
-    with pytest.raises(DamagedMessageError, match=f"queue store/{damaged.queue_id}, offset {damaged.queue_offset} .*CRC"):
+    with pytest.raises(
+        DamagedMessageError,
+        match=f"queue store/{damaged.queue_id}, offset {damaged.queue_offset} .*CRC",
+    ):
         read(store.root, partitionBy=by)
     others = [each.phy_offset for each in store.records if each is not damaged]
     assert sorted(offsets(read(store.root, partitionBy=by, failOnDamage="false"))) == others
@@ -221,7 +260,9 @@ def test_files_that_are_missing(by: str, tmp_path: Path) -> None:
     with pytest.raises(StoreDamageError, match="4000 to 6000 are in no file"):
         read(store.root, partitionBy=by)
     rows = read(store.root, partitionBy=by, failOnDamage="false")
-    assert sorted(offsets(rows)) == [r.phy_offset for r in store.records if r.phy_offset not in lost]
+    assert sorted(offsets(rows)) == [
+        r.phy_offset for r in store.records if r.phy_offset not in lost
+    ]
 
 
 def test_files_deleted_at_the_front_are_no_damage(tmp_path: Path) -> None:
@@ -238,11 +279,15 @@ def test_a_file_that_ends_without_a_blank_is_damage_unless_it_is_the_last(tmp_pa
     last.write_bytes(last.read_bytes().rstrip(b"\0")[:-3])
     assert offsets(read(store.root)) == [record.phy_offset for record in store.records[:-1]]
     first_record_of_1 = next(r.phy_offset for r in store.records if r.phy_offset >= 2000)
-    end = max(r.phy_offset + len(r.encode()) for r in store.records if r.phy_offset < first_record_of_1)
+    end = max(
+        r.phy_offset + len(r.encode()) for r in store.records if r.phy_offset < first_record_of_1
+    )
     store.log_file(0).write_bytes(store.log_file(0).read_bytes()[:end])
     with pytest.raises(StoreDamageError, match="hole"):
         read(store.root)
-    assert offsets(read(store.root, failOnDamage="false")) == [record.phy_offset for record in store.records[:-1]]
+    assert offsets(read(store.root, failOnDamage="false")) == [
+        record.phy_offset for record in store.records[:-1]
+    ]
 
 
 def test_units_before_the_first_one_of_a_queue_are_no_damage(tmp_path: Path) -> None:
@@ -251,7 +296,9 @@ def test_units_before_the_first_one_of_a_queue_are_no_damage(tmp_path: Path) -> 
     file = store.root / "consumequeue" / "orders" / "3" / f"{0:020d}"
     units = file.read_bytes()[: 3 * CQ_UNIT.size]
     file.write_bytes(CQ_UNIT.pack(0, 0x7FFFFFFF, 0) * 2 + units)
-    assert offsets(read(store.root, partitionBy="queue")) == [record.phy_offset for record in store.records]
+    assert offsets(read(store.root, partitionBy="queue")) == [
+        record.phy_offset for record in store.records
+    ]
 
 
 def test_a_store_without_queues_can_be_read_by_file_only(tmp_path: Path) -> None:
@@ -264,7 +311,8 @@ def test_a_store_without_queues_can_be_read_by_file_only(tmp_path: Path) -> None
         read(store.root, partitionBy="queue")
 
 
-# --- stores of the original -----------------------------------------------------------------------------------------
+# --- stores of the original
+# -----------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -273,23 +321,33 @@ def test_stores_of_the_original(by: str, name: str, tmp_path: Path) -> None:
     unpack_golden(f"store-{name}", tmp_path)
     dump = list(golden_lines(f"store-{name}.dump"))
     expected = {line["offsetMsgId"]: line for line in dump if line["type"] == "msg"}
-    in_queues = {entry[1] for line in dump if line["type"] == "cq" for entry in line["entries_qoff_phy_size_tag"]}
+    in_queues = {
+        entry[1]
+        for line in dump
+        if line["type"] == "cq"
+        for entry in line["entries_qoff_phy_size_tag"]
+    }
     (root,) = tmp_path.iterdir()
     rows = {row["offsetMsgId"]: row for row in read(root, partitionBy=by, checkCrc="true")}
     if by == "queue":
-        expected = {key: line for key, line in expected.items() if line["physicalOffset"] in in_queues}
+        expected = {
+            key: line for key, line in expected.items() if line["physicalOffset"] in in_queues
+        }
     assert rows.keys() == expected.keys()
     for key, line in expected.items():
         row = rows[key]
-        assert (row["topic"], row["queueId"], row["queueOffset"], row["flag"], row["reconsumeTimes"]) == (
-            line["topic"], line["queueId"], line["queueOffset"], line["flag"], line["reconsumeTimes"]
+        assert (row["topic"], row["queueId"], row["queueOffset"], row["flag"],
+        row["reconsumeTimes"]) == (
+            line["topic"], line["queueId"], line["queueOffset"], line["flag"],
+            line["reconsumeTimes"]
         )  # fmt: skip
         assert hashlib.sha1(row["body"]).hexdigest() == line["bodySha1"]
         assert dict(row["properties"]) == line["properties"]
         assert row["bornHost"].replace("::1", "0:0:0:0:0:0:0:1") == line["bornHost"].lstrip("/")
 
 
-# --- options --------------------------------------------------------------------------------------------------------
+# --- options
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -300,7 +358,10 @@ def test_stores_of_the_original(by: str, name: str, tmp_path: Path) -> None:
         ({"path": "/no/such/folder"}, "is not a directory"),
         ({"path": "."}, "is no store"),
         ({"path": "STORE", "partitionBy": "topic"}, "partitionBy must be one of file, queue"),
-        ({"path": "STORE", "topic": "a", "topicPattern": "b"}, "either the option topic or topicPattern"),
+        (
+            {"path": "STORE", "topic": "a", "topicPattern": "b"},
+            "either the option topic or topicPattern",
+        ),
         ({"path": "STORE", "topicPattern": "("}, "no regular expression"),
         ({"path": "STORE", "startingTimestamp": "5", "endingTimestamp": "5"}, "must be before"),
         ({"path": "STORE", "maxRecordsPerPartition": "5"}, "needs partitionBy=queue"),
@@ -311,10 +372,14 @@ def test_stores_of_the_original(by: str, name: str, tmp_path: Path) -> None:
         ({"paths": "{"}, "JSON list"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, str], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_that_cannot_be(
+    options: dict[str, str], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     WrittenStore(tmp_path / "store", [Stored()])
     monkeypatch.chdir(tmp_path)
-    options = {name: value.replace("STORE", str(tmp_path / "store")) for name, value in options.items()}
+    options = {
+        name: value.replace("STORE", str(tmp_path / "store")) for name, value in options.items()
+    }
     with pytest.raises(ConfigError, match=text):
         parse_store_options(options)
 

@@ -1,4 +1,5 @@
-"""Mappings without a descriptor: they are the file, keep nothing open, and go with their last view."""
+"""Mappings without a descriptor: they are the file, keep nothing open, and go with their last
+view."""
 
 from __future__ import annotations
 

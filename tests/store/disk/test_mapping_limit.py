@@ -19,7 +19,9 @@ PER_FILE = 10
 
 def queues_in(folder: Path, count: int, limit: MappingLimit) -> list[ConsumeQueue]:
     return [
-        ConsumeQueue("T", number, MappedFileQueue(folder / str(number), PER_FILE * 20, Disk()), limit)
+        ConsumeQueue(
+            "T", number, MappedFileQueue(folder / str(number), PER_FILE * 20, Disk()), limit
+        )
         for number in range(count)
     ]
 
@@ -110,7 +112,9 @@ def test_a_store_with_more_queues_than_may_be_mapped(tmp_path: Path) -> None:
     assert (store.recovery.clean, store.recovery.records) == (True, 0)
     assert mapped(list(store._queues.all())) == []
     for queue_id in range(40):
-        assert bodies_of(store, queue_id=queue_id) == [b"%d-%d" % (queue_id, number) for number in range(3)]
+        assert bodies_of(store, queue_id=queue_id) == [
+            b"%d-%d" % (queue_id, number) for number in range(3)
+        ]
     store.close()
 
 
@@ -128,8 +132,12 @@ def descriptors(folder: Path) -> int:
     return sum(os.path.islink(link) and os.readlink(link).startswith(str(folder)) for link in links)
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the system does not tell which files are open")
-def test_only_some_of_the_files_that_are_written_without_their_mapping_have_a_descriptor_more(tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    not os.path.isdir("/proc/self/fd"), reason="the system does not tell which files are open"
+)
+def test_only_some_of_the_files_that_are_written_without_their_mapping_have_a_descriptor_more(
+    tmp_path: Path,
+) -> None:
     limit = MappingLimit(3)
     files = [MappedFile.create(tmp_path / str(number), 0, 1 << 16, Disk()) for number in range(70)]
     before = descriptors(tmp_path)

@@ -21,7 +21,9 @@ def new_file(slots: int = SLOTS, items: int = ITEMS) -> tuple[bytearray, IndexFi
     return buffer, IndexFile(buffer, slots, items)
 
 
-def put(index: IndexFile, hashes: Iterable[int], phy_offsets: Iterable[int], timestamps: Iterable[int]) -> None:
+def put(
+    index: IndexFile, hashes: Iterable[int], phy_offsets: Iterable[int], timestamps: Iterable[int]
+) -> None:
     index.put(array("i", hashes), array("q", phy_offsets), array("q", timestamps))
 
 
@@ -38,7 +40,8 @@ def test_the_usual_size() -> None:
     assert index_file_size(5_000_000, 20_000_000) == 420_000_040
 
 
-# --- layout ---------------------------------------------------------------------------------------------------------
+# --- layout
+# --------------------------------------------------------------------------------------------------
 
 
 def test_every_byte_of_a_file_with_three_items() -> None:
@@ -67,7 +70,9 @@ def test_a_file_behind_a_full_one_begins_with_its_end() -> None:
     assert found(index, 1, T0 + 5010, T0 + 5010) == [9]
 
 
-@pytest.mark.parametrize(("time", "seconds"), [(T0 - 5000, 0), (T0 + 1999, 1), (T0 + (1 << 50), 0x7FFFFFFF)])
+@pytest.mark.parametrize(
+    ("time", "seconds"), [(T0 - 5000, 0), (T0 + 1999, 1), (T0 + (1 << 50), 0x7FFFFFFF)]
+)
 def test_seconds_stay_in_their_limits(time: int, seconds: int) -> None:
     _, index = new_file()
     put(index, [1, 1], [1, 2], [T0, time])
@@ -83,14 +88,19 @@ def test_an_invalid_slot_counts_as_empty() -> None:
     assert index.slots_used == 2
 
 
-# --- searching ------------------------------------------------------------------------------------------------------
+# --- searching
+# --------------------------------------------------------------------------------------------------
 
-messages = st.lists(st.tuples(st.integers(1, 13), st.integers(0, 9000)), min_size=1, max_size=ITEMS - 1)
+messages = st.lists(
+    st.tuples(st.integers(1, 13), st.integers(0, 9000)), min_size=1, max_size=ITEMS - 1
+)
 
 
 @settings(deadline=None)
 @given(messages, st.integers(1, 13), st.integers(0, 9000), st.integers(0, 9000))
-def test_what_was_put_is_found_newest_first(puts: list[tuple[int, int]], hashed: int, begin: int, end: int) -> None:
+def test_what_was_put_is_found_newest_first(
+    puts: list[tuple[int, int]], hashed: int, begin: int, end: int
+) -> None:
     buffer, index = new_file()
     times = sorted(T0 + time for _, time in puts)
     for number, (own, _) in enumerate(puts):
@@ -118,12 +128,15 @@ def test_a_chain_that_does_not_go_back_ends() -> None:
     assert found(index, 1) == [20, 10]
 
 
-# --- damage ---------------------------------------------------------------------------------------------------------
+# --- damage
+# --------------------------------------------------------------------------------------------------
 
 
 @settings(deadline=None)
 @given(messages, st.integers(0, 60))
-def test_a_cut_file_is_as_if_the_rest_had_never_come(puts: list[tuple[int, int]], limit: int) -> None:
+def test_a_cut_file_is_as_if_the_rest_had_never_come(
+    puts: list[tuple[int, int]], limit: int
+) -> None:
     _, index = new_file()
     _, expected = new_file()
     times = sorted(T0 + time * 1000 for _, time in puts)
@@ -158,7 +171,10 @@ def test_an_item_that_is_torn_and_looks_like_one_in_front_of_it_is_noticed() -> 
     at = HEADER_SIZE + 4 * SLOTS + 20 * 3
     assert buffer[at + 11] == 0x45
     buffer[at + 11 : at + 20] = bytes(9)
-    assert index.cut(0x345, lambda *item: item in {(1, 0x100), (2, 0x200), (3, 0x345), (4, 0x400)}) == 0x200
+    assert (
+        index.cut(0x345, lambda *item: item in {(1, 0x100), (2, 0x200), (3, 0x345), (4, 0x400)})
+        == 0x200
+    )
     assert [item[1] for item in index.items()] == [0x100, 0x200]
 
 

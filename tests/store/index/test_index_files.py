@@ -42,7 +42,12 @@ def send(store: MessageStore, number: int, keys: str = "", topic: str = "T", **f
 
 
 def bodies(
-    store: MessageStore, key: str, topic: str = "T", count: int = 64, begin: int = 0, end: int = 1 << 62
+    store: MessageStore,
+    key: str,
+    topic: str = "T",
+    count: int = 64,
+    begin: int = 0,
+    end: int = 1 << 62,
 ) -> list[str]:
     found = at_once(store.query.steps(topic, key, count, begin, end))
     return [message.body.decode() for message in decode_messages(found.records)]
@@ -58,10 +63,13 @@ def files_of(root: Path) -> list[Path]:
 
 def items_of(root: Path) -> list[tuple[int, int]]:
     """Hash and physical offset of every item of every file."""
-    return [item[:2] for path in files_of(root) for item in IndexFile(path.read_bytes(), 10, 40).items()]
+    return [
+        item[:2] for path in files_of(root) for item in IndexFile(path.read_bytes(), 10, 40).items()
+    ]
 
 
-# --- what is found --------------------------------------------------------------------------------------------------
+# --- what is found
+# --------------------------------------------------------------------------------------------------
 
 
 def test_messages_are_found_by_key_and_unique_key(tmp_path: Path) -> None:
@@ -74,7 +82,9 @@ def test_messages_are_found_by_key_and_unique_key(tmp_path: Path) -> None:
     assert bodies(store, "all") == [str(number) for number in range(9)]
     assert bodies(store, "all", count=2) == ["7", "8"]  # the newest
     assert bodies(store, "all", topic="U") == ["100"]
-    assert bodies(store, "k") == bodies(store, "u4", topic="U") == bodies(store, "all", count=0) == []
+    assert (
+        bodies(store, "k") == bodies(store, "u4", topic="U") == bodies(store, "all", count=0) == []
+    )
     result = at_once(store.query.steps("T", "u1", 1, *FOREVER))
     assert result.index_last_update_timestamp == NOW
     assert result.index_last_update_phyoffset > offsets[-1]
@@ -112,7 +122,9 @@ def test_every_message_of_a_batch(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     items = [BatchItem(0, b"%d" % n, encode_properties({"UNIQ_KEY": f"u{n}"})) for n in range(3)]
     shared = encode_properties({"KEYS": "shared"})
-    store.put_batch("T", 0, items, shared, born_host=BORN_HOST, born_timestamp=NOW, store_timestamp=NOW)
+    store.put_batch(
+        "T", 0, items, shared, born_host=BORN_HOST, born_timestamp=NOW, store_timestamp=NOW
+    )
     build(store)
     assert bodies(store, "u1") == ["1"]
     assert bodies(store, "shared") == ["0", "1", "2"]
@@ -137,10 +149,13 @@ def test_one_message_with_more_keys_than_a_file_has_items(tmp_path: Path) -> Non
     assert bodies(store, "k0") == bodies(store, "k99") == ["1"]
 
 
-# --- files ----------------------------------------------------------------------------------------------------------
+# --- files
+# --------------------------------------------------------------------------------------------------
 
 
-def test_files_are_named_by_local_time_in_order_even_when_the_clock_is_set_back(tmp_path: Path) -> None:
+def test_files_are_named_by_local_time_in_order_even_when_the_clock_is_set_back(
+    tmp_path: Path,
+) -> None:
     clock = ManualClock()
     store = MessageStore.open(config_of(tmp_path), clock, store_host=STORE_HOST)
     for number in range(100):
@@ -152,7 +167,9 @@ def test_files_are_named_by_local_time_in_order_even_when_the_clock_is_set_back(
     names = [path.name for path in files_of(tmp_path)]
     assert len(names) == 3
     assert all(re.fullmatch(r"2023111[3-6]\d{9}", name) for name in names)
-    assert [offset for _, offset in items_of(tmp_path)] == sorted(offset for _, offset in items_of(tmp_path))
+    assert [offset for _, offset in items_of(tmp_path)] == sorted(
+        offset for _, offset in items_of(tmp_path)
+    )
     store = open_store(tmp_path)
     assert all(bodies(store, f"u{number}") == [str(number)] for number in range(100))
 
@@ -212,7 +229,8 @@ def test_foreign_files_are_left_alone(tmp_path: Path, caplog: pytest.LogCaptureF
 
 
 def test_messages_with_many_keys_wait_for_their_turn(tmp_path: Path) -> None:
-    """A call makes entries of as many as fill a step, and writes what one after the other would have become."""
+    """A call makes entries of as many as fill a step, and writes what one after the other would
+    have become."""
     one_by_one, together = open_store(tmp_path / "a"), open_store(tmp_path / "b")
     for number in range(20):
         keys = " ".join(f"{number}k{at}" for at in range(60)) if number % 4 else ""
@@ -229,7 +247,8 @@ def test_messages_with_many_keys_wait_for_their_turn(tmp_path: Path) -> None:
     assert items_of(tmp_path / "a") == items_of(tmp_path / "b") != []
 
 
-# --- the service ----------------------------------------------------------------------------------------------------
+# --- the service
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_service_builds_a_moment_after_the_put(tmp_path: Path) -> None:
@@ -309,7 +328,8 @@ def test_a_full_disk_does_not_keep_a_store_from_opening(tmp_path: Path) -> None:
 
 
 def test_nothing_is_put_into_a_file_that_has_not_all_its_disk_space(tmp_path: Path) -> None:
-    """A crash takes the newest files; the one in front of them may be a sparse one, of the original."""
+    """A crash takes the newest files; the one in front of them may be a sparse one, of the
+    original."""
     store = open_store(tmp_path)
     for number in range(50):
         send(store, number)
@@ -330,7 +350,8 @@ def test_nothing_is_put_into_a_file_that_has_not_all_its_disk_space(tmp_path: Pa
     index.close()
 
 
-# --- syncing and recovery -------------------------------------------------------------------------------------------
+# --- syncing and recovery
+# -------------------------------------------------------------------------------------------
 
 
 def checkpoint_of(root: Path) -> Checkpoint:
@@ -405,7 +426,9 @@ def test_the_first_of_several_damaged_files_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keys", ["k", "a b c"])
-def test_a_checkpoint_of_the_original_does_not_lead_to_double_items(keys: str, tmp_path: Path) -> None:
+def test_a_checkpoint_of_the_original_does_not_lead_to_double_items(
+    keys: str, tmp_path: Path
+) -> None:
     """It has no position: complete files are kept, others are deleted and made again."""
     store = open_store(tmp_path)
     for number in range(60):
@@ -425,7 +448,8 @@ def test_a_checkpoint_of_the_original_does_not_lead_to_double_items(keys: str, t
 def test_a_replay_from_below_the_checkpoint_vouches_for_no_index_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or a power failure soon after would leave files that were made again, and never synced, and nobody looks into."""
+    """Or a power failure soon after would leave files that were made again, and never synced, and
+    nobody looks into."""
     store = open_store(tmp_path)
     for number in range(60):
         send(store, number, store_timestamp=NOW + number)
@@ -464,7 +488,11 @@ def test_items_of_records_that_are_lost_go(tmp_path: Path) -> None:
 
 @settings(max_examples=settings().max_examples * 2 // 5)
 @given(
-    st.lists(st.sampled_from(["put", "put", "put", "build", "sync", "power", "kill", "close"]), max_size=25), st.randoms()
+    st.lists(
+        st.sampled_from(["put", "put", "put", "build", "sync", "power", "kill", "close"]),
+        max_size=25,
+    ),
+    st.randoms(),
 )
 def test_whatever_happens_the_index_agrees_with_the_log(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str], chance: random.Random
@@ -499,7 +527,8 @@ def test_whatever_happens_the_index_agrees_with_the_log(
     for record in LogScanner(store._log).scan(0):
         keys = keys_of(record.properties)
         expected += [record.phy_offset] * len(keys)
-        if keys:  # none when the page with its properties was lost: the CRC of a record covers the body only
+        # none when the page with its properties was lost: the CRC of a record covers the body only
+        if keys:
             assert len(bodies(store, keys[0].decode("utf-8", "replace"))) == 1
     store.close()
     assert [offset for _, offset in items_of(root)] == expected

@@ -40,7 +40,8 @@ def opened(root: Path) -> MessageStore:
 
 
 def filled(root: Path, kind: str) -> tuple[MessageStore, int]:
-    """Records of one queue, and where one of them lies: side by side or among others, of one size or of many."""
+    """Records of one queue, and where one of them lies: side by side or among others, of one size
+    or of many."""
     store, place = opened(root), 0
     for number in range(COUNT):
         size = 50 if "even" in kind.split() else 30 + number * 7 % 40
@@ -52,7 +53,8 @@ def filled(root: Path, kind: str) -> tuple[MessageStore, int]:
 
 
 def pulled(store: MessageStore, count: int = 32, tags: frozenset[int] | None = None) -> list[int]:
-    """The numbers of the messages that come; as a client reads them that stops at the first broken record."""
+    """The numbers of the messages that come; as a client reads them that stops at the first broken
+    record."""
     found, offset = [], 0
     while offset < COUNT:
         result = store.get("T", 0, offset, count, tags=tags)
@@ -70,14 +72,20 @@ REST = [number for number in range(COUNT) if number != BAD]
 @pytest.mark.parametrize("kind", ["even", "apart even", "many sizes", "apart of many sizes"])
 @pytest.mark.parametrize("tags", [None, frozenset({tags_code("a")})], ids=["all", "tags"])
 def test_a_bit_in_a_head_costs_no_neighbour_of_a_running_store(
-    tmp_path: Path, kind: str, at: int, tags: frozenset[int] | None, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    kind: str,
+    at: int,
+    tags: frozenset[int] | None,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     store, place = filled(tmp_path, kind)
     flip(tmp_path, place + at)
     assert pulled(store, tags=tags) == REST
     assert pulled(store, 1, tags=tags) == REST
     assert (store.damage.found, list(store.damage.places)) == (1, [place])
-    [line] = [record.getMessage() for record in caplog.records if "is damaged" in record.getMessage()]
+    [line] = [
+        record.getMessage() for record in caplog.records if "is damaged" in record.getMessage()
+    ]
     assert f"phy_offset={place} " in line
     assert f"queue=T/0 offset={BAD} " in line
     store.close()
@@ -85,7 +93,9 @@ def test_a_bit_in_a_head_costs_no_neighbour_of_a_running_store(
 
 @pytest.mark.parametrize("at", [SIZE_AT, MAGIC_AT, 10, 30, 87, BODY_AT, -3, "topic"])
 @pytest.mark.parametrize("tags", [None, frozenset({tags_code("a")})], ids=["all", "tags"])
-def test_what_comes_from_the_disk_is_checked_whole(tmp_path: Path, at: int | str, tags: frozenset[int] | None) -> None:
+def test_what_comes_from_the_disk_is_checked_whole(
+    tmp_path: Path, at: int | str, tags: frozenset[int] | None
+) -> None:
     """Size, magic, CRC, own place, length of the body, the body, length of the topic."""
     store, place = filled(tmp_path, "even")
     store.close()
@@ -103,7 +113,10 @@ def test_a_queue_of_nothing_but_damage_is_got_past(tmp_path: Path) -> None:
     store, place = filled(tmp_path, "even")
     flip(tmp_path, place + MAGIC_AT)
     result = store.get("T", 0, BAD, 1, scan_limit=1, accept=lambda *_: True)
-    assert (result.status, result.next_begin_offset) == (GetMessageStatus.MESSAGE_WAS_REMOVING, BAD + 1)
+    assert (result.status, result.next_begin_offset) == (
+        GetMessageStatus.MESSAGE_WAS_REMOVING,
+        BAD + 1,
+    )
     assert (result.body, result.count, result.damaged) == (b"", 0, 1)
     store.close()
 
@@ -123,7 +136,10 @@ def test_more_damage_than_anybody_reads_is_told_once(caplog: pytest.LogCaptureFi
     for number in range(10_100):
         damage.note(number * 100, 100, "it is", "queue=T/0 offset=0")
         damage.note(number * 100, 100, "it is", "queue=T/0 offset=0")
-    assert len([record for record in caplog.records if record.name == "aiorocketmq.store.log.damage"]) == 10_001
+    assert (
+        len([record for record in caplog.records if record.name == "aiorocketmq.store.log.damage"])
+        == 10_001
+    )
     assert damage.found == 10_001
     damage.mend(500)
     assert damage.mended == 1
@@ -134,12 +150,15 @@ def record(number: int, size: int, *, v6: bool = False, phy_offset: int | None =
     return encode_record(
         "Topic", 0, bytes([number]) * size, b"KEYS\x01k", queue_offset=number,
         phy_offset=1000 + number if phy_offset is None else phy_offset, sys_flag=0,
-        born_timestamp=1, born_host=bytes(20) if v6 else BORN_HOST, store_timestamp=2, store_host=STORE_HOST,
+        born_timestamp=1, born_host=bytes(20) if v6 else BORN_HOST, store_timestamp=2,
+        store_host=STORE_HOST,
     )  # fmt: skip
 
 
 @given(st.booleans(), st.integers(0, 40), st.data())
-def test_what_no_crc_covers_is_all_that_may_change_unseen(v6: bool, size: int, data: st.DataObject) -> None:
+def test_what_no_crc_covers_is_all_that_may_change_unseen(
+    v6: bool, size: int, data: st.DataObject
+) -> None:
     whole = record(1, size, v6=v6)
     assert problem_of(b"abc" + whole + b"d", 3, len(whole), 1001) is None
     assert problem_of(whole, 0, len(whole), 1002) is not None

@@ -16,7 +16,8 @@ FILE_SIZE = 16 << 10
 
 
 class Watched(mmap.mmap):
-    """Searches to the very end of a mapping end in a segmentation fault on Python 3.11.0 to 3.11.3, now and then."""
+    """Searches to the very end of a mapping end in a segmentation fault on Python 3.11.0 to 3.11.3,
+    now and then."""
 
     def find(self, sub: Any, start: int = 0, end: int | None = None) -> int:
         assert end is not None

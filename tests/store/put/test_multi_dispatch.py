@@ -81,17 +81,25 @@ def test_numbers_that_a_producer_of_a_batch_made_up_are_not_believed_later(tmp_p
     put_ok(store, "B", 0, b"its own")
     pairs = b"INNER_MULTI_DISPATCH\x01B\x02INNER_MULTI_QUEUE_OFFSET\x011"
     batch = encode_batch([BatchItem(0, b"one", pairs), BatchItem(0, pairs, b"a\x01b")])
-    fields: dict[str, Any] = {"born_host": bytes(8), "born_timestamp": 1, "store_timestamp": 1_700_000_000_000}
+    fields: dict[str, Any] = {
+        "born_host": bytes(8),
+        "born_timestamp": 1,
+        "store_timestamp": 1_700_000_000_000,
+    }
     assert store.put_batch("T", 0, memoryview(batch), **fields).status is PutStatus.PUT_OK
     items = [BatchItem(0, b"two", b"")]
     assert store.put_batch("T", 0, items, pairs, **fields).status is PutStatus.PUT_OK
-    assert store.put_batch("T", 0, encode_batch(items), b"c\x01d", **fields).status is PutStatus.PUT_OK
+    assert (
+        store.put_batch("T", 0, encode_batch(items), b"c\x01d", **fields).status is PutStatus.PUT_OK
+    )
     crash(store)
     store = open_store(tmp_path, **ON)
     assert bodies_of(store, "B", 0) == [b"its own"]
     assert bodies_of(store, "T", 0) == [b"one", pairs, b"two", b"two"]
     first, second, third, fourth = messages_of(store, "T", 0)
-    assert first.properties["INNER_MULTI_DISPATCH"] == third.properties["INNER_MULTI_DISPATCH"] == "B"
+    assert (
+        first.properties["INNER_MULTI_DISPATCH"] == third.properties["INNER_MULTI_DISPATCH"] == "B"
+    )
     assert (second.properties["a"], fourth.properties["c"]) == ("b", "d")
     store.close()
 
@@ -104,7 +112,9 @@ def test_what_is_not_in_its_own_topic_yet_is_not_dispatched(tmp_path: Path, topi
     store.close()
 
 
-@pytest.mark.parametrize("names", [["a b"], [""], ["x" * 128], [f"t{n}" for n in range(MAX_TARGETS + 1)]])
+@pytest.mark.parametrize(
+    "names", [["a b"], [""], ["x" * 128], [f"t{n}" for n in range(MAX_TARGETS + 1)]]
+)
 def test_what_no_queue_can_be_named(tmp_path: Path, names: list[str]) -> None:
     store = open_store(tmp_path, **ON)
     result = put(store, properties=b"INNER_MULTI_DISPATCH\x01" + (",".join(names) or ",").encode())
@@ -126,7 +136,9 @@ def test_light_queues_have_a_limit(tmp_path: Path) -> None:
 def test_who_waits_at_a_named_queue_is_told(tmp_path: Path) -> None:
     store = open_store(tmp_path, **ON)
     told: list[tuple[str, int, int]] = []
-    store.arrivals.listeners.append(lambda topic, queue_id, end, *_: told.append((topic, queue_id, end)))
+    store.arrivals.listeners.append(
+        lambda topic, queue_id, end, *_: told.append((topic, queue_id, end))
+    )
     store.arrivals.watch("%LMQ%a", 0)
     put_ok(store, properties=named("%LMQ%a"))
     store.arrivals.notify()
@@ -156,7 +168,9 @@ def test_recovery_gives_every_queue_its_messages_again(tmp_path: Path, lost: str
         for queue in QUEUES:
             (tmp_path.joinpath("consumequeue", *map(str, queue)) / ("0" * 20)).unlink()
     elif lost != "nothing":
-        shutil.rmtree(tmp_path / {"named queue": "consumequeue/%LMQ%a", "all queues": "consumequeue"}[lost])
+        shutil.rmtree(
+            tmp_path / {"named queue": "consumequeue/%LMQ%a", "all queues": "consumequeue"}[lost]
+        )
     store = open_store(tmp_path, **ON)
     assert contents(store) == expected
     result = put_ok(store, body=b"next", properties=named("%LMQ%a", "B"))
@@ -174,11 +188,16 @@ def test_properties_that_do_not_go_together_name_nothing() -> None:
     assert dispatched_numbers(b"A\x01b") == []
     assert dispatched_numbers(b"INNER_MULTI_DISPATCH\x01a,b\x02INNER_MULTI_QUEUE_OFFSET\x011") == []
     assert dispatched_numbers(b"INNER_MULTI_DISPATCH\x01a\x02INNER_MULTI_QUEUE_OFFSET\x01x") == []
-    assert dispatched_numbers(b"INNER_MULTI_DISPATCH\x01a,b\x02INNER_MULTI_QUEUE_OFFSET\x011,2") == [("a", 1), ("b", 2)]
+    assert dispatched_numbers(
+        b"INNER_MULTI_DISPATCH\x01a,b\x02INNER_MULTI_QUEUE_OFFSET\x011,2"
+    ) == [("a", 1), ("b", 2)]
 
 
-def test_a_named_queue_that_cannot_be_written_refuses_the_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer, no exception: the delivery of delayed messages would end with it, and the broker too."""
+def test_a_named_queue_that_cannot_be_written_refuses_the_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer, no exception: the delivery of delayed messages would end with it, and the broker
+    too."""
     store = open_store(tmp_path, **ON)
 
     def no_room(queue: ConsumeQueue, units: int = 1) -> None:
@@ -186,7 +205,10 @@ def test_a_named_queue_that_cannot_be_written_refuses_the_message(tmp_path: Path
 
     monkeypatch.setattr(ConsumeQueue, "make_room", no_room)
     result = put(store, properties=named("B"))
-    assert (result.status, "Too many open files" in result.remark) == (PutStatus.CREATE_MAPEDFILE_FAILED, True)
+    assert (result.status, "Too many open files" in result.remark) == (
+        PutStatus.CREATE_MAPEDFILE_FAILED,
+        True,
+    )
     store.close()
 
 

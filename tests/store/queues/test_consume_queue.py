@@ -82,7 +82,9 @@ def test_very_many_units_are_written_without_the_mapping_and_read_through_it(
     queue.extend_much(units(400, 800))
     queue.extend_much(units(800, 1000))
     queue.extend_much(units(1000, 1300))
-    assert written == [300 * 20, 300 * 20], "few ones, and those of two files, go through the mapping"
+    assert written == [300 * 20, 300 * 20], (
+        "few ones, and those of two files, go through the mapping"
+    )
     queue.append(unit(1300))
     queue.extend_much(units(1301, 1500))
     with pytest.raises(StoreFileError, match="cannot be written"):
@@ -93,7 +95,9 @@ def test_very_many_units_are_written_without_the_mapping_and_read_through_it(
     queue.load()
     believe(queue, UnitChain())
     assert queue.max_offset == 1900
-    assert [queue.unit(number) for number in range(1900)] == [(100 * number, 100, number) for number in range(1900)]
+    assert [queue.unit(number) for number in range(1900)] == [
+        (100 * number, 100, number) for number in range(1900)
+    ]
 
 
 def test_units_are_read_to_the_end_of_their_file(tmp_path: Path) -> None:
@@ -108,7 +112,8 @@ def test_units_are_read_to_the_end_of_their_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("offset", [0, 3, 10, 34])
 def test_a_queue_that_begins_later(tmp_path: Path, offset: int) -> None:
-    """The file is filled up to the first unit, as the original does it (consumequeue-index.md §1.3)."""
+    """The file is filled up to the first unit, as the original does it (consumequeue-index.md
+    §1.3)."""
     queue = queue_in(tmp_path)
     queue.append(unit(0))
     queue.begin_at(offset)
@@ -219,7 +224,9 @@ def test_what_lies_behind_the_last_certain_unit_may_be_anything(tmp_path: Path) 
     assert sorted(int(path.name) for path in tmp_path.iterdir()) == [0, 200]
 
 
-def test_units_that_a_kill_has_left_are_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_that_a_kill_has_left_are_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queue = queue_in(tmp_path)
     queue.extend_bytes(units(0, 5))
     queue.close()
@@ -232,7 +239,9 @@ def test_units_that_a_kill_has_left_are_not_written_again(tmp_path: Path, monkey
         again.append(unit(number))
     assert (again.max_offset, again.flushed_offset, again.known_end()) == (5, 2, 500)
     assert not again.finish()
-    assert [again.unit(number) for number in range(5)] == [(100 * number, 100, number) for number in range(5)]
+    assert [again.unit(number) for number in range(5)] == [
+        (100 * number, 100, number) for number in range(5)
+    ]
     monkeypatch.undo()
     again.append(unit(5))
     assert reloaded(again).max_offset == 6

@@ -1,4 +1,5 @@
-"""The extension of consume queues: its file format, and a store that keeps bitmaps with its messages."""
+"""The extension of consume queues: its file format, and a store that keeps bitmaps with its
+messages."""
 
 from __future__ import annotations
 
@@ -105,13 +106,18 @@ def test_what_does_not_fit_has_no_address(tmp_path: Path) -> None:
     assert addresses == [BASE + 32 * number for number in range(6)] + [None, None]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None
+)
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.data())
 def test_what_was_put_is_found_again(tmp_path: Path, sizes: list[int], data: st.DataObject) -> None:
     shutil.rmtree(tmp_path / "q", ignore_errors=True)
     ext = ext_at(tmp_path / "q")
     chance = random.Random(1)
-    units = [ExtUnit(chance.getrandbits(31), NOW + number, chance.randbytes(size)) for number, size in enumerate(sizes)]
+    units = [
+        ExtUnit(chance.getrandbits(31), NOW + number, chance.randbytes(size))
+        for number, size in enumerate(sizes)
+    ]
     addresses = [ext.put(unit) for unit in units]
     assert None not in addresses
     found = [ext.get(address) for address in addresses if address is not None]
@@ -122,9 +128,9 @@ def test_what_was_put_is_found_again(tmp_path: Path, sizes: list[int], data: st.
     again = ext_at(tmp_path / "q")
     assert again.cut(addresses[kept - 1])
     again.finish()
-    assert [again.get(address) for address in addresses if address is not None] == units[:kept] + [None] * (
-        len(units) - kept
-    )
+    assert [again.get(address) for address in addresses if address is not None] == units[:kept] + [
+        None
+    ] * (len(units) - kept)
     assert again.put(ExtUnit(9, 9)) is not None
     # As the original reads it on its start: by skipping from the first byte of each file.
     walked = []
@@ -173,23 +179,35 @@ def bitmap_of(topic: str, properties: bytes, code: int) -> bytes | None:
 
 
 def extended(root: Path, disk: Disk | None = None, **changes: Any) -> MessageStore:
-    values: dict[str, Any] = {"enable_consume_queue_ext": True, "mapped_file_size_consume_queue_ext": 400} | changes
+    values: dict[str, Any] = {
+        "enable_consume_queue_ext": True,
+        "mapped_file_size_consume_queue_ext": 400,
+    } | changes
     return MessageStore.open(
-        config_of(root, **values), ManualClock(), store_host=STORE_HOST, disk=disk, bitmap_of=bitmap_of
+        config_of(root, **values), ManualClock(), store_host=STORE_HOST, disk=disk,
+        bitmap_of=bitmap_of
     )  # fmt: skip
 
 
 def fill(store: MessageStore, count: int = 40, topic: str = "T") -> list[bytes]:
     bodies = [b"%d" % number + bytes(number * 9) for number in range(count)]
     for number, body in enumerate(bodies):
-        put_ok(store, topic, body=body, properties={"TAGS": f"t{number % 3}"}, store_timestamp=NOW + number)
+        put_ok(
+            store,
+            topic,
+            body=body,
+            properties={"TAGS": f"t{number % 3}"},
+            store_timestamp=NOW + number,
+        )
     return bodies
 
 
 def check(store: MessageStore, count: int, topic: str = "T", first: int = 0) -> None:
     for number in range(first, count):
         tag = f"t{number % 3}"
-        expected = ExtUnit(tags_code(tag), NOW + number, b"TAGS\x01%s|%d" % (tag.encode(), tags_code(tag)))
+        expected = ExtUnit(
+            tags_code(tag), NOW + number, b"TAGS\x01%s|%d" % (tag.encode(), tags_code(tag))
+        )
         assert store.entries.ext_unit(topic, 0, number) == expected, number
     assert store.entries.ext_unit(topic, 0, count) is None
 
@@ -203,14 +221,26 @@ def test_each_message_has_its_bitmap(tmp_path: Path) -> None:
     assert result.count == 13
     assert result.next_begin_offset == 40
     seen: list[ExtUnit] = []
-    result = store.get("T", 0, 0, accept_ext=lambda unit: bool(seen.append(unit)) or unit.store_timestamp >= NOW + 38)
+    result = store.get(
+        "T",
+        0,
+        0,
+        accept_ext=lambda unit: bool(seen.append(unit)) or unit.store_timestamp >= NOW + 38,
+    )
     assert (result.count, len(seen)) == (2, 40)
-    assert store.get("T", 0, 0, accept_ext=lambda unit: False).status is GetMessageStatus.NO_MATCHED_MESSAGE
-    assert [code for _, _, code in store.entries.some("T", 0, 0, 3) or []] == [tags_code(f"t{n}") for n in range(3)]
+    assert (
+        store.get("T", 0, 0, accept_ext=lambda unit: False).status
+        is GetMessageStatus.NO_MATCHED_MESSAGE
+    )
+    assert [code for _, _, code in store.entries.some("T", 0, 0, 3) or []] == [
+        tags_code(f"t{n}") for n in range(3)
+    ]
     store.close()
     names = sorted(path.name for path in (tmp_path / "consumequeue_ext/T/0").iterdir())
     assert names[:2] == ["0" * 20, f"{400:020d}"]
-    assert (tmp_path / "consumequeue/T/0" / ("0" * 20)).read_bytes()[12:20] == struct.pack(">q", BASE)
+    assert (tmp_path / "consumequeue/T/0" / ("0" * 20)).read_bytes()[12:20] == struct.pack(
+        ">q", BASE
+    )
     store = extended(tmp_path, mapped_file_size_consume_queue=2000)
     assert store.recovery is not None
     assert store.recovery.records == 0
@@ -229,7 +259,9 @@ def test_batches_have_bitmaps_too_half_messages_and_refused_ones_none(tmp_path: 
     for number in range(25):
         properties = b"TAGS\x01t%d\x02A\x01b" % (number % 3)
         code = tags_code_of(properties)
-        assert store.entries.ext_unit("T", 0, number) == ExtUnit(code, NOW, b"%s|%d" % (properties, code))
+        assert store.entries.ext_unit("T", 0, number) == ExtUnit(
+            code, NOW, b"%s|%d" % (properties, code)
+        )
     put_ok(store, "H", sys_flag=4)
     assert store.put_message("X", 0, bytes(9000), b"", BORN_HOST, 1, NOW).count == 1
     put_ok(store, "None", properties={"TAGS": "t1"})
@@ -240,14 +272,22 @@ def test_batches_have_bitmaps_too_half_messages_and_refused_ones_none(tmp_path: 
 
 def test_a_batch_of_very_many_is_stored_or_refused_not_both(tmp_path: Path) -> None:
     count = (1 << 16) + 1
-    store = extended(tmp_path, mapped_file_size_commit_log=1 << 23, mapped_file_size_consume_queue=6_000_000)
+    store = extended(
+        tmp_path, mapped_file_size_commit_log=1 << 23, mapped_file_size_consume_queue=6_000_000
+    )
     batch = encode_batch([BatchItem(0, b"", b"")] * count)
     try:
-        result = store.put_batch("T", 0, batch, born_host=BORN_HOST, born_timestamp=1, store_timestamp=NOW)
+        result = store.put_batch(
+            "T", 0, batch, born_host=BORN_HOST, born_timestamp=1, store_timestamp=NOW
+        )
     except BatchError:
         assert store.max_offset("T", 0) == 0, "it is sent again"
     else:
-        assert (result.status, result.count, store.max_offset("T", 0)) == (PutStatus.PUT_OK, count, count)
+        assert (result.status, result.count, store.max_offset("T", 0)) == (
+            PutStatus.PUT_OK,
+            count,
+            count,
+        )
     store.close()
 
 
@@ -273,13 +313,18 @@ def test_a_long_bitmap_or_a_full_disk_costs_the_bitmap_not_the_message(tmp_path:
     store.close()
 
 
-@pytest.mark.parametrize("lost", ["", "consumequeue", "consumequeue_ext", "checkpoint", f"consumequeue_ext/T/0/{800:020d}"])
+@pytest.mark.parametrize(
+    "lost",
+    ["", "consumequeue", "consumequeue_ext", "checkpoint", f"consumequeue_ext/T/0/{800:020d}"],
+)
 def test_after_a_crash_bitmaps_are_made_again(tmp_path: Path, lost: str) -> None:
     store = extended(tmp_path)
     fill(store, 20)
     asyncio.run(store.sync())
     for number in range(20, 40):
-        put_ok(store, body=b"x", properties={"TAGS": f"t{number % 3}"}, store_timestamp=NOW + number)
+        put_ok(
+            store, body=b"x", properties={"TAGS": f"t{number % 3}"}, store_timestamp=NOW + number
+        )
     crash(store)
     path = tmp_path / lost
     if lost:
@@ -304,7 +349,9 @@ def test_switched_off_it_is_read_and_not_written(tmp_path: Path) -> None:
     assert store.get("T", 0, 0, tags=frozenset({tags_code("t1")})).count == 4
     store.close()
     assert folder_contents(tmp_path / "consumequeue_ext") == before
-    store = open_store(tmp_path)  # with another file size it cannot be read: everything matches, as in the original
+    store = open_store(
+        tmp_path
+    )  # with another file size it cannot be read: everything matches, as in the original
     assert store.get("T", 0, 0, tags=frozenset({tags_code("t1")})).count == 10
     store.close()
     store = extended(tmp_path)
@@ -337,11 +384,16 @@ def test_it_goes_with_its_topic(tmp_path: Path) -> None:
     store.close()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
-@given(
-    st.lists(st.sampled_from(["put", "put", "put", "sync", "stop", "crash", "power"]), max_size=40), st.integers(0, 1 << 32)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None
 )
-def test_any_history_leaves_each_message_its_own_bitmap(tmp_path: Path, history: list[str], seed: int) -> None:
+@given(
+    st.lists(st.sampled_from(["put", "put", "put", "sync", "stop", "crash", "power"]), max_size=40),
+    st.integers(0, 1 << 32),
+)
+def test_any_history_leaves_each_message_its_own_bitmap(
+    tmp_path: Path, history: list[str], seed: int
+) -> None:
     root = tmp_path / "store"
     shutil.rmtree(root, ignore_errors=True)
     disk = LossyDisk()
@@ -351,7 +403,12 @@ def test_any_history_leaves_each_message_its_own_bitmap(tmp_path: Path, history:
         if action == "put":
             for _ in range(5):
                 number += 1
-                put_ok(store, properties={"TAGS": f"n{number}"}, store_timestamp=NOW + number, body=b"%d" % number)
+                put_ok(
+                    store,
+                    properties={"TAGS": f"n{number}"},
+                    store_timestamp=NOW + number,
+                    body=b"%d" % number,
+                )
             continue
         if action == "sync":
             asyncio.run(store.sync())
@@ -363,14 +420,19 @@ def test_any_history_leaves_each_message_its_own_bitmap(tmp_path: Path, history:
         for message in messages_of(store):
             unit = store.entries.ext_unit("T", 0, message.queue_offset)
             assert unit is not None, message.queue_offset
-            torn = b"\0" in message.raw_properties  # nobody was promised it, and no checksum covers them
+            torn = (
+                b"\0" in message.raw_properties
+            )  # nobody was promised it, and no checksum covers them
             assert torn or unit.bitmap.startswith(b"TAGS\x01n%s|" % message.body)
     store.close()
 
 
 def test_extensions_expire_with_the_commit_log(tmp_path: Path) -> None:
     store = extended(
-        tmp_path, file_reserved_time=-100_000_000, delete_commit_log_files_interval=0, delete_consume_queue_files_interval=0
+        tmp_path,
+        file_reserved_time=-100_000_000,
+        delete_commit_log_files_interval=0,
+        delete_consume_queue_files_interval=0,
     )
     fill(store)
     log_file = sorted((tmp_path / "commitlog").iterdir())[-1]

@@ -17,7 +17,8 @@ OTHER = CQ_UNIT.pack(1, 1, 1)
 
 
 class WatchedDisk(Disk):
-    """``synced``: the names of files, in order. ``before`` and ``after`` are called once each, around the next sync."""
+    """``synced``: the names of files, in order. ``before`` and ``after`` are called once each,
+    around the next sync."""
 
     def __init__(self) -> None:
         self.synced: list[int] = []
@@ -56,7 +57,8 @@ def queues(tmp_path: Path, disk: WatchedDisk) -> ConsumeQueues:
 def test_units_that_are_overwritten_while_their_queue_is_synced_are_synced_again(
     queues: ConsumeQueues, disk: WatchedDisk, number: int, again: list[int]
 ) -> None:
-    """By the event loop, in front of those that a thread writes to the disk just now, or among them."""
+    """By the event loop, in front of those that a thread writes to the disk just now, or among
+    them."""
     queue = queues.table["T", 0]
     disk.after = lambda: queue.overwrite(number, OTHER)
     queues.sync([queue])
@@ -69,7 +71,9 @@ def test_units_that_are_overwritten_while_their_queue_is_synced_are_synced_again
     assert disk.synced == []
 
 
-def test_what_could_not_be_synced_is_synced_the_next_time(queues: ConsumeQueues, disk: WatchedDisk) -> None:
+def test_what_could_not_be_synced_is_synced_the_next_time(
+    queues: ConsumeQueues, disk: WatchedDisk
+) -> None:
     queue = queues.table["T", 0]
 
     def fail() -> None:

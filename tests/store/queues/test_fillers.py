@@ -1,4 +1,5 @@
-"""Messages that were taken to be lost and turn up: what goes into a queue, and what cannot be its."""
+"""Messages that were taken to be lost and turn up: what goes into a queue, and what cannot be
+its."""
 
 from __future__ import annotations
 
@@ -30,8 +31,20 @@ def units_of(queue: ConsumeQueue) -> list[tuple[int, int]]:
     ("begin", "units", "number", "phy_offset", "expected"),
     [
         (0, [(0, 100), (300, 0), (300, 100)], 1, 100, [(0, 100), (100, 100), (300, 100)]),
-        (0, [(0, 100), (300, 0), (300, 0), (300, 100)], 2, 200, [(0, 100), (200, 0), (200, 100), (300, 100)]),
-        (0, [(0, 100), (100, 0), (100, 0), (300, 100)], 1, 150, [(0, 100), (150, 100), (300, 0), (300, 100)]),
+        (
+            0,
+            [(0, 100), (300, 0), (300, 0), (300, 100)],
+            2,
+            200,
+            [(0, 100), (200, 0), (200, 100), (300, 100)],
+        ),
+        (
+            0,
+            [(0, 100), (100, 0), (100, 0), (300, 100)],
+            1,
+            150,
+            [(0, 100), (150, 100), (300, 0), (300, 100)],
+        ),
         (0, [(0, 100), (200, 0)], 1, 200, [(0, 100), (200, 100)]),
         (3, [(300, 100)], 0, 50, [(50, 100), (300, 0), (300, 0), (300, 100)]),
         (3, [], 2, 50, [(50, 100)]),
@@ -39,7 +52,12 @@ def units_of(queue: ConsumeQueue) -> list[tuple[int, int]]:
     ],
 )
 def test_it_comes_in_the_place_of_its_filler(
-    tmp_path: Path, begin: int, units: list[tuple[int, int]], number: int, phy_offset: int, expected: list[tuple[int, int]]
+    tmp_path: Path,
+    begin: int,
+    units: list[tuple[int, int]],
+    number: int,
+    phy_offset: int,
+    expected: list[tuple[int, int]],
 ) -> None:
     queue = queue_with(tmp_path, begin, *units)
     queue.flushed_offset = queue.max_offset
@@ -62,7 +80,16 @@ def test_it_comes_in_the_place_of_its_filler(
         (0, [(0, 100)], 1, 100),
         (0, [(0, 100)], -1, 100),
     ],
-    ids=["no filler", "in front", "behind", "behind the end", "between fillers", "no file", "no unit", "no number"],
+    ids=[
+        "no filler",
+        "in front",
+        "behind",
+        "behind the end",
+        "between fillers",
+        "no file",
+        "no unit",
+        "no number",
+    ],
 )
 def test_where_it_does_not_fit_nothing_changes(
     tmp_path: Path, begin: int, units: list[tuple[int, int]], number: int, phy_offset: int

@@ -25,7 +25,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MessageStore]:
     store = open_store(folder, max_transfer_bytes_on_message_in_memory=3000)
     for number in range(120):
         tags = {"TAGS": "ab"[number // 7 % 2]}
-        put_ok(store, queue_id=0 if number % 5 else 1, body=b"x" * (number * 37 % 300), properties=tags)
+        put_ok(
+            store, queue_id=0 if number % 5 else 1, body=b"x" * (number * 37 % 300), properties=tags
+        )
         if number % 9 == 0:
             put_ok(store, "Other", body=b"y" * 50)
     yield store
@@ -40,7 +42,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MessageStore]:
     max_bytes=st.none() | st.integers(0, 4000),
 )
 def test_both_ways_of_reading_give_the_same(
-    store: MessageStore, offset: int, queue_id: int, max_count: int, tags: frozenset[int] | None, max_bytes: int | None
+    store: MessageStore,
+    offset: int,
+    queue_id: int,
+    max_count: int,
+    tags: frozenset[int] | None,
+    max_bytes: int | None,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         short = store.get("T", queue_id, offset, max_count, tags=tags, max_bytes=max_bytes)
@@ -48,7 +55,9 @@ def test_both_ways_of_reading_give_the_same(
         assert store.get("T", queue_id, offset, max_count, tags=tags, max_bytes=max_bytes) == short
 
 
-def test_the_usual_pull_takes_the_short_way(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usual_pull_takes_the_short_way(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taken: list[bool] = []
     whole = MessageReader._whole
 
@@ -79,6 +88,8 @@ def test_a_file_without_records_is_passed_over(tmp_path: Path, tags: frozenset[i
         result = store.get("T", 0, offset, tags=tags)
         assert result.next_begin_offset > offset
         offset = result.next_begin_offset
-        begins += [message.commit_log_offset for message in decode_messages(result.body, check_crc=True)]
+        begins += [
+            message.commit_log_offset for message in decode_messages(result.body, check_crc=True)
+        ]
     assert {at // 8192 for at in begins} == {0, 2, 3}
     store.close()

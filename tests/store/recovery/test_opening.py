@@ -27,8 +27,11 @@ LOG_FILE = 8192
 _NOBODY = 65534
 
 
-def filled(root: Path, *, sync_at: int = 0, count: int = 60, clean: bool = False, disk: Disk | None = None) -> list[bytes]:
-    """Several files of commit log and queue; synced after ``sync_at`` messages, then killed or closed."""
+def filled(
+    root: Path, *, sync_at: int = 0, count: int = 60, clean: bool = False, disk: Disk | None = None
+) -> list[bytes]:
+    """Several files of commit log and queue; synced after ``sync_at`` messages, then killed or
+    closed."""
     store = open_store(root, disk)
     bodies = [b"%d-" % number + bytes(400) for number in range(count)]
     for number, body in enumerate(bodies):
@@ -77,7 +80,9 @@ def test_a_queue_that_lost_a_file_is_made_again(
 
 
 @pytest.mark.parametrize("synced", [20, 60])
-def test_a_queue_that_lost_a_file_that_the_checkpoint_vouches_for(tmp_path: Path, synced: int) -> None:
+def test_a_queue_that_lost_a_file_that_the_checkpoint_vouches_for(
+    tmp_path: Path, synced: int
+) -> None:
     bodies = filled(tmp_path, sync_at=synced)
     sorted((tmp_path / "consumequeue/T/0").iterdir())[1].unlink()
     store = open_store(tmp_path)
@@ -85,7 +90,9 @@ def test_a_queue_that_lost_a_file_that_the_checkpoint_vouches_for(tmp_path: Path
     store.close()
 
 
-def test_making_a_queue_again_may_be_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_making_a_queue_again_may_be_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The checkpoint must not vouch any more for what was dropped."""
     bodies = filled(tmp_path, sync_at=60)
     sorted((tmp_path / "consumequeue/T/0").iterdir())[1].unlink()
@@ -128,7 +135,10 @@ def test_a_commit_log_with_a_hole_is_refused(tmp_path: Path, clean: bool) -> Non
     bodies = filled(tmp_path, sync_at=60, clean=clean)
     hole = log_files(tmp_path)[1]
     hole.rename(tmp_path / "moved")
-    refused(tmp_path, rf"{hole.name}: is missing between .*put them back; if they are lost, `mqstore mend`")
+    refused(
+        tmp_path,
+        rf"{hole.name}: is missing between .*put them back; if they are lost, `mqstore mend`",
+    )
     hole.write_bytes(b"")
     refused(tmp_path, "is empty between")
     (tmp_path / "moved").rename(hole)
@@ -170,7 +180,10 @@ def test_a_commit_log_that_ends_too_early_is_refused(tmp_path: Path, clean: bool
     bodies = filled(tmp_path, sync_at=60, clean=clean)
     last = log_files(tmp_path)[-1]
     last.rename(tmp_path / "moved")
-    refused(tmp_path, "ends at .*but the checkpoint knew it up to .*is the disk mounted at .*mqstore mend")
+    refused(
+        tmp_path,
+        "ends at .*but the checkpoint knew it up to .*is the disk mounted at .*mqstore mend",
+    )
     (tmp_path / "moved").rename(last)
     store = open_store(tmp_path)
     assert bodies_of(store) == bodies
@@ -246,7 +259,14 @@ def test_names_are_on_the_disk_before_the_file_is_used(tmp_path: Path) -> None:
     store = open_store(root, disk, store_path_commit_log=str(log))
     put_ok(store)
     asyncio.run(store.sync())
-    for path in (root, log, *log.iterdir(), root / "consumequeue/T/0", root / "checkpoint", root / "abort"):
+    for path in (
+        root,
+        log,
+        *log.iterdir(),
+        root / "consumequeue/T/0",
+        root / "checkpoint",
+        root / "abort",
+    ):
         while path != tmp_path:
             assert path.name in disk.named[path.parent.resolve()], path
             path = path.parent
@@ -309,7 +329,8 @@ def ordinary_user() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(
-    "name", ["commitlog", "commitlog/" + "0" * 20, "consumequeue/T/0", "consumequeue", "checkpoint", "."]
+    "name",
+    ["commitlog", "commitlog/" + "0" * 20, "consumequeue/T/0", "consumequeue", "checkpoint", "."],
 )
 def test_permission_denied(ordinary_user: Path, name: str) -> None:
     bodies = filled(ordinary_user, clean=True)

@@ -48,7 +48,9 @@ def test_opening_tells_it(tmp_path: Path) -> None:
     crash(store)
     seen: list[tuple[int, int]] = []
     clock = ManualClock()
-    store = MessageStore.open(config_of(tmp_path), clock, store_host=STORE_HOST, progress=lambda *at: seen.append(at))
+    store = MessageStore.open(
+        config_of(tmp_path), clock, store_host=STORE_HOST, progress=lambda *at: seen.append(at)
+    )
     store.close()
     assert seen
     assert 0 < seen[0][0] <= seen[-1][0] <= end <= seen[-1][1]

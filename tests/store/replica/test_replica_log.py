@@ -26,7 +26,16 @@ from aiorocketmq.store.replica.replication import LogRange, MasterSide, Replicat
 from tests.stored import decode_messages, received
 
 from ...fault.disks import FullDisk
-from ..world import BORN_HOST, bodies_of, crash, folder_contents, messages_of, open_store, put, put_ok
+from ..world import (
+    BORN_HOST,
+    bodies_of,
+    crash,
+    folder_contents,
+    messages_of,
+    open_store,
+    put,
+    put_ok,
+)
 
 V6_HOST = pack_host("::1", 10911)
 DELAYED = encode_properties({"DELAY": "3"})
@@ -35,7 +44,8 @@ DELAYED = encode_properties({"DELAY": "3"})
 
 LARGE: dict[str, Any] = {"mapped_file_size_commit_log": 64 << 10}
 RECORD_FIELDS: dict[str, Any] = {
-    "sys_flag": 0, "born_timestamp": 1, "born_host": BORN_HOST, "store_timestamp": 5, "store_host": BORN_HOST,
+    "sys_flag": 0, "born_timestamp": 1, "born_host": BORN_HOST, "store_timestamp": 5,
+    "store_host": BORN_HOST,
 }  # fmt: skip
 
 
@@ -68,20 +78,44 @@ def queues_of(root: Path) -> dict[str, bytes]:
 def whole_record(topic: str, number: int) -> bytes:
     """Of a log with as long ones only, as a master could send it."""
     properties = b"UNIQ_KEY\x01%032d\x02TAGS\x01a\x02" % number
-    size = len(encode_record(topic, 0, b"body", properties, **RECORD_FIELDS, queue_offset=0, phy_offset=0))
-    return encode_record(topic, 0, b"body", properties, **RECORD_FIELDS, queue_offset=number, phy_offset=number * size)
+    size = len(
+        encode_record(topic, 0, b"body", properties, **RECORD_FIELDS, queue_offset=0, phy_offset=0)
+    )
+    return encode_record(
+        topic,
+        0,
+        b"body",
+        properties,
+        **RECORD_FIELDS,
+        queue_offset=number,
+        phy_offset=number * size,
+    )
 
 
 def fill(master: MessageStore, count: int = 120) -> None:
     """Messages of all kinds."""
     for number in range(count):
         properties = {"UNIQ_KEY": f"U{number:031d}", "TAGS": "ab"[number % 2], "KEYS": f"k{number}"}
-        put_ok(master, "T", number % 4, b"body %d" % number, properties=properties, store_timestamp=1000 + number)
+        put_ok(
+            master,
+            "T",
+            number % 4,
+            b"body %d" % number,
+            properties=properties,
+            store_timestamp=1000 + number,
+        )
         if number % 10 == 0:
             put_ok(master, "Plain", 0, bytes(number * 20))
             stored_at = 1000 + number
             put_later = master.put_message(
-                "SCHEDULE_TOPIC_XXXX", 2, b"later", DELAYED, BORN_HOST, 1, stored_at, stored_at + 10_000
+                "SCHEDULE_TOPIC_XXXX",
+                2,
+                b"later",
+                DELAYED,
+                BORN_HOST,
+                1,
+                stored_at,
+                stored_at + 10_000,
             )
             assert put_later.status is PutStatus.PUT_OK
 
@@ -93,8 +127,14 @@ def index_of(folder: Path) -> list[bytes]:
 
 @pytest.mark.parametrize("step", [700, 100_000])
 @pytest.mark.parametrize("host", [None, V6_HOST])
-def test_a_slave_has_the_queues_and_the_index_of_its_master(tmp_path: Path, step: int, host: bytes | None) -> None:
-    master = open_store(tmp_path / "master") if host is None else open_store(tmp_path / "master", store_host=host)
+def test_a_slave_has_the_queues_and_the_index_of_its_master(
+    tmp_path: Path, step: int, host: bytes | None
+) -> None:
+    master = (
+        open_store(tmp_path / "master")
+        if host is None
+        else open_store(tmp_path / "master", store_host=host)
+    )
     slave = open_slave(tmp_path / "slave")
     for _ in range(3):
         fill(master, 60)
@@ -107,9 +147,14 @@ def test_a_slave_has_the_queues_and_the_index_of_its_master(tmp_path: Path, step
     for store in (master, slave):
         store.close()
     assert queues_of(tmp_path / "slave") == queues_of(tmp_path / "master")
-    assert folder_contents(tmp_path / "slave" / "commitlog") == folder_contents(tmp_path / "master" / "commitlog")
+    assert folder_contents(tmp_path / "slave" / "commitlog") == folder_contents(
+        tmp_path / "master" / "commitlog"
+    )
     slave = open_slave(tmp_path / "slave")
-    assert [len(at_once(slave.query.steps("T", f"k{number}", 10, 0, 10**15)).records) > 0 for number in (0, 59)] == [
+    assert [
+        len(at_once(slave.query.steps("T", f"k{number}", 10, 0, 10**15)).records) > 0
+        for number in (0, 59)
+    ] == [
         True,
         True,
     ]
@@ -119,12 +164,26 @@ def test_a_slave_has_the_queues_and_the_index_of_its_master(tmp_path: Path, step
 
 def test_messages_of_all_kinds_get_into_the_index_that_the_master_has(tmp_path: Path) -> None:
     large = {"mapped_file_size_commit_log": 64 << 10}
-    master, slave = open_store(tmp_path / "master", **large), open_slave(tmp_path / "slave", **large)
+    master, slave = (
+        open_store(tmp_path / "master", **large),
+        open_slave(tmp_path / "slave", **large),
+    )
     for number in range(900):
-        key = f"{number:030d}ü" if 700 <= number < 720 else f"{number:032d}" if number < 800 else f"{number:07d}"
+        key = (
+            f"{number:030d}ü"
+            if 700 <= number < 720
+            else f"{number:032d}"
+            if number < 800
+            else f"{number:07d}"
+        )
         properties = {"UNIQ_KEY": key, "TAGS": "ab"[number % 2]}
         put_ok(
-            master, "TU"[number % 3 // 2], number % 4, b"%d" % number, properties=properties, store_timestamp=1000 + number
+            master,
+            "TU"[number % 3 // 2],
+            number % 4,
+            b"%d" % number,
+            properties=properties,
+            store_timestamp=1000 + number,
         )
         if number in {299, 309, 599, 605, 899}:  # few of them come one by one
             replicate(master, slave, 100_000)
@@ -134,9 +193,14 @@ def test_messages_of_all_kinds_get_into_the_index_that_the_master_has(tmp_path: 
     assert index_of(tmp_path / "master") == index_of(tmp_path / "slave") != []
 
 
-def test_what_came_in_pieces_gets_into_the_index_in_large_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_came_in_pieces_gets_into_the_index_in_large_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     large = {"mapped_file_size_commit_log": 1 << 20, "max_index_num": 5000}
-    master, slave = open_store(tmp_path / "master", **large), open_slave(tmp_path / "slave", **large)
+    master, slave = (
+        open_store(tmp_path / "master", **large),
+        open_slave(tmp_path / "slave", **large),
+    )
     for number in range(2000):
         properties = {"UNIQ_KEY": f"{number:032d}", "TAGS": "a"}
         put_ok(master, "T", number % 4, b"%d" % number, properties=properties, store_timestamp=1000)
@@ -144,7 +208,11 @@ def test_what_came_in_pieces_gets_into_the_index_in_large_steps(tmp_path: Path, 
     steps: list[int] = []
     put_items = IndexFile.put
     with monkeypatch.context() as patch:
-        patch.setattr(IndexFile, "put", lambda self, *rows: steps.append(len(rows[0])) or put_items(self, *rows))
+        patch.setattr(
+            IndexFile,
+            "put",
+            lambda self, *rows: steps.append(len(rows[0])) or put_items(self, *rows),
+        )
         slave._indexing.build_all()
     assert sum(steps) == 2000
     assert len(steps) <= 6, steps
@@ -154,12 +222,16 @@ def test_what_came_in_pieces_gets_into_the_index_in_large_steps(tmp_path: Path, 
     assert index_of(tmp_path / "master") == index_of(tmp_path / "slave") != []
 
 
-def test_the_first_step_after_a_sync_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_step_after_a_sync_is_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each of its items is a page fault."""
     store = open_store(tmp_path, max_index_num=5000)
     steps: list[int] = []
     put_items = IndexFile.put
-    monkeypatch.setattr(IndexFile, "put", lambda self, *rows: steps.append(len(rows[0])) or put_items(self, *rows))
+    monkeypatch.setattr(
+        IndexFile, "put", lambda self, *rows: steps.append(len(rows[0])) or put_items(self, *rows)
+    )
     for _ in range(2):
         for number in range(800):
             put_ok(store, "T", 0, b"", properties={"UNIQ_KEY": f"{number:032d}"})
@@ -175,11 +247,22 @@ def test_usual_messages_get_their_units_many_at_once_from_the_first_one_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one_by_one: list[object] = []
-    monkeypatch.setattr(ReplicaQueues, "dispatch", lambda _self, request: one_by_one.append(request))
+    monkeypatch.setattr(
+        ReplicaQueues, "dispatch", lambda _self, request: one_by_one.append(request)
+    )
     large = {"mapped_file_size_commit_log": 64 << 10}
-    master, slave = open_store(tmp_path / "master", **large), open_slave(tmp_path / "slave", **large)
+    master, slave = (
+        open_store(tmp_path / "master", **large),
+        open_slave(tmp_path / "slave", **large),
+    )
     for number in range(300):
-        put_ok(master, "T", number % 4, b"%03d" % number, properties={"UNIQ_KEY": f"{number:032d}", "TAGS": "a"})
+        put_ok(
+            master,
+            "T",
+            number % 4,
+            b"%03d" % number,
+            properties={"UNIQ_KEY": f"{number:032d}", "TAGS": "a"},
+        )
     replicate(master, slave, 100_000)
     assert not one_by_one
     assert bodies_of(slave, "T", 3) == bodies_of(master, "T", 3)
@@ -187,7 +270,9 @@ def test_usual_messages_get_their_units_many_at_once_from_the_first_one_on(
         store.close()
 
 
-def test_when_the_log_cannot_be_written_the_queues_do_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_the_log_cannot_be_written_the_queues_do_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
     fill(master, 30)
     replicate(master, slave)
@@ -252,7 +337,9 @@ def test_a_slave_whose_log_ends_with_a_whole_file_goes_on_with_the_next(tmp_path
         store.close()
 
 
-def test_a_topic_that_is_deleted_and_made_again_begins_anew_at_the_slave_too(tmp_path: Path) -> None:
+def test_a_topic_that_is_deleted_and_made_again_begins_anew_at_the_slave_too(
+    tmp_path: Path,
+) -> None:
     master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
     for number in range(5):
         put_ok(master, body=b"old %d" % number)
@@ -289,7 +376,13 @@ def test_multi_dispatch_and_extensions_are_there_too(tmp_path: Path) -> None:
     on = {"enable_multi_dispatch": True, "enable_lmq": True, "enable_consume_queue_ext": True}
     master, slave = open_store(tmp_path / "master", **on), open_slave(tmp_path / "slave", **on)
     for number in range(40):
-        put_ok(master, "T", 1, b"%d" % number, properties={"INNER_MULTI_DISPATCH": "%LMQ%a,B", "TAGS": "red"})
+        put_ok(
+            master,
+            "T",
+            1,
+            b"%d" % number,
+            properties={"INNER_MULTI_DISPATCH": "%LMQ%a,B", "TAGS": "red"},
+        )
     replicate(master, slave)
     for queue in (("T", 1), ("%LMQ%a", 0), ("B", 1)):
         assert len(bodies_of(slave, *queue)) == 40
@@ -301,19 +394,27 @@ def test_multi_dispatch_and_extensions_are_there_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unwritten", [60, 150, 199])
 def test_a_topic_that_was_never_written_is_left_out_alone(tmp_path: Path, unwritten: int) -> None:
-    """The master has its record, so the slave keeps it, and the ones around it are in queues and index."""
-    records = [whole_record("T\0pic" if number == unwritten else "Topic", number) for number in range(200)]
+    """The master has its record, so the slave keeps it, and the ones around it are in queues and
+    index."""
+    records = [
+        whole_record("T\0pic" if number == unwritten else "Topic", number) for number in range(200)
+    ]
     slave = open_slave(tmp_path, **LARGE)
     slave.replica.append(0, b"".join(records))
     assert slave.max_phy_offset == sum(map(len, records))
     slave.close()
     slave = open_slave(tmp_path, **LARGE)
-    found = [len(at_once(slave.query.steps("Topic", f"{number:032d}", 1, 0, 10**15)).records) for number in range(200)]
+    found = [
+        len(at_once(slave.query.steps("Topic", f"{number:032d}", 1, 0, 10**15)).records)
+        for number in range(200)
+    ]
     slave.close()
     assert [number for number, count in enumerate(found) if not count] == [unwritten]
 
 
-def test_many_unusual_records_are_not_looked_at_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_unusual_records_are_not_looked_at_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looked: list[tuple[int, int]] = []
     whole: set[int] = set()
 
@@ -337,7 +438,9 @@ def test_many_unusual_records_are_not_looked_at_again_and_again(tmp_path: Path, 
 def test_who_waits_for_messages_is_told(tmp_path: Path) -> None:
     master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
     arrived: list[tuple[str, int, int]] = []
-    slave.arrivals.listeners.append(lambda topic, queue_id, offset, _code, _time: arrived.append((topic, queue_id, offset)))
+    slave.arrivals.listeners.append(
+        lambda topic, queue_id, offset, _code, _time: arrived.append((topic, queue_id, offset))
+    )
     slave.arrivals.watch("T", 1)
     fill(master, 40)
     replicate(master, slave, 100_000)
@@ -347,7 +450,9 @@ def test_who_waits_for_messages_is_told(tmp_path: Path) -> None:
         store.close()
 
 
-def test_on_a_full_disk_nothing_has_happened_and_it_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_on_a_full_disk_nothing_has_happened_and_it_goes_on_when_there_is_room(
+    tmp_path: Path,
+) -> None:
     """Whatever of log and queues does not fit: the queues never know more than the log has."""
     master = open_store(tmp_path / "master")
     fill(master, 60)
@@ -375,16 +480,23 @@ def test_on_a_full_disk_nothing_has_happened_and_it_goes_on_when_there_is_room(t
 
 
 @pytest.mark.parametrize(
-    "at", [3, 4, 9, 30, 84, 90, 100], ids=["size", "magic", "crc", "place", "body size", "body", "more body"]
+    "at",
+    [3, 4, 9, 30, 84, 90, 100],
+    ids=["size", "magic", "crc", "place", "body size", "body", "more body"],
 )
 @pytest.mark.parametrize("step", [700, 100_000])
 @pytest.mark.parametrize("count", [10, 200])
 def test_a_damaged_record_is_kept_as_it_came_and_costs_no_neighbour(
     tmp_path: Path, at: int, step: int, count: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    master, slave = open_store(tmp_path / "master", **LARGE), open_slave(tmp_path / "slave", **LARGE)
+    master, slave = (
+        open_store(tmp_path / "master", **LARGE),
+        open_slave(tmp_path / "slave", **LARGE),
+    )
     for number in range(count):
-        place = put_ok(master, body=b"%03d" % number + b"x" * 40, properties={"UNIQ_KEY": f"{number:032d}"}).phy_offset
+        place = put_ok(
+            master, body=b"%03d" % number + b"x" * 40, properties={"UNIQ_KEY": f"{number:032d}"}
+        ).phy_offset
         if number == 7:
             bad = place
     master._log.buffer[bad + at] ^= 8
@@ -397,7 +509,9 @@ def test_a_damaged_record_is_kept_as_it_came_and_costs_no_neighbour(
         assert result.next_begin_offset > offset
         found += [message.queue_offset for message in read_salvaged(bytes(result.body), "b")[0]]
         offset = result.next_begin_offset
-    assert found == [number for number in range(count) if number != 7 or at == 30], "its body is what was sent"
+    assert found == [number for number in range(count) if number != 7 or at == 30], (
+        "its body is what was sent"
+    )
     assert list(slave.damage.places) == [bad]
     assert sum("is damaged" in record.getMessage() for record in caplog.records) == 1
     master.close()

@@ -1,4 +1,5 @@
-"""Both sides of replication on a network that delays, splits and cuts, without I/O; and against captured streams."""
+"""Both sides of replication on a network that delays, splits and cuts, without I/O; and against
+captured streams."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def sample_log() -> tuple[bytes, tuple[int, ...]]:
         for number in range(60):
             result = put_ok(store, queue_id=number % 3, body=b"x" * (number * 37 % 2000))
             ends.append(result.phy_offset + result.size)
-        parts = [store.read(at, min(FILE_SIZE, ends[-1] - at)) for at in range(0, ends[-1], FILE_SIZE)]
+        parts = [
+            store.read(at, min(FILE_SIZE, ends[-1] - at)) for at in range(0, ends[-1], FILE_SIZE)
+        ]
         store.close()
     assert len(parts) > 3
     return b"".join(part for part in parts if part is not None), tuple(ends)
@@ -72,7 +75,8 @@ class World:
         self.connect()
 
     def connect(self) -> None:
-        """A new connection; what was on the way is lost, and the slave syncs before its first report."""
+        """A new connection; what was on the way is lost, and the slave syncs before its first
+        report."""
         self.down = b""
         self.up = b""
         self.flushed = len(self.slave_log)
@@ -101,8 +105,13 @@ class World:
     def slave_gets(self, size: int) -> None:
         data, self.down = self.down[:size], self.down[size:]
         for piece in received(self.slave, data, self.now):
-            assert piece.phy_offset == len(self.slave_log), "it never overwrites and leaves nothing out"
-            assert piece.phy_offset // FILE_SIZE == (piece.phy_offset + len(piece.data) - 1) // FILE_SIZE
+            assert piece.phy_offset == len(self.slave_log), (
+                "it never overwrites and leaves nothing out"
+            )
+            assert (
+                piece.phy_offset // FILE_SIZE
+                == (piece.phy_offset + len(piece.data) - 1) // FILE_SIZE
+            )
             self.slave_log += piece.data
         self.slave.wrote(len(self.slave_log), self.flushed)
 
@@ -118,10 +127,18 @@ class World:
         self.master.receive(data, self.range, self.now)
 
     def check(self) -> None:
-        assert bytes(self.slave_log) == self.log[: len(self.slave_log)], "the slave has a prefix of the master's log"
+        assert bytes(self.slave_log) == self.log[: len(self.slave_log)], (
+            "the slave has a prefix of the master's log"
+        )
         assert records_end(bytes(self.slave_log)) == len(self.slave_log), "which ends with a record"
         assert self.master.acked <= max(self.master.sent, 0) <= self.end
-        assert self.master.acked <= self.slave.acked <= self.slave.written == len(self.slave_log) <= self.slave.received
+        assert (
+            self.master.acked
+            <= self.slave.acked
+            <= self.slave.written
+            == len(self.slave_log)
+            <= self.slave.received
+        )
         if self.config.ack_after_flush:
             assert self.slave.acked <= self.slave.flushed <= self.slave.written
 
@@ -183,7 +200,9 @@ def log_of_small_records() -> tuple[bytes, tuple[int, ...]]:
         end = store.max_phy_offset
         parts = [store.read(at, min(FILE_SIZE, end - at)) for at in range(0, end, FILE_SIZE)]
         store.close()
-    return b"".join(part for part in parts if part is not None), tuple(result.phy_offset for result in results)
+    return b"".join(part for part in parts if part is not None), tuple(
+        result.phy_offset for result in results
+    )
 
 
 @settings(deadline=None, max_examples=60)
@@ -205,7 +224,8 @@ def test_all_records_are_found_however_the_stream_is_cut(steps: list[int]) -> No
 
 def plain_record(phy_offset: int, size: int) -> bytes:
     return encode_record(
-        "T", 0, bytes(size - 92), b"", queue_offset=0, phy_offset=phy_offset, sys_flag=0, born_timestamp=1,
+        "T", 0, bytes(size - 92), b"", queue_offset=0, phy_offset=phy_offset, sys_flag=0,
+        born_timestamp=1,
         born_host=BORN_HOST, store_timestamp=2, store_host=BORN_HOST,
     )  # fmt: skip
 
@@ -220,7 +240,9 @@ def test_a_long_record_gets_a_buffer_that_it_fits_into_for_as_long_as_it_takes()
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.data())
-def test_what_a_socket_did_not_take_is_the_rest_of_a_batch_and_whole_batches(sizes: list[int], data: st.DataObject) -> None:
+def test_what_a_socket_did_not_take_is_the_rest_of_a_batch_and_whole_batches(
+    sizes: list[int], data: st.DataObject
+) -> None:
     parts: list[bytes | memoryview] = []
     for number, size in enumerate(sizes):
         parts += (BATCH_HEAD.pack(number, size), bytes([number]) * size)
@@ -267,9 +289,15 @@ def test_only_the_last_of_several_reports_counts_and_halves_wait_for_the_rest() 
 
 @pytest.mark.parametrize(
     ("report", "problem"),
-    [(30_001, "the slave is ahead"), (8191, "it was away for too long"), (-1, "reports the offset -1")],
+    [
+        (30_001, "the slave is ahead"),
+        (8191, "it was away for too long"),
+        (-1, "reports the offset -1"),
+    ],
 )
-def test_a_slave_that_does_not_go_together_with_the_log_is_refused(report: int, problem: str) -> None:
+def test_a_slave_that_does_not_go_together_with_the_log_is_refused(
+    report: int, problem: str
+) -> None:
     with pytest.raises(ReplicationError, match=problem):
         started(report, LogRange(8192, 30_000, 8192))
 
@@ -347,7 +375,9 @@ def test_a_batch_that_does_not_carry_on_is_refused() -> None:
 
 @settings(deadline=None)
 @given(st.data())
-def test_what_is_damaged_is_handed_on_as_it_came_and_costs_no_neighbour(data: st.DataObject) -> None:
+def test_what_is_damaged_is_handed_on_as_it_came_and_costs_no_neighbour(
+    data: st.DataObject,
+) -> None:
     """However the stream is cut, down to single bytes: any byte of a record, or all of one."""
     whole, begins = log_of_small_records()
     number = data.draw(st.integers(0, 40))
@@ -356,7 +386,9 @@ def test_what_is_damaged_is_handed_on_as_it_came_and_costs_no_neighbour(data: st
     if data.draw(st.booleans()):
         log[begin + data.draw(st.integers(0, end - begin - 1))] ^= data.draw(st.integers(1, 255))
     else:
-        log[begin:end] = data.draw(st.sampled_from([bytes(end - begin), b"\xda\xa3\x20\xa7" * (end - begin)]))[: end - begin]
+        log[begin:end] = data.draw(
+            st.sampled_from([bytes(end - begin), b"\xda\xa3\x20\xa7" * (end - begin)])
+        )[: end - begin]
     slave, at = SlaveSide(0, FILE_SIZE, SETTINGS, 0.0), 0
     came, starts = b"", []
     step = data.draw(st.sampled_from([1, 50, 700, 8000]))
@@ -393,7 +425,10 @@ def test_what_is_damaged_at_the_end_waits_for_a_record() -> None:
     assert drip(slave, ends[0], bytes(ends[1] - ends[0])) == []
     assert slave.written == ends[0]
     pieces = drip(slave, ends[1], log[ends[1] : ends[2]])
-    assert [(piece.phy_offset, len(records_of(piece))) for piece in pieces] == [(ends[0], 0), (ends[1], 1)]
+    assert [(piece.phy_offset, len(records_of(piece))) for piece in pieces] == [
+        (ends[0], 0),
+        (ends[1], 1),
+    ]
 
 
 def records_of(piece: Piece) -> list[int]:
@@ -413,10 +448,17 @@ def test_a_blank_must_fill_its_file() -> None:
     log, ends = sample_log()
     blank_at = max(end for end in ends if end < FILE_SIZE)
     slave = SlaveSide(blank_at, FILE_SIZE, SETTINGS, 0.0)
-    assert received(slave, batch(blank_at, log[blank_at:FILE_SIZE]), 0.0) == [Piece(blank_at, log[blank_at:FILE_SIZE])]
-    for wrong in (log[blank_at : blank_at + 3] + b"\x01" + log[blank_at + 4 : FILE_SIZE], bytes(FILE_SIZE - blank_at)):
+    assert received(slave, batch(blank_at, log[blank_at:FILE_SIZE]), 0.0) == [
+        Piece(blank_at, log[blank_at:FILE_SIZE])
+    ]
+    for wrong in (
+        log[blank_at : blank_at + 3] + b"\x01" + log[blank_at + 4 : FILE_SIZE],
+        bytes(FILE_SIZE - blank_at),
+    ):
         slave = SlaveSide(blank_at, FILE_SIZE, SETTINGS, 0.0)
-        assert received(slave, batch(blank_at, wrong), 0.0) == [Piece(blank_at, wrong)]  # damaged, to the end of the file
+        assert received(slave, batch(blank_at, wrong), 0.0) == [
+            Piece(blank_at, wrong)
+        ]  # damaged, to the end of the file
 
 
 @pytest.mark.parametrize("split", [1, 7, 700, FILE_SIZE])
@@ -425,17 +467,27 @@ def test_a_blank_of_any_damaged_size_goes_to_the_end_of_its_file(bit: int, split
     log, ends = sample_log()
     blank_at = max(end for end in ends if end < FILE_SIZE)
     (size,) = struct.unpack_from(">I", log, blank_at)
-    leftover = plain_record(blank_at + BLANK_SIZE, FILE_SIZE - blank_at - BLANK_SIZE)  # of a log that was cut there once
-    wrong = struct.pack(">I", size ^ 1 << bit) + log[blank_at + 4 : blank_at + BLANK_SIZE] + leftover
+    leftover = plain_record(
+        blank_at + BLANK_SIZE, FILE_SIZE - blank_at - BLANK_SIZE
+    )  # of a log that was cut there once
+    wrong = (
+        struct.pack(">I", size ^ 1 << bit) + log[blank_at + 4 : blank_at + BLANK_SIZE] + leftover
+    )
     behind = log[FILE_SIZE : max(ends)]
     slave = SlaveSide(blank_at, FILE_SIZE, SETTINGS, 0.0)
     stream = batch(blank_at, wrong) + b"".join(
         batch(FILE_SIZE + at, behind[at : at + 5000]) for at in range(0, len(behind), 5000)
     )
-    pieces = [piece for at in range(0, len(stream), split) for piece in received(slave, stream[at : at + split], 0.0)]
+    pieces = [
+        piece
+        for at in range(0, len(stream), split)
+        for piece in received(slave, stream[at : at + split], 0.0)
+    ]
     assert pieces[0] == Piece(blank_at, wrong)
     assert b"".join(bytes(piece.data) for piece in pieces[1:]) == behind
-    assert sum(len(records_of(piece)) for piece in pieces[1:]) == sum(end > FILE_SIZE for end in ends)
+    assert sum(len(records_of(piece)) for piece in pieces[1:]) == sum(
+        end > FILE_SIZE for end in ends
+    )
 
 
 def test_a_damaged_blank_in_front_of_a_damaged_record_is_not_waited_for_long() -> None:
@@ -459,8 +511,12 @@ def test_a_master_with_files_of_another_size_is_refused() -> None:
     blank_at = max(end for end in ends if end < FILE_SIZE)
     for size in (FILE_SIZE // 2, 2 * FILE_SIZE):
         slave = SlaveSide(blank_at, 4 * FILE_SIZE if size < FILE_SIZE else 6000, SETTINGS, 0.0)
-        stream = batch(blank_at, log[blank_at:FILE_SIZE]) + batch(FILE_SIZE, log[FILE_SIZE : FILE_SIZE + 3000])
-        with pytest.raises(ReplicationError, match="mappedFileSizeCommitLog must be that of the master"):
+        stream = batch(blank_at, log[blank_at:FILE_SIZE]) + batch(
+            FILE_SIZE, log[FILE_SIZE : FILE_SIZE + 3000]
+        )
+        with pytest.raises(
+            ReplicationError, match="mappedFileSizeCommitLog must be that of the master"
+        ):
             received(slave, stream, 0.0)
 
 
@@ -471,9 +527,13 @@ def test_an_empty_slave_may_begin_with_any_file_but_not_inside_of_one() -> None:
     pieces = received(slave, batch(FILE_SIZE, log[FILE_SIZE : FILE_SIZE + 3000]), 0.0)
     assert [piece.phy_offset for piece in pieces] == [FILE_SIZE]
     assert records_end(pieces[0].data) == len(pieces[0].data)
-    beyond = 2**63 - 2**63 % FILE_SIZE - FILE_SIZE  # a file there would end behind the largest offset
+    beyond = (
+        2**63 - 2**63 % FILE_SIZE - FILE_SIZE
+    )  # a file there would end behind the largest offset
     for begin in (FILE_SIZE // 2, -FILE_SIZE, beyond):
-        with pytest.raises(ReplicationError, match="mappedFileSizeCommitLog must be that of the master"):
+        with pytest.raises(
+            ReplicationError, match="mappedFileSizeCommitLog must be that of the master"
+        ):
             received(SlaveSide(0, FILE_SIZE, SETTINGS, 0.0), batch(begin, b"x"), 0.0)
 
 

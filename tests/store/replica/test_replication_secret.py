@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.store.replica.replication import ReplicationError
-from aiorocketmq.store.replica.replication_secret import MAGIC, MasterHandshake, SlaveHandshake, says_hello
+from aiorocketmq.store.replica.replication_secret import (
+    MAGIC,
+    MasterHandshake,
+    SlaveHandshake,
+    says_hello,
+)
 
 SECRET = b"one that both of them know"
 CUTS = st.lists(st.integers(1, 40), max_size=8)
@@ -23,7 +28,9 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     return [piece for piece in found if piece]
 
 
-def meet(slave: SlaveHandshake, master: MasterHandshake, cuts: list[int], behind: bytes = b"") -> None:
+def meet(
+    slave: SlaveHandshake, master: MasterHandshake, cuts: list[int], behind: bytes = b""
+) -> None:
     """Carry everything, in pieces; ``behind`` follows the slave's proof."""
     to_master, to_slave = slave.hello, b""
     for _ in range(3):
@@ -34,8 +41,15 @@ def meet(slave: SlaveHandshake, master: MasterHandshake, cuts: list[int], behind
             to_master += behind
 
 
-@given(st.binary(min_size=1, max_size=40), st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16), CUTS)
-def test_who_knows_the_secret_is_believed(secret: bytes, one: bytes, other: bytes, cuts: list[int]) -> None:
+@given(
+    st.binary(min_size=1, max_size=40),
+    st.binary(min_size=16, max_size=16),
+    st.binary(min_size=16, max_size=16),
+    CUTS,
+)
+def test_who_knows_the_secret_is_believed(
+    secret: bytes, one: bytes, other: bytes, cuts: list[int]
+) -> None:
     slave, master = SlaveHandshake(secret, one), MasterHandshake(secret, other)
     report = struct.pack(">q", 4711)
     meet(slave, master, cuts, behind=report)
@@ -44,7 +58,10 @@ def test_who_knows_the_secret_is_believed(secret: bytes, one: bytes, other: byte
 
 @given(CUTS)
 def test_another_secret_is_refused_by_the_master_before_it_proves_anything(cuts: list[int]) -> None:
-    slave, master = SlaveHandshake(SECRET, bytes(16)), MasterHandshake(b"another secret of theirs", bytes(16))
+    slave, master = (
+        SlaveHandshake(SECRET, bytes(16)),
+        MasterHandshake(b"another secret of theirs", bytes(16)),
+    )
     with pytest.raises(ReplicationError, match="haSecret"):
         meet(slave, master, cuts)
     assert (slave.done, master.done) == (False, False)
@@ -59,7 +76,8 @@ def test_a_master_that_only_repeats_what_it_hears_proves_nothing() -> None:
 
 @given(st.integers(0, 2**63 - 1))
 def test_no_offset_says_hello(offset: int) -> None:
-    """So a slave of the original is never taken for one that proves something, and the other way round."""
+    """So a slave of the original is never taken for one that proves something, and the other way
+    round."""
     report = struct.pack(">q", offset)
     assert not says_hello(report)
     with pytest.raises(ReplicationError, match="haSecret"):

@@ -1,4 +1,5 @@
-"""Deleting what has expired: real files, a clock that is moved by hand, a disk that says how full it is."""
+"""Deleting what has expired: real files, a clock that is moved by hand, a disk that says how full
+it is."""
 
 from __future__ import annotations
 
@@ -93,7 +94,9 @@ def test_the_first_file_that_has_not_expired_keeps_those_behind_it(tmp_path: Pat
 
 
 @pytest.mark.parametrize("ratio", [0.76, 0.85, None])
-def test_a_disk_that_is_scarce_lets_old_files_go_at_any_hour(tmp_path: Path, ratio: float | None) -> None:
+def test_a_disk_that_is_scarce_lets_old_files_go_at_any_hour(
+    tmp_path: Path, ratio: float | None
+) -> None:
     disk = FillingDisk()
     world = World(tmp_path, disk)
     disk.ratio = ratio
@@ -176,7 +179,9 @@ def test_one_file_is_gone_for_good_before_the_next_one_goes(tmp_path: Path) -> N
     world.store.close()
 
 
-def test_a_file_that_somebody_reads_is_deleted_when_they_let_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_somebody_reads_is_deleted_when_they_let_go(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     world = World(tmp_path, delete_when=ANY_HOUR)
     file = world.store._log.files.files[1]
     view = memoryview(file.map)
@@ -193,7 +198,9 @@ def test_a_file_that_somebody_reads_is_deleted_when_they_let_go(tmp_path: Path, 
     world.store.close()
 
 
-def test_a_file_that_cannot_be_deleted_does_not_leave_a_hole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_deleted_does_not_leave_a_hole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = World(tmp_path, delete_when=ANY_HOUR)
     unlink = Path.unlink
 
@@ -215,7 +222,9 @@ def test_a_file_that_cannot_be_deleted_does_not_leave_a_hole(tmp_path: Path, mon
     world.store.close()
 
 
-def test_a_file_that_is_missing_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_is_missing_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     world = World(tmp_path, delete_when=ANY_HOUR)
     world.log_files()[0].unlink()
     world.clean(2)
@@ -245,7 +254,9 @@ def test_between_log_and_queue_a_pull_passes_over_what_is_gone(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("end", [MessageStore.close, crash])
-def test_a_log_that_does_not_start_at_0_opens_again(tmp_path: Path, end: Callable[[MessageStore], None]) -> None:
+def test_a_log_that_does_not_start_at_0_opens_again(
+    tmp_path: Path, end: Callable[[MessageStore], None]
+) -> None:
     world = World(tmp_path, delete_when=ANY_HOUR)
     world.clean()
     end(world.store)
@@ -275,7 +286,9 @@ def test_the_checkpoint_may_be_about_what_is_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("count", "last_file"), [(13, 200), (10, 0), (1, 0)])
-def test_a_queue_without_messages_keeps_its_number(tmp_path: Path, count: int, last_file: int) -> None:
+def test_a_queue_without_messages_keeps_its_number(
+    tmp_path: Path, count: int, last_file: int
+) -> None:
     store = MessageStore.open(config_of(tmp_path), ManualClock(), store_host=STORE_HOST)
     for _ in range(count):
         put_ok(store, "Idle")
@@ -284,7 +297,10 @@ def test_a_queue_without_messages_keeps_its_number(tmp_path: Path, count: int, l
     world.clock.advance(1000 * HOUR_S)
     world.clean(2)
     for _ in range(2):
-        assert (world.store.min_offset("Idle", 0), world.store.max_offset("Idle", 0)) == (count, count)
+        assert (world.store.min_offset("Idle", 0), world.store.max_offset("Idle", 0)) == (
+            count,
+            count,
+        )
         assert world.queue_files("Idle") == [last_file]
         assert world.store.get("Idle", 0, count).status is GetMessageStatus.OFFSET_OVERFLOW_ONE
         assert world.store.get("Idle", 0, 0).next_begin_offset == count
@@ -317,7 +333,9 @@ def test_request_306_deletes_queues_without_messages(tmp_path: Path) -> None:
     world.store.close()
 
 
-def test_a_topic_that_is_deleted_and_made_again_meanwhile_keeps_its_new_files(tmp_path: Path) -> None:
+def test_a_topic_that_is_deleted_and_made_again_meanwhile_keeps_its_new_files(
+    tmp_path: Path,
+) -> None:
     world = World(tmp_path, delete_when=ANY_HOUR)
     queue = world.store._queues.get("T", 0)
     assert queue is not None
@@ -341,10 +359,19 @@ def test_a_file_that_is_deleted_during_a_sync_is_no_error(tmp_path: Path) -> Non
     assert file.deleted
 
 
-def test_a_full_disk_refuses_messages_until_it_has_space(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_refuses_messages_until_it_has_space(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     disk = FillingDisk()
     world = World(tmp_path, disk)
-    for ratio, taken in [(0.90, True), (0.91, False), (0.95, False), (0.90, True), (1.0, False), (None, True)]:
+    for ratio, taken in [
+        (0.90, True),
+        (0.91, False),
+        (0.95, False),
+        (0.90, True),
+        (1.0, False),
+        (None, True),
+    ]:
         disk.ratio = ratio
         asyncio.run(world.store.cleaning.look())
         result = put(world.store)
@@ -361,7 +388,9 @@ def test_a_full_disk_refuses_messages_until_it_has_space(tmp_path: Path, caplog:
 
 def test_space_does_not_open_a_store_that_is_refused_for_another_reason(tmp_path: Path) -> None:
     disk = FillingDisk(0.99)
-    store = MessageStore.open(config_of(tmp_path, broker_role="SLAVE"), ManualClock(), store_host=STORE_HOST, disk=disk)
+    store = MessageStore.open(
+        config_of(tmp_path, broker_role="SLAVE"), ManualClock(), store_host=STORE_HOST, disk=disk
+    )
     disk.ratio = 0.5
     asyncio.run(store.cleaning.look())
     store.close()
@@ -371,7 +400,9 @@ def test_space_does_not_open_a_store_that_is_refused_for_another_reason(tmp_path
 
 def test_hours_that_are_none_refuse_to_open_and_leave_everything(tmp_path: Path) -> None:
     with pytest.raises(StoreConfigError, match="deleteWhen=25"):
-        MessageStore.open(config_of(tmp_path / "store", delete_when="25"), ManualClock(), store_host=STORE_HOST)
+        MessageStore.open(
+            config_of(tmp_path / "store", delete_when="25"), ManualClock(), store_host=STORE_HOST
+        )
     assert not (tmp_path / "store").exists()
 
 

@@ -36,7 +36,9 @@ class WatchedDisk(Disk):
         super().sync(fd)
 
     def sync_directory(self, path: Path) -> None:
-        if not threading.current_thread().name.startswith("store-room"):  # that one names the next file, at any time
+        if not threading.current_thread().name.startswith(
+            "store-room"
+        ):  # that one names the next file, at any time
             self.synced.append(f"{path.name}/")
         super().sync_directory(path)
 
@@ -48,13 +50,17 @@ class Running:
         self.clock = ManualClock()
         self.disk = disk or WatchedDisk()
         self.root = root
-        self.store = MessageStore.open(config_of(root, **settings), self.clock, store_host=STORE_HOST, disk=self.disk)
+        self.store = MessageStore.open(
+            config_of(root, **settings), self.clock, store_host=STORE_HOST, disk=self.disk
+        )
         self.disk.synced.clear()
 
     def run(self, script: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
             services = asyncio.ensure_future(self.store.run())
-            await self.until(lambda: len(self.clock._sleepers) == 6)  # timeouts, log, queues, cleaning, disk, scrub
+            await self.until(
+                lambda: len(self.clock._sleepers) == 6
+            )  # timeouts, log, queues, cleaning, disk, scrub
             try:
                 await script()
             finally:
@@ -72,9 +78,12 @@ class Running:
             await asyncio.sleep(0.001)
 
     async def settle(self) -> None:
-        """Let everything happen that is due: the threads are idle and the loop has nothing left to do."""
+        """Let everything happen that is due: the threads are idle and the loop has nothing left to
+        do."""
         for _ in range(20):
-            await asyncio.get_running_loop().run_in_executor(self.store.flush._threads, lambda: None)
+            await asyncio.get_running_loop().run_in_executor(
+                self.store.flush._threads, lambda: None
+            )
             await asyncio.sleep(0)
 
     @property
@@ -162,7 +171,10 @@ def test_the_checkpoint_comes_last_and_claims_no_more_than_was_there(tmp_path: P
         ]
         checkpoint = StoreDirectory(tmp_path).checkpoint()
         assert checkpoint.safe_phy_offset == claimed
-        assert (checkpoint.physic_msg_timestamp, checkpoint.logics_msg_timestamp) == (NOW + 1, NOW + 1)
+        assert (checkpoint.physic_msg_timestamp, checkpoint.logics_msg_timestamp) == (
+            NOW + 1,
+            NOW + 1,
+        )
         assert running.store.flushed_offset == claimed
 
     running.run(script)
@@ -171,7 +183,9 @@ def test_the_checkpoint_comes_last_and_claims_no_more_than_was_there(tmp_path: P
 
 
 def test_queues_are_synced_by_pages_and_everything_every_minute(tmp_path: Path) -> None:
-    running = Running(tmp_path, mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
+    running = Running(
+        tmp_path, mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000
+    )
 
     async def script() -> None:
         for _ in range(2 * 4096 // 20 + 1):
@@ -198,7 +212,9 @@ def test_who_comes_during_a_sync_shares_the_next_one(tmp_path: Path) -> None:
 
     def wait_for_flush(number: int) -> None:
         result = put_ok(running.store)
-        running.store.flush.when_flushed(result.phy_offset + result.size, lambda flushed: answers.update({number: flushed}))
+        running.store.flush.when_flushed(
+            result.phy_offset + result.size, lambda flushed: answers.update({number: flushed})
+        )
 
     async def script() -> None:
         running.disk.go_on.clear()
@@ -327,7 +343,9 @@ def test_a_topic_that_is_deleted_during_a_sync_is_no_error(tmp_path: Path) -> No
     assert not (tmp_path / "abort").exists()
 
 
-def test_the_next_file_is_made_ahead_and_an_unused_one_is_deleted_on_closing(tmp_path: Path) -> None:
+def test_the_next_file_is_made_ahead_and_an_unused_one_is_deleted_on_closing(
+    tmp_path: Path,
+) -> None:
     running = Running(tmp_path)
     folder = tmp_path / "commitlog"
 
@@ -444,7 +462,9 @@ class PartsDisk(WatchedDisk):
     syncs_parts = True
 
 
-def test_of_the_log_only_what_was_written_since_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_the_log_only_what_was_written_since_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parts: list[tuple[int, int, int]] = []
 
     def note(file: MappedFile, start: int, stop: int) -> bool:

@@ -21,7 +21,8 @@ def use(commit_log: float, consume_queue: float = 0.5) -> DiskUse:
 
 
 @pytest.mark.parametrize(
-    ("text", "hours"), [("04", {4}), ("4", {4}), ("04;16", {4, 16}), (" 0 ; 23 ;", {0, 23}), ("7;7", {7})]
+    ("text", "hours"),
+    [("04", {4}), ("4", {4}), ("04;16", {4, 16}), (" 0 ; 23 ;", {0, 23}), ("7;7", {7})],
 )
 def test_hours(text: str, hours: set[int]) -> None:
     assert delete_hours(text) == hours
@@ -58,13 +59,19 @@ def test_the_disk_of_the_queues_counts_when_that_of_the_log_has_enough() -> None
     assert rules().space(use(0.80, 0.99)) is Space.SCARCE
 
 
-@pytest.mark.parametrize(("percent", "limit"), [(-5, 0.10), (0, 0.10), (10, 0.10), (50, 0.50), (95, 0.95), (100, 0.95)])
+@pytest.mark.parametrize(
+    ("percent", "limit"), [(-5, 0.10), (0, 0.10), (10, 0.10), (50, 0.50), (95, 0.95), (100, 0.95)]
+)
 def test_disk_max_used_space_ratio_is_kept_between_10_and_95(percent: int, limit: float) -> None:
     assert rules(disk_max_used_space_ratio=percent).scarce == limit
 
 
 def test_other_limits() -> None:
-    own = rules(disk_max_used_space_ratio=10, disk_space_clean_forcibly_ratio=20, disk_space_warning_level_ratio=30)
+    own = rules(
+        disk_max_used_space_ratio=10,
+        disk_space_clean_forcibly_ratio=20,
+        disk_space_warning_level_ratio=30,
+    )
     assert [own.space(use(ratio, 0.0)) for ratio in (0.1, 0.2, 0.3, 0.31)] == [
         Space.ENOUGH,
         Space.SCARCE,

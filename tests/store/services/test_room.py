@@ -39,7 +39,9 @@ def test_without_warming_its_beginning_is_ready(tmp_path: Path) -> None:
         put_ok(running.store)  # takes it
         await running.until(lambda: log.spare is not None)
         for _ in range(20):
-            await asyncio.get_running_loop().run_in_executor(running.store._room._threads, lambda: None)
+            await asyncio.get_running_loop().run_in_executor(
+                running.store._room._threads, lambda: None
+            )
         assert log.spare is not None
         assert log.spare.reserved == STEP
 
@@ -72,10 +74,14 @@ def test_pages_are_touched_where_that_is_of_use(
     running.store.close()
 
 
-def test_files_are_locked_in_memory_until_they_are_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_locked_in_memory_until_they_are_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     locked: list[tuple[int, int, int]] = []
     unlocked: list[int] = []
-    monkeypatch.setattr(MappedFile, "lock", lambda file, start, stop: locked.append((file.start, start, stop)))
+    monkeypatch.setattr(
+        MappedFile, "lock", lambda file, start, stop: locked.append((file.start, start, stop))
+    )
     monkeypatch.setattr(MappedFile, "unlock", lambda file: unlocked.append(file.start))
     running = Running(tmp_path, mlock_mapped_file_enable=True)
 

@@ -29,9 +29,16 @@ def log_of(sizes: list[int]) -> tuple[bytes, list[int]]:
     return data, begins
 
 
-@given(st.lists(st.integers(0, 300), min_size=3, max_size=12), st.integers(1, 700), st.booleans(), st.data())
+@given(
+    st.lists(st.integers(0, 300), min_size=3, max_size=12),
+    st.integers(1, 700),
+    st.booleans(),
+    st.data(),
+)
 @settings(deadline=None)
-def test_each_damaged_record_is_found_and_no_other(sizes: list[int], step: int, blank: bool, data: st.DataObject) -> None:
+def test_each_damaged_record_is_found_and_no_other(
+    sizes: list[int], step: int, blank: bool, data: st.DataObject
+) -> None:
     log, begins = log_of(sizes)
     number = data.draw(st.integers(0, len(sizes) - 1))
     begin = begins[number] - 1000
@@ -83,7 +90,9 @@ def test_a_pass_over_a_store(tmp_path: Path, at: int, caplog: pytest.LogCaptureF
     store.close()
 
 
-def test_it_reads_slowly_and_only_what_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_reads_slowly_and_only_what_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scrub, "PIECE", 4096)
     store = open_store(tmp_path, scrub_bytes_per_second=1 << 20)
     for _ in range(60):
@@ -99,7 +108,9 @@ def test_it_reads_slowly_and_only_what_is_on_the_disk(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize(("hours", "passes"), [(168, 1), (1, 3), (0, 0)])
-def test_passes_are_hours_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int, passes: int) -> None:
+def test_passes_are_hours_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int, passes: int
+) -> None:
     store = open_store(tmp_path, scrub_interval_hours=hours)
     clock, begun = store.scrub._clock, []
 
@@ -123,7 +134,9 @@ def test_passes_are_hours_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     store.close()
 
 
-def test_behind_damage_that_is_longer_than_any_record_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_behind_damage_that_is_longer_than_any_record_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scrub, "PIECE", 256)
     monkeypatch.setattr(scrub, "_LONGEST", 1024)
     store = open_store(tmp_path)
@@ -141,7 +154,9 @@ def test_behind_damage_that_is_longer_than_any_record_it_goes_on(tmp_path: Path,
     store.close()
 
 
-def test_no_thread_reads_when_the_store_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_reads_when_the_store_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = open_store(tmp_path)
     put_ok(store)
     store.flush.close()

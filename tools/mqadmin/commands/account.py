@@ -1,4 +1,5 @@
-"""Access control: updateAclConfig, deleteAclConfig, clusterAclConfigVersion, updateGlobalWhiteAddr (``admin-cli.md`` §2).
+"""Access control: updateAclConfig, deleteAclConfig, clusterAclConfigVersion, updateGlobalWhiteAddr
+(``admin-cli.md`` §2).
 
 Secrets are never printed.
 """
@@ -16,7 +17,14 @@ from ..shell import Shell
 from ..targets import each, masters, replicas
 
 VERSIONS: Final = Layout(
-    ("#Cluster Name", "#Broker Name", "#Broker Addr", "#AclFilePath", "#AclConfigVersionNum", "#AclLastUpdateTime"),
+    (
+        "#Cluster Name",
+        "#Broker Name",
+        "#Broker Addr",
+        "#AclFilePath",
+        "#AclConfigVersionNum",
+        "#AclLastUpdateTime",
+    ),
     row="%-16s  %-22s  %-22s  %-20s  %-22s  %-22s",
 )
 
@@ -34,12 +42,20 @@ def _listed(text: str | None) -> tuple[str, ...]:
 @cluster_option
 @access_key_option
 @click.option("-s", "--secretKey", "secret_key", required=True, type=TEXT, help="Its secret")
-@click.option("-w", "--whiteRemoteAddress", "white_address", type=TEXT, help="From there it may do everything, unsigned")
+@click.option(
+    "-w",
+    "--whiteRemoteAddress",
+    "white_address",
+    type=TEXT,
+    help="From there it may do everything, unsigned",
+)
 @click.option("-i", "--defaultTopicPerm", "topic_perm", type=TEXT, help="DENY, PUB, SUB or PUB|SUB")
 @click.option("-u", "--defaultGroupPerm", "group_perm", type=TEXT, help="DENY or SUB")
 @click.option("-t", "--topicPerms", "topic_perms", type=TEXT, help="topicA=DENY,topicB=PUB|SUB")
 @click.option("-g", "--groupPerms", "group_perms", type=TEXT, help="groupA=DENY,groupB=SUB")
-@click.option("-m", "--admin", "is_admin", type=BOOLEAN, default=False, help="true: it may administrate")
+@click.option(
+    "-m", "--admin", "is_admin", type=BOOLEAN, default=False, help="true: it may administrate"
+)
 async def update_acl_config(
     shell: Shell,
     broker_addr: str | None,
@@ -76,8 +92,10 @@ async def update_acl_config(
         return
     shell.out.text(
         f"PlainAccessConfig [accessKey={access_key}, whiteRemoteAddress={white_address or 'null'}, "
-        f"admin={boolean(is_admin)}, defaultTopicPerm={topic_perm or 'null'}, defaultGroupPerm={group_perm or 'null'}, "
-        f"topicPerms=[{', '.join(_listed(topic_perms))}], groupPerms=[{', '.join(_listed(group_perms))}]]"
+        f"admin={boolean(is_admin)}, defaultTopicPerm={topic_perm or 'null'}, "
+        f"defaultGroupPerm={group_perm or 'null'}, "
+        f"topicPerms=[{', '.join(_listed(topic_perms))}], "
+        f"groupPerms=[{', '.join(_listed(group_perms))}]]"
     )
 
 
@@ -85,10 +103,14 @@ async def update_acl_config(
 @broker_address_option
 @cluster_option
 @access_key_option
-async def delete_acl_config(shell: Shell, broker_addr: str | None, cluster: str | None, access_key: str) -> None:
+async def delete_acl_config(
+    shell: Shell, broker_addr: str | None, cluster: str | None, access_key: str
+) -> None:
     async with shell.admin() as admin:
         addresses, deleted = await replicas(admin, broker_addr, cluster), 0
-        async for address in each(shell, addresses, lambda address: admin.delete_account(address, access_key)):
+        async for address in each(
+            shell, addresses, lambda address: admin.delete_account(address, access_key)
+        ):
             shell.out.line(f"delete plain access config account from {address} success.")
             deleted += 1
     if deleted:
@@ -99,16 +121,29 @@ async def delete_acl_config(shell: Shell, broker_addr: str | None, cluster: str 
 @broker_address_option
 @cluster_option
 @click.option(
-    "-g", "--globalWhiteRemoteAddresses", "white", required=True, type=TEXT, help="They need no account; separated by commas"
+    "-g",
+    "--globalWhiteRemoteAddresses",
+    "white",
+    required=True,
+    type=TEXT,
+    help="They need no account; separated by commas",
 )
-@click.option("-p", "--aclFileFullPath", "acl_file", type=TEXT, help="The broker's file to write; default: plain_acl.yml")
+@click.option(
+    "-p",
+    "--aclFileFullPath",
+    "acl_file",
+    type=TEXT,
+    help="The broker's file to write; default: plain_acl.yml",
+)
 async def update_global_white_addr(
     shell: Shell, broker_addr: str | None, cluster: str | None, white: str, acl_file: str | None
 ) -> None:
     async with shell.admin() as admin:
         addresses, entries = await replicas(admin, broker_addr, cluster), _listed(white)
         async for address in each(
-            shell, addresses, lambda address: admin.update_global_white_addresses(address, entries, acl_file)
+            shell,
+            addresses,
+            lambda address: admin.update_global_white_addresses(address, entries, acl_file),
         ):
             shell.out.line(f"update global white remote addresses to {address} success.")
 
@@ -116,7 +151,9 @@ async def update_global_white_addr(
 @command("clusterAclConfigVersion", one_of=("broker_addr", "cluster"), json=True)
 @broker_address_option
 @cluster_option
-async def cluster_acl_config_version(shell: Shell, broker_addr: str | None, cluster: str | None) -> None:
+async def cluster_acl_config_version(
+    shell: Shell, broker_addr: str | None, cluster: str | None
+) -> None:
     """The heading comes with ``-c`` only."""
     layout = VERSIONS if broker_addr is None or shell.out.terminal else VERSIONS._replace(header="")
     async with shell.admin() as admin:
@@ -125,6 +162,8 @@ async def cluster_acl_config_version(shell: Shell, broker_addr: str | None, clus
                 found = await admin.acl_version(address)
                 for path, version in found.files.items():
                     when = seconds_text(version.timestamp)
-                    table.row(found.cluster, found.broker_name, found.address, path, version.counter, when)
+                    table.row(
+                        found.cluster, found.broker_name, found.address, path, version.counter, when
+                    )
     whose = "broker" if broker_addr is not None else "cluster"
     shell.out.line(f"get {whose}'s plain access config version success.")

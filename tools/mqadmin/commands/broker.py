@@ -1,4 +1,5 @@
-"""Brokers: status, configuration, upkeep, how far behind their groups are (``admin-cli.md`` §3.8 to §3.12)."""
+"""Brokers: status, configuration, upkeep, how far behind their groups are (``admin-cli.md`` §3.8 to
+§3.12)."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ CONSUME_STATS: Final = Layout(
     row="%-64s  %-64s  %-32s  %-4s  %-20s  %-20s  %-20s  %s",
 )
 
-cluster_upkeep_option: Final = click.option("-c", "--cluster", "cluster", type=TEXT, help="All brokers of this cluster")
+cluster_upkeep_option: Final = click.option(
+    "-c", "--cluster", "cluster", type=TEXT, help="All brokers of this cluster"
+)
 
 
 @command("brokerStatus", json=True, watch=True)
@@ -39,7 +42,9 @@ async def broker_status(shell: Shell, broker_addr: str | None, cluster: str | No
     check_target(broker_addr, cluster)
     async with shell.admin() as admin:
         if broker_addr is not None:
-            shell.out.pairs(dict(sorted((await admin.broker_runtime_info(broker_addr)).items())), "%-32s: %s")
+            shell.out.pairs(
+                dict(sorted((await admin.broker_runtime_info(broker_addr)).items())), "%-32s: %s"
+            )
             return
         for member in await admin.members(cluster):
             try:
@@ -56,7 +61,9 @@ async def broker_status(shell: Shell, broker_addr: str | None, cluster: str | No
 @cluster_option
 @click.option("-k", "--key", required=True, type=TEXT, help="The property")
 @click.option("-v", "--value", required=True, type=TEXT, help="Its new value")
-async def update_broker_config(shell: Shell, broker_addr: str | None, cluster: str | None, key: str, value: str) -> None:
+async def update_broker_config(
+    shell: Shell, broker_addr: str | None, cluster: str | None, key: str, value: str
+) -> None:
     check_target(broker_addr, cluster)
     async with shell.admin() as admin:
         addresses = await masters(admin, broker_addr, cluster)
@@ -96,7 +103,8 @@ async def _print_config(out: Output, admin: Admin, address: str, title: str) -> 
     out.line()
 
 
-# --- upkeep -------------------------------------------------------------------------------------------------------------
+# --- upkeep
+# --------------------------------------------------------------------------------------------------
 
 
 @command("cleanExpiredCQ")
@@ -110,7 +118,9 @@ async def clean_expired_cq(shell: Shell, broker_addr: str | None, cluster: str |
 @command("deleteExpiredCommitLog")
 @broker_address_option
 @cluster_upkeep_option
-async def delete_expired_commit_log(shell: Shell, broker_addr: str | None, cluster: str | None) -> None:
+async def delete_expired_commit_log(
+    shell: Shell, broker_addr: str | None, cluster: str | None
+) -> None:
     async with shell.admin() as admin:
         await _tidy_up(shell, admin, broker_addr, cluster, admin.delete_expired_commit_logs)
 
@@ -124,7 +134,11 @@ async def clean_unused_topic(shell: Shell, broker_addr: str | None, cluster: str
 
 
 async def _tidy_up(
-    shell: Shell, admin: Admin, broker_addr: str | None, cluster: str | None, operation: Callable[[str], Awaitable[None]]
+    shell: Shell,
+    admin: Admin,
+    broker_addr: str | None,
+    cluster: str | None,
+    operation: Callable[[str], Awaitable[None]],
 ) -> None:
     """Every broker; ``false`` when it failed on any of them, and why on standard error."""
     for address in await replicas(admin, broker_addr, cluster):
@@ -135,19 +149,48 @@ async def _tidy_up(
     shell.out.text("false" if shell.failed else "success")
 
 
-# --- groups -------------------------------------------------------------------------------------------------------------
+# --- groups
+# --------------------------------------------------------------------------------------------------
 
 
 @command("brokerConsumeStats", json=True)
-@click.option("-b", "--brokerAddr", "broker_addr", required=True, type=TEXT, help="host:port of the broker")
-@click.option("-t", "--timeoutMillis", "timeout_ms", type=Number(1), default=50_000, help="Wait so long (ms), 50000")
-@click.option("-l", "--level", type=Number(0), default=0, help="Only queues that are behind by so many messages, 0")
-@click.option("-o", "--order", "ordered", type=BOOLEAN, default=False, help="true: only topics consumed in order")
-async def broker_consume_stats(shell: Shell, broker_addr: str, timeout_ms: int, level: int, ordered: bool) -> None:
+@click.option(
+    "-b", "--brokerAddr", "broker_addr", required=True, type=TEXT, help="host:port of the broker"
+)
+@click.option(
+    "-t",
+    "--timeoutMillis",
+    "timeout_ms",
+    type=Number(1),
+    default=50_000,
+    help="Wait so long (ms), 50000",
+)
+@click.option(
+    "-l",
+    "--level",
+    type=Number(0),
+    default=0,
+    help="Only queues that are behind by so many messages, 0",
+)
+@click.option(
+    "-o",
+    "--order",
+    "ordered",
+    type=BOOLEAN,
+    default=False,
+    help="true: only topics consumed in order",
+)
+async def broker_consume_stats(
+    shell: Shell, broker_addr: str, timeout_ms: int, level: int, ordered: bool
+) -> None:
     async with shell.admin() as admin:
-        stats = await admin.broker_consume_stats(broker_addr, ordered=ordered, timeout=timeout_ms / 1000)
+        stats = await admin.broker_consume_stats(
+            broker_addr, ordered=ordered, timeout=timeout_ms / 1000
+        )
     with shell.out.table(CONSUME_STATS) as table:
-        for group, per_topic in ((group, found) for entry in stats.consume_stats_list for group, found in entry.items()):
+        for group, per_topic in (
+            (group, found) for entry in stats.consume_stats_list for group, found in entry.items()
+        ):
             for offsets in (found.offset_table for found in per_topic):
                 for queue in sorted(offsets):
                     at = offsets[queue]

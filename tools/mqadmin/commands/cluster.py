@@ -32,14 +32,28 @@ BASE: Final = Layout(
     row="%-16s  %-22s  %-4s  %-22s %-16s %19s %19s %10s %5s %6s",
 )
 MORE: Final = Layout(
-    ("#Cluster Name", "#Broker Name", "#InTotalYest", "#OutTotalYest", "#InTotalToday", "#OutTotalToday"),
+    (
+        "#Cluster Name",
+        "#Broker Name",
+        "#InTotalYest",
+        "#OutTotalYest",
+        "#InTotalToday",
+        "#OutTotalToday",
+    ),
     row="%-16s  %-32s %14s %14s %14s %14s",
 )
 
 
 @command("clusterList", json=True, watch=True)
-@click.option("-m", "--moreStats", "more", is_flag=True, help="Messages in and out, yesterday and today")
-@click.option("-i", "--interval", type=click.FloatRange(0, min_open=True), help="Print again every so many seconds")
+@click.option(
+    "-m", "--moreStats", "more", is_flag=True, help="Messages in and out, yesterday and today"
+)
+@click.option(
+    "-i",
+    "--interval",
+    type=click.FloatRange(0, min_open=True),
+    help="Print again every so many seconds",
+)
 async def cluster_list(shell: Shell, more: bool, interval: float | None) -> None:
     async with shell.admin() as admin:
         while True:
@@ -78,7 +92,8 @@ async def _runtime_info(shell: Shell, admin: Admin, address: str) -> dict[str, s
 
 
 def base_cells(figures: dict[str, str], *, now_ms: int) -> tuple[str, ...]:
-    """Version, load in and out, page cache lock, age of the oldest message in hours, used part of the disk."""
+    """Version, load in and out, page cache lock, age of the oldest message in hours, used part of
+    the disk."""
     oldest = figures.get("earliestMessageTimeStamp", "")
     hours = (now_ms - number_of(oldest)) / 3_600_000 if oldest else 0.0
     return (
@@ -102,8 +117,13 @@ _MOMENTS: Final = ("YesterdayMorning", "TodayMorning", "TodayNow")
 
 
 def _load(figures: dict[str, str], rate: str, queue: str) -> str:
-    per_second = number_of(figures.get(rate, "").partition(" ")[0])  # the averages of the last 10 s, 1 min, 10 min
-    waiting, head_wait = figures.get(f"{queue}Size", ""), figures.get(f"{queue}HeadWaitTimeMills", "")
+    per_second = number_of(
+        figures.get(rate, "").partition(" ")[0]
+    )  # the averages of the last 10 s, 1 min, 10 min
+    waiting, head_wait = (
+        figures.get(f"{queue}Size", ""),
+        figures.get(f"{queue}HeadWaitTimeMills", ""),
+    )
     return f"{fixed(per_second, 2):>9}({waiting},{head_wait}ms)"
 
 

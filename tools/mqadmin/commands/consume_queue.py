@@ -14,20 +14,40 @@ from ..output import Layout
 from ..shell import Shell
 
 RULE: Final = "======================================"
-ENTRIES: Final = Layout(("#Index", "#PhysicOffset", "#PhysicSize", "#TagsCode", "#Eval"), row="%s %s %s %s %s")
+ENTRIES: Final = Layout(
+    ("#Index", "#PhysicOffset", "#PhysicSize", "#TagsCode", "#Eval"), row="%s %s %s %s %s"
+)
 
 
 @command("queryCq", json=True)
 @topic_option
-@click.option("-q", "--queue", "queue_id", required=True, type=Number(0), help="Number of the queue")
+@click.option(
+    "-q", "--queue", "queue_id", required=True, type=Number(0), help="Number of the queue"
+)
 @click.option("-i", "--index", required=True, type=Number(0), help="The first entry")
 @click.option("-c", "--count", type=Number(1), default=10, help="How many, 10")
 @click.option(
-    "-b", "--broker", "broker_addr", type=TEXT, help="host:port of the broker; default: the first one of the topic"
+    "-b",
+    "--broker",
+    "broker_addr",
+    type=TEXT,
+    help="host:port of the broker; default: the first one of the topic",
 )
-@click.option("-g", "--consumer", "group", type=TEXT, help="Also whether the subscription of this group takes them")
+@click.option(
+    "-g",
+    "--consumer",
+    "group",
+    type=TEXT,
+    help="Also whether the subscription of this group takes them",
+)
 async def query_cq(
-    shell: Shell, topic: str, queue_id: int, index: int, count: int, broker_addr: str | None, group: str | None
+    shell: Shell,
+    topic: str,
+    queue_id: int,
+    index: int,
+    count: int,
+    broker_addr: str | None,
+    group: str | None,
 ) -> None:
     async with shell.admin() as admin:
         address = broker_addr or await admin.first_address_of_topic(topic)
@@ -52,13 +72,16 @@ async def query_cq(
     if shell.out.as_json:
         with shell.out.table(ENTRIES) as table:
             for number, entry in enumerate(found.queue_data, start=index):
-                table.row(number, entry.physic_offset, entry.physic_size, entry.tags_code, entry.eval)
+                table.row(
+                    number, entry.physic_offset, entry.physic_size, entry.tags_code, entry.eval
+                )
 
 
 def _entry_text(entry: ConsumeQueueData) -> str:
     extension, bits = entry.extend_data_json or "null", entry.bit_map or "null"
     return (
         f"ConsumeQueueData{{physicOffset={entry.physic_offset}, physicSize={entry.physic_size}, "
-        f"tagsCode={entry.tags_code}, extendDataJson='{extension}', bitMap='{bits}', eval={boolean(entry.eval)}, "
+        f"tagsCode={entry.tags_code}, extendDataJson='{extension}', bitMap='{bits}', "
+        f"eval={boolean(entry.eval)}, "
         f"msg='{entry.msg or 'null'}'}}"
     )

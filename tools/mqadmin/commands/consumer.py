@@ -25,7 +25,16 @@ PROGRESS: Final = Layout(
     row="%-64s  %-32s  %-4s  %-20s  %-20s  %-20s  %s",
 )
 PROGRESS_WITH_CLIENT: Final = Layout(
-    ("#Topic", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset", "#Client IP", "#Diff", "#LastTime"),
+    (
+        "#Topic",
+        "#Broker Name",
+        "#QID",
+        "#Broker Offset",
+        "#Consumer Offset",
+        "#Client IP",
+        "#Diff",
+        "#LastTime",
+    ),
     row="%-64s  %-32s  %-4s  %-20s  %-20s  %-20s %-20s  %s",
 )
 GROUPS: Final = Layout(
@@ -36,10 +45,28 @@ GROUPS: Final = Layout(
 
 @command("consumerProgress", json=True, watch=True)
 @click.option("-g", "--groupName", "group", type=TEXT, help="One group, queue by queue")
-@click.option("-s", "--showClientIP", "show_client", type=BOOLEAN, default=False, help="true: who has which queue (with -g)")
-@click.option("--all", "every", is_flag=True, help="Every group of every broker, also one that never had a retry topic")
-@click.option("--sort", type=click.Choice(("lag", "tps", "name")), help="lag: those that are behind most come first")
-async def consumer_progress(shell: Shell, group: str | None, show_client: bool, every: bool, sort: str | None) -> None:
+@click.option(
+    "-s",
+    "--showClientIP",
+    "show_client",
+    type=BOOLEAN,
+    default=False,
+    help="true: who has which queue (with -g)",
+)
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="Every group of every broker, also one that never had a retry topic",
+)
+@click.option(
+    "--sort",
+    type=click.Choice(("lag", "tps", "name")),
+    help="lag: those that are behind most come first",
+)
+async def consumer_progress(
+    shell: Shell, group: str | None, show_client: bool, every: bool, sort: str | None
+) -> None:
     if group is not None and (every or sort):
         raise CommandFailed("--all and --sort are for the list of groups: leave out -g")
     async with shell.admin() as admin:
@@ -53,7 +80,9 @@ async def _print_group(shell: Shell, admin: Admin, group: str, show_client: bool
     try:
         stats = await admin.consume_stats(group)
     except NoRouteError:
-        raise CommandFailed(f"no broker knows the consumer group {group}: nobody of it has ever been online") from None
+        raise CommandFailed(
+            f"no broker knows the consumer group {group}: nobody of it has ever been online"
+        ) from None
     if not stats.offset_table:
         raise CommandFailed(f"the group {group} has consumed nothing yet")
     owners = await _queue_owners(shell, admin, group) if show_client else {}
@@ -78,7 +107,8 @@ def _diff_cells(offsets: OffsetWrapper) -> tuple[object, ...]:
 
 
 async def _queue_owners(shell: Shell, admin: Admin, group: str) -> dict[MessageQueue, str]:
-    """The address part of the client id that has each queue; nothing of a client that does not answer."""
+    """The address part of the client id that has each queue; nothing of a client that does not
+    answer."""
     owners = {}
     try:
         for connection in (await admin.consumer_connection(group)).connection_set:
@@ -101,14 +131,18 @@ async def _print_groups(shell: Shell, admin: Admin, *, every: bool, sort: str | 
         for number, group in enumerate(groups, start=1):
             shell.out.progress(f"{number} of {len(groups)} groups")
             rows.append(await _group_row(admin, group))
-        column = GROUPS.headings.index({"lag": "#Diff Total", "tps": "#TPS", "name": "#Group"}[sort])
+        column = GROUPS.headings.index(
+            {"lag": "#Diff Total", "tps": "#TPS", "name": "#Group"}[sort]
+        )
         for row in sorted(rows, key=lambda row: row[column], reverse=sort != "name"):  # type: ignore[arg-type, return-value]
             table.row(*row)
 
 
 async def _groups_with_retry_topic(admin: Admin) -> list[str]:
     return [
-        topic.removeprefix(TopicName.RETRY_PREFIX) for topic in hash_order(await admin.topic_list()) if is_retry_topic(topic)
+        topic.removeprefix(TopicName.RETRY_PREFIX)
+        for topic in hash_order(await admin.topic_list())
+        if is_retry_topic(topic)
     ]
 
 
@@ -117,7 +151,9 @@ async def _groups_of_brokers(admin: Admin) -> list[str]:
     found: set[str] = set()
     for member in await admin.members():
         if member.is_master:
-            found |= (await admin.subscription_groups(member.address)).subscription_group_table.keys()
+            found |= (
+                await admin.subscription_groups(member.address)
+            ).subscription_group_table.keys()
     return sorted(group for group in found if not is_system_group(group))
 
 

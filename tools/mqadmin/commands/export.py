@@ -1,4 +1,5 @@
-"""Writing what a cluster is into files: exportMetadata, exportConfigs, exportMetrics (``admin-cli.md`` §3.39)."""
+"""Writing what a cluster is into files: exportMetadata, exportConfigs, exportMetrics
+(``admin-cli.md`` §3.39)."""
 
 from __future__ import annotations
 
@@ -14,11 +15,20 @@ import msgspec
 from ....client.admin import Admin
 from ....remoting.errors import RocketMQError
 from ....remoting.protocol.bodies.stats import BrokerStatsData
-from ....remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
+from ....remoting.protocol.bodies.subscription_group import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+)
 from ....remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigTable
 from ....remoting.protocol.codes import version_name
 from ....remoting.protocol.fastjson.writer import dumps_pretty
-from ....remoting.protocol.message.topic_names import TopicName, is_dlq_topic, is_lmq_topic, is_retry_topic, is_system_group
+from ....remoting.protocol.message.topic_names import (
+    TopicName,
+    is_dlq_topic,
+    is_lmq_topic,
+    is_retry_topic,
+    is_system_group,
+)
 from ..command import TEXT, command
 from ..java_text import hash_order
 from ..shell import CommandFailed, Shell
@@ -51,29 +61,48 @@ path_option: Final = click.option(
 )
 
 
-# --- metadata -----------------------------------------------------------------------------------------------------------
+# --- metadata
+# --------------------------------------------------------------------------------------------------
 
 
 @command("exportMetadata")
-@click.option("-c", "--clusterName", "cluster", type=TEXT, help="All masters of this cluster together")
-@click.option("-b", "--brokerAddr", "broker_addr", type=TEXT, help="host:port of one broker, with -t or -g")
+@click.option(
+    "-c", "--clusterName", "cluster", type=TEXT, help="All masters of this cluster together"
+)
+@click.option(
+    "-b", "--brokerAddr", "broker_addr", type=TEXT, help="host:port of one broker, with -t or -g"
+)
 @path_option
 @click.option("-t", "--topic", "topics", is_flag=True, help="Only topics")
 @click.option("-g", "--subscriptionGroup", "groups", is_flag=True, help="Only consumer groups")
-@click.option("-s", "--specialTopic", "special", is_flag=True, help="Retry topics and dead letters too")
+@click.option(
+    "-s", "--specialTopic", "special", is_flag=True, help="Retry topics and dead letters too"
+)
 async def export_metadata(
-    shell: Shell, cluster: str | None, broker_addr: str | None, folder: str, topics: bool, groups: bool, special: bool
+    shell: Shell,
+    cluster: str | None,
+    broker_addr: str | None,
+    folder: str,
+    topics: bool,
+    groups: bool,
+    special: bool,
 ) -> None:
     if broker_addr is None and cluster is None:
         raise CommandFailed(NEEDED)
     if broker_addr is not None and not (topics or groups):
-        raise CommandFailed("of one broker either topics or groups are exported: add -t or -g, or use -c")
+        raise CommandFailed(
+            "of one broker either topics or groups are exported: add -t or -g, or use -c"
+        )
     async with shell.admin() as admin:
         if broker_addr is not None:
             if topics:
-                path = await _write(folder, "topic.json", await user_topics(admin, broker_addr, special=special))
+                path = await _write(
+                    folder, "topic.json", await user_topics(admin, broker_addr, special=special)
+                )
             else:
-                path = await _write(folder, "subscriptionGroup.json", await user_groups(admin, broker_addr))
+                path = await _write(
+                    folder, "subscriptionGroup.json", await user_groups(admin, broker_addr)
+                )
             shell.out.text(f"export {path} success")
             return
         found = await _metadata(shell, admin, cluster or "", special=special)
@@ -92,7 +121,9 @@ async def _metadata(shell: Shell, admin: Admin, cluster: str, *, special: bool) 
     addresses = await admin.masters_of(cluster)
     for number, address in enumerate(addresses, start=1):
         shell.out.progress(f"{number} of {len(addresses)} brokers")
-        for name, topic in (await user_topics(admin, address, special=special)).topic_config_table.items():
+        for name, topic in (
+            await user_topics(admin, address, special=special)
+        ).topic_config_table.items():
             topics[name] = _added(topics[name], topic) if name in topics else topic
         for name, group in (await user_groups(admin, address)).subscription_group_table.items():
             if (before := groups.get(name)) is not None:
@@ -111,13 +142,16 @@ def _added(one: TopicConfig, other: TopicConfig) -> TopicConfig:
 
 
 async def user_topics(admin: Admin, address: str, *, special: bool = False) -> TopicConfigTable:
-    """Topics of one broker without the system's; ``special``: with retry topics and dead letters."""
+    """Topics of one broker without the system's; ``special``: with retry topics and dead
+    letters."""
     table = await admin.topic_configs(address)
     system = set(await admin.system_topics_of_broker(address))
     kept = {
         name: config
         for name, config in table.topic_config_table.items()
-        if name not in system and not is_lmq_topic(name) and (special or not (is_retry_topic(name) or is_dlq_topic(name)))
+        if name not in system
+        and not is_lmq_topic(name)
+        and (special or not (is_retry_topic(name) or is_dlq_topic(name)))
     }
     return msgspec.structs.replace(table, topic_config_table=kept)
 
@@ -125,11 +159,16 @@ async def user_topics(admin: Admin, address: str, *, special: bool = False) -> T
 async def user_groups(admin: Admin, address: str) -> SubscriptionGroupTable:
     """Groups of one broker without the system's."""
     table = await admin.subscription_groups(address)
-    kept = {name: config for name, config in table.subscription_group_table.items() if not is_system_group(name)}
+    kept = {
+        name: config
+        for name, config in table.subscription_group_table.items()
+        if not is_system_group(name)
+    }
     return msgspec.structs.replace(table, subscription_group_table=kept)
 
 
-# --- configs ------------------------------------------------------------------------------------------------------------
+# --- configs
+# --------------------------------------------------------------------------------------------------
 
 
 @command("exportConfigs")
@@ -153,7 +192,8 @@ async def export_configs(shell: Shell, cluster: str, folder: str) -> None:
     shell.out.text(f"export {path} success")
 
 
-# --- metrics ------------------------------------------------------------------------------------------------------------
+# --- metrics
+# --------------------------------------------------------------------------------------------------
 
 
 class Load(NamedTuple):
@@ -191,8 +231,18 @@ async def _report(admin: Admin, address: str) -> tuple[dict[str, Any], Load, Loa
     groups, topics = await user_groups(admin, address), await user_topics(admin, address)
     trans = await _stats(admin, address, TopicName.TRANS_HALF)
     schedule = await _stats(admin, address, TopicName.SCHEDULE)
-    tps = Load(_first(info, "putTps"), _first(info, "getTransferedTps"), trans.stats_minute.tps, schedule.stats_minute.tps)
-    day = Load(_yesterday(info, "Put"), _yesterday(info, "Get"), sum_of_24_hours(trans), sum_of_24_hours(schedule))
+    tps = Load(
+        _first(info, "putTps"),
+        _first(info, "getTransferedTps"),
+        trans.stats_minute.tps,
+        schedule.stats_minute.tps,
+    )
+    day = Load(
+        _yesterday(info, "Put"),
+        _yesterday(info, "Get"),
+        sum_of_24_hours(trans),
+        sum_of_24_hours(schedule),
+    )
     disk = {name: info.get(name, "") for name in ("commitLogDiskRatio", "consumeQueueDiskRatio")}
     report = {
         "runtimeEnv": {
@@ -256,11 +306,15 @@ def _first(info: Mapping[str, str], name: str) -> float:
 
 def _yesterday(info: Mapping[str, str], kind: str) -> int:
     """Messages from midnight to midnight."""
-    end, start = (int(number_of(info.get(f"msg{kind}Total{day}Morning", ""))) for day in ("Today", "Yesterday"))
+    end, start = (
+        int(number_of(info.get(f"msg{kind}Total{day}Morning", "")))
+        for day in ("Today", "Yesterday")
+    )
     return end - start
 
 
-# --- files --------------------------------------------------------------------------------------------------------------
+# --- files
+# --------------------------------------------------------------------------------------------------
 
 
 async def _write(folder: str, name: str, value: object) -> str:

@@ -19,7 +19,15 @@ from ..output import Layout, Table
 from ..shell import CommandFailed, Shell
 
 STATS: Final = Layout(
-    ("#Topic", "#Consumer Group", "#Accumulation", "#InTPS", "#OutTPS", "#InMsg24Hour", "#OutMsg24Hour"),
+    (
+        "#Topic",
+        "#Consumer Group",
+        "#Accumulation",
+        "#InTPS",
+        "#OutTPS",
+        "#InMsg24Hour",
+        "#OutMsg24Hour",
+    ),
     row="%-64s  %-64s %12s %11s %11s %14s %14s",
 )
 SHARES: Final = Layout(("#Client", "#Broker Name", "#QID"), row="%s %s %s")
@@ -33,11 +41,21 @@ class Traffic(NamedTuple):
 
 
 @command("statsAll", json=True)
-@click.option("-a", "--activeTopic", "active", is_flag=True, help="Only topics with messages in the last 24 hours")
+@click.option(
+    "-a",
+    "--activeTopic",
+    "active",
+    is_flag=True,
+    help="Only topics with messages in the last 24 hours",
+)
 @click.option("-t", "--topic", type=TEXT, help="Only this topic")
 async def stats_all(shell: Shell, active: bool, topic: str | None) -> None:
     async with shell.admin() as admin:
-        topics = [name for name in hash_order(await admin.topic_list()) if not (is_retry_topic(name) or is_dlq_topic(name))]
+        topics = [
+            name
+            for name in hash_order(await admin.topic_list())
+            if not (is_retry_topic(name) or is_dlq_topic(name))
+        ]
         if topic is not None and topic not in topics:
             raise CommandFailed(f"no broker has the topic {topic}, as far as the name server knows")
         with shell.out.table(STATS) as table:
@@ -49,19 +67,27 @@ async def stats_all(shell: Shell, active: bool, topic: str | None) -> None:
 
 
 async def _print_topic(admin: Admin, table: Table, topic: str, *, active: bool) -> None:
-    masters = [b.master_addr for b in (await admin.topic_route(topic)).broker_datas if b.master_addr is not None]
+    masters = [
+        b.master_addr
+        for b in (await admin.topic_route(topic)).broker_datas
+        if b.master_addr is not None
+    ]
     groups = await admin.query_topic_consume_by_who(topic)
     put = await _traffic(admin, masters, "TOPIC_PUT_NUMS", topic)
     if not groups:
         if not active or put.in_24_hours > 0:
-            table.row(cut(topic, 64), "", 0, fixed(put.per_second, 2), "", put.in_24_hours, "NO_CONSUMER")
+            table.row(
+                cut(topic, 64), "", 0, fixed(put.per_second, 2), "", put.in_24_hours, "NO_CONSUMER"
+            )
         return
     for group in groups:
         got = await _traffic(admin, masters, "GROUP_GET_NUMS", f"{topic}@{group}")
         behind = await _behind(admin, group, topic)
         if not active or put.in_24_hours > 0 or got.in_24_hours > 0:
             rates = fixed(put.per_second, 2), fixed(got.per_second, 2)
-            table.row(cut(topic, 64), cut(group, 64), behind, *rates, put.in_24_hours, got.in_24_hours)
+            table.row(
+                cut(topic, 64), cut(group, 64), behind, *rates, put.in_24_hours, got.in_24_hours
+            )
 
 
 async def _traffic(admin: Admin, addresses: Iterable[str], name: str, key: str) -> Traffic:
@@ -78,7 +104,8 @@ async def _traffic(admin: Admin, addresses: Iterable[str], name: str, key: str) 
 
 
 def sum_of_24_hours(stats: BrokerStatsData) -> int:
-    """Of the longest window that has anything in it: a broker that was just started has no day yet."""
+    """Of the longest window that has anything in it: a broker that was just started has no day
+    yet."""
     return stats.stats_day.sum or stats.stats_hour.sum or stats.stats_minute.sum
 
 
@@ -87,12 +114,23 @@ async def _behind(admin: Admin, group: str, topic: str) -> int:
         offsets = (await admin.consume_stats(group, topic)).offset_table
     except RocketMQError:
         return 0
-    return sum(found.broker_offset - found.consumer_offset for queue, found in offsets.items() if queue.topic == topic)
+    return sum(
+        found.broker_offset - found.consumer_offset
+        for queue, found in offsets.items()
+        if queue.topic == topic
+    )
 
 
 @command("allocateMQ", json=True)
 @topic_option
-@click.option("-i", "--ipList", "clients", required=True, type=TEXT, help="Who shares the queues, separated by commas")
+@click.option(
+    "-i",
+    "--ipList",
+    "clients",
+    required=True,
+    type=TEXT,
+    help="Who shares the queues, separated by commas",
+)
 async def allocate_mq(shell: Shell, topic: str, clients: str) -> None:
     """As consumers share queues by default: clients and queues sorted."""
     members = sorted_client_ids({name.strip() for name in clients.split(",") if name.strip()})

@@ -1,4 +1,5 @@
-"""Consumer groups as brokers keep them: updateSubGroup, deleteSubGroup, getConsumerConfig (``admin-cli.md`` §3.13)."""
+"""Consumer groups as brokers keep them: updateSubGroup, deleteSubGroup, getConsumerConfig
+(``admin-cli.md`` §3.13)."""
 
 from __future__ import annotations
 
@@ -16,18 +17,55 @@ from ..targets import check_target, masters
 @broker_address_option
 @cluster_option
 @click.option("-g", "--groupName", "group", required=True, type=TEXT, help="The consumer group")
-@click.option("-s", "--consumeEnable", "consume", type=BOOLEAN, default=True, help="false: it may not consume")
 @click.option(
-    "-m", "--consumeFromMinEnable", "from_min", type=BOOLEAN, default=False, help="true: it may start at the oldest"
+    "-s", "--consumeEnable", "consume", type=BOOLEAN, default=True, help="false: it may not consume"
 )
-@click.option("-d", "--consumeBroadcastEnable", "broadcast", type=BOOLEAN, default=False, help="true: it may broadcast")
-@click.option("-q", "--retryQueueNums", "retry_queues", type=Number(0), default=1, help="Queues of its retry topic, 1")
-@click.option("-r", "--retryMaxTimes", "retries", type=Number(-1), default=16, help="Retries per message, 16")
-@click.option("-i", "--brokerId", "broker_id", type=Number(0), default=0, help="Which broker it reads from, 0")
 @click.option(
-    "-w", "--whichBrokerWhenConsumeSlowly", "slow_broker", type=Number(0), default=1, help="... when it is slow, 1"
+    "-m",
+    "--consumeFromMinEnable",
+    "from_min",
+    type=BOOLEAN,
+    default=False,
+    help="true: it may start at the oldest",
 )
-@click.option("-a", "--notifyConsumerIdsChanged", "notify", type=BOOLEAN, default=True, help="Tell members of changes, true")
+@click.option(
+    "-d",
+    "--consumeBroadcastEnable",
+    "broadcast",
+    type=BOOLEAN,
+    default=False,
+    help="true: it may broadcast",
+)
+@click.option(
+    "-q",
+    "--retryQueueNums",
+    "retry_queues",
+    type=Number(0),
+    default=1,
+    help="Queues of its retry topic, 1",
+)
+@click.option(
+    "-r", "--retryMaxTimes", "retries", type=Number(-1), default=16, help="Retries per message, 16"
+)
+@click.option(
+    "-i", "--brokerId", "broker_id", type=Number(0), default=0, help="Which broker it reads from, 0"
+)
+@click.option(
+    "-w",
+    "--whichBrokerWhenConsumeSlowly",
+    "slow_broker",
+    type=Number(0),
+    default=1,
+    help="... when it is slow, 1",
+)
+@click.option(
+    "-a",
+    "--notifyConsumerIdsChanged",
+    "notify",
+    type=BOOLEAN,
+    default=True,
+    help="Tell members of changes, true",
+)
 async def update_sub_group(
     shell: Shell,
     broker_addr: str | None,
@@ -65,7 +103,14 @@ async def update_sub_group(
 @broker_address_option
 @cluster_option
 @click.option("-g", "--groupName", "group", required=True, type=TEXT, help="The consumer group")
-@click.option("-r", "--removeOffset", "remove_offset", type=BOOLEAN, default=False, help="true: its offsets too")
+@click.option(
+    "-r",
+    "--removeOffset",
+    "remove_offset",
+    type=BOOLEAN,
+    default=False,
+    help="true: its offsets too",
+)
 async def delete_sub_group(
     shell: Shell, broker_addr: str | None, cluster: str | None, group: str, remove_offset: bool
 ) -> None:
@@ -75,7 +120,9 @@ async def delete_sub_group(
     async with shell.admin() as admin:
         for address in await masters(admin, broker_addr, cluster):
             await admin.delete_subscription_group(address, group, remove_offset=remove_offset)
-            shell.out.line(f"delete subscription group [{group}] from broker [{address}]{where} success.")
+            shell.out.line(
+                f"delete subscription group [{group}] from broker [{address}]{where} success."
+            )
         if broker_addr is not None or cluster is None:
             return
         for topic in (retry_topic(group), dlq_topic(group)):
@@ -93,7 +140,9 @@ async def get_consumer_config(shell: Shell, group: str) -> None:
         for member in await admin.members():
             if not member.is_master:
                 continue
-            config = (await admin.subscription_groups(member.address)).subscription_group_table.get(group)
+            config = (await admin.subscription_groups(member.address)).subscription_group_table.get(
+                group
+            )
             if config is None:
                 continue
             found = True

@@ -18,7 +18,9 @@ from ..java_text import message_text, queue_text
 from ..output import Layout, Output
 from ..shell import CommandFailed, Shell
 
-SENT: Final = Layout(("#Broker Name", "#QID", "#Send Result", "#MsgId"), row="%-32s  %-4s  %-20s    %s")
+SENT: Final = Layout(
+    ("#Broker Name", "#QID", "#Send Result", "#MsgId"), row="%-32s  %-4s  %-20s    %s"
+)
 
 
 @command("sendMessage", json=True)
@@ -28,7 +30,9 @@ SENT: Final = Layout(("#Broker Name", "#QID", "#Send Result", "#MsgId"), row="%-
 @click.option("-c", "--tags", type=TEXT, help="The tag")
 @click.option("-b", "--broker", "broker_name", type=TEXT, help="Name of the broker to send to")
 @click.option("-i", "--qid", "queue_id", type=Number(0), help="Queue to send to, with -b")
-@click.option("-m", "--msgTraceEnable", "trace", type=BOOLEAN, default=False, help="true: write a trace")
+@click.option(
+    "-m", "--msgTraceEnable", "trace", type=BOOLEAN, default=False, help="true: write a trace"
+)
 async def send_message(
     shell: Shell,
     topic: str,
@@ -41,21 +45,33 @@ async def send_message(
 ) -> None:
     if queue_id is not None and broker_name is None:
         raise CommandFailed("a queue is chosen by -i and -b: add -b with the name of the broker")
-    message = Message(topic, body.encode("utf-8", "surrogateescape"), tags=tags, keys=keys.split() if keys else ())
+    message = Message(
+        topic, body.encode("utf-8", "surrogateescape"), tags=tags, keys=keys.split() if keys else ()
+    )
     async with shell.producer(trace=trace) as producer:
-        queue = await _chosen_queue(producer, topic, broker_name, queue_id) if broker_name is not None else None
+        queue = (
+            await _chosen_queue(producer, topic, broker_name, queue_id)
+            if broker_name is not None
+            else None
+        )
         result = await producer.send(message, queue=queue)
     with shell.out.table(SENT) as table:
-        table.row(result.queue.broker_name, result.queue.queue_id, result.status.name, result.msg_id)
+        table.row(
+            result.queue.broker_name, result.queue.queue_id, result.status.name, result.msg_id
+        )
 
 
-async def _chosen_queue(producer: Producer, topic: str, broker_name: str, queue_id: int | None) -> MessageQueue:
+async def _chosen_queue(
+    producer: Producer, topic: str, broker_name: str, queue_id: int | None
+) -> MessageQueue:
     """The original forgets ``-b`` without ``-i``; here it means any queue of that broker."""
     if queue_id is not None:
         return MessageQueue(topic, broker_name, queue_id)
     queues = [queue for queue in await producer.queues(topic) if queue.broker_name == broker_name]
     if not queues:
-        raise CommandFailed(f"the broker {broker_name} has no queue of the topic {topic} that can be written")
+        raise CommandFailed(
+            f"the broker {broker_name} has no queue of the topic {topic} that can be written"
+        )
     return random.choice(queues)
 
 
@@ -64,10 +80,31 @@ async def _chosen_queue(producer: Producer, topic: str, broker_name: str, queue_
 @click.option("-b", "--brokerName", "broker_name", type=TEXT, help="Only queues of this broker")
 @click.option("-i", "--queueId", "queue_id", type=Number(0), help="Only this queue, with -b")
 @click.option("-o", "--offset", type=Number(0), help="Start at this offset, with -i")
-@click.option("-g", "--consumerGroup", "group", type=TEXT, default=TOOLS_GROUP, help="Read in the name of this group")
-@click.option("-s", "--beginTimestamp", "begin", type=TIME, help="Stored from then on: ms or yyyy-MM-dd#HH:mm:ss:SSS")
-@click.option("-e", "--endTimestamp", "end", type=TIME, help="Stored until then: ms or yyyy-MM-dd#HH:mm:ss:SSS")
-@click.option("-c", "--MessageNumber", "count", type=Number(1), default=128, help="At most so many, 128")
+@click.option(
+    "-g",
+    "--consumerGroup",
+    "group",
+    type=TEXT,
+    default=TOOLS_GROUP,
+    help="Read in the name of this group",
+)
+@click.option(
+    "-s",
+    "--beginTimestamp",
+    "begin",
+    type=TIME,
+    help="Stored from then on: ms or yyyy-MM-dd#HH:mm:ss:SSS",
+)
+@click.option(
+    "-e",
+    "--endTimestamp",
+    "end",
+    type=TIME,
+    help="Stored until then: ms or yyyy-MM-dd#HH:mm:ss:SSS",
+)
+@click.option(
+    "-c", "--MessageNumber", "count", type=Number(1), default=128, help="At most so many, 128"
+)
 async def consume_message(
     shell: Shell,
     topic: str,
@@ -82,7 +119,10 @@ async def consume_message(
     if queue_id is not None and broker_name is None:
         raise CommandFailed("a queue is chosen by -i and -b: add -b with the name of the broker")
     if offset is not None and queue_id is None:
-        raise CommandFailed("an offset belongs to a queue: add -i with its number and -b with the name of the broker")
+        raise CommandFailed(
+            "an offset belongs to a queue: add -i with its number and -b with the name of the "
+            "broker"
+        )
     _check_times(begin, end)
     async with shell.admin() as admin:
         reader = _Reader(shell.out, admin, group, begin, end)
@@ -104,7 +144,9 @@ def _check_times(begin: int | None, end: int | None) -> None:
 class _Reader:
     """Prints the messages of queues between two offsets. Nothing is committed."""
 
-    def __init__(self, out: Output, admin: Admin, group: str, begin: int | None, end: int | None) -> None:
+    def __init__(
+        self, out: Output, admin: Admin, group: str, begin: int | None, end: int | None
+    ) -> None:
         self._out = out
         self._admin = admin
         self._group = group
@@ -121,7 +163,9 @@ class _Reader:
             first, end = await self._range(queue)
             available = max(0, end - first)
             if available > count:
-                self._out.line(f"The older {count} message of the {queue.queue_id} queue will be provided")
+                self._out.line(
+                    f"The older {count} message of the {queue.queue_id} queue will be provided"
+                )
             await self._print(queue, first, min(end, first + count), whole=available <= count)
             count -= available
 
@@ -136,9 +180,14 @@ class _Reader:
         await self._print(queue, first, min(end, first + count), whole=end - first <= count)
 
     async def _range(self, queue: MessageQueue) -> tuple[int, int]:
-        """The first offset and the one after the last; by time, one message too many at each end is possible."""
+        """The first offset and the one after the last; by time, one message too many at each end is
+        possible."""
         begin, end = self._begin, self._end
-        first = await (self._admin.min_offset(queue) if begin is None else self._admin.search_offset(queue, begin))
+        first = await (
+            self._admin.min_offset(queue)
+            if begin is None
+            else self._admin.search_offset(queue, begin)
+        )
         if end is None:
             return first, await self._admin.max_offset(queue)
         return first, await self._admin.search_offset(queue, end) + 1
@@ -152,19 +201,31 @@ class _Reader:
             if pulled.status is PullStatus.FOUND:
                 self._print_messages(pulled)
             elif pulled.status is PullStatus.NO_MATCHED_MSG:
-                self._out.line(f"{queue_text(queue)} no matched msg. status=NO_MATCHED_MSG, offset={pulled.next_offset}")
+                self._out.line(
+                    f"{queue_text(queue)} no matched msg. status=NO_MATCHED_MSG, "
+                    f"offset={pulled.next_offset}"
+                )
             else:
                 status = pulled.status.name
-                self._out.line(f"{queue_text(queue)} print msg finished. status={status}, offset={pulled.next_offset}")
+                self._out.line(
+                    f"{queue_text(queue)} print msg finished. status={status}, "
+                    f"offset={pulled.next_offset}"
+                )
                 break
             if pulled.next_offset <= offset:
-                raise CommandFailed(f"the broker does not get past offset {offset} of {queue_text(queue)}")
+                raise CommandFailed(
+                    f"the broker does not get past offset {offset} of {queue_text(queue)}"
+                )
             offset = pulled.next_offset
         self._out.flush()
 
     def _print_messages(self, pulled: Pulled) -> None:
         begin, end = self._begin or 0, self._end
-        wanted = [m for m in pulled.messages if begin <= m.store_timestamp and (end is None or m.store_timestamp <= end)]
+        wanted = [
+            m
+            for m in pulled.messages
+            if begin <= m.store_timestamp and (end is None or m.store_timestamp <= end)
+        ]
         if wanted:
             self._out.line("Consume ok")
         for message in wanted:

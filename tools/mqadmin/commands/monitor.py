@@ -1,5 +1,5 @@
-"""Watching consumer groups: startMonitoring (``admin-cli.md`` §3.36). Findings are lines of the log, each begins with
-``[MONITOR]``."""
+"""Watching consumer groups: startMonitoring (``admin-cli.md`` §3.36). Findings are lines of the
+log, each begins with ``[MONITOR]``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ _UNTIL_FIRST_S: Final = 20.0
 
 @command("startMonitoring", log_level="WARNING")
 @click.option(
-    "--interval", type=click.FloatRange(0.1), default=60, help="Seconds between two rounds, 60 (the first after 20)"
+    "--interval",
+    type=click.FloatRange(0.1),
+    default=60,
+    help="Seconds between two rounds, 60 (the first after 20)",
 )
 @click.option("--rounds", type=Number(1), help="So many rounds; default: until interrupted")
 async def start_monitoring(shell: Shell, interval: float, rounds: int | None) -> None:
@@ -54,14 +57,22 @@ async def _offset_moved(message: MessageExt) -> None:
 
 async def _round(shell: Shell, admin: Admin) -> None:
     began = time.perf_counter()
-    groups = [topic.removeprefix(TopicName.RETRY_PREFIX) for topic in await admin.topic_list() if is_retry_topic(topic)]
+    groups = [
+        topic.removeprefix(TopicName.RETRY_PREFIX)
+        for topic in await admin.topic_list()
+        if is_retry_topic(topic)
+    ]
     for number, group in enumerate(sorted(groups), start=1):
         shell.out.progress(f"{number} of {len(groups)} groups")
         try:
             await _look_at(admin, group)
         except RocketMQError as error:
             log.warning("[MONITOR] group not looked at group=%s error=%s", group, error)
-    log.info("[MONITOR] round done groups=%d ms=%d", len(groups), round((time.perf_counter() - began) * 1000))
+    log.info(
+        "[MONITOR] round done groups=%d ms=%d",
+        len(groups),
+        round((time.perf_counter() - began) * 1000),
+    )
 
 
 async def _look_at(admin: Admin, group: str) -> None:
@@ -75,7 +86,10 @@ async def _look_at(admin: Admin, group: str) -> None:
         infos[client_id] = info = await admin.consumer_running_info(group, client_id)
         for finding in findings_about(client_id, info):
             log.warning("[MONITOR] group=%s finding=%s", group, finding)
-    expressions = {tuple(sorted((s.topic or "", s.sub_string or "") for s in i.subscription_set)) for i in infos.values()}
+    expressions = {
+        tuple(sorted((s.topic or "", s.sub_string or "") for s in i.subscription_set))
+        for i in infos.values()
+    }
     if len(expressions) > 1:
         log.warning("[MONITOR] clients with different subscriptions group=%s", group)
 

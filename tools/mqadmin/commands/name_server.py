@@ -1,4 +1,5 @@
-"""Name servers: KV config, their configuration, write permission of brokers (``admin-cli.md`` §3.28 to §3.30)."""
+"""Name servers: KV config, their configuration, write permission of brokers (``admin-cli.md`` §3.28
+to §3.30)."""
 
 from __future__ import annotations
 
@@ -33,21 +34,29 @@ async def delete_kv_config(shell: Shell, namespace: str, key: str) -> None:
 
 
 @command("wipeWritePerm")
-@click.option("-b", "--brokerName", "broker_name", required=True, type=TEXT, help="Name of the broker")
+@click.option(
+    "-b", "--brokerName", "broker_name", required=True, type=TEXT, help="Name of the broker"
+)
 async def wipe_write_perm(shell: Shell, broker_name: str) -> None:
     async with shell.admin() as admin:
         await _change_perm(shell, admin, "wipe", broker_name, admin.wipe_write_perm)
 
 
 @command("addWritePerm")
-@click.option("-b", "--brokerName", "broker_name", required=True, type=TEXT, help="Name of the broker")
+@click.option(
+    "-b", "--brokerName", "broker_name", required=True, type=TEXT, help="Name of the broker"
+)
 async def add_write_perm(shell: Shell, broker_name: str) -> None:
     async with shell.admin() as admin:
         await _change_perm(shell, admin, "add", broker_name, admin.add_write_perm)
 
 
 async def _change_perm(
-    shell: Shell, admin: Admin, verb: str, broker_name: str, change: Callable[[str, str], Awaitable[int]]
+    shell: Shell,
+    admin: Admin,
+    verb: str,
+    broker_name: str,
+    change: Callable[[str, str], Awaitable[int]],
 ) -> None:
     """Every name server, whatever the others say. One that has no such broker says 0."""
     for address in admin.name_server_addresses:
@@ -67,7 +76,9 @@ async def get_namesrv_config(shell: Shell) -> None:
         for address in admin.name_server_addresses:
             config = await admin.name_server_config(address)
             shell.out.line(f"============{address}============")
-            shell.out.pairs({name: config[name] for name in hash_order(config)}, "%-50s=  %s", name=address)
+            shell.out.pairs(
+                {name: config[name] for name in hash_order(config)}, "%-50s=  %s", name=address
+            )
 
 
 @command("updateNamesrvConfig")

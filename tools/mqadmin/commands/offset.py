@@ -1,4 +1,5 @@
-"""Moving groups: resetOffsetByTime, skipAccumulatedMessage, cloneGroupOffset (``admin-cli.md`` §3.25 to §3.27)."""
+"""Moving groups: resetOffsetByTime, skipAccumulatedMessage, cloneGroupOffset (``admin-cli.md``
+§3.25 to §3.27)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,14 @@ from ..shell import CommandFailed, Shell
 
 RESET: Final = Layout(("#brokerName", "#queueId", "#offset"), row="%-40s  %-40s  %-40s")
 MOVED: Final = Layout(
-    ("#brokerName", "#queueId", "#brokerOffset", "#consumerOffset", "#timestampOffset", "#rollbackOffset"),
+    (
+        "#brokerName",
+        "#queueId",
+        "#brokerOffset",
+        "#consumerOffset",
+        "#timestampOffset",
+        "#rollbackOffset",
+    ),
     row="%-20s  %-20s  %-20s  %-20s  %-20s  %-20s",
 )
 
@@ -27,8 +35,14 @@ MOVED: Final = Layout(
 class _When(Time):
     """A time, or ``now``, which is the end of the queue whatever the clocks say."""
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        return TO_THE_END if str(value).strip().lower() == "now" else super().convert(value, param, ctx)
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        return (
+            TO_THE_END
+            if str(value).strip().lower() == "now"
+            else super().convert(value, param, ctx)
+        )
 
 
 WHEN: Final = _When()
@@ -40,9 +54,15 @@ def _checked_when(ctx: click.Context, param: click.Parameter, value: str) -> str
     return value
 
 
-group_option: Final = click.option("-g", "--group", required=True, type=TEXT, help="The consumer group")
+group_option: Final = click.option(
+    "-g", "--group", required=True, type=TEXT, help="The consumer group"
+)
 force_option: Final = click.option(
-    "-f", "--force", type=BOOLEAN, default=True, help="true (default): also forwards; false: only back"
+    "-f",
+    "--force",
+    type=BOOLEAN,
+    default=True,
+    help="true (default): also forwards; false: only back",
 )
 
 
@@ -60,7 +80,9 @@ force_option: Final = click.option(
 )
 @force_option
 @click.option("-c", "--cplus", is_flag=True, help="The consumers are C++ clients")
-@click.option("--dry-run", is_flag=True, help="Change nothing, print old and new offset of every queue")
+@click.option(
+    "--dry-run", is_flag=True, help="Change nothing, print old and new offset of every queue"
+)
 async def reset_offset_by_time(
     shell: Shell, group: str, topic: str, timestamp: str, force: bool, cplus: bool, dry_run: bool
 ) -> None:
@@ -75,7 +97,8 @@ async def reset_offset_by_time(
             await _move(shell, admin, group, topic, timestamp, when, force=force)
             return
     shell.out.line(
-        f"rollback consumer offset by specified group[{group}], topic[{topic}], force[{boolean(force)}], "
+        f"rollback consumer offset by specified group[{group}], topic[{topic}], "
+        f"force[{boolean(force)}], "
         f"timestamp(string)[{timestamp}], timestamp(long)[{when}]"
     )
     _print_moved(shell, moved)
@@ -103,9 +126,12 @@ async def _reset(
     except ConsumerNotOnline:
         raise
     except BrokerError as error:
-        if error.code == ResponseCode.SYSTEM_ERROR and (error.remark or "").startswith("THe consumer group"):
+        if error.code == ResponseCode.SYSTEM_ERROR and (error.remark or "").startswith(
+            "THe consumer group"
+        ):
             raise CommandFailed(
-                f"{error.address}: the group {group} has no offset yet in some queue of {topic}; start its consumers, "
+                f"{error.address}: the group {group} has no offset yet in some queue of {topic}; "
+                "start its consumers, "
                 "they begin where consume-from-where says"
             ) from None
         raise
@@ -118,12 +144,22 @@ def _print_moved(shell: Shell, moved: dict[MessageQueue, int]) -> None:
 
 
 async def _move(
-    shell: Shell, admin: Admin, group: str, topic: str, text: str, when: int, *, force: bool, dry_run: bool = False
+    shell: Shell,
+    admin: Admin,
+    group: str,
+    topic: str,
+    text: str,
+    when: int,
+    *,
+    force: bool,
+    dry_run: bool = False,
 ) -> None:
     moves = await admin.move_offsets(group, topic, when, force=force, dry_run=dry_run)
     shell.out.line(
-        f"rollback consumer offset by specified consumerGroup[{group}], topic[{topic}], force[{boolean(force)}], "
-        f"timestamp(string)[{text}], timestamp(long)[{when}]{' (dry run: nothing is changed)' if dry_run else ''}"
+        f"rollback consumer offset by specified consumerGroup[{group}], topic[{topic}], "
+        f"force[{boolean(force)}], "
+        f"timestamp(string)[{text}], "
+        f"timestamp(long)[{when}]{' (dry run: nothing is changed)' if dry_run else ''}"
     )
     _print_moves(shell, moves)
 
@@ -132,7 +168,12 @@ def _print_moves(shell: Shell, moves: Iterable[OffsetMove]) -> None:
     with shell.out.table(MOVED) as table:
         by_queue = {move.queue: move for move in moves}
         for move in (by_queue[queue] for queue in queue_hash_order(by_queue)):
-            offsets = move.broker_offset, move.consumer_offset, move.timestamp_offset, move.rollback_offset
+            offsets = (
+                move.broker_offset,
+                move.consumer_offset,
+                move.timestamp_offset,
+                move.rollback_offset,
+            )
             table.row(cut(move.queue.broker_name, 32), move.queue.queue_id, *offsets)
 
 
@@ -141,7 +182,11 @@ def _print_moves(shell: Shell, moves: Iterable[OffsetMove]) -> None:
 @click.option("-d", "--destGroup", "destination", required=True, type=TEXT, help="To this group")
 @topic_option
 @click.option("-o", "--offline", type=TEXT, help="No effect, as in the original")
-async def clone_group_offset(shell: Shell, source: str, destination: str, topic: str, offline: str | None) -> None:
+async def clone_group_offset(
+    shell: Shell, source: str, destination: str, topic: str, offline: str | None
+) -> None:
     async with shell.admin() as admin:
         await admin.clone_group_offsets(source, destination, topic)
-    shell.out.text(f"clone group offset success. srcGroup[{source}], destGroup=[{destination}], topic[{topic}]")
+    shell.out.text(
+        f"clone group offset success. srcGroup[{source}], destGroup=[{destination}], topic[{topic}]"
+    )

@@ -18,12 +18,18 @@ from ..shell import CommandFailed, Shell
 RULE: Final = "-" * 56
 BATCH: Final = 32
 
-charset_option: Final = click.option("-c", "--charsetName", "charset", default="UTF-8", help="Of the bodies, UTF-8")
-expression_option: Final = click.option("-s", "--subExpression", "expression", type=TEXT, default="*", help="TagA || TagB")
+charset_option: Final = click.option(
+    "-c", "--charsetName", "charset", default="UTF-8", help="Of the bodies, UTF-8"
+)
+expression_option: Final = click.option(
+    "-s", "--subExpression", "expression", type=TEXT, default="*", help="TagA || TagB"
+)
 begin_option: Final = click.option(
     "-b", "--beginTimestamp", "begin", type=TIME, help="From then on: ms or yyyy-MM-dd#HH:mm:ss:SSS"
 )
-end_option: Final = click.option("-e", "--endTimestamp", "end", type=TIME, help="Until then: ms or yyyy-MM-dd#HH:mm:ss:SSS")
+end_option: Final = click.option(
+    "-e", "--endTimestamp", "end", type=TIME, help="Until then: ms or yyyy-MM-dd#HH:mm:ss:SSS"
+)
 
 
 @command("printMsg")
@@ -32,9 +38,17 @@ end_option: Final = click.option("-e", "--endTimestamp", "end", type=TIME, help=
 @expression_option
 @begin_option
 @end_option
-@click.option("-d", "--printBody", "with_body", type=BOOLEAN, default=True, help="false: without the bodies")
+@click.option(
+    "-d", "--printBody", "with_body", type=BOOLEAN, default=True, help="false: without the bodies"
+)
 async def print_msg(
-    shell: Shell, topic: str, charset: str, expression: str, begin: int | None, end: int | None, with_body: bool
+    shell: Shell,
+    topic: str,
+    charset: str,
+    expression: str,
+    begin: int | None,
+    end: int | None,
+    with_body: bool,
 ) -> None:
     _check_charset(charset)
     printed = 0
@@ -46,27 +60,54 @@ async def print_msg(
                 if pulled.status is PullStatus.FOUND:
                     _print_found(shell, pulled, charset, with_body=with_body)
                     printed += len(pulled.messages)
-                    shell.out.progress(f"{printed} messages, queue {queue.queue_id} at {pulled.next_offset} of {last}")
+                    shell.out.progress(
+                        f"{printed} messages, queue {queue.queue_id} at {pulled.next_offset} of "
+                        f"{last}"
+                    )
                 elif pulled.status is PullStatus.NO_MATCHED_MSG:
                     status = pulled.status.name
-                    shell.out.line(f"{queue_text(queue)} no matched msg. status={status}, offset={pulled.next_offset}")
+                    shell.out.line(
+                        f"{queue_text(queue)} no matched msg. status={status}, "
+                        f"offset={pulled.next_offset}"
+                    )
                 else:
                     status = pulled.status.name
-                    shell.out.line(f"{queue_text(queue)} print msg finished. status={status}, offset={pulled.next_offset}")
+                    shell.out.line(
+                        f"{queue_text(queue)} print msg finished. status={status}, "
+                        f"offset={pulled.next_offset}"
+                    )
             shell.out.line(RULE)
 
 
 @command("printMsgByQueue")
 @topic_option
-@click.option("-a", "--brokerName", "broker_name", required=True, type=TEXT, help="Name of the broker")
+@click.option(
+    "-a", "--brokerName", "broker_name", required=True, type=TEXT, help="Name of the broker"
+)
 @click.option("-i", "--queueId", "queue_id", required=True, type=Number(0), help="The queue")
 @charset_option
 @expression_option
 @begin_option
 @end_option
-@click.option("-p", "--printMsg", "with_messages", type=BOOLEAN, default=False, help="true: print the messages")
-@click.option("-d", "--printBody", "with_body", type=BOOLEAN, default=False, help="true: with their bodies")
-@click.option("-f", "--calculate", "count_tags", type=BOOLEAN, default=False, help="true: count messages by tag")
+@click.option(
+    "-p",
+    "--printMsg",
+    "with_messages",
+    type=BOOLEAN,
+    default=False,
+    help="true: print the messages",
+)
+@click.option(
+    "-d", "--printBody", "with_body", type=BOOLEAN, default=False, help="true: with their bodies"
+)
+@click.option(
+    "-f",
+    "--calculate",
+    "count_tags",
+    type=BOOLEAN,
+    default=False,
+    help="true: count messages by tag",
+)
 async def print_msg_by_queue(
     shell: Shell,
     topic: str,
@@ -85,7 +126,10 @@ async def print_msg_by_queue(
     queue, tags = MessageQueue(topic, broker_name, queue_id), Counter[str]()
     async with shell.admin() as admin:
         if queue not in await admin.read_queues(topic):
-            raise CommandFailed(f"the broker {broker_name} has no queue {queue_id} of the topic {topic} that can be read")
+            raise CommandFailed(
+                f"the broker {broker_name} has no queue {queue_id} of the topic {topic} that can "
+                "be read"
+            )
         first, last = await _range(admin, queue, begin, end)
         async for pulled in _pulls(admin, queue, first, last, expression):
             if pulled.status is not PullStatus.FOUND:
@@ -105,7 +149,9 @@ def _check_charset(charset: str) -> None:
         raise CommandFailed(f"there is no charset {charset}") from None
 
 
-async def _range(admin: Admin, queue: MessageQueue, begin: int | None, end: int | None) -> tuple[int, int]:
+async def _range(
+    admin: Admin, queue: MessageQueue, begin: int | None, end: int | None
+) -> tuple[int, int]:
     """The first offset and the one after the last."""
     first, last = await admin.min_offset(queue), await admin.max_offset(queue)
     if begin is not None and begin > 0:
@@ -115,7 +161,9 @@ async def _range(admin: Admin, queue: MessageQueue, begin: int | None, end: int 
     return first, last
 
 
-async def _pulls(admin: Admin, queue: MessageQueue, offset: int, end: int, expression: str) -> AsyncIterator[Pulled]:
+async def _pulls(
+    admin: Admin, queue: MessageQueue, offset: int, end: int, expression: str
+) -> AsyncIterator[Pulled]:
     """Until ``end``, or until the queue has no more."""
     while offset < end:
         pulled = await admin.pull(queue, offset, BATCH, expression=expression, group=TOOLS_GROUP)
@@ -123,7 +171,9 @@ async def _pulls(admin: Admin, queue: MessageQueue, offset: int, end: int, expre
         if pulled.status not in (PullStatus.FOUND, PullStatus.NO_MATCHED_MSG):
             return
         if pulled.next_offset <= offset:
-            raise CommandFailed(f"the broker does not get past offset {offset} of {queue_text(queue)}")
+            raise CommandFailed(
+                f"the broker does not get past offset {offset} of {queue_text(queue)}"
+            )
         offset = pulled.next_offset
 
 

@@ -1,5 +1,5 @@
-"""Finding messages: queryMsgById, queryMsgByKey, queryMsgByUniqueKey, queryMsgByOffset, queryMsgTraceById
-(``admin-cli.md`` §3.19 to §3.22, §3.34)."""
+"""Finding messages: queryMsgById, queryMsgByKey, queryMsgByUniqueKey, queryMsgByOffset,
+queryMsgTraceById (``admin-cli.md`` §3.19 to §3.22, §3.34)."""
 
 from __future__ import annotations
 
@@ -27,25 +27,51 @@ from ..shell import CommandFailed, Shell
 BODIES: Final = Path("/tmp/rocketmq/msgbodys")
 """Where the original writes bodies; scripts read them there."""
 BY_KEY: Final = Layout(("#Message ID", "#QID", "#Offset"), row="%-50s %4s %40s")
-BY_KEY_WITH_BODY: Final = Layout(("#Message ID", "#QID", "#Offset", "#Body"), row="%-50s %4s %40s  %s")
+BY_KEY_WITH_BODY: Final = Layout(
+    ("#Message ID", "#QID", "#Offset", "#Body"), row="%-50s %4s %40s  %s"
+)
 _TRACE: Final = "%-10s %-20s %-20s %-20s %-10s %-10s"
-PUBLISHED: Final = Layout(("#Type", "#ProducerGroup", "#ClientHost", "#SendTime", "#CostTimes", "#Status"), row=_TRACE)
-CONSUMED: Final = Layout(("#Type", "#ConsumerGroup", "#ClientHost", "#ConsumerTime", "#CostTimes", "#Status"), row=_TRACE)
+PUBLISHED: Final = Layout(
+    ("#Type", "#ProducerGroup", "#ClientHost", "#SendTime", "#CostTimes", "#Status"), row=_TRACE
+)
+CONSUMED: Final = Layout(
+    ("#Type", "#ConsumerGroup", "#ClientHost", "#ConsumerTime", "#CostTimes", "#Status"), row=_TRACE
+)
 
 group_option: Final = click.option(
-    "-g", "--consumerGroup", "group", type=TEXT, help="Have a client of this group handle it (with -d)"
+    "-g",
+    "--consumerGroup",
+    "group",
+    type=TEXT,
+    help="Have a client of this group handle it (with -d)",
 )
-client_option: Final = click.option("-d", "--clientId", "client_id", type=TEXT, help="This client of the group")
+client_option: Final = click.option(
+    "-d", "--clientId", "client_id", type=TEXT, help="This client of the group"
+)
 
 
 @command("queryMsgById", json=True)
-@click.option("-i", "--msgId", "msg_ids", required=True, type=TEXT, help="The broker's ids of messages, separated by commas")
+@click.option(
+    "-i",
+    "--msgId",
+    "msg_ids",
+    required=True,
+    type=TEXT,
+    help="The broker's ids of messages, separated by commas",
+)
 @group_option
 @client_option
-@click.option("-s", "--sendMessage", "send", type=BOOLEAN, default=False, help="true: send them again")
+@click.option(
+    "-s", "--sendMessage", "send", type=BOOLEAN, default=False, help="true: send them again"
+)
 @click.option("-u", "--unitName", "unit_name", type=TEXT, help="No effect: the unit of the client")
 async def query_msg_by_id(
-    shell: Shell, msg_ids: str, group: str | None, client_id: str | None, send: bool, unit_name: str | None
+    shell: Shell,
+    msg_ids: str,
+    group: str | None,
+    client_id: str | None,
+    send: bool,
+    unit_name: str | None,
 ) -> None:
     _check_directly(group, client_id)
     ids = [msg_id.strip() for msg_id in msg_ids.split(",") if msg_id.strip()]
@@ -61,11 +87,15 @@ async def query_msg_by_id(
 
 
 @command("queryMsgByUniqueKey", json=True)
-@click.option("-i", "--msgId", "msg_id", required=True, type=TEXT, help="The id that its producer gave it")
+@click.option(
+    "-i", "--msgId", "msg_id", required=True, type=TEXT, help="The id that its producer gave it"
+)
 @topic_option
 @group_option
 @client_option
-@click.option("-a", "--showAll", "show_all", is_flag=True, help="All of that id, not only the oldest")
+@click.option(
+    "-a", "--showAll", "show_all", is_flag=True, help="All of that id, not only the oldest"
+)
 async def query_msg_by_unique_key(
     shell: Shell, msg_id: str, topic: str, group: str | None, client_id: str | None, show_all: bool
 ) -> None:
@@ -83,14 +113,20 @@ async def query_msg_by_unique_key(
 
 @command("queryMsgByOffset", json=True)
 @topic_option
-@click.option("-b", "--brokerName", "broker_name", required=True, type=TEXT, help="Name of its broker")
+@click.option(
+    "-b", "--brokerName", "broker_name", required=True, type=TEXT, help="Name of its broker"
+)
 @click.option("-i", "--queueId", "queue_id", required=True, type=Number(0), help="Its queue")
 @click.option("-o", "--offset", required=True, type=Number(0), help="Its offset there")
-async def query_msg_by_offset(shell: Shell, topic: str, broker_name: str, queue_id: int, offset: int) -> None:
+async def query_msg_by_offset(
+    shell: Shell, topic: str, broker_name: str, queue_id: int, offset: int
+) -> None:
     async with shell.admin() as admin:
         pulled = await admin.pull(MessageQueue(topic, broker_name, queue_id), offset, 1)
         if pulled.status is not PullStatus.FOUND or not pulled.messages:
-            where = f"queue {queue_id} of {topic} on {broker_name} has offsets from {pulled.min_offset}"
+            where = (
+                f"queue {queue_id} of {topic} on {broker_name} has offsets from {pulled.min_offset}"
+            )
             raise CommandFailed(f"{where} to {pulled.max_offset - 1}, not {offset}")
         ends = {"MIN_OFFSET": str(pulled.min_offset), "MAX_OFFSET": str(pulled.max_offset)}
         await _print_message(shell, admin, pulled.messages[0], offset_id=True, added=ends)
@@ -107,11 +143,14 @@ async def query_msg_by_key(shell: Shell, topic: str, key: str, with_body: bool) 
         raise CommandFailed(f"no broker has a message with the key {key} of the topic {topic}")
     with shell.out.table(BY_KEY_WITH_BODY if with_body else BY_KEY) as table:
         for message in found:
-            body = (message.body.decode("utf-8", "replace").replace("\n", "\\n"),) if with_body else ()
+            body = (
+                (message.body.decode("utf-8", "replace").replace("\n", "\\n"),) if with_body else ()
+            )
             table.row(message.msg_id, message.queue_id, message.queue_offset, *body)
 
 
-# --- one message --------------------------------------------------------------------------------------------------------
+# --- one message
+# --------------------------------------------------------------------------------------------------
 
 
 def _check_directly(group: str | None, client_id: str | None) -> None:
@@ -137,7 +176,9 @@ async def _print_message(
     details = _details(message, path, offset_id=offset_id, added=added or {})
     if shell.out.as_json:
         body = message.body.decode("utf-8", "replace")
-        shell.out.add_row({**_json_details(details), "body": body, "tracks": await _track_objects(admin, message)})
+        shell.out.add_row(
+            {**_json_details(details), "body": body, "tracks": await _track_objects(admin, message)}
+        )
         return
     for name, value in details.items():
         shell.out.line(f"{name + ':':<20} {value}")
@@ -145,11 +186,15 @@ async def _print_message(
 
 
 def _json_details(details: Mapping[str, object]) -> dict[str, object]:
-    named = {camel_case(name): value for name, value in details.items() if name != "Message Body Path"}
+    named = {
+        camel_case(name): value for name, value in details.items() if name != "Message Body Path"
+    }
     return {name: value if isinstance(value, int) else str(value) for name, value in named.items()}
 
 
-def _details(message: MessageExt, path: Path, *, offset_id: bool, added: Mapping[str, str]) -> dict[str, object]:
+def _details(
+    message: MessageExt, path: Path, *, offset_id: bool, added: Mapping[str, str]
+) -> dict[str, object]:
     keys = message.properties.get(PropertyName.KEYS)
     return {
         **({"OffsetID": message.offset_msg_id} if offset_id else {}),
@@ -172,7 +217,11 @@ def _details(message: MessageExt, path: Path, *, offset_id: bool, added: Mapping
 
 def _file_name(message: MessageExt) -> str:
     """A producer chooses its message's id: it must not choose where we write."""
-    return message.msg_id if re.fullmatch(r"[0-9A-Za-z_-]{1,128}", message.msg_id) else message.offset_msg_id
+    return (
+        message.msg_id
+        if re.fullmatch(r"[0-9A-Za-z_-]{1,128}", message.msg_id)
+        else message.offset_msg_id
+    )
 
 
 def _write_body(path: Path, body: bytes) -> None:
@@ -194,20 +243,31 @@ async def _print_tracks(shell: Shell, admin: Admin, message: MessageExt) -> None
         shell.out.text("WARN: No Consumer")
     for each in tracks:
         problem = each.problem if each.problem is not None else "null"
-        shell.out.text(f"MessageTrack [consumerGroup={each.group}, trackType={each.track.value}, exceptionDesc={problem}]")
+        shell.out.text(
+            f"MessageTrack [consumerGroup={each.group}, trackType={each.track.value}, "
+            f"exceptionDesc={problem}]"
+        )
 
 
 async def _track_objects(admin: Admin, message: MessageExt) -> list[dict[str, str | None]]:
     tracks = await admin.message_tracks(message)
-    return [{"consumerGroup": each.group, "trackType": each.track.value, "exceptionDesc": each.problem} for each in tracks]
+    return [
+        {"consumerGroup": each.group, "trackType": each.track.value, "exceptionDesc": each.problem}
+        for each in tracks
+    ]
 
 
-async def _consume_directly(shell: Shell, admin: Admin, message: MessageExt, group: str, client_id: str) -> None:
-    result = await admin.consume_directly(group, client_id, message.offset_msg_id, message.store_host)
+async def _consume_directly(
+    shell: Shell, admin: Admin, message: MessageExt, group: str, client_id: str
+) -> None:
+    result = await admin.consume_directly(
+        group, client_id, message.offset_msg_id, message.store_host
+    )
     outcome = result.consume_result.value if result.consume_result is not None else "null"
     remark = result.remark if result.remark is not None else "null"
     shell.out.text(
-        f"ConsumeMessageDirectlyResult [order={boolean(result.order)}, autoCommit={boolean(result.auto_commit)}, "
+        f"ConsumeMessageDirectlyResult [order={boolean(result.order)}, "
+        f"autoCommit={boolean(result.auto_commit)}, "
         f"consumeResult={outcome}, remark={remark}, spentTimeMills={result.spent_time_mills}]"
     )
 
@@ -218,21 +278,30 @@ async def _send_again(shell: Shell, admin: Admin, message: MessageExt) -> None:
     shell.out.text(send_result_text(await admin.send_again(message)))
 
 
-# --- traces -------------------------------------------------------------------------------------------------------------
+# --- traces
+# --------------------------------------------------------------------------------------------------
 
 
 @command("queryMsgTraceById", json=True)
-@click.option("-i", "--msgId", "msg_id", required=True, type=TEXT, help="The id that its producer gave it")
-@click.option("-t", "--traceTopic", "trace_topic", type=TEXT, default=TopicName.TRACE, help="Where traces are")
+@click.option(
+    "-i", "--msgId", "msg_id", required=True, type=TEXT, help="The id that its producer gave it"
+)
+@click.option(
+    "-t", "--traceTopic", "trace_topic", type=TEXT, default=TopicName.TRACE, help="Where traces are"
+)
 async def query_msg_trace_by_id(shell: Shell, msg_id: str, trace_topic: str) -> None:
     async with shell.admin() as admin:
         try:
             records = await admin.message_trace(msg_id, trace_topic)
         except NoRouteError:
-            raise CommandFailed(f"nothing was ever traced: there is no topic {trace_topic}") from None
+            raise CommandFailed(
+                f"nothing was ever traced: there is no topic {trace_topic}"
+            ) from None
     if not records:
         raise CommandFailed(f"no trace of the message {msg_id} in the topic {trace_topic}")
-    for published, host in ((record, host) for record, host in records if isinstance(record, Published)):
+    for published, host in (
+        (record, host) for record, host in records if isinstance(record, Published)
+    ):
         with shell.out.table(PUBLISHED) as table:
             status = "success" if published.success else "failed"
             when, cost = seconds_text(published.time_ms), f"{published.cost_ms}ms"
@@ -242,7 +311,9 @@ async def query_msg_trace_by_id(shell: Shell, msg_id: str, trace_topic: str) -> 
         with shell.out.table(CONSUMED) as table:
             for each, host in consumed:
                 status = "success" if each.success else "failed"
-                table.row("Sub", group, host, seconds_text(each.time_ms), f"{each.cost_ms}ms", status)
+                table.row(
+                    "Sub", group, host, seconds_text(each.time_ms), f"{each.cost_ms}ms", status
+                )
         shell.out.line()
 
 

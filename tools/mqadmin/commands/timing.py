@@ -29,9 +29,16 @@ _WARM_UP_BYTES: Final = 16
 
 @command("sendMsgStatus")
 @click.option(
-    "-b", "--brokerName", "broker_name", required=True, type=TEXT, help="Name of the broker, which has a topic of it"
+    "-b",
+    "--brokerName",
+    "broker_name",
+    required=True,
+    type=TEXT,
+    help="Name of the broker, which has a topic of it",
 )
-@click.option("-s", "--messageSize", "size", type=Number(1), default=128, help="Bytes of each message, 128")
+@click.option(
+    "-s", "--messageSize", "size", type=Number(1), default=128, help="Bytes of each message, 128"
+)
 @click.option("-c", "--count", type=Number(0), default=50, help="How many messages, 50")
 async def send_msg_status(shell: Shell, broker_name: str, size: int, count: int) -> None:
     async with shell.producer("PID_SMSC") as producer:
@@ -48,7 +55,8 @@ async def send_msg_status(shell: Shell, broker_name: str, size: int, count: int)
 @click.option("-a", "--amount", type=Number(1), default=100, help="How many messages, 100")
 @click.option("-s", "--size", type=Number(1), default=128, help="Bytes of each message, 128")
 async def check_msg_send_rt(shell: Shell, topic: str, amount: int, size: int) -> None:
-    """The queues take turns. The first message pays for the connection and is left out of the average."""
+    """The queues take turns. The first message pays for the connection and is left out of the
+    average."""
     total_ms = 0
     async with shell.producer() as producer:
         queues = await producer.queues(topic)
@@ -71,15 +79,39 @@ async def check_msg_send_rt(shell: Shell, topic: str, amount: int, size: int) ->
 
 
 @command("clusterRT", json=True)
-@click.option("-a", "--amount", type=Number(1), default=100, help="How many messages to each broker, 100")
+@click.option(
+    "-a", "--amount", type=Number(1), default=100, help="How many messages to each broker, 100"
+)
 @click.option("-s", "--size", type=Number(1), default=128, help="Bytes of each message, 128")
 @click.option("-c", "--cluster", type=TEXT, help="Only this cluster")
-@click.option("-p", "--printLog", "as_log", type=BOOLEAN, default=False, help="true: lines with bars instead of a table")
-@click.option("-m", "--machineRoom", "room", default="noname", help="What to call this place in such lines, noname")
-@click.option("-i", "--interval", type=click.FloatRange(0), default=10, help="Seconds between two rounds, 10")
+@click.option(
+    "-p",
+    "--printLog",
+    "as_log",
+    type=BOOLEAN,
+    default=False,
+    help="true: lines with bars instead of a table",
+)
+@click.option(
+    "-m",
+    "--machineRoom",
+    "room",
+    default="noname",
+    help="What to call this place in such lines, noname",
+)
+@click.option(
+    "-i", "--interval", type=click.FloatRange(0), default=10, help="Seconds between two rounds, 10"
+)
 @click.option("--rounds", type=Number(1), help="So many rounds; default: until interrupted")
 async def cluster_rt(
-    shell: Shell, amount: int, size: int, cluster: str | None, as_log: bool, room: str, interval: float, rounds: int | None
+    shell: Shell,
+    amount: int,
+    size: int,
+    cluster: str | None,
+    as_log: bool,
+    room: str,
+    interval: float,
+    rounds: int | None,
 ) -> None:
     async with shell.admin() as admin, shell.producer() as producer:
         done = 0
@@ -89,13 +121,17 @@ async def cluster_rt(
                 for member in brokers:
                     rt, _, _ = await _measure(shell, producer, member.broker_name, amount, size)
                     when = datetime.datetime.now(_LOG_ZONE).strftime("%Y-%m-%d %H:%M:%S")
-                    shell.out.line(f"{when}|{room}|{member.cluster}|{member.broker_name}|{fixed(rt, 0)}")
+                    shell.out.line(
+                        f"{when}|{room}|{member.cluster}|{member.broker_name}|{fixed(rt, 0)}"
+                    )
             else:
                 with shell.out.table(
                     CLUSTER_RT if not done or shell.out.terminal else CLUSTER_RT._replace(header="")
                 ) as table:
                     for member in brokers:
-                        rt, sent, failed = await _measure(shell, producer, member.broker_name, amount, size)
+                        rt, sent, failed = await _measure(
+                            shell, producer, member.broker_name, amount, size
+                        )
                         table.row(member.cluster, member.broker_name, fixed(rt, 2), sent, failed)
             shell.out.flush()
             done += 1
@@ -104,8 +140,11 @@ async def cluster_rt(
             await asyncio.sleep(interval)
 
 
-async def _measure(shell: Shell, producer: Producer, topic: str, amount: int, size: int) -> tuple[float, int, int]:
-    """Milliseconds per message without the first one, and how many were sent and not. A broker's topic has its name."""
+async def _measure(
+    shell: Shell, producer: Producer, topic: str, amount: int, size: int
+) -> tuple[float, int, int]:
+    """Milliseconds per message without the first one, and how many were sent and not. A broker's
+    topic has its name."""
     total_ms = sent = 0
     for number in range(amount):
         shell.out.progress(f"{topic}: {number} of {amount} messages")

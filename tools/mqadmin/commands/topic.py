@@ -1,4 +1,5 @@
-"""Topics: making, changing, deleting, where they are, what is in them (``admin-cli.md`` §3.1 to §3.6, §3.31)."""
+"""Topics: making, changing, deleting, where they are, what is in them (``admin-cli.md`` §3.1 to
+§3.6, §3.31)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,15 @@ from ....remoting.protocol.bodies.topic_config import TopicConfig
 from ....remoting.protocol.fastjson.writer import dumps_pretty
 from ....remoting.protocol.message.sys_flag import TopicSysFlag
 from ....remoting.protocol.message.topic_names import is_dlq_topic, is_retry_topic
-from ..command import BOOLEAN, TEXT, Number, broker_address_option, cluster_option, command, topic_option
+from ..command import (
+    BOOLEAN,
+    TEXT,
+    Number,
+    broker_address_option,
+    cluster_option,
+    command,
+    topic_option,
+)
 from ..java_text import cut, hash_order, millis_text, topic_config_text
 from ..output import Layout, Output
 from ..shell import CommandFailed, Shell
@@ -24,7 +33,9 @@ DASHES: Final = 158
 
 NAMES: Final = Layout(("#Topic",), row="%s", header="")
 CLUSTERS: Final = Layout(("#Cluster Name",), row="%s", header="")
-WITH_STATS: Final = Layout(("#Topic", "#Queues", "#Messages", "#Last Updated"), row="%-64s  %-6s  %-20s  %s")
+WITH_STATS: Final = Layout(
+    ("#Topic", "#Queues", "#Messages", "#Last Updated"), row="%-64s  %-6s  %-20s  %s"
+)
 BY_CLUSTER: Final = Layout(
     ("#Cluster Name", "#Topic", "#Consumer Group"),
     row="%-20s  %-64s  %-64s",
@@ -44,12 +55,41 @@ STATUS: Final = Layout(
 @broker_address_option
 @cluster_option
 @topic_option
-@click.option("-r", "--readQueueNums", "read_queues", type=Number(1), default=QUEUE_NUMS, help="Queues to read, 8")
-@click.option("-w", "--writeQueueNums", "write_queues", type=Number(1), default=QUEUE_NUMS, help="Queues to write, 8")
-@click.option("-p", "--perm", type=Number(0, 7), default=6, help="2 write, 4 read, 6 both (default)")
-@click.option("-o", "--order", type=BOOLEAN, default=False, help="true: queues keep their number for ordered messages")
+@click.option(
+    "-r",
+    "--readQueueNums",
+    "read_queues",
+    type=Number(1),
+    default=QUEUE_NUMS,
+    help="Queues to read, 8",
+)
+@click.option(
+    "-w",
+    "--writeQueueNums",
+    "write_queues",
+    type=Number(1),
+    default=QUEUE_NUMS,
+    help="Queues to write, 8",
+)
+@click.option(
+    "-p", "--perm", type=Number(0, 7), default=6, help="2 write, 4 read, 6 both (default)"
+)
+@click.option(
+    "-o",
+    "--order",
+    type=BOOLEAN,
+    default=False,
+    help="true: queues keep their number for ordered messages",
+)
 @click.option("-u", "--unit", type=BOOLEAN, default=False, help="true: a unit topic")
-@click.option("-s", "--hasUnitSub", "unit_sub", type=BOOLEAN, default=False, help="true: units subscribe to it")
+@click.option(
+    "-s",
+    "--hasUnitSub",
+    "unit_sub",
+    type=BOOLEAN,
+    default=False,
+    help="true: units subscribe to it",
+)
 async def update_topic(
     shell: Shell,
     broker_addr: str | None,
@@ -97,7 +137,14 @@ async def _update_on_cluster(out: Output, admin: Admin, cluster: str, config: To
 
 @command("deleteTopic")
 @topic_option
-@click.option("-c", "--clusterName", "cluster", required=True, type=TEXT, help="Delete it from the masters of this cluster")
+@click.option(
+    "-c",
+    "--clusterName",
+    "cluster",
+    required=True,
+    type=TEXT,
+    help="Delete it from the masters of this cluster",
+)
 async def delete_topic(shell: Shell, topic: str, cluster: str) -> None:
     async with shell.admin() as admin:
         for address in await admin.masters_of(cluster):
@@ -112,7 +159,9 @@ async def delete_topic(shell: Shell, topic: str, cluster: str) -> None:
 @cluster_option
 @topic_option
 @click.option("-p", "--perm", required=True, type=Number(0, 7), help="2 write, 4 read, 6 both")
-async def update_topic_perm(shell: Shell, broker_addr: str | None, cluster: str | None, topic: str, perm: int) -> None:
+async def update_topic_perm(
+    shell: Shell, broker_addr: str | None, cluster: str | None, topic: str, perm: int
+) -> None:
     async with shell.admin() as admin:
         found = await admin.topic_config_on(topic, broker_addr)
         if cluster is not None:
@@ -143,11 +192,17 @@ async def topic_cluster_list(shell: Shell, topic: str) -> None:
 
 @command("updateOrderConf")
 @topic_option
-@click.option("-m", "--method", required=True, type=click.Choice(("get", "put", "delete")), help="What to do")
-@click.option("-v", "--orderConf", "order_conf", type=TEXT, help="With put: broker:queues;broker:queues")
+@click.option(
+    "-m", "--method", required=True, type=click.Choice(("get", "put", "delete")), help="What to do"
+)
+@click.option(
+    "-v", "--orderConf", "order_conf", type=TEXT, help="With put: broker:queues;broker:queues"
+)
 async def update_order_conf(shell: Shell, topic: str, method: str, order_conf: str | None) -> None:
     if method == "put" and order_conf is None:
-        raise CommandFailed("what the topic is to look like is missing: add -v BROKER:QUEUES;BROKER:QUEUES")
+        raise CommandFailed(
+            "what the topic is to look like is missing: add -v BROKER:QUEUES;BROKER:QUEUES"
+        )
     async with shell.admin() as admin:
         if method == "get":
             found = await admin.order_config(topic)
@@ -162,13 +217,22 @@ async def update_order_conf(shell: Shell, topic: str, method: str, order_conf: s
             shell.out.text(f"delete orderConf success. topic=[{topic}]")
 
 
-# --- lists --------------------------------------------------------------------------------------------------------------
+# --- lists
+# --------------------------------------------------------------------------------------------------
 
 
 @command("topicList", json=True)
-@click.option("-c", "--clusterModel", "by_cluster", is_flag=True, help="With the cluster and the groups of each topic")
 @click.option(
-    "--stats", is_flag=True, help="With the number of queues and messages of each topic, and when it was last written"
+    "-c",
+    "--clusterModel",
+    "by_cluster",
+    is_flag=True,
+    help="With the cluster and the groups of each topic",
+)
+@click.option(
+    "--stats",
+    is_flag=True,
+    help="With the number of queues and messages of each topic, and when it was last written",
 )
 async def topic_list(shell: Shell, by_cluster: bool, stats: bool) -> None:
     if by_cluster and stats:
@@ -185,7 +249,8 @@ async def topic_list(shell: Shell, by_cluster: bool, stats: bool) -> None:
 
 
 async def _list_with_stats(shell: Shell, admin: Admin) -> None:
-    """A topic that nobody can tell anything of, such as the name of a cluster, has blank figures."""
+    """A topic that nobody can tell anything of, such as the name of a cluster, has blank
+    figures."""
     topics = sorted(await admin.topic_list())
     with shell.out.table(WITH_STATS) as table:
         for number, topic in enumerate(topics, start=1):
@@ -217,7 +282,9 @@ async def _cluster_and_groups(admin: Admin, info: ClusterInfo, topic: str) -> tu
     try:
         route = await admin.topic_route(topic)
         first = route.broker_datas[0].broker_name if route.broker_datas else ""
-        cluster = next((name for name, brokers in info.cluster_addr_table.items() if first in brokers), "")
+        cluster = next(
+            (name for name, brokers in info.cluster_addr_table.items() if first in brokers), ""
+        )
         return cluster, hash_order(await admin.query_topic_consume_by_who(topic))
     except RocketMQError:
         return cluster, []
@@ -239,11 +306,18 @@ def _print_route(out: Output, route: TopicRouteData) -> None:
     queues = {data.broker_name: data for data in route.queue_datas}
     with out.table(ROUTE) as table:
         for broker in sorted(route.broker_datas, key=lambda data: data.broker_name):
-            addresses = ", ".join(f"{number}={address}" for number, address in sorted(broker.broker_addrs.items()))
+            addresses = ", ".join(
+                f"{number}={address}" for number, address in sorted(broker.broker_addrs.items())
+            )
             data = queues.get(broker.broker_name)
-            figures = (data.read_queue_nums, data.write_queue_nums, data.perm) if data else (0, 0, "")
+            figures = (
+                (data.read_queue_nums, data.write_queue_nums, data.perm) if data else (0, 0, "")
+            )
             table.row(broker.cluster or "", broker.broker_name, f"{{{addresses}}}", *figures)
-        read, write = sum(q.read_queue_nums for q in queues.values()), sum(q.write_queue_nums for q in queues.values())
+        read, write = (
+            sum(q.read_queue_nums for q in queues.values()),
+            sum(q.write_queue_nums for q in queues.values()),
+        )
         table.rule("-" * DASHES)
         table.row("Total:", len(queues), "", read, write, "")
 
@@ -258,5 +332,9 @@ async def topic_status(shell: Shell, topic: str) -> None:
     with shell.out.table(STATUS) as table:
         for queue in sorted(offsets):
             found = offsets[queue]
-            when = millis_text(found.last_update_timestamp) if found.last_update_timestamp > 0 else ""
-            table.row(cut(queue.broker_name, 32), queue.queue_id, found.min_offset, found.max_offset, when)
+            when = (
+                millis_text(found.last_update_timestamp) if found.last_update_timestamp > 0 else ""
+            )
+            table.row(
+                cut(queue.broker_name, 32), queue.queue_id, found.min_offset, found.max_offset, when
+            )

@@ -34,11 +34,14 @@ json_values = st.recursive(
     max_leaves=20,
 )
 
-# --- reading ------------------------------------------------------------------------------------------------------------
+# --- reading
+# --------------------------------------------------------------------------------------------------
 
 
 @given(json_values, st.booleans(), st.sampled_from([None, 1]))
-def test_our_parser_reads_all_standard_json(value: Any, ascii_only: bool, indent: int | None) -> None:
+def test_our_parser_reads_all_standard_json(
+    value: Any, ascii_only: bool, indent: int | None
+) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     assert loads(LIBERAL + text) == value
     assert loads(text) == value
@@ -105,7 +108,10 @@ def test_what_is_no_json_is_refused_with_its_place(text: str, position: int) -> 
 
 
 @example("{0:{'a':[")
-@given(st.text(alphabet="{}[]:,'\"\\/*0123456789.-eLNau$ \n\t\ud800", max_size=40) | st.text(max_size=40))
+@given(
+    st.text(alphabet="{}[]:,'\"\\/*0123456789.-eLNau$ \n\t\ud800", max_size=40)
+    | st.text(max_size=40)
+)
 def test_no_text_does_more_than_be_refused(text: str) -> None:
     try:
         loads(text)
@@ -134,7 +140,8 @@ def test_size_is_limited() -> None:
         loads(LIBERAL + "1" * 5000)
 
 
-# --- references ---------------------------------------------------------------------------------------------------------
+# --- references
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -147,8 +154,14 @@ def test_size_is_limited() -> None:
         ('{"a.b":{"x":1},"b":{"$ref":"$[\'a.b\']"}}', {"a.b": {"x": 1}, "b": {"x": 1}}),
         ('{"m":{0:{"x":1}},"b":{"$ref":"$.m[0]"}}', {"m": {0: {"x": 1}}, "b": {"x": 1}}),
         ('{"m":{7:{"x":1}},"b":{"$ref":"$.m.7"}}', {"m": {7: {"x": 1}}, "b": {"x": 1}}),
-        ('{"a":{"x":1},"b":{"$ref":"$.a"},"c":{"$ref":"$.b"}}', {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1}}),
-        ('{"c":{"$ref":"$.b"},"b":{"$ref":"$.a"},"a":{"x":1}}', {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1}}),
+        (
+            '{"a":{"x":1},"b":{"$ref":"$.a"},"c":{"$ref":"$.b"}}',
+            {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1}},
+        ),
+        (
+            '{"c":{"$ref":"$.b"},"b":{"$ref":"$.a"},"a":{"x":1}}',
+            {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1}},
+        ),
         ('{"b":{"$ref":"$.nothing[3].here"}}', {"b": None}),
         ('{"b":{"$ref":"$.c"},"c":{"$ref":"$.b"}}', {"b": None, "c": None}),
         ('{"$ref":"$"}', None),
@@ -166,11 +179,16 @@ def test_references_to_what_is_around_them() -> None:
     assert whole["a"]["all"][0] is whole
 
 
-# --- writing ------------------------------------------------------------------------------------------------------------
+# --- writing
+# --------------------------------------------------------------------------------------------------
 
 QUEUE = MessageQueue("T", "b", 3)
 ROUTE = TopicRouteData(
-    broker_datas=[BrokerData(cluster="C1", broker_name="b1", broker_addrs={0: "10.0.0.1:10911", 1: "10.0.0.2:10911"})],
+    broker_datas=[
+        BrokerData(
+            cluster="C1", broker_name="b1", broker_addrs={0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}
+        )
+    ],
     queue_datas=[QueueData(broker_name="b1", read_queue_nums=8, write_queue_nums=8, perm=6)],
 )
 
@@ -194,7 +212,9 @@ def test_pretty_text_says_the_same(value: Any) -> None:
 
 def _without_null_values(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_null_values(inner) for key, inner in value.items() if inner is not None}
+        return {
+            key: _without_null_values(inner) for key, inner in value.items() if inner is not None
+        }
     return [_without_null_values(inner) for inner in value] if isinstance(value, list) else value
 
 
@@ -209,7 +229,10 @@ def _big_numbers_as_text(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (ROUTE.queue_datas[0], '{"brokerName":"b1","perm":6,"readQueueNums":8,"topicSysFlag":0,"writeQueueNums":8}'),
+        (
+            ROUTE.queue_datas[0],
+            '{"brokerName":"b1","perm":6,"readQueueNums":8,"topicSysFlag":0,"writeQueueNums":8}',
+        ),
         ({"T@g": {0: 5, 1: 2**40}}, '{"T@g":{0:5,1:1099511627776}}'),
         ({QUEUE: 5}, '{{"brokerName":"b","queueId":3,"topic":"T"}:5}'),
         (ResetOffsetBody(), '{"offsetTable":{}}'),
@@ -274,7 +297,9 @@ def test_pretty_form_of_a_route() -> None:
 
 def test_pretty_form_of_local_offsets() -> None:
     """The offsets.json of a broadcasting consumer (client.md §4.10)."""
-    body = ResetOffsetBody(offset_table={MessageQueue("Orders", "b1", 2): 17, MessageQueue("Orders", "b1", 0): 9})
+    body = ResetOffsetBody(
+        offset_table={MessageQueue("Orders", "b1", 2): 17, MessageQueue("Orders", "b1", 0): 9}
+    )
     expected = """{
 	"offsetTable":{{
 			"brokerName":"b1",

@@ -1,4 +1,5 @@
-"""The text of a table whose entries are kept is that of one that is written anew, whatever has become of them."""
+"""The text of a table whose entries are kept is that of one that is written anew, whatever has
+become of them."""
 
 from __future__ import annotations
 
@@ -8,13 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
-from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
-from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
+from aiorocketmq.remoting.protocol.bodies.subscription_group import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+)
+from aiorocketmq.remoting.protocol.bodies.topic_config import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigTable,
+)
 from aiorocketmq.remoting.protocol.fastjson.pretty_table import PrettyTable
 from aiorocketmq.remoting.protocol.fastjson.writer import dumps_pretty
 
 NAMES = ["T", "%RETRY%g", "ü\n", '"']
-STEPS = st.lists(st.tuples(st.sampled_from(NAMES), st.one_of(st.none(), st.integers(0, 2))), max_size=5)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(NAMES), st.one_of(st.none(), st.integers(0, 2))), max_size=5
+)
 
 
 @given(st.lists(STEPS, max_size=6))
@@ -27,7 +37,9 @@ def test_a_kept_table_is_the_same_text(rounds: list[list[tuple[str, int | None]]
                 topics.pop(name, None)
             else:
                 topics[name] = TopicConfig(topic_name=name, read_queue_nums=queues)
-        table = TopicConfigTable(topic_config_table=dict(topics), data_version=DataVersion(counter=number))
+        table = TopicConfigTable(
+            topic_config_table=dict(topics), data_version=DataVersion(counter=number)
+        )
         assert kept.text(table) == dumps_pretty(table)
 
 
@@ -36,7 +48,9 @@ def test_other_tables() -> None:
     for queues in ({0: 1}, {0: 2, 1: 3}):
         offsets = ConsumerOffsetTable(offset_table={"T@g": queues})
         assert kept.text(offsets) == dumps_pretty(offsets)
-    groups = SubscriptionGroupTable(subscription_group_table={"g": SubscriptionGroupConfig(group_name="g")})
+    groups = SubscriptionGroupTable(
+        subscription_group_table={"g": SubscriptionGroupConfig(group_name="g")}
+    )
     assert PrettyTable().text(groups) == dumps_pretty(groups)
 
 

@@ -4,9 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.frames.frame import BrokenStream, FrameDecoder, FrameError, encode_frame
+from aiorocketmq.remoting.protocol.frames.frame import (
+    BrokenStream,
+    FrameDecoder,
+    FrameError,
+    encode_frame,
+)
 
-frames = st.lists(st.tuples(st.sampled_from([0, 1, 0x4D, 7]), st.binary(max_size=60), st.binary(max_size=300)), max_size=8)
+frames = st.lists(
+    st.tuples(st.sampled_from([0, 1, 0x4D, 7]), st.binary(max_size=60), st.binary(max_size=300)),
+    max_size=8,
+)
 
 
 def cut(stream: bytes, cuts: list[int]) -> list[bytes]:
@@ -15,16 +23,22 @@ def cut(stream: bytes, cuts: list[int]) -> list[bytes]:
 
 
 @given(frames, st.lists(st.integers(0, 10_000), max_size=12))
-def test_any_split_of_the_stream_gives_the_same_frames(sent: list[tuple[int, bytes, bytes]], cuts: list[int]) -> None:
+def test_any_split_of_the_stream_gives_the_same_frames(
+    sent: list[tuple[int, bytes, bytes]], cuts: list[int]
+) -> None:
     stream = b"".join(encode_frame(*frame) for frame in sent)
     decoder = FrameDecoder()
-    received = [(t, bytes(h), bytes(b)) for piece in cut(stream, cuts) for t, h, b in decoder.feed(piece)]
+    received = [
+        (t, bytes(h), bytes(b)) for piece in cut(stream, cuts) for t, h, b in decoder.feed(piece)
+    ]
     assert received == sent
     assert decoder.held == 0
 
 
 @given(frames, st.integers(1, 400))
-def test_an_incomplete_frame_is_held_and_nothing_more(sent: list[tuple[int, bytes, bytes]], keep: int) -> None:
+def test_an_incomplete_frame_is_held_and_nothing_more(
+    sent: list[tuple[int, bytes, bytes]], keep: int
+) -> None:
     last = encode_frame(0, b"h" * 40, b"b" * 400)[:keep]
     decoder = FrameDecoder()
     assert len(decoder.feed(b"".join(encode_frame(*frame) for frame in sent) + last)) == len(sent)

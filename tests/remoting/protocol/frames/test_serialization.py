@@ -34,7 +34,10 @@ def test_round_trip_in_every_form(form: SerializeType, command: RemotingCommand)
 
 
 def test_json_is_what_the_original_writes() -> None:
-    header = b'{"code":17,"flag":1,"language":"JAVA","opaque":7,"remark":"No topic \\"x\\" /\xc3\xa9\\n",'
+    header = (
+        b'{"code":17,"flag":1,"language":"JAVA","opaque":7,"remark":"No topic \\"x\\" '
+        b'/\xc3\xa9\\n",'
+    )
     header += b'"serializeTypeCurrentRPC":"JSON","version":409}'
     assert encode_header(decode_header(0, header)) == header
 
@@ -43,12 +46,23 @@ def test_json_is_what_the_original_writes() -> None:
     ("header", "expected"),
     [
         (b'{"code":105}', RemotingCommand(code=105, language=LanguageCode.JAVA, version=0)),
-        (b' { "opaque" : "7", "code" : 105 } ', RemotingCommand(code=105, language=LanguageCode.JAVA, version=0, opaque=7)),
+        (
+            b' { "opaque" : "7", "code" : 105 } ',
+            RemotingCommand(code=105, language=LanguageCode.JAVA, version=0, opaque=7),
+        ),
         (b'{"code":1,"language":"KLINGON"}', RemotingCommand(code=1, language=None, version=0)),
-        (b'{"code":1,"language":3}', RemotingCommand(code=1, language=LanguageCode.PYTHON, version=0)),
+        (
+            b'{"code":1,"language":3}',
+            RemotingCommand(code=1, language=LanguageCode.PYTHON, version=0),
+        ),
         (
             b'{"code":1,"extFields":{"a":1,"b":true,"c":null,"d":1.5},"x":[1]}',
-            RemotingCommand(code=1, language=LanguageCode.JAVA, version=0, ext_fields={"a": "1", "b": "true", "d": "1.5"}),
+            RemotingCommand(
+                code=1,
+                language=LanguageCode.JAVA,
+                version=0,
+                ext_fields={"a": "1", "b": "true", "d": "1.5"},
+            ),
         ),
         (
             b"{'code':1,extFields:{'a':'b',},}",
@@ -56,7 +70,9 @@ def test_json_is_what_the_original_writes() -> None:
         ),
     ],
 )
-def test_json_input_is_tolerated_as_the_original_does(header: bytes, expected: RemotingCommand) -> None:
+def test_json_input_is_tolerated_as_the_original_does(
+    header: bytes, expected: RemotingCommand
+) -> None:
     assert decode_header(0, header) == expected
 
 
@@ -70,7 +86,8 @@ def test_garbage_is_refused_or_read_but_never_crashes(form: int, header: bytes) 
 
 
 @pytest.mark.parametrize(
-    "header", [b"", b"[]", b"{}", b'{"code":"x"}', b'{"code":1,"extFields":[]}', b'{"code":99999999999}']
+    "header",
+    [b"", b"[]", b"{}", b'{"code":"x"}', b'{"code":1,"extFields":[]}', b'{"code":99999999999}'],
 )
 def test_json_without_a_usable_code_is_refused(header: bytes) -> None:
     with pytest.raises(HeaderError):
@@ -78,7 +95,10 @@ def test_json_without_a_usable_code_is_refused(header: bytes) -> None:
 
 
 def test_binary_lengths_are_checked() -> None:
-    good = encode_header(RemotingCommand(code=105, opaque=7, ext_fields={"topic": "TopicTest"}), SerializeType.ROCKETMQ)
+    good = encode_header(
+        RemotingCommand(code=105, opaque=7, ext_fields={"topic": "TopicTest"}),
+        SerializeType.ROCKETMQ,
+    )
     for end in range(len(good)):
         with pytest.raises(HeaderError):
             decode_header(SerializeType.ROCKETMQ, good[:end])

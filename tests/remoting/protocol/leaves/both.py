@@ -16,7 +16,8 @@ SOURCES: Final = Path(__file__).resolve().parents[4] / "remoting/protocol/leaves
 
 
 def compiled_leaves() -> ModuleType:
-    """Skips the calling module where they are not built. That the twins were asked for (AIOROCKETMQ_PURE) is no reason."""
+    """Skips the calling module where they are not built. That the twins were asked for
+    (AIOROCKETMQ_PURE) is no reason."""
     if "built" in KIND:
         pytest.skip(f"no compiled leaves: {KIND}", allow_module_level=True)
     from aiorocketmq.remoting.protocol.leaves import _compiled

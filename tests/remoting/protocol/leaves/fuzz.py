@@ -1,8 +1,10 @@
-"""``python -m tests.remoting.protocol.leaves.fuzz``: millions of mutated inputs into the leaves and into their twins.
+"""``python -m tests.remoting.protocol.leaves.fuzz``: millions of mutated inputs into the leaves and
+into their twins.
 
-Every input is a known good one of which some bytes were changed, put in, taken out or doubled. What a leaf makes of it has
-to be what its twin makes of it; under ``make sanitize`` AddressSanitizer watches where it reads and writes meanwhile. The
-first difference ends the run with the seed and the input.
+Every input is a known good one of which some bytes were changed, put in, taken out or doubled. What
+a leaf makes of it has to be what its twin makes of it; under ``make sanitize`` AddressSanitizer
+watches where it reads and writes meanwhile. The first difference ends the run with the seed and the
+input.
 """
 
 from __future__ import annotations
@@ -22,7 +24,12 @@ from aiorocketmq.broker.sends.stored_properties import stored_properties
 from aiorocketmq.remoting.errors import ProtocolError
 from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
-from aiorocketmq.remoting.protocol.frames.serialization import HeaderError, RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    HeaderError,
+    RemotingCommand,
+    decode_header,
+    encode_header,
+)
 from aiorocketmq.remoting.protocol.leaves import (
     TWINS,
     _compiled,
@@ -49,13 +56,16 @@ _TYPES: Final = {int(code): command.request for code, command in COMMANDS.items(
 _PREFIXES: Final = TopicPrefixes()
 _PROPERTIES: Final = "UNIQ_KEY\x017F000001\x02WAIT\x01true\x02TAGS\x01TagA\x02KEYS\x01one two é"
 _SEND: Final = {
-    "a": "group", "b": "Topic", "c": "TBW102", "d": "4", "e": "3", "f": "0", "g": "1700000000000", "h": "0",
+    "a": "group", "b": "Topic", "c": "TBW102", "d": "4", "e": "3", "f": "0", "g": "1700000000000",
+    "h": "0",
     "i": _PROPERTIES, "j": "0", "k": "false", "m": "true", "n": "broker", "AccessKey": "rocketmq2",
     "Signature": "c2lnbmVk",
 }  # fmt: skip
 _PULL: Final = {
-    "consumerGroup": "group", "topic": "Topic", "queueId": "3", "queueOffset": "100000", "maxMsgNums": "32", "sysFlag": "6",
-    "commitOffset": "0", "suspendTimeoutMillis": "15000", "subscription": "*", "subVersion": "1700000000000",
+    "consumerGroup": "group", "topic": "Topic", "queueId": "3", "queueOffset": "100000",
+    "maxMsgNums": "32", "sysFlag": "6",
+    "commitOffset": "0", "suspendTimeoutMillis": "15000", "subscription": "*",
+    "subVersion": "1700000000000",
 }  # fmt: skip
 
 
@@ -79,7 +89,11 @@ def _general(form: int) -> Callable[[bytes], Any]:
             fields = from_texts(_TYPES[command.code], command.ext_fields or {})
         except (HeaderError, FieldError, KeyError):
             return "refused"
-        return "an answer" if command.is_response else (command.code, command.opaque, command.flag, command.version, fields)
+        return (
+            "an answer"
+            if command.is_response
+            else (command.code, command.opaque, command.flag, command.version, fields)
+        )
 
     return read
 
@@ -97,17 +111,33 @@ def _signed(form: int) -> Callable[[bytes], Any]:
 def _headers(form: int) -> list[bytes]:
     commands = [
         RemotingCommand(code=code, opaque=7, ext_fields=fields)
-        for code, fields in ((310, _SEND), (11, _PULL), (34, {}), (15, {**_PULL, "commitOffset": "-1"}))
+        for code, fields in (
+            (310, _SEND),
+            (11, _PULL),
+            (34, {}),
+            (15, {**_PULL, "commitOffset": "-1"}),
+        )
     ]
     found = [encode_header(command, form) for command in commands]
     if form == 0:
-        values = {"opaque": -5, "extFields": _SEND, "remark": "why", "version": 0, "code": 310, "language": "CPP"}
-        found += [json.dumps(values, indent=1).encode(), json.dumps(values, ensure_ascii=False).encode()]
+        values = {
+            "opaque": -5,
+            "extFields": _SEND,
+            "remark": "why",
+            "version": 0,
+            "code": 310,
+            "language": "CPP",
+        }
+        found += [
+            json.dumps(values, indent=1).encode(),
+            json.dumps(values, ensure_ascii=False).encode(),
+        ]
     return found
 
 
 _STORED: Final = {
-    "msgId": "7F00000100002A9F000000000000002A", "queueId": "3", "queueOffset": "987654", "transactionId": "T",
+    "msgId": "7F00000100002A9F000000000000002A", "queueId": "3", "queueOffset": "987654",
+    "transactionId": "T",
     "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
 }  # fmt: skip
 
@@ -124,7 +154,14 @@ def _stored(header: bytes) -> Any:
 
 
 def _answers() -> list[bytes]:
-    values = {"opaque": -5, "extFields": _STORED, "remark": "why", "version": 0, "code": 0, "flag": 1}
+    values = {
+        "opaque": -5,
+        "extFields": _STORED,
+        "remark": "why",
+        "version": 0,
+        "code": 0,
+        "flag": 1,
+    }
     usual = RemotingCommand(code=0, flag=1, opaque=7, ext_fields=_STORED)
     return [encode_header(usual, 0), json.dumps(values, indent=1).encode()]
 
@@ -144,7 +181,23 @@ def _entries(kind: Callable[[], Any]) -> Callable[[bytes], Any]:
 
 
 def _filled(template: Any) -> Callable[[bytes], bytes]:
-    made = template(1, [b"\0", ("i", 0), "(", b"key", "(", ("b", 1), ")", ("b", 1), ")", ("d", 2), b"%d", ("X", 3)])
+    made = template(
+        1,
+        [
+            b"\0",
+            ("i", 0),
+            "(",
+            b"key",
+            "(",
+            ("b", 1),
+            ")",
+            ("b", 1),
+            ")",
+            ("d", 2),
+            b"%d",
+            ("X", 3),
+        ],
+    )
 
     def fill(data: bytes) -> bytes:
         number = int.from_bytes(data[:8], "big") >> 1
@@ -163,7 +216,8 @@ def _scanned(scan_columns: Callable[..., Any]) -> Callable[[bytes], Any]:
 
 
 def _in_stretches(stretch_columns: Callable[..., Any]) -> Callable[[bytes], Any]:
-    """What the first record says of its size is where the second stretch begins; the last one ends behind the data."""
+    """What the first record says of its size is where the second stretch begins; the last one ends
+    behind the data."""
 
     def read(data: bytes) -> Any:
         size = int.from_bytes(data[:4], "big") % (len(data) + 1)
@@ -201,7 +255,11 @@ def _pulled(*leaves: Callable[..., Any]) -> Callable[[bytes], Any]:
 
 
 def _chained(chain_items: Callable[..., Any]) -> Callable[[bytes], Any]:
-    columns = array("i", [3, 10, 3, 2**31 - 1]), array("q", [1, 2, 3, -4]), array("q", [4, 5, 2**62, 7])
+    columns = (
+        array("i", [3, 10, 3, 2**31 - 1]),
+        array("q", [1, 2, 3, -4]),
+        array("q", [4, 5, 2**62, 7]),
+    )
 
     def chain(data: bytes) -> Any:
         slots = bytearray(b"slot" + data)
@@ -227,7 +285,9 @@ def _all_of(keys: Any) -> Any:
     """The twin gives them away in pieces."""
     columns = [*map(list, keys.take(1 << 30))]
     while keys:
-        columns = [[*column, *more] for column, more in zip(columns, keys.take(1 << 30), strict=True)]
+        columns = [
+            [*column, *more] for column, more in zip(columns, keys.take(1 << 30), strict=True)
+        ]
     return columns
 
 
@@ -268,18 +328,42 @@ def targets() -> list[Target]:
     headers = compiled.Headers(_TYPES, found_of)
     read, signed = headers.read, headers.signed
     stored = compiled.Replies(SendMessageResponse).read
-    stream = b"".join(pack(">II", 4 + h + b, h) + b"h" * h + b"b" * b for h, b in ((3, 0), (0, 9), (20, 2049), (5, 1)))
+    stream = b"".join(
+        pack(">II", 4 + h + b, h) + b"h" * h + b"b" * b
+        for h, b in ((3, 0), (0, 9), (20, 2049), (5, 1))
+    )
     units = b"".join(pack(">qiq", 1000 * n, 1000, n) for n in range(9))
-    records = [sample(), V6, with_zeros(1536, 1701), sample(topic="other", properties=_PROPERTIES.encode(), queue_id=7)]
-    items = [BatchItem(n, b"body" * n, text) for n, text in enumerate((b"", _PROPERTIES.encode(), b"a\x01b\x02"))]
+    records = [
+        sample(),
+        V6,
+        with_zeros(1536, 1701),
+        sample(topic="other", properties=_PROPERTIES.encode(), queue_id=7),
+    ]
+    items = [
+        BatchItem(n, b"body" * n, text)
+        for n, text in enumerate((b"", _PROPERTIES.encode(), b"a\x01b\x02"))
+    ]
     several = [*records, b"".join(records)]
     pulled = b"".join(pack(">qiq", at, 97, 0) for at in (7, 104, 104)) + sample() * 2
     pull_leaves = pull.survey_units, pull.join_records, pull.records_fit
     return [
-        Target("JSON headers", 15, _headers(0), lambda data: read(0, data, 0, None), _general(0), True),
-        Target("binary headers", 12, _headers(1), lambda data: read(1, data, 0, None), _general(1), True),
-        Target("what is signed, JSON", 7, _headers(0), lambda data: signed(0, data), _signed(0), True),
-        Target("what is signed, binary", 4, _headers(1), lambda data: signed(1, data), _signed(1), True),
+        Target(
+            "JSON headers", 15, _headers(0), lambda data: read(0, data, 0, None), _general(0), True
+        ),
+        Target(
+            "binary headers",
+            12,
+            _headers(1),
+            lambda data: read(1, data, 0, None),
+            _general(1),
+            True,
+        ),
+        Target(
+            "what is signed, JSON", 7, _headers(0), lambda data: signed(0, data), _signed(0), True
+        ),
+        Target(
+            "what is signed, binary", 4, _headers(1), lambda data: signed(1, data), _signed(1), True
+        ),
         Target(
             "frames",
             10,
@@ -288,11 +372,35 @@ def targets() -> list[Target]:
             lambda data: _plain_frames(pure_frames.split_frames(data, 0, 4000, 15)),
         ),
         Target("CRC", 1, [bytes(range(256)), b"x" * 15], compiled.crc32, pure_checksums.crc32),
-        Target("answers", 5, [b"12345678"], _filled(compiled.FrameTemplate), _filled(pure_answers.FrameTemplate)),
-        Target("headers with texts", 3, [_PROPERTIES.encode()], _headed(compiled), _headed(pure_answers)),
+        Target(
+            "answers",
+            5,
+            [b"12345678"],
+            _filled(compiled.FrameTemplate),
+            _filled(pure_answers.FrameTemplate),
+        ),
+        Target(
+            "headers with texts",
+            3,
+            [_PROPERTIES.encode()],
+            _headed(compiled),
+            _headed(pure_answers),
+        ),
         Target("headers of answers", 5, _answers(), lambda data: stored(0, data), _stored, True),
-        Target("index entries", 5, [_PROPERTIES.encode()], _entries(compiled.KeyEntries), _entries(pure_index.KeyEntries)),
-        Target("chains", 2, [bytes(20)], _chained(compiled.chain_items), _chained(pure_index.chain_items)),
+        Target(
+            "index entries",
+            5,
+            [_PROPERTIES.encode()],
+            _entries(compiled.KeyEntries),
+            _entries(pure_index.KeyEntries),
+        ),
+        Target(
+            "chains",
+            2,
+            [bytes(20)],
+            _chained(compiled.chain_items),
+            _chained(pure_index.chain_items),
+        ),
         Target(
             "units",
             5,
@@ -300,10 +408,30 @@ def targets() -> list[Target]:
             lambda data: compiled.believed_units(data, 91, 0, 4096),
             lambda data: TWINS[believed_units.__name__](data, 91, 0, 4096),
         ),
-        Target("records", 10, several, _scanned(compiled.scan_columns), _scanned(TWINS["scan_columns"])),
-        Target("stretches", 5, several, _in_stretches(compiled.stretch_columns), _in_stretches(TWINS["stretch_columns"])),
-        Target("pulls", 2, [pulled], _pulled(*pull_leaves), _pulled(*(TWINS[leaf.__name__] for leaf in pull_leaves))),
-        Target("messages", 5, several, _messages(compiled.read_records), _messages(TWINS["read_records"])),
+        Target(
+            "records", 10, several, _scanned(compiled.scan_columns), _scanned(TWINS["scan_columns"])
+        ),
+        Target(
+            "stretches",
+            5,
+            several,
+            _in_stretches(compiled.stretch_columns),
+            _in_stretches(TWINS["stretch_columns"]),
+        ),
+        Target(
+            "pulls",
+            2,
+            [pulled],
+            _pulled(*pull_leaves),
+            _pulled(*(TWINS[leaf.__name__] for leaf in pull_leaves)),
+        ),
+        Target(
+            "messages",
+            5,
+            several,
+            _messages(compiled.read_records),
+            _messages(TWINS["read_records"]),
+        ),
         Target(
             "units and entries of records",
             5,
@@ -318,13 +446,22 @@ def targets() -> list[Target]:
             _text(compiled.stored_properties),
             _text(TWINS[stored_properties.__name__]),
         ),
-        Target("records to write", 2, [bytes(50)], _written(compiled_leaf), _written(TWINS.__getitem__)),
-        Target("batches", 5, [encode_batch(items)], _batched(compiled_leaf), _batched(TWINS.__getitem__)),
+        Target(
+            "records to write", 2, [bytes(50)], _written(compiled_leaf), _written(TWINS.__getitem__)
+        ),
+        Target(
+            "batches",
+            5,
+            [encode_batch(items)],
+            _batched(compiled_leaf),
+            _batched(TWINS.__getitem__),
+        ),
     ]
 
 
 def mutated(seed: bytes, chance: random.Random) -> bytes:
-    """Of most inputs one place is changed, of others several, so that what is behind a mistake is seen, too."""
+    """Of most inputs one place is changed, of others several, so that what is behind a mistake is
+    seen, too."""
     data, more = seed, True
     while more:
         bits = chance.getrandbits(64)
@@ -351,7 +488,12 @@ def run(inputs: int, seed: int) -> int:
     for target in targets():
         chance = random.Random(f"{seed} {target.name}")
         count, began, answered = inputs * target.share // 100, time.monotonic(), 0
-        leaf, twin, seeds, left_alone = target.leaf, target.twin, target.seeds, target.none_is_left_alone
+        leaf, twin, seeds, left_alone = (
+            target.leaf,
+            target.twin,
+            target.seeds,
+            target.none_is_left_alone,
+        )
         for number in range(count):
             data = mutated(seeds[number % len(seeds)], chance)
             found = leaf(data)
@@ -359,10 +501,15 @@ def run(inputs: int, seed: int) -> int:
                 continue
             answered += 1
             if found != (expected := twin(data)):
-                print(f"{target.name}, seed {seed}: {data!r}\n  compiled {found!r}\n  expected {expected!r}")
+                print(
+                    f"{target.name}, seed {seed}: {data!r}\n  compiled {found!r}\n  expected "
+                    f"{expected!r}"
+                )
                 return 1
         seconds = time.monotonic() - began
-        print(f"{target.name}: {count:,} inputs, {answered:,} compared, {seconds:.0f} s", flush=True)
+        print(
+            f"{target.name}: {count:,} inputs, {answered:,} compared, {seconds:.0f} s", flush=True
+        )
     return 0
 
 

@@ -33,9 +33,15 @@ text = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 def pieces(depth: int = 0) -> st.SearchStrategy[list[Any]]:
-    leaf = st.sampled_from([*KINDS, b"100%d"]).map(lambda piece: [piece]) | st.binary(max_size=8).map(lambda b: [b])
-    group = leaf if depth == pure.DEEPEST else pieces(depth + 1).map(lambda inside: ["(", *inside, ")"])
-    return st.lists(leaf | group, max_size=5).map(lambda parts: [piece for part in parts for piece in part])
+    leaf = st.sampled_from([*KINDS, b"100%d"]).map(lambda piece: [piece]) | st.binary(
+        max_size=8
+    ).map(lambda b: [b])
+    group = (
+        leaf if depth == pure.DEEPEST else pieces(depth + 1).map(lambda inside: ["(", *inside, ")"])
+    )
+    return st.lists(leaf | group, max_size=5).map(
+        lambda parts: [piece for part in parts for piece in part]
+    )
 
 
 @given(pieces(), st.data(), st.integers(0, 255), st.integers(0, 2**20))
@@ -58,7 +64,18 @@ def test_a_value_may_stand_in_several_places() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [["("], [")"], ["(", ")", ")"], [("z", 0)], [7], ["d"], ["("] * 5 + [")"] * 5, [None], ["(", [], ")"]]
+    "wrong",
+    [
+        ["("],
+        [")"],
+        ["(", ")", ")"],
+        [("z", 0)],
+        [7],
+        ["d"],
+        ["("] * 5 + [")"] * 5,
+        [None],
+        ["(", [], ")"],
+    ],
 )
 def test_what_is_no_template(wrong: list[Any]) -> None:
     found, expected = (outcome(kind, 0, wrong) for kind in TEMPLATES)
@@ -68,14 +85,27 @@ def test_what_is_no_template(wrong: list[Any]) -> None:
 
 
 def test_a_frame_over_the_limit_is_refused() -> None:
-    for size, body_size in ((16 << 20, 0), (100, 16 << 20), ((16 << 20) - 8, 0), ((16 << 20) - 8, 1), (70_000, 9)):
+    for size, body_size in (
+        (16 << 20, 0),
+        (100, 16 << 20),
+        ((16 << 20) - 8, 0),
+        ((16 << 20) - 8, 1),
+        (70_000, 9),
+    ):
         made = [outcome(kind(0, [("b", 0)]).fill, (bytes(size),), body_size) for kind in TEMPLATES]
         assert made[0] == made[1]
         assert isinstance(made[0], bytes) == (size + body_size + 8 <= 16 << 20)
 
 
 def test_values_that_do_not_fit() -> None:
-    for kind, value in (("d", 2**63), ("X", -(2**63) - 1), ("i", 2**31), ("b", "text"), ("b", None), ("d", "x")):
+    for kind, value in (
+        ("d", 2**63),
+        ("X", -(2**63) - 1),
+        ("i", 2**31),
+        ("b", "text"),
+        ("b", None),
+        ("d", "x"),
+    ):
         with pytest.raises((TypeError, OverflowError)):
             compiled.FrameTemplate(0, [(kind, 0)]).fill((value,))
     with pytest.raises(IndexError):
@@ -86,17 +116,36 @@ def test_values_that_do_not_fit() -> None:
 @pytest.mark.parametrize("form", list(SerializeType))
 @given(data=st.data())
 def test_the_answer_to_a_send(kind: Any, form: int, data: st.DataObject) -> None:
-    region, trace_on, remark = data.draw(text), data.draw(st.booleans()), data.draw(st.none() | text)
-    offset, queue_id, number, opaque = data.draw(KINDS["X"]), data.draw(int32), data.draw(int64), data.draw(int32)
-    header = SendMessageResponse(msg_id="", queue_id=0, queue_offset=0, trace_on=trace_on, msg_region=region)
+    region, trace_on, remark = (
+        data.draw(text),
+        data.draw(st.booleans()),
+        data.draw(st.none() | text),
+    )
+    offset, queue_id, number, opaque = (
+        data.draw(KINDS["X"]),
+        data.draw(int32),
+        data.draw(int64),
+        data.draw(int32),
+    )
+    header = SendMessageResponse(
+        msg_id="", queue_id=0, queue_offset=0, trace_on=trace_on, msg_region=region
+    )
     holes = {"msg_id": b"7F%%00%016X", "queue_id": b"%d", "queue_offset": b"%d"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reply_frames, "FrameTemplate", kind)
-        frame = reply_frames.reply_frames(header, holes, remark)[form]((offset, queue_id, number, opaque))
+        frame = reply_frames.reply_frames(header, holes, remark)[form](
+            (offset, queue_id, number, opaque)
+        )
     filled = SendMessageResponse(
-        msg_id=f"7F%00{offset:016X}", queue_id=queue_id, queue_offset=number, trace_on=trace_on, msg_region=region
+        msg_id=f"7F%00{offset:016X}",
+        queue_id=queue_id,
+        queue_offset=number,
+        trace_on=trace_on,
+        msg_region=region,
     )
-    command = RemotingCommand(code=0, flag=1, opaque=opaque, ext_fields=to_fields(filled), remark=remark)
+    command = RemotingCommand(
+        code=0, flag=1, opaque=opaque, ext_fields=to_fields(filled), remark=remark
+    )
     if form == SerializeType.ROCKETMQ:
         assert frame == encode_frame(form, encode_header(command, form))
     assert frame[:8] == encode_frame(form, frame[8:])[:8]
@@ -127,4 +176,6 @@ def test_the_forms_of_a_short_answer() -> None:
     frames = reply_frames.reply_frames(OffsetResponse(offset=5), {})
     for form, fill in frames.items():
         command = RemotingCommand(code=0, flag=1, opaque=-9, ext_fields={"offset": "5"})
-        assert decode_header(form, fill((-9,))[8:]) == decode_header(form, encode_header(command, form))
+        assert decode_header(form, fill((-9,))[8:]) == decode_header(
+            form, encode_header(command, form)
+        )

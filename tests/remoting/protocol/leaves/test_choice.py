@@ -18,10 +18,15 @@ from .both import SOURCES, compiled_leaves
 
 def chosen(**environment: str) -> str:
     """What a new process says."""
-    program = "from aiorocketmq.remoting.protocol.leaves import KIND, crc32; print(KIND, crc32.__module__, sep=': ')"
+    program = (
+        "from aiorocketmq.remoting.protocol.leaves import KIND, crc32; print(KIND, "
+        "crc32.__module__, sep=': ')"
+    )
     inherited = {name: value for name, value in os.environ.items() if name != leaves.PURE_VARIABLE}
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, env=inherited | environment, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        command, env=inherited | environment, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def test_the_compiled_ones_run_where_they_are() -> None:
@@ -31,7 +36,9 @@ def test_the_compiled_ones_run_where_they_are() -> None:
 
 
 def test_the_twins_run_where_they_are_asked_for() -> None:
-    expected = "pure Python (AIOROCKETMQ_PURE is set): aiorocketmq.remoting.protocol.leaves.pure_checksums"
+    expected = (
+        "pure Python (AIOROCKETMQ_PURE is set): aiorocketmq.remoting.protocol.leaves.pure_checksums"
+    )
     assert chosen(AIOROCKETMQ_PURE="1") == expected
 
 
@@ -42,7 +49,9 @@ def test_a_module_that_was_not_built_is_told(monkeypatch: pytest.MonkeyPatch) ->
     assert leaves._why_not_compiled(SOURCES).startswith("not built")
 
 
-def test_a_module_of_other_sources_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_of_other_sources_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiled_leaves()
     monkeypatch.delenv(leaves.PURE_VARIABLE, raising=False)
     assert leaves._why_not_compiled(tmp_path) == "", "a wheel has no sources"

@@ -28,7 +28,9 @@ def test_every_length_and_every_place() -> None:
 @given(st.binary(max_size=600), st.integers(0, 2**32 - 1), st.integers(0, 600))
 def test_it_goes_on_from_any_value(data: bytes, value: int, split: int) -> None:
     assert compiled.crc32(data, value) == pure.crc32(data, value)
-    assert compiled.crc32(data[split:], compiled.crc32(data[:split], value)) == pure.crc32(data, value)
+    assert compiled.crc32(data[split:], compiled.crc32(data[:split], value)) == pure.crc32(
+        data, value
+    )
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
@@ -44,7 +46,8 @@ def test_what_is_no_buffer_is_refused_in_the_same_words(wrong: object) -> None:
 
 
 def test_the_constants_are_those_of_the_polynomial() -> None:
-    """x^n modulo the polynomial, bits reversed; each with one bit more because a product of reversed numbers lacks it."""
+    """x^n modulo the polynomial, bits reversed; each with one bit more because a product of
+    reversed numbers lacks it."""
 
     def power(n: int) -> int:
         rest = 1
@@ -67,6 +70,12 @@ def test_the_constants_are_those_of_the_polynomial() -> None:
 
     text = (SOURCES / "crc32.h").read_text()
     found = re.findall(r"_mm_set_epi64x\((\w+), (\w+)\)", text)
-    distances = [[reversed_bits(power(8 * size + more), 32) << 1 for more in (-32, 32)] for size in (64, 16)]
-    expected = [*distances, [0, reversed_bits(power(64), 32) << 1], [reversed_bits(n, 33) for n in (inverse(), POLYNOMIAL)]]
+    distances = [
+        [reversed_bits(power(8 * size + more), 32) << 1 for more in (-32, 32)] for size in (64, 16)
+    ]
+    expected = [
+        *distances,
+        [0, reversed_bits(power(64), 32) << 1],
+        [reversed_bits(n, 33) for n in (inverse(), POLYNOMIAL)],
+    ]
     assert [[int(number, 0) for number in pair] for pair in found] == expected

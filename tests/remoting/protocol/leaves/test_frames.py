@@ -1,4 +1,5 @@
-"""Frames out of a stream: compiled and in Python. What ``FrameDecoder`` makes of them: ``test_frame.py``."""
+"""Frames out of a stream: compiled and in Python. What ``FrameDecoder`` makes of them:
+``test_frame.py``."""
 
 from __future__ import annotations
 
@@ -26,12 +27,17 @@ def plain(result: Any) -> Any:
     if not isinstance(result[0], list):
         return result
     frames, position, needed = result
-    return [(form, header, type(body), bytes(body)) for form, header, body in frames], position, needed
+    return (
+        [(form, header, type(body), bytes(body)) for form, header, body in frames],
+        position,
+        needed,
+    )
 
 
 def check(data: bytes, start: int = 0, max_total: int = MAX_TOTAL, long_header: int = 300) -> Any:
     found, expected = (
-        plain(outcome(split, data, start, max_total, long_header)) for split in (compiled.split_frames, pure.split_frames)
+        plain(outcome(split, data, start, max_total, long_header))
+        for split in (compiled.split_frames, pure.split_frames)
     )
     assert found == expected
     return found
@@ -50,13 +56,20 @@ def test_any_stream(pieces: list[bytes], rest: bytes, data: st.DataObject) -> No
     stream = bytearray(b"".join(pieces) + rest)
     for _ in range(data.draw(st.integers(0, 2))):
         if stream:
-            stream[data.draw(st.integers(0, min(20, len(stream)) - 1))] = data.draw(st.integers(0, 255))
+            stream[data.draw(st.integers(0, min(20, len(stream)) - 1))] = data.draw(
+                st.integers(0, 255)
+            )
     check(bytes(stream), data.draw(st.integers(0, len(stream) + 3)))
 
 
 def test_every_split() -> None:
     """Copied, so that a sanitizer sees whoever reads on."""
-    stream = frame(b"one", b"body") + frame(b"", b"x" * 2049) + frame(b"h" * 301, b"y" * 2048, 1) + frame(b"")
+    stream = (
+        frame(b"one", b"body")
+        + frame(b"", b"x" * 2049)
+        + frame(b"h" * 301, b"y" * 2048, 1)
+        + frame(b"")
+    )
     for end in range(len(stream) + 1):
         piece = bytes(bytearray(stream[:end]))
         _, position, needed = check(piece)

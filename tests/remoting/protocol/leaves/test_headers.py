@@ -34,13 +34,17 @@ compiled = compiled_leaves()
 TYPES = {int(code): command.request for code, command in COMMANDS.items()}
 JSON, ROCKETMQ = SerializeType.JSON, SerializeType.ROCKETMQ
 SEND = {
-    "a": "group", "b": "Topic", "c": "TBW102", "d": "4", "e": "3", "f": "0", "g": "1700000000000", "h": "0",
+    "a": "group", "b": "Topic", "c": "TBW102", "d": "4", "e": "3", "f": "0", "g": "1700000000000",
+    "h": "0",
     "i": "KEYS\1k 1\2TAGS\1T\2", "j": "0", "k": "false", "m": "true",
 }  # fmt: skip
 ODD = [
-    "", "1", "-1", "+1", "007", "-0", " 1", "1 ", "2.0", "1e3", "0x1", "12a", "true", "TRUE", "false", "no", "null", "NULL",
-    "é", "😀", "\0", "\x7f", '"\\/\b\f\n\r\t', "x" * 40, "2147483647", "2147483648", "-2147483648", "-2147483649",
-    "999999999999999999", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "1" * 30,
+    "", "1", "-1", "+1", "007", "-0", " 1", "1 ", "2.0", "1e3", "0x1", "12a", "true", "TRUE",
+    "false", "no", "null", "NULL",
+    "é", "😀", "\0", "\x7f", '"\\/\b\f\n\r\t', "x" * 40, "2147483647", "2147483648", "-2147483648",
+    "-2147483649",
+    "999999999999999999", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
+    "1" * 30,
 ]  # fmt: skip
 int32 = st.integers(-(2**31), 2**31 - 1)
 
@@ -78,17 +82,35 @@ SIGNED = [compiled.Headers(TYPES, found_of).signed, pure.Headers(TYPES, found_of
 
 
 def check(form: int, header: bytes, *, usual: bool = False) -> None:
-    """Both leave it to the general rule or say the same, the types of numbers included; what is usual is not left alone."""
+    """Both leave it to the general rule or say the same, the types of numbers included; what is
+    usual is not left alone."""
     expected = by_the_general_rule(form, header)
     for read in READERS:
         found = read(form, header)
-        assert found is None or (found == expected and repr(found) == repr(expected)), (found, expected)
+        assert found is None or (found == expected and repr(found) == repr(expected)), (
+            found,
+            expected,
+        )
     assert not usual or READERS[0](form, header) is not None
 
 
-def binary(code: int, pairs: list[tuple[bytes, bytes]], *, opaque: int = 7, flag: int = 0, remark: bytes = b"") -> bytes:
-    ext = b"".join(pack(">h", len(key)) + key + pack(">i", len(value)) + value for key, value in pairs)
-    return pack(">hbhiii", code, 0, 409, opaque, flag, len(remark)) + remark + pack(">i", len(ext)) + ext
+def binary(
+    code: int,
+    pairs: list[tuple[bytes, bytes]],
+    *,
+    opaque: int = 7,
+    flag: int = 0,
+    remark: bytes = b"",
+) -> bytes:
+    ext = b"".join(
+        pack(">h", len(key)) + key + pack(">i", len(value)) + value for key, value in pairs
+    )
+    return (
+        pack(">hbhiii", code, 0, 409, opaque, flag, len(remark))
+        + remark
+        + pack(">i", len(ext))
+        + ext
+    )
 
 
 def send(form: int, **changes: Any) -> bytes:
@@ -97,33 +119,66 @@ def send(form: int, **changes: Any) -> bytes:
 
 @pytest.mark.parametrize("code", TYPES, ids=lambda code: RequestCode(code).name)
 @settings(max_examples=20)
-@given(data=st.data(), opaque=int32, flag=st.sampled_from([0, 2]), form=st.sampled_from([JSON, ROCKETMQ]))
+@given(
+    data=st.data(),
+    opaque=int32,
+    flag=st.sampled_from([0, 2]),
+    form=st.sampled_from([JSON, ROCKETMQ]),
+)
 def test_every_command(code: int, data: st.DataObject, opaque: int, flag: int, form: int) -> None:
     fields = to_fields(data.draw(records(TYPES[code])))
-    header = encode_header(RemotingCommand(code=code, opaque=opaque, flag=flag, ext_fields=fields), form)
-    plain = all((value.isdecimal() and len(value) < 19) or value in ("true", "false") for value in fields.values())
+    header = encode_header(
+        RemotingCommand(code=code, opaque=opaque, flag=flag, ext_fields=fields), form
+    )
+    plain = all(
+        (value.isdecimal() and len(value) < 19) or value in ("true", "false")
+        for value in fields.values()
+    )
     check(form, header, usual=plain)
 
 
 @st.composite
 def objects(draw: st.DrawFn) -> tuple[str, bool]:
-    """A JSON header of a send, its keys in any order, blanks between them, anything in it; and whether all is usual."""
+    """A JSON header of a send, its keys in any order, blanks between them, anything in it; and
+    whether all is usual."""
     blank = draw(st.sampled_from(["", " ", "\n\t", "\r "]))
     escapes = draw(st.booleans())
 
     def written(members: dict[str, str]) -> str:
         keys = draw(st.permutations(list(members)))
-        return "{" + ",".join(f"{blank}{json.dumps(key)}{blank}:{blank}{members[key]}{blank}" for key in keys) + "}"
+        return (
+            "{"
+            + ",".join(
+                f"{blank}{json.dumps(key)}{blank}:{blank}{members[key]}{blank}" for key in keys
+            )
+            + "}"
+        )
 
-    odd = draw(st.dictionaries(st.sampled_from([*SEND, "n", "x", "", "é"]), st.sampled_from(ODD), max_size=3))
+    odd = draw(
+        st.dictionaries(
+            st.sampled_from([*SEND, "n", "x", "", "é"]), st.sampled_from(ODD), max_size=3
+        )
+    )
     fields = {key: json.dumps(value, ensure_ascii=escapes) for key, value in (SEND | odd).items()}
     if draw(st.integers(0, 9)) == 0:
-        fields[draw(st.sampled_from([*SEND, "x"]))] = draw(st.sampled_from(["null", "1", "-0", "true", "[]", "{}", "1.5"]))
+        fields[draw(st.sampled_from([*SEND, "x"]))] = draw(
+            st.sampled_from(["null", "1", "-0", "true", "[]", "{}", "1.5"])
+        )
         odd["bare"] = ""
-    envelope = {"code": "310", "extFields": written(fields), "flag": "0", "opaque": str(draw(int32)), "version": "409"}
+    envelope = {
+        "code": "310",
+        "extFields": written(fields),
+        "flag": "0",
+        "opaque": str(draw(int32)),
+        "version": "409",
+    }
     envelope |= {"language": '"JAVA"', "serializeTypeCurrentRPC": '"JSON"'}
-    strange = st.sampled_from(["null", "1", "-0", "01", '"1"', "2147483648", "1.0", "{}", '"é"', '"\\u0041"', "true", ""])
-    changes = draw(st.dictionaries(st.sampled_from([*envelope, "remark", "x"]), strange, max_size=1))
+    strange = st.sampled_from(
+        ["null", "1", "-0", "01", '"1"', "2147483648", "1.0", "{}", '"é"', '"\\u0041"', "true", ""]
+    )
+    changes = draw(
+        st.dictionaries(st.sampled_from([*envelope, "remark", "x"]), strange, max_size=1)
+    )
     return blank + written(envelope | changes) + blank, not odd and not changes
 
 
@@ -139,7 +194,11 @@ def test_json_in_any_order(written: tuple[str, bool]) -> None:
     st.sampled_from([JSON, ROCKETMQ]),
     st.dictionaries(st.sampled_from([*SEND, "n", "x"]), st.sampled_from(ODD), max_size=3),
     st.lists(
-        st.tuples(st.sampled_from(["change", "insert", "delete", "repeat", "cut"]), st.integers(0, 999), st.integers(0, 255))
+        st.tuples(
+            st.sampled_from(["change", "insert", "delete", "repeat", "cut"]),
+            st.integers(0, 999),
+            st.integers(0, 255),
+        )
     ),
 )
 @example(JSON, {"m": "1"}, [])
@@ -183,7 +242,21 @@ def test_long_texts(form: int, size: int, character: str) -> None:
     check(form, send(form, x=character * size))
 
 
-ESCAPES = ['\\"', "\\\\", "\\/", "\\b", "\\f", "\\n", "\\r", "\\t", "\\u0000", "\\u007f", "\\u0080", "\\u07ff", "\\u0800"]
+ESCAPES = [
+    '\\"',
+    "\\\\",
+    "\\/",
+    "\\b",
+    "\\f",
+    "\\n",
+    "\\r",
+    "\\t",
+    "\\u0000",
+    "\\u007f",
+    "\\u0080",
+    "\\u07ff",
+    "\\u0800",
+]
 ESCAPES += ["\\uFfFf", "\\ud7ff", "\\ue000", "\\u20AC", "a\\u0001b\\u0002c"]
 WRONG = [
     "\\",
@@ -208,9 +281,15 @@ WRONG += ["\n", "\x1f", "\x00"]
 def test_escapes(text: str, key: str) -> None:
     fields = ",".join(f'"{k}":{json.dumps(v)}' for k, v in SEND.items() if k != key)
     for behind in ("", "z", "0123456789abcdef"):
-        header = f'{{"code":310,"extFields":{{"{key}":"{text}{behind}",{fields}}},"opaque":7}}'.encode()
+        header = (
+            f'{{"code":310,"extFields":{{"{key}":"{text}{behind}",{fields}}},"opaque":7}}'.encode()
+        )
         assert text in ESCAPES or behind[:1].isdigit() or READERS[0](JSON, header) is None
-        check(JSON, header, usual=text in ESCAPES and text.isascii() and (key != "x" or text[2:] < "u0080"))
+        check(
+            JSON,
+            header,
+            usual=text in ESCAPES and text.isascii() and (key != "x" or text[2:] < "u0080"),
+        )
 
 
 @pytest.mark.parametrize(
@@ -242,7 +321,9 @@ def test_odd_envelopes(header: bytes) -> None:
     assert READERS[0](JSON, header % json.dumps(SEND).encode()) is None
 
 
-@pytest.mark.parametrize("bad", [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"a\xff", b"n" * 20 + b"\xff"])
+@pytest.mark.parametrize(
+    "bad", [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"a\xff", b"n" * 20 + b"\xff"]
+)
 def test_what_is_no_utf_8_where_nobody_reads(bad: bytes) -> None:
     """What becomes of such a key or value is for the general rule to say."""
     fields = json.dumps(SEND).encode()
@@ -263,11 +344,18 @@ def test_what_is_no_utf_8_where_nobody_reads(bad: bytes) -> None:
 
 
 def test_keys_that_stand_twice() -> None:
-    """The last one counts. Java clients with an access key write all fields twice in binary headers."""
+    """The last one counts. Java clients with an access key write all fields twice in binary
+    headers."""
     pairs = [(key.encode(), text.encode()) for key, text in SEND.items()]
     check(ROCKETMQ, binary(310, pairs + pairs), usual=True)
     check(ROCKETMQ, binary(310, [*pairs, (b"b", b"Other")]), usual=True)
-    for more in ([(b"b", b"")], [(b"", b"x")], [(b"b", b"\xff"), (b"b", b"T")], [(b"x", b"\xff")], [(b"\xff", b"x")]):
+    for more in (
+        [(b"b", b"")],
+        [(b"", b"x")],
+        [(b"b", b"\xff"), (b"b", b"T")],
+        [(b"x", b"\xff")],
+        [(b"\xff", b"x")],
+    ):
         check(ROCKETMQ, binary(310, pairs + more))
     twice = json.dumps(SEND)[:-1] + ', "b": %s, "e": "7"}'
     for text in ('"Other"', "null", '"\\n"', "1"):
@@ -279,7 +367,8 @@ def test_binary_heads() -> None:
     for opaque in (-(2**31), 2**31 - 1):
         check(ROCKETMQ, binary(310, pairs, opaque=opaque, flag=2), usual=True)
     for header in (
-        binary(310, pairs, flag=1), binary(310, pairs, remark=b"why"), binary(999, pairs), binary(-310, pairs),
+        binary(310, pairs, flag=1), binary(310, pairs, remark=b"why"), binary(999, pairs),
+        binary(-310, pairs),
         binary(310, pairs) + b"\0", binary(310, pairs)[:20],
     ):  # fmt: skip
         check(ROCKETMQ, header)
@@ -290,7 +379,9 @@ def test_binary_heads() -> None:
             check(ROCKETMQ, good[:at] + bytes([byte]) + good[at + 1 :])
 
 
-@pytest.mark.parametrize("form", [SerializeType.MSGPACK, 9, -1, JSON | LONG_HEADER, ROCKETMQ | LONG_HEADER])
+@pytest.mark.parametrize(
+    "form", [SerializeType.MSGPACK, 9, -1, JSON | LONG_HEADER, ROCKETMQ | LONG_HEADER]
+)
 def test_other_forms_are_left_to_the_general_rule(form: int) -> None:
     assert [read(form, send(form & 1)) for read in readers()] == [None, None]
 
@@ -318,7 +409,9 @@ def test_errors_of_the_caller() -> None:
 
 def test_what_is_signed_is_the_same_by_the_leaf_and_by_the_general_rule() -> None:
     fields = {**SEND, "AccessKey": "me", "Signature": "c2ln", "zz": 'é\n"', "A": "", "aa": "1"}
-    content = "".join(value for name, value in sorted(fields.items()) if name != "Signature").encode()
+    content = "".join(
+        value for name, value in sorted(fields.items()) if name != "Signature"
+    ).encode()
     for form in (JSON, ROCKETMQ):
         header = encode_header(RemotingCommand(code=310, opaque=7, ext_fields=fields), form)
         found = [signed(form, header) for signed in SIGNED]
@@ -335,7 +428,10 @@ def test_what_is_signed_is_the_same_by_the_leaf_and_by_the_general_rule() -> Non
 @settings(max_examples=300)
 @given(
     fields=st.dictionaries(
-        st.one_of(st.sampled_from([*SEND, "AccessKey", "Signature", "_UNIQUE_KEY_QUERY"]), st.text(max_size=9)),
+        st.one_of(
+            st.sampled_from([*SEND, "AccessKey", "Signature", "_UNIQUE_KEY_QUERY"]),
+            st.text(max_size=9),
+        ),
         st.one_of(st.sampled_from(ODD), st.text(max_size=20)),
         max_size=80,
     ),
@@ -344,7 +440,9 @@ def test_what_is_signed_is_the_same_by_the_leaf_and_by_the_general_rule() -> Non
     ascii_only=st.booleans(),
     shuffled=st.randoms(use_true_random=False),
 )
-def test_whatever_is_signed(fields: dict[str, str], usual: bool, form: int, ascii_only: bool, shuffled: Any) -> None:
+def test_whatever_is_signed(
+    fields: dict[str, str], usual: bool, form: int, ascii_only: bool, shuffled: Any
+) -> None:
     fields = {**fields, **(SEND if usual else {}), "AccessKey": "me", "Signature": "c2ln"}
     names = list(fields)
     shuffled.shuffle(names)
@@ -352,7 +450,9 @@ def test_whatever_is_signed(fields: dict[str, str], usual: bool, form: int, asci
     try:
         header = encode_header(RemotingCommand(code=310, opaque=7, ext_fields=fields), form)
         if form == JSON and not ascii_only:
-            header = json.dumps({"extFields": fields, "code": 310, "opaque": 7}, ensure_ascii=False).encode()
+            header = json.dumps(
+                {"extFields": fields, "code": 310, "opaque": 7}, ensure_ascii=False
+            ).encode()
         expected = signed_of(decode_header(form, header).ext_fields or {})
     except (HeaderError, UnicodeEncodeError):
         return
@@ -386,11 +486,20 @@ def test_more_fields_than_anybody_signs_are_left_to_the_general_rule() -> None:
 
 
 def test_short_texts_are_the_same_objects_again() -> None:
-    """Names come in every request: theirs have their hash already. A long text, or another one, takes nothing away."""
+    """Names come in every request: theirs have their hash already. A long text, or another one,
+    takes nothing away."""
     read = reader(compiled.Headers)
     for form in (JSON, ROCKETMQ):
         made = []
-        for topic in ("Topic", "Topic", "t" * 65, "t" * 65, "Tüpic", "Tüpic", *(f"T{number}" for number in range(1000))):
+        for topic in (
+            "Topic",
+            "Topic",
+            "t" * 65,
+            "t" * 65,
+            "Tüpic",
+            "Tüpic",
+            *(f"T{number}" for number in range(1000)),
+        ):
             command = RemotingCommand(code=310, ext_fields={**SEND, "b": topic})
             _, _, _, _, request = read(form, encode_header(command, form))
             assert request.topic == topic
@@ -401,11 +510,20 @@ def test_short_texts_are_the_same_objects_again() -> None:
 
 def test_a_struct_is_made_without_being_called() -> None:
     """The same as when it is."""
-    header = encode_header(RemotingCommand(code=310, opaque=77777, version=433, ext_fields=SEND), JSON)
+    header = encode_header(
+        RemotingCommand(code=310, opaque=77777, version=433, ext_fields=SEND), JSON
+    )
     connection: Any = object()
-    contexts = [kind.Headers(TYPES, Context).read(JSON, header, 1 << 40, connection) for kind in (compiled, pure)]
+    contexts = [
+        kind.Headers(TYPES, Context).read(JSON, header, 1 << 40, connection)
+        for kind in (compiled, pure)
+    ]
     assert contexts[0] == contexts[1]
     assert type(contexts[0]) is Context
-    assert (contexts[0].opaque, contexts[0].connection, contexts[0].raw_header) == (77777, connection, header)
+    assert (contexts[0].opaque, contexts[0].connection, contexts[0].raw_header) == (
+        77777,
+        connection,
+        header,
+    )
     with pytest.raises(TypeError, match="9 fields"):
         compiled.Headers(TYPES, SendMessageRequestV2)

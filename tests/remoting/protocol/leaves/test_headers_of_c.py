@@ -1,4 +1,5 @@
-"""The C of the leaves builds with every CPython: what fails there leaves the twins, without a word but their slowness."""
+"""The C of the leaves builds with every CPython: what fails there leaves the twins, without a word
+but their slowness."""
 
 from __future__ import annotations
 
@@ -25,14 +26,28 @@ def test_nothing_private_of_python_is_used() -> None:
 
 
 @pytest.mark.skipif(
-    not COMPILER or not (PYTHON_H / "internal/pycore_code.h").exists(), reason="no C compiler or no Python.h"
+    not COMPILER or not (PYTHON_H / "internal/pycore_code.h").exists(),
+    reason="no C compiler or no Python.h",
 )
 def test_no_name_is_taken_by_python_itself(tmp_path: Path) -> None:
-    """What Cython makes includes internal headers behind ours, in 3.12 and later those with ``read_u16`` and the like."""
+    """What Cython makes includes internal headers behind ours, in 3.12 and later those with
+    ``read_u16`` and the like."""
     cython = "".join(path.read_text() for path in sources(SOURCES) if path.suffix != ".h")
-    ours = "".join(f'#include "{name}"\n' for name in re.findall(r'cdef extern from "(\w+\.h)"', cython))
-    internal = '#define Py_BUILD_CORE 1\n#include "internal/pycore_code.h"\n#include "internal/pycore_frame.h"\n'
+    ours = "".join(
+        f'#include "{name}"\n' for name in re.findall(r'cdef extern from "(\w+\.h)"', cython)
+    )
+    internal = (
+        '#define Py_BUILD_CORE 1\n#include "internal/pycore_code.h"\n#include '
+        '"internal/pycore_frame.h"\n'
+    )
     (tmp_path / "all.c").write_text(ours + internal)
-    flags = ["-fsyntax-only", "-Werror=implicit-function-declaration", f"-I{SOURCES}", f"-I{PYTHON_H}"]
-    done = subprocess.run([str(COMPILER), *flags, "all.c"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    flags = [
+        "-fsyntax-only",
+        "-Werror=implicit-function-declaration",
+        f"-I{SOURCES}",
+        f"-I{PYTHON_H}",
+    ]
+    done = subprocess.run(
+        [str(COMPILER), *flags, "all.c"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

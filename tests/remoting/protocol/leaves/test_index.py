@@ -19,11 +19,29 @@ from .both import compiled_leaves, outcome
 
 compiled = compiled_leaves()
 
-PIECES = ["UNIQ_KEY\x01", "KEYS\x01", "XKEYS\x01", "TAGS\x01a", "\x02", "\x01", " ", "  ", "k", "7F00", "é😀"]
+PIECES = [
+    "UNIQ_KEY\x01",
+    "KEYS\x01",
+    "XKEYS\x01",
+    "TAGS\x01a",
+    "\x02",
+    "\x01",
+    " ",
+    "  ",
+    "k",
+    "7F00",
+    "é😀",
+]
 pieces = st.sampled_from([piece.encode() for piece in PIECES] + [b"\xc3", b"\xff"])
 properties = st.lists(pieces, max_size=12).map(b"".join) | st.binary(max_size=60)
 i64 = st.integers(-(2**63), 2**63 - 1)
-messages = st.tuples(st.sampled_from(["T", "topic", "中文"]), properties, i64, i64, st.sampled_from([0, 1, 4, 8, 12, 15]))
+messages = st.tuples(
+    st.sampled_from(["T", "topic", "中文"]),
+    properties,
+    i64,
+    i64,
+    st.sampled_from([0, 1, 4, 8, 12, 15]),
+)
 Messages = list[tuple[str, bytes, int, int, int]]
 
 
@@ -44,7 +62,9 @@ def entries_of(kind: Callable[[], Any], found: Messages, most: int) -> list[list
 
 
 @given(st.lists(messages, max_size=30), st.sampled_from([1, 3, 1000]))
-@example([("T", b"UNIQ_KEY\x01a\x02UNIQ_KEY\x01\x02KEYS\x01k", 0, 0, 0)], 1)  # an empty one does not count
+@example(
+    [("T", b"UNIQ_KEY\x01a\x02UNIQ_KEY\x01\x02KEYS\x01k", 0, 0, 0)], 1
+)  # an empty one does not count
 @example([("T", b"UNIQ_KEY\x01" + bytes(range(1, 128)) * 300, 0, 0, 0)], 1)
 @example([("T", b"KEYS\x01" + b"k " * 300, 0, 0, 0)], 7)
 def test_entries(found: Messages, most: int) -> None:
@@ -84,14 +104,20 @@ def test_what_is_long_or_too_much_or_no_ascii_is_looked_at_later() -> None:
     for number in range(200):
         keys.add("T", b"KEYS\x01" + b"k " * 500, number, 5, 0)
     assert len(keys) < 70_000
-    taken = [len(column[0]) for column in iter(lambda: keys.take(8192), (array("i"), array("q"), array("q")))]
+    taken = [
+        len(column[0])
+        for column in iter(lambda: keys.take(8192), (array("i"), array("q"), array("q")))
+    ]
     assert (sum(taken), max(taken)) == (100_000, 8192)
 
 
 def test_one_call_of_the_twin_looks_at_a_limited_number_of_keys_and_bytes() -> None:
     many = ("T", b"KEYS\x01" + b"k " * 16_000, 1, 2, 0)
     long = ("T", b"UNIQ_KEY\x01" + b"k" * 32_000, 1, 2, 0)
-    for message, most, taken in ((many, 20_000, 32_000), (long, 128, -(-pure.LOOKED_AT // len(long[1])))):
+    for message, most, taken in (
+        (many, 20_000, 32_000),
+        (long, 128, -(-pure.LOOKED_AT // len(long[1]))),
+    ):
         keys = pure.KeyEntries()
         for _ in range(128):
             keys.add(*message)
@@ -106,15 +132,26 @@ def test_keys_of_every_length_at_the_end_of_a_buffer(size: int) -> None:
 
 
 slots = st.lists(st.integers(-(2**31), 2**31 - 1) | st.integers(-1, 40), min_size=1, max_size=12)
-entries = st.lists(st.tuples(st.integers(0, 2**31 - 1), i64, i64 | st.integers(0, 10**7)), max_size=40)
+entries = st.lists(
+    st.tuples(st.integers(0, 2**31 - 1), i64, i64 | st.integers(0, 10**7)), max_size=40
+)
 
 
-@given(slots, st.sampled_from([1, 2, 30, 2**31 - 100]), st.sampled_from([0, -5, 1, 5_000_000, 2**62]), entries)
-def test_items(numbers: list[int], first: int, begin: int, found: list[tuple[int, int, int]]) -> None:
+@given(
+    slots,
+    st.sampled_from([1, 2, 30, 2**31 - 100]),
+    st.sampled_from([0, -5, 1, 5_000_000, 2**62]),
+    entries,
+)
+def test_items(
+    numbers: list[int], first: int, begin: int, found: list[tuple[int, int, int]]
+) -> None:
     """Whatever stands in the slots: what a crash left there may be of an item that is gone."""
     columns = [array(code, [entry[at] for entry in found]) for at, code in enumerate("iqq")]
     one, other = (bytearray(struct.pack(f">{len(numbers)}i", *numbers)) for _ in range(2))
-    assert compiled.chain_items(one, first, begin, *columns) == pure.chain_items(other, first, begin, *columns)
+    assert compiled.chain_items(one, first, begin, *columns) == pure.chain_items(
+        other, first, begin, *columns
+    )
     assert one == other
 
 

@@ -15,7 +15,8 @@ compiled_leaves()
 from .fuzz import MILLION, Target, mutated, targets  # noqa: E402 - it needs them
 
 _SPARE = 100
-"""Blocks that a process may have more anyway. A leak in one of a thousand calls makes three times as many in each third."""
+"""Blocks that a process may have more anyway. A leak in one of a thousand calls makes three times
+as many in each third."""
 
 
 @pytest.mark.parametrize("target", targets(), ids=lambda target: target.name)
@@ -26,7 +27,9 @@ def test_a_million_calls(target: Target) -> None:
     for data in inputs:
         outcome(leaf, data)
     grown = []
-    for _ in range(3):  # what else goes on in the process, left by other tests, ends; a leak does not
+    for _ in range(
+        3
+    ):  # what else goes on in the process, left by other tests, ends; a leak does not
         before = _blocks()
         for _ in range(rounds):
             for data in inputs:

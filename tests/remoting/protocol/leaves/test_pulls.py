@@ -22,16 +22,28 @@ BEGIN = 1 << 33
 
 sizes = st.sampled_from([91, 91, 91, 100, 90, 8, 0, -1, -(1 << 31), 1 << 30])
 odd = st.sampled_from([2**50, -(2**33), -(2**63), 2**63 - 1]).map(lambda at: at - BEGIN)
-units = st.lists(st.tuples(st.integers(-5, 2000) | odd, sizes, st.sampled_from([0, 5, -7])), min_size=1, max_size=40)
+units = st.lists(
+    st.tuples(st.integers(-5, 2000) | odd, sizes, st.sampled_from([0, 5, -7])),
+    min_size=1,
+    max_size=40,
+)
 
 
 def packed(found: list[tuple[int, int, int]]) -> bytes:
-    return b"".join(struct.pack(">qiq", BEGIN + phy_offset, size, code) for phy_offset, size, code in found)
+    return b"".join(
+        struct.pack(">qiq", BEGIN + phy_offset, size, code) for phy_offset, size, code in found
+    )
 
 
-@given(units, st.integers(1, 50), st.sampled_from([None, frozenset({0, 5}), frozenset({0, 5, -7}), frozenset()]))
+@given(
+    units,
+    st.integers(1, 50),
+    st.sampled_from([None, frozenset({0, 5}), frozenset({0, 5, -7}), frozenset()]),
+)
 def test_surveys(found: list[tuple[int, int, int]], most: int, tags: frozenset[int] | None) -> None:
-    assert compiled.survey_units(packed(found), most, tags) == pure_survey(packed(found), most, tags)
+    assert compiled.survey_units(packed(found), most, tags) == pure_survey(
+        packed(found), most, tags
+    )
 
 
 @given(units, st.binary(min_size=0, max_size=3000), st.booleans())
@@ -42,7 +54,9 @@ def test_joins(found: list[tuple[int, int, int]], data: bytes, mapped: bool) -> 
         mapping[: len(data)] = data
         source = memoryview(mapping)[: len(data)]
     for count in {1, len(found)}:
-        assert compiled.join_records(source, BEGIN, packed(found), count) == pure_join(source, BEGIN, packed(found), count)
+        assert compiled.join_records(source, BEGIN, packed(found), count) == pure_join(
+            source, BEGIN, packed(found), count
+        )
 
 
 def record(size: int) -> bytes:
@@ -51,7 +65,11 @@ def record(size: int) -> bytes:
 
 def fits(records: bytes, units: bytes, count: int) -> bool:
     """What both say."""
-    found: set[bool] = {leaf(kind(records), units, count) for leaf in (compiled.records_fit, pure_fit) for kind in KINDS}
+    found: set[bool] = {
+        leaf(kind(records), units, count)
+        for leaf in (compiled.records_fit, pure_fit)
+        for kind in KINDS
+    }
     (fit,) = found
     return fit
 
@@ -60,7 +78,8 @@ KINDS = (bytes, memoryview, bytearray)
 
 
 @given(
-    st.lists(st.sampled_from([91, 92, 100]), min_size=1, max_size=20) | st.integers(1, 90).map(lambda n: [97] * n),
+    st.lists(st.sampled_from([91, 92, 100]), min_size=1, max_size=20)
+    | st.integers(1, 90).map(lambda n: [97] * n),
     st.data(),
 )
 def test_heads_that_do_not_fit_are_noticed(lengths: list[int], data: st.DataObject) -> None:
@@ -73,7 +92,9 @@ def test_heads_that_do_not_fit_are_noticed(lengths: list[int], data: st.DataObje
     assert fits(everything, found, 1)
     assert not fits(b"".join(changed), found, count)
     assert not fits(everything[: -lengths[-1]], found, count)
-    assert not fits(everything, packed([(0, data.draw(sizes.filter(lambda n: n != lengths[0])), 0)]), 1)
+    assert not fits(
+        everything, packed([(0, data.draw(sizes.filter(lambda n: n != lengths[0])), 0)]), 1
+    )
 
 
 @pytest.mark.parametrize("size", range(190))
@@ -82,11 +103,18 @@ def test_ends_of_buffers(size: int) -> None:
     for count in (1, 2):
         assert fits(data, two, count) == (size >= 91 * count)
         joined = compiled.join_records(data, BEGIN, two, count)
-        assert joined == pure_join(data, BEGIN, two, count) == (data[: 91 * count] if size >= 91 * count else None)
+        assert (
+            joined
+            == pure_join(data, BEGIN, two, count)
+            == (data[: 91 * count] if size >= 91 * count else None)
+        )
 
 
 def test_much_is_joined_as_little_is() -> None:
-    data, many = record(40_000) * 9, packed([(40_000 * (number * 4 % 9), 40_000, 0) for number in range(9)])
+    data, many = (
+        record(40_000) * 9,
+        packed([(40_000 * (number * 4 % 9), 40_000, 0) for number in range(9)]),
+    )
     assert compiled.join_records(data, BEGIN, many, 9) == pure_join(data, BEGIN, many, 9) == data
 
 

@@ -1,4 +1,5 @@
-"""The twin of the leaf for ROCKETMQ headers knows their shapes; what it reads is what the general rule reads."""
+"""The twin of the leaf for ROCKETMQ headers knows their shapes; what it reads is what the general
+rule reads."""
 
 from __future__ import annotations
 
@@ -28,12 +29,19 @@ TYPES = {int(code): command.request for code, command in COMMANDS.items() if cod
 int32 = st.integers(-(2**31), 2**31 - 1)
 
 SEND = SendMessageRequestV2(
-    producer_group="g", topic="T", default_topic="TBW102", default_topic_queue_nums=4, queue_id=1, sys_flag=0,
+    producer_group="g", topic="T", default_topic="TBW102", default_topic_queue_nums=4, queue_id=1,
+    sys_flag=0,
     born_timestamp=1_700_000_000_000, flag=0, properties="KEYS\x01k", reconsume_times=0,
 )  # fmt: skip
 
 
-def encoded(code: int, fields: dict[str, str] | None, opaque: int = 7, flag: int = 0, remark: str | None = None) -> bytes:
+def encoded(
+    code: int,
+    fields: dict[str, str] | None,
+    opaque: int = 7,
+    flag: int = 0,
+    remark: str | None = None,
+) -> bytes:
     command = RemotingCommand(code=code, opaque=opaque, flag=flag, ext_fields=fields, remark=remark)
     return encode_header(command, ROCKETMQ)
 
@@ -62,7 +70,9 @@ def replaced(header: Record, **changes: Any) -> dict[str, str]:
 @pytest.mark.parametrize("code", TYPES, ids=lambda code: RequestCode(code).name)
 @settings(max_examples=20)
 @given(data=st.data(), opaque=int32, flag=st.sampled_from([0, 2]))
-def test_both_ways_give_the_same_for_every_command(code: int, data: st.DataObject, opaque: int, flag: int) -> None:
+def test_both_ways_give_the_same_for_every_command(
+    code: int, data: st.DataObject, opaque: int, flag: int
+) -> None:
     fields = to_fields(data.draw(records(TYPES[code])))
     header = encoded(code, fields, opaque, flag)
     found = knowing(encoded(code, fields)).read(header)
@@ -75,7 +85,23 @@ def test_both_ways_give_the_same_for_every_command(code: int, data: st.DataObjec
     values=st.dictionaries(
         st.sampled_from([*"abcdefghijklmnx"]),
         st.sampled_from(
-            ["1", "0", "true", "TRUE", "false", "null", "-1", "2.0", "1e3", "007", "+5", "99999999999", "é", " 1", "no"]
+            [
+                "1",
+                "0",
+                "true",
+                "TRUE",
+                "false",
+                "null",
+                "-1",
+                "2.0",
+                "1e3",
+                "007",
+                "+5",
+                "99999999999",
+                "é",
+                " 1",
+                "no",
+            ]
         ),
     )
 )
@@ -133,7 +159,18 @@ def test_a_header_that_was_seen_goes_the_short_way_from_then_on() -> None:
         encoded(9999, to_fields(SEND)),
         encoded(310, to_fields(SEND))[:20],
     ],
-    ids=["answer", "remark", "more behind", "null", "no name", "1 for true", "long", "long name", "unknown code", "short"],
+    ids=[
+        "answer",
+        "remark",
+        "more behind",
+        "null",
+        "no name",
+        "1 for true",
+        "long",
+        "long name",
+        "unknown code",
+        "short",
+    ],
 )
 def test_what_is_unusual_goes_the_general_way(header: bytes) -> None:
     assert knowing(header).read(header) is None

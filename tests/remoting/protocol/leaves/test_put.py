@@ -29,13 +29,18 @@ pure_properties = leaves.TWINS[stored_properties.__name__]
 V6_BORN, V6_STORE = 16, 32
 i32, i64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 hosts = st.sampled_from([b"\x7f\0\0\x01\0\0\x2a\x9f", bytes(range(20)), b"short"])
-bodies = st.one_of(st.binary(max_size=300), st.sampled_from([b"", b"x" * 65_536, bytes(range(256)) * 300]))
+bodies = st.one_of(
+    st.binary(max_size=300), st.sampled_from([b"", b"x" * 65_536, bytes(range(256)) * 300])
+)
 pairs = st.sampled_from(
     [
-        "UNIQ_KEY\x01a1", "UNIQ_KEY\x01", "KEYS\x01k1 k2", "XKEYS\x01k", "TAGS\x01A", "TAGS\x01", "TAGS\x01é😀",
-        "WAIT\x01true", "WAIT\x01", "AWAIT\x01x", "DELAY\x010", "DELAY\x013", "DELAY\x01", "TRAN_MSG\x01true",
+        "UNIQ_KEY\x01a1", "UNIQ_KEY\x01", "KEYS\x01k1 k2", "XKEYS\x01k", "TAGS\x01A", "TAGS\x01",
+        "TAGS\x01é😀",
+        "WAIT\x01true", "WAIT\x01", "AWAIT\x01x", "DELAY\x010", "DELAY\x013", "DELAY\x01",
+        "TRAN_MSG\x01true",
         "TRAN_MSG\x01TrUe",
-        "TRAN_MSG\x01false", "TRAN_MSG\x01\x01true", "CLUSTER\x01x", "odd", "", "\x01", "\x01x", "é\x01中", "own\x011",
+        "TRAN_MSG\x01false", "TRAN_MSG\x01\x01true", "CLUSTER\x01x", "odd", "", "\x01", "\x01x",
+        "é\x01中", "own\x011",
     ]
 )  # fmt: skip
 texts = st.one_of(
@@ -68,7 +73,14 @@ SEEN = (
 )
 
 
-def both(name: str, size: int, units: int, changed: dict[str, Any], arguments: tuple[Any, ...], **of_queue: Any) -> Any:
+def both(
+    name: str,
+    size: int,
+    units: int,
+    changed: dict[str, Any],
+    arguments: tuple[Any, ...],
+    **of_queue: Any,
+) -> Any:
     """What both do, and leave in their buffers and ends."""
     results = []
     for kind in KINDS:
@@ -78,10 +90,14 @@ def both(name: str, size: int, units: int, changed: dict[str, Any], arguments: t
             setattr(found[1], attribute, value)
         keys = kind["KeyEntries"]()
         result = outcome(kind[name], *found, keys, *arguments)
-        left = [[getattr(end, seen) for seen in names] for end, names in zip(found, SEEN, strict=True)]
+        left = [
+            [getattr(end, seen) for seen in names] for end, names in zip(found, SEEN, strict=True)
+        ]
         entries: list[list[int]] = [[], [], []]
         while keys:
-            entries = [[*column, *more] for column, more in zip(entries, keys.take(1 << 30), strict=True)]
+            entries = [
+                [*column, *more] for column, more in zip(entries, keys.take(1 << 30), strict=True)
+            ]
         left.append(entries)
         results.append((result, bytes(log), bytes(unit_room), left))
     assert results[0] == results[1]
@@ -89,11 +105,18 @@ def both(name: str, size: int, units: int, changed: dict[str, Any], arguments: t
 
 
 @given(
-    st.tuples(bodies, st.binary(max_size=300), i32, st.integers(0, 0x3FF), i64, hosts, i64, i32, i64, i64),
+    st.tuples(
+        bodies, st.binary(max_size=300), i32, st.integers(0, 0x3FF), i64, hosts, i64, i32, i64, i64
+    ),
     hosts,
     st.tuples(st.integers(-1, 40), st.integers(-30, 3), st.integers(-3, 400)),
     st.tuples(st.sampled_from([0, 20, 25, 60]), st.integers(-1, 25), st.integers(-1, 50)),
-    st.tuples(st.integers(0, 2**50), st.integers(0, 2**58), i32, st.sampled_from([b"\x01T", topic_field("a" * 127)])),
+    st.tuples(
+        st.integers(0, 2**50),
+        st.integers(0, 2**58),
+        i32,
+        st.sampled_from([b"\x01T", topic_field("a" * 127)]),
+    ),
     st.sampled_from([{}, {"max_body": 5}, {"max_record": 150}]),
 )
 def test_records(
@@ -105,16 +128,42 @@ def test_records(
     limits: dict[str, int],
 ) -> None:
     body, properties, _, sys_flag, _, born_host, *_ = arguments
-    (position, more, behind), (room, unit_at, unit_limit), (base, number, queue_id, topic) = log, units, numbers
+    (position, more, behind), (room, unit_at, unit_limit), (base, number, queue_id, topic) = (
+        log,
+        units,
+        numbers,
+    )
     size = 75 + len(topic) - 1 + len(body) + len(properties) + len(born_host) + len(store_host)
-    end = {"base": base, "position": position, "limit": position + size + behind, "store_host": store_host, **limits}
-    of_queue = {"position": unit_at, "limit": unit_limit, "max_offset": number, "queue_id": queue_id, "topic_field": topic}
-    result, written, written_units, _ = both("put_record", max(0, position + size + more), room, end, arguments, **of_queue)
+    end = {
+        "base": base,
+        "position": position,
+        "limit": position + size + behind,
+        "store_host": store_host,
+        **limits,
+    }
+    of_queue = {
+        "position": unit_at,
+        "limit": unit_limit,
+        "max_offset": number,
+        "queue_id": queue_id,
+        "topic_field": topic,
+    }
+    result, written, written_units, _ = both(
+        "put_record", max(0, position + size + more), room, end, arguments, **of_queue
+    )
     if isinstance(result, tuple) and len(result) == 3 and isinstance(result[0], int):
         phy_offset, queue_offset, written_size = result
         message = decode_record(written[position : position + size])
-        assert (phy_offset, written_size, message.commit_log_offset) == (base + position, size, base + position)
-        assert (message.stored_body, message.raw_properties, message.queue_offset) == (body, properties, queue_offset)
+        assert (phy_offset, written_size, message.commit_log_offset) == (
+            base + position,
+            size,
+            base + position,
+        )
+        assert (message.stored_body, message.raw_properties, message.queue_offset) == (
+            body,
+            properties,
+            queue_offset,
+        )
         numbered = not sys_flag & MessageSysFlag.TRANSACTION_PREPARED
         assert queue_offset == (number if numbered else 0)
         unit = pack(">qiq", phy_offset, size, arguments[-1])
@@ -126,7 +175,16 @@ def record_of(body: Any, properties: bytes = b"", born_host: bytes = bytes(8)) -
 
 
 @pytest.mark.parametrize(
-    "body", [b"bytes", memoryview(b"a view"), bytearray(b"array"), memoryview(bytes(100_000))[7:], 5, None, "text"]
+    "body",
+    [
+        b"bytes",
+        memoryview(b"a view"),
+        bytearray(b"array"),
+        memoryview(bytes(100_000))[7:],
+        5,
+        None,
+        "text",
+    ],
 )
 def test_kinds_of_bodies(body: Any) -> None:
     if isinstance(body, (bytes, bytearray, memoryview)):
@@ -135,7 +193,9 @@ def test_kinds_of_bodies(body: Any) -> None:
     else:
         for kind in KINDS:
             with pytest.raises(TypeError):
-                kind["put_record"](*ends(kind, bytearray(500), bytearray(20)), None, *record_of(body))
+                kind["put_record"](
+                    *ends(kind, bytearray(500), bytearray(20)), None, *record_of(body)
+                )
 
 
 @pytest.mark.parametrize("size", [32767, 32768, 65535, 65536])
@@ -145,7 +205,12 @@ def test_long_properties(size: int) -> None:
 
 def test_nothing_is_kept_of_a_buffer() -> None:
     log, units = bytearray(500), bytearray(20)
-    for arguments in (record_of(b"body"), record_of(b"body", born_host=b"odd"), record_of(bytes(500)), record_of(5)):
+    for arguments in (
+        record_of(b"body"),
+        record_of(b"body", born_host=b"odd"),
+        record_of(bytes(500)),
+        record_of(5),
+    ):
         outcome(compiled.put_record, *ends(KINDS[0], log, units), None, *arguments)
         log.clear(), units.clear()  # what is exported cannot change its size
         log.extend(bytes(500)), units.extend(bytes(20))
@@ -168,29 +233,51 @@ def test_who_looks_on_sees_no_record_or_a_whole_one() -> None:
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        assert compiled.put_record(*ends(KINDS[0], log, bytearray(20)), None, *record_of(body)) == (1000, 0, size)
+        assert compiled.put_record(*ends(KINDS[0], log, bytearray(20)), None, *record_of(body)) == (
+            1000,
+            0,
+            size,
+        )
     finally:
         stop.set()
         thread.join()
     assert decode_record(bytes(log)).stored_body == body
 
 
-property_bytes = st.one_of(texts.map(lambda text: text.encode("utf-8", "replace")), st.binary(max_size=20))
+property_bytes = st.one_of(
+    texts.map(lambda text: text.encode("utf-8", "replace")), st.binary(max_size=20)
+)
 item = st.builds(BatchItem, i32, st.binary(max_size=60), property_bytes)
 
 
-@given(st.lists(item, max_size=6), property_bytes, st.integers(-40, 10), st.sampled_from([0, V6_BORN, V6_STORE]), st.data())
-def test_batches(items: list[BatchItem], shared: bytes, more: int, sys_flag: int, data: st.DataObject) -> None:
+@given(
+    st.lists(item, max_size=6),
+    property_bytes,
+    st.integers(-40, 10),
+    st.sampled_from([0, V6_BORN, V6_STORE]),
+    st.data(),
+)
+def test_batches(
+    items: list[BatchItem], shared: bytes, more: int, sys_flag: int, data: st.DataObject
+) -> None:
     body = bytearray(encode_batch(items))
-    for at in data.draw(st.lists(st.integers(0, max(0, len(body) - 1)), max_size=2)) if body else []:
+    for at in (
+        data.draw(st.lists(st.integers(0, max(0, len(body) - 1)), max_size=2)) if body else []
+    ):
         body[at] = data.draw(st.sampled_from([0, 1, 2, 20, 0x7F, 0xFF]))
-    cut = bytes(body[: data.draw(st.integers(0, len(body)))]) if data.draw(st.booleans()) else bytes(body)
+    cut = (
+        bytes(body[: data.draw(st.integers(0, len(body)))])
+        if data.draw(st.booleans())
+        else bytes(body)
+    )
     measured = outcome(compiled.batch_size, cut, shared)
     assert measured == outcome(pure_size, cut, shared)
     born, store = bytes(20 if sys_flag & V6_BORN else 8), bytes(20 if sys_flag & V6_STORE else 8)
     size = 0 if measured is None else measured[1] + measured[0] * (record_overhead(sys_flag) + 1)
     arguments = (9, 7, cut, 0, shared, sys_flag, 5, born, 6, 1)
-    result, *_ = both("put_batch", max(0, 9 + size + more), 0, {"store_host": store}, arguments, queue_id=3)
+    result, *_ = both(
+        "put_batch", max(0, 9 + size + more), 0, {"store_host": store}, arguments, queue_id=3
+    )
     if measured is not None and more >= 0:
         assert result[:2] == (len(cut), 9 + size)
 
@@ -206,7 +293,12 @@ def test_a_long_batch_is_written_in_stretches() -> None:
         assert count == len(items)
         logs, stretches = [], []
         for kind in KINDS:
-            log, at, position, number = bytearray(contents + count * (record_overhead(0) + 1)), 0, 0, 0
+            log, at, position, number = (
+                bytearray(contents + count * (record_overhead(0) + 1)),
+                0,
+                0,
+                0,
+            )
             found = ends(kind, log, bytearray(), queue_id=3)
             steps = []
             while at < len(body):
@@ -229,6 +321,8 @@ def test_property_strings(text: str, pair: bytes) -> None:
     assert outcome(compiled.stored_properties, pair, text) == outcome(pure_properties, pair, text)
 
 
-@pytest.mark.parametrize("text", ["\ud800", "DELAY\x013\x02a\x01\ud800", "UNIQ_KEY\x01a\x02TAGS\x01é\x02WAIT\x01true"])
+@pytest.mark.parametrize(
+    "text", ["\ud800", "DELAY\x013\x02a\x01\ud800", "UNIQ_KEY\x01a\x02TAGS\x01é\x02WAIT\x01true"]
+)
 def test_odd_text(text: str) -> None:
     assert outcome(compiled.stored_properties, b"", text) == outcome(pure_properties, b"", text)

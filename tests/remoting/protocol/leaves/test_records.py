@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol import leaves
 from aiorocketmq.remoting.protocol.leaves import pure_index
 from aiorocketmq.remoting.protocol.message.index_keys import topic_prefix
-from aiorocketmq.remoting.protocol.record import Reason, Records, encode_record, read_messages, scan, units
+from aiorocketmq.remoting.protocol.record import (
+    Reason,
+    Records,
+    encode_record,
+    read_messages,
+    scan,
+    units,
+)
 
 from ..test_record import fields, sample
 from ..test_record_scan import START, log_of, logs
@@ -32,7 +39,9 @@ def same(*arguments: Any) -> Any:
 
 
 @given(logs(), st.sampled_from([None, START]), st.integers(0, 600), st.booleans(), st.booleans())
-def test_logs_of_all_kinds(data: bytes, place: int | None, more: int, check: bool, any_version: bool) -> None:
+def test_logs_of_all_kinds(
+    data: bytes, place: int | None, more: int, check: bool, any_version: bool
+) -> None:
     same(data, 0, place, len(data) + more, check, any_version)
 
 
@@ -51,7 +60,9 @@ def test_each_changed_byte(records: list[dict[str, Any]], data: st.DataObject) -
         same(bytes(log), 0, place, len(log), data.draw(st.booleans()), data.draw(st.booleans()))
 
 
-@pytest.mark.parametrize("record", [sample(phy_offset=START), V6, long_record(), with_zeros(1536, 1701)])
+@pytest.mark.parametrize(
+    "record", [sample(phy_offset=START), V6, long_record(), with_zeros(1536, 1701)]
+)
 def test_every_end_of_a_buffer(record: bytes) -> None:
     for end in range(len(record) + 1):
         for left in (end, end + 1, len(record), 1 << 20, 2**63 - 1):
@@ -72,21 +83,34 @@ def test_zeros_everywhere(begin: int) -> None:
 def test_stretches(data: st.DataObject, log: bytes, check: bool) -> None:
     """Anywhere in a buffer, also over its end."""
     buffer = log * 3 + data.draw(st.binary(max_size=5))
-    edges = st.one_of(st.sampled_from([0, len(log), 2 * len(log), 3 * len(log)]), st.integers(0, len(buffer) + 9))
+    edges = st.one_of(
+        st.sampled_from([0, len(log), 2 * len(log), 3 * len(log)]), st.integers(0, len(buffer) + 9)
+    )
     stretches = [sorted(pair) for pair in data.draw(st.lists(st.tuples(edges, edges), max_size=5))]
     arguments = buffer, [begin for begin, _ in stretches], [end for _, end in stretches], check
-    assert outcome(compiled.stretch_columns, *arguments) == outcome(leaves.TWINS["stretch_columns"], *arguments)
+    assert outcome(compiled.stretch_columns, *arguments) == outcome(
+        leaves.TWINS["stretch_columns"], *arguments
+    )
 
 
 def test_many_topics_and_kinds_of_buffers() -> None:
-    """More rows and topics than there was room for at first; names that are no UTF-8, and become the same text."""
+    """More rows and topics than there was room for at first; names that are no UTF-8, and become
+    the same text."""
     data = b"".join(sample(topic=f"t{number * number % 700}", body=b"") for number in range(2000))
     names, columns = same(data, 0, None, len(data), True, False)
-    assert (len(names), len(columns[0])) == (len({number * number % 700 for number in range(2000)}), 2000)
+    assert (len(names), len(columns[0])) == (
+        len({number * number % 700 for number in range(2000)}),
+        2000,
+    )
     for kind in (bytearray, memoryview):
-        assert compiled.scan_columns(kind(data), 0, None, len(data), True, False) == (names, columns)
+        assert compiled.scan_columns(kind(data), 0, None, len(data), True, False) == (
+            names,
+            columns,
+        )
         assert pure(kind(data), 0, None, len(data), True, False) == (names, columns)
-    torn = b"".join(sample(topic="?" * 3).replace(b"???", name) for name in (b"a\xffb", b"abc", b"a\xfeb"))
+    torn = b"".join(
+        sample(topic="?" * 3).replace(b"???", name) for name in (b"a\xffb", b"abc", b"a\xfeb")
+    )
     assert same(torn, 0, None, len(torn), True, False)[0] == ["a\ufffdb", "abc"]
 
 
@@ -103,14 +127,17 @@ def test_what_cannot_be() -> None:
 
 
 HEAD: dict[str, Any] = {
-    "queue_offset": 0, "phy_offset": 0, "sys_flag": 0, "born_timestamp": 0, "born_host": bytes(8), "store_timestamp": 0,
+    "queue_offset": 0, "phy_offset": 0, "sys_flag": 0, "born_timestamp": 0, "born_host": bytes(8),
+    "store_timestamp": 0,
     "store_host": bytes(8),
 }  # fmt: skip
 
 
 # -- what queues and index get of them
 
-texts = st.sampled_from([b"", b"k", b"\xc3\xbc", b"\xff", b"a b  c", b"x" * 40, b"\1", b" ", b"0123456789abcdef"])
+texts = st.sampled_from(
+    [b"", b"k", b"\xc3\xbc", b"\xff", b"a b  c", b"x" * 40, b"\1", b" ", b"0123456789abcdef"]
+)
 pairs = st.tuples(st.sampled_from([b"TAGS", b"KEYS", b"UNIQ_KEY", b"XTAGS", b"", b"A"]), texts)
 strings = st.lists(pairs.map(b"\1".join), max_size=5).map(b"\2".join) | st.binary(max_size=30)
 
@@ -120,7 +147,8 @@ def columns(draw: st.DrawFn) -> Records:
     """Records of some queues."""
     offsets = st.integers(0, 3) | st.sampled_from([2**63 - 1, -(2**63)])
     records = [
-        record | {"topic": draw(st.sampled_from("ab")), "queue_id": draw(st.sampled_from([0, 1, -1])),
+        record | {"topic": draw(st.sampled_from("ab")),
+        "queue_id": draw(st.sampled_from([0, 1, -1])),
                   "queue_offset": draw(offsets), "properties": draw(strings)}
         for record in draw(st.lists(fields, max_size=8))
     ]  # fmt: skip
@@ -137,7 +165,11 @@ def test_units_and_entries(records: Records) -> None:
 
 
 def test_many_queues() -> None:
-    records = scan(b"".join(sample(queue_id=number * number % 700, queue_offset=number) for number in range(2000))).records
+    records = scan(
+        b"".join(
+            sample(queue_id=number * number % 700, queue_offset=number) for number in range(2000)
+        )
+    ).records
     runs, order, units = compiled.queue_runs(records)
     assert (runs, order, units) == pure_runs(records)
     assert [runs[0][2], runs[-1][3], len(order), len(units)] == [0, 2000, 2000, 40_000]
@@ -168,7 +200,9 @@ def same_messages(data: bytes, at: int, until: int) -> None:
     def fields_of(*fields: object) -> object:
         return fields
 
-    assert compiled.read_records(data, at, until, fields_of, "b") == read(data, at, until, fields_of, "b")
+    assert compiled.read_records(data, at, until, fields_of, "b") == read(
+        data, at, until, fields_of, "b"
+    )
 
 
 @given(logs(), st.integers(0, 300), st.integers(0, 2000))
@@ -177,7 +211,9 @@ def test_messages_of_logs_of_all_kinds(data: bytes, at: int, until: int) -> None
     same_messages(data, min(at, len(data)), until)
 
 
-@pytest.mark.parametrize("record", [sample(), V6, long_record(), with_zeros(1536, 1701), sample(topic="a\0b")])
+@pytest.mark.parametrize(
+    "record", [sample(), V6, long_record(), with_zeros(1536, 1701), sample(topic="a\0b")]
+)
 def test_messages_at_every_end(record: bytes) -> None:
     for end in range(2 * len(record) + 1):
         same_messages((record + record)[:end], 0, 1 << 30)

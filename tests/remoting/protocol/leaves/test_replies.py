@@ -1,4 +1,5 @@
-"""What is needed of the header of an answer: compiled, in Python, and as the general rules read it."""
+"""What is needed of the header of an answer: compiled, in Python, and as the general rules read
+it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
-from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, SerializeType, encode_header
+from aiorocketmq.remoting.protocol.frames.serialization import (
+    RemotingCommand,
+    SerializeType,
+    encode_header,
+)
 from aiorocketmq.remoting.protocol.leaves import pure_replies as pure
 from aiorocketmq.remoting.protocol.wire import Record, from_fields, i32
 from aiorocketmq.remoting.transport.invocations import read_answer
@@ -22,23 +27,37 @@ from .fuzz import mutated
 compiled = compiled_leaves()
 KINDS = [compiled, pure]
 STORED = {
-    "msgId": "7F00000100002A9F000000000000002A", "queueId": "3", "queueOffset": "987654", "transactionId": "T",
+    "msgId": "7F00000100002A9F000000000000002A", "queueId": "3", "queueOffset": "987654",
+    "transactionId": "T",
     "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
 }  # fmt: skip
 int32 = st.integers(-(2**31), 2**31 - 1)
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 usual = st.fixed_dictionaries(
-    {"msgId": text, "queueId": int32.map(str), "queueOffset": st.integers(-(2**59), 2**59).map(str)},
-    optional={"transactionId": text, "MSG_REGION": text, "TRACE_ON": st.sampled_from(["true", "false", "1"]), "more": text},
+    {
+        "msgId": text,
+        "queueId": int32.map(str),
+        "queueOffset": st.integers(-(2**59), 2**59).map(str),
+    },
+    optional={
+        "transactionId": text,
+        "MSG_REGION": text,
+        "TRACE_ON": st.sampled_from(["true", "false", "1"]),
+        "more": text,
+    },
 )
 
 
 def header(fields: dict[str, str] | None = STORED, **more: Any) -> bytes:
-    return encode_header(RemotingCommand(**{"code": 0, "flag": 1, "opaque": 7, "ext_fields": fields, **more}))
+    return encode_header(
+        RemotingCommand(**{"code": 0, "flag": 1, "opaque": 7, "ext_fields": fields, **more})
+    )
 
 
 def read(kind: Any, data: bytes, form: int = 0) -> tuple[int, SendMessageResponse] | None:
-    found: tuple[int, SendMessageResponse] | None = kind.Replies(SendMessageResponse).read(form, data)
+    found: tuple[int, SendMessageResponse] | None = kind.Replies(SendMessageResponse).read(
+        form, data
+    )
     return found
 
 
@@ -67,7 +86,9 @@ def test_it_reads_what_the_general_rules_read(
 
 @given(st.integers(0, 2**64).map(random.Random), st.booleans())
 def test_damage_is_no_answer_or_the_same_one(chance: random.Random, spaced: bool) -> None:
-    data = mutated(json.dumps(json.loads(header()), indent=1).encode() if spaced else header(), chance)
+    data = mutated(
+        json.dumps(json.loads(header()), indent=1).encode() if spaced else header(), chance
+    )
     for kind in KINDS:
         found = read(kind, data)
         assert found is None or found == general(data)
@@ -78,7 +99,13 @@ def test_the_usual_answer_is_read(kind: Any) -> None:
     stored = from_fields(SendMessageResponse, STORED)
     assert read(kind, header()) == (7, stored)
     assert read(kind, header(remark="why", version=0, opaque=-9)) == (-9, stored)
-    for other in (header({}), header(None), header(code=1), header(flag=0), header({"msgId": "M", "queueId": "1"})):
+    for other in (
+        header({}),
+        header(None),
+        header(code=1),
+        header(flag=0),
+        header({"msgId": "M", "queueId": "1"}),
+    ):
         assert read(kind, other) is None
     assert read(kind, b"") is read(kind, b"[]") is read(kind, b'{"flag":1,"opaque":7}') is None
     elsewhere = read(kind, header({**STORED, "MSG_REGION": "Zürich"}))

@@ -14,17 +14,32 @@ from aiorocketmq.remoting.protocol.message.index_keys import (
     keys_of,
     topic_prefix,
 )
-from aiorocketmq.remoting.protocol.message.properties import decode_properties, encode_properties, java_string_hash
+from aiorocketmq.remoting.protocol.message.properties import (
+    decode_properties,
+    encode_properties,
+    java_string_hash,
+)
 
 
 def test_unique_key_first_then_keys_split_at_one_space() -> None:
-    assert keys_of(encode_properties({"KEYS": "a  b c", "TAGS": "x", "UNIQ_KEY": "u"})) == [b"u", b"a", b"b", b"c"]
+    assert keys_of(encode_properties({"KEYS": "a  b c", "TAGS": "x", "UNIQ_KEY": "u"})) == [
+        b"u",
+        b"a",
+        b"b",
+        b"c",
+    ]
     assert keys_of(encode_properties({"UNIQ_KEY": "u"})) == [b"u"]
     assert keys_of(encode_properties({"TAGS": "KEYS"})) == []
     assert keys_of(b"") == []
 
 
-@given(st.dictionaries(st.sampled_from(["KEYS", "UNIQ_KEY", "XKEYS", "A"]), st.text("ab é😀", max_size=6), max_size=4))
+@given(
+    st.dictionaries(
+        st.sampled_from(["KEYS", "UNIQ_KEY", "XKEYS", "A"]),
+        st.text("ab é😀", max_size=6),
+        max_size=4,
+    )
+)
 def test_keys_are_those_of_the_decoded_properties(properties: dict[str, str]) -> None:
     encoded = "".join(f"{name}\x01{value}\x02" for name, value in properties.items()).encode()
     decoded = decode_properties(encoded)
@@ -33,7 +48,12 @@ def test_keys_are_those_of_the_decoded_properties(properties: dict[str, str]) ->
     assert [key.decode() for key in keys_of(encoded)] == expected
 
 
-@given(st.lists(st.tuples(st.sampled_from(["T", "topic", "中文"]), st.text(min_size=1, max_size=40)), max_size=40))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["T", "topic", "中文"]), st.text(min_size=1, max_size=40)),
+        max_size=40,
+    )
+)
 def test_hashes_are_those_of_java(pairs: list[tuple[str, str]]) -> None:
     expected = []
     for topic, key in pairs:

@@ -35,7 +35,12 @@ from aiorocketmq.remoting.protocol.message.properties import (
     tags_code,
     tags_code_of,
 )
-from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag, compression_type, perm_text, transaction_type
+from aiorocketmq.remoting.protocol.message.sys_flag import (
+    MessageSysFlag,
+    compression_type,
+    perm_text,
+    transaction_type,
+)
 from aiorocketmq.remoting.protocol.message.topic_names import (
     SEND_FORBIDDEN_TOPICS,
     SYSTEM_TOPICS,
@@ -44,10 +49,19 @@ from aiorocketmq.remoting.protocol.message.topic_names import (
     is_system_topic,
     topic_error,
 )
-from aiorocketmq.remoting.protocol.record.batch import BatchError, BatchItem, decode_batch, encode_batch
+from aiorocketmq.remoting.protocol.record.batch import (
+    BatchError,
+    BatchItem,
+    decode_batch,
+    encode_batch,
+)
 
-names = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=8)
-values = st.text(st.characters(exclude_characters="\x02", exclude_categories=["Cs"]), min_size=1, max_size=12)
+names = st.text(
+    st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=8
+)
+values = st.text(
+    st.characters(exclude_characters="\x02", exclude_categories=["Cs"]), min_size=1, max_size=12
+)
 
 
 @given(st.dictionaries(names, values, max_size=6))
@@ -59,7 +73,12 @@ def test_properties_come_back(properties: dict[str, str]) -> None:
         assert find_property(encoded, name.encode()) == value.encode()
 
 
-@given(st.lists(st.sampled_from([b"A", b"AB", b"\x01", b"\x02", b"v", b"TAGS", "é".encode(), b"\xff"]), max_size=14))
+@given(
+    st.lists(
+        st.sampled_from([b"A", b"AB", b"\x01", b"\x02", b"v", b"TAGS", "é".encode(), b"\xff"]),
+        max_size=14,
+    )
+)
 def test_one_property_is_found_as_if_all_were_split(parts: list[bytes]) -> None:
     encoded = b"".join(parts)
     properties = decode_properties(encoded)
@@ -89,7 +108,9 @@ def test_reader_rules_of_the_original(encoded: bytes, expected: dict[str, str]) 
     assert decode_properties(encoded.decode("utf-8", "replace")) == expected
 
 
-@pytest.mark.parametrize("bad", [{"": "x"}, {"a": ""}, {"a\x01": "x"}, {"a\x02": "x"}, {"a": "x\x02"}])
+@pytest.mark.parametrize(
+    "bad", [{"": "x"}, {"a": ""}, {"a\x01": "x"}, {"a\x02": "x"}, {"a": "x\x02"}]
+)
 def test_a_property_that_would_be_lost_is_refused(bad: dict[str, str]) -> None:
     with pytest.raises(MessageError, match="cannot be stored"):
         encode_properties(bad)
@@ -102,7 +123,13 @@ def test_properties_over_the_limit_are_refused() -> None:
 
 
 def test_reserved_names() -> None:
-    assert {"KEYS", "TAGS", "UNIQ_KEY", "INNER_MULTI_QUEUE_OFFSET", "CLUSTER"} <= RESERVED_PROPERTIES
+    assert {
+        "KEYS",
+        "TAGS",
+        "UNIQ_KEY",
+        "INNER_MULTI_QUEUE_OFFSET",
+        "CLUSTER",
+    } <= RESERVED_PROPERTIES
     assert PropertyName.TRANSACTION_CHECK_TIMES not in RESERVED_PROPERTIES
     assert PropertyName.INNER_MULTI_DISPATCH not in RESERVED_PROPERTIES
     assert len(RESERVED_PROPERTIES) == 31
@@ -133,7 +160,13 @@ def test_no_tags_no_code() -> None:
 
 def test_properties_of_a_message() -> None:
     message = Message(
-        "T", b"", tags="a", keys=["k1", "k2"], delay_level=3, wait_store_ok=False, properties={"colour": "red"}
+        "T",
+        b"",
+        tags="a",
+        keys=["k1", "k2"],
+        delay_level=3,
+        wait_store_ok=False,
+        properties={"colour": "red"},
     )
     assert message_properties(message, {"UNIQ_KEY": "U"}) == {
         "colour": "red",
@@ -201,7 +234,9 @@ def test_what_is_no_message_id(text: str) -> None:
 
 def test_unique_ids() -> None:
     months = {0: (0, 1000), 1000: (1000, 5000)}
-    ids = UniqIdGenerator(bytes([192, 0, 2, 2]), 0x17499, 0x4E0E2F2A, lambda now: months[now // 1000 * 1000])
+    ids = UniqIdGenerator(
+        bytes([192, 0, 2, 2]), 0x17499, 0x4E0E2F2A, lambda now: months[now // 1000 * 1000]
+    )
     assert ids.next(0) == "C00002027499" + "4E0E2F2A" + "00000000" + "0000"
     assert ids.next(255) == "C00002027499" + "4E0E2F2A" + "000000FF" + "0001"
     assert ids.next(1007)[20:] == "00000007" + "0002"  # a new month
@@ -219,7 +254,10 @@ def test_unique_ids() -> None:
 
 
 def test_flags() -> None:
-    assert transaction_type(0x301 | MessageSysFlag.TRANSACTION_ROLLBACK) == MessageSysFlag.TRANSACTION_ROLLBACK
+    assert (
+        transaction_type(0x301 | MessageSysFlag.TRANSACTION_ROLLBACK)
+        == MessageSysFlag.TRANSACTION_ROLLBACK
+    )
     assert compression_type(0x1) == MessageSysFlag.COMPRESSION_ZLIB
     assert compression_type(0x101) == MessageSysFlag.COMPRESSION_LZ4
     assert [perm_text(perm) for perm in (6, 7, 4, 2, 0)] == ["RW-", "RWX", "R--", "-W-", "---"]
@@ -227,7 +265,9 @@ def test_flags() -> None:
 
 # -- batches
 
-items = st.builds(BatchItem, st.integers(-(2**31), 2**31 - 1), st.binary(max_size=20), st.binary(max_size=20))
+items = st.builds(
+    BatchItem, st.integers(-(2**31), 2**31 - 1), st.binary(max_size=20), st.binary(max_size=20)
+)
 
 
 def test_a_batch_as_the_original_encodes_it() -> None:
@@ -301,7 +341,8 @@ def test_bodies_that_cannot_be_unpacked(body: bytes, sys_flag: int, what: str) -
 
 
 @pytest.mark.parametrize(
-    ("kind", "package"), [(MessageSysFlag.COMPRESSION_LZ4, "lz4"), (MessageSysFlag.COMPRESSION_ZSTD, "zstandard")]
+    ("kind", "package"),
+    [(MessageSysFlag.COMPRESSION_LZ4, "lz4"), (MessageSysFlag.COMPRESSION_ZSTD, "zstandard")],
 )
 def test_other_kinds_work_or_name_the_package(kind: int, package: str) -> None:
     body = b"hello " * 1000
@@ -327,7 +368,8 @@ def test_topics(topic: str) -> None:
 
 @pytest.mark.parametrize(
     ("topic", "why"),
-    [("", "blank"), ("  ", "blank"), ("a b", "characters"), ("a/b", "characters"), ("é", "characters"),
+    [("", "blank"), ("  ", "blank"), ("a b", "characters"), ("a/b", "characters"),
+    ("é", "characters"),
      ("T\n", "characters"), ("x" * 128, "128 characters long")],
 )  # fmt: skip
 def test_what_is_no_topic(topic: str, why: str) -> None:
