@@ -549,9 +549,10 @@ class Producer(Startable):
             raise ConfigError(why)
         if queue is None:
             queues = await self.queues(first.topic)
-            queue = (
-                choose_by_key(queues, sharding_key) if selector is None else selector(queues, first)
-            )  # type: ignore[arg-type]
+            if selector is not None:
+                queue = selector(queues, first)
+            else:
+                queue = choose_by_key(queues, sharding_key)  # type: ignore[arg-type]
         if queue.topic != first.topic:
             raise MessageError(
                 f"the message's topic is {first.topic}, the queue's is {queue.topic}"

@@ -241,9 +241,8 @@ def batches_without_numbers(put_batch: Callable[P, PutResult]) -> Callable[P, Pu
 
     def put(*fields: P.args, **named: P.kwargs) -> PutResult:
         topic, queue_id, batch, *shared = fields
-        return put_batch(
-            topic, queue_id, _batch_without_numbers(batch), *map(_without_numbers, shared), **named
-        )  # type: ignore[arg-type]
+        batch, shared = _batch_without_numbers(batch), [*map(_without_numbers, shared)]  # type: ignore[arg-type]
+        return put_batch(topic, queue_id, batch, *shared, **named)  # type: ignore[arg-type]
 
     return put
 

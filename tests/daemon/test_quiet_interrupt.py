@@ -38,7 +38,7 @@ import aiorocketmq.{module}
 
 
 def test_other_errors_are_told() -> None:
-    program = "from aiorocketmq.remoting import quiet_interrupt\nraise ValueError('this')"
+    program = "from aiorocketmq.daemon import quiet_interrupt\nraise ValueError('this')"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )

@@ -23,7 +23,7 @@ from ..store.world import messages_of, open_store
 CHILD = """
 import asyncio, os, random, sys
 from aiorocketmq.remoting.clock import SystemClock
-from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.message_store import MessageStore
 
 root, seed = sys.argv[1], int(sys.argv[2])
@@ -86,10 +86,10 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path,
 BATCHES = """
 import logging, os, random, signal, sys, time
 from aiorocketmq.remoting.clock import SystemClock
-from aiorocketmq.remoting.protocol.batch import BatchItem
+from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.remoting.protocol.record import read_messages
-from aiorocketmq.store.config import MessageStoreConfig
-from aiorocketmq.store.mapped_file import MappedFile
+from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
 
 logging.getLogger("aiorocketmq.store.recovery.recovery").setLevel(logging.ERROR)  # half a batch at the end is told

@@ -22,7 +22,7 @@ def pytest_configure(config):
 HANGING = """
 import asyncio, threading, time
 import pytest
-from aiorocketmq.remoting.event_loop import new_event_loop
+from aiorocketmq.daemon.event_loop import new_event_loop
 
 async def waits_for_ever():
     await asyncio.Event().wait()

@@ -28,7 +28,7 @@ import sys
 import pyspark.sql.worker.plan_data_source_read
 before = set(sys.modules)
 import aiorocketmq.spark_connector.data_source
-import aiorocketmq.spark_connector.stream
+import aiorocketmq.spark_connector.source.stream
 print(*set(sys.modules) - before)
 """
     found = subprocess.run(
