@@ -2,7 +2,8 @@
 locked, mapped or written.
 
 Bytes come by ``pread``, so that a bad sector is an error that can be reported and not a signal. The
-CRC is computed by ``crcmod``, which shares nothing with the code that wrote the records.
+CRC is computed by ``crcmod``, which shares nothing with the code that wrote the records; where
+bodies are checked, so are all fields read in Python, never by the compiled leaves.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import msgspec
 
 from ...remoting.protocol.record import MessageExt, Reason, Records, scan
 from ...remoting.protocol.record.decode import whole_record
+from ...remoting.protocol.record.layout import glance
 from ...remoting.protocol.record.walk import CHUNK, LogFile, LogWalk
 from ..disk.holes import data_ranges
 
 _crc32: Final = crcmod.predefined.mkCrcFun("crc-32")
+_BODY_CRC: Final = glance("body_crc")
 _NAME: Final = re.compile(r"[0-9]{20}")
 
 
@@ -273,7 +276,7 @@ class LogReader:
             )
             if verdict.reason is Reason.CRC:  # all but its body can be believed
                 data = source.read(at, verdict.size)
-                yield from self._records(scan(data, item.begin, crc=None).records)
+                yield from self._records(_whatever_its_body(data, item.begin))
 
     def _records(self, found: Records) -> Iterator[LogRecord]:
         rows = zip(
@@ -299,6 +302,12 @@ class LogReader:
                 store_timestamp, properties,
                 found.data, at,
             )  # fmt: skip
+
+
+def _whatever_its_body(data: bytes, place: int) -> Records:
+    """The record that ``data`` is, by the CRC that it says: without one the leaf would read it."""
+    (own_crc,) = _BODY_CRC.unpack_from(data)
+    return scan(data, place, crc=lambda _: own_crc).records
 
 
 def log_file(file: StoredFile, fd: int) -> LogFile:
