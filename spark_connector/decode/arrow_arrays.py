@@ -7,12 +7,13 @@ that: a quarter of a second in the first task of every process. These do not.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["from_numbers", "from_texts"]
+__all__ = ["from_numbers", "from_texts", "struct_type"]
 
 
 def from_numbers(
@@ -32,3 +33,9 @@ def from_texts(texts: Sequence[str]) -> pa.Array:
     edges = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     buffers = [None, pa.py_buffer(edges), pa.py_buffer(b"".join(encoded))]
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
+def struct_type(names: Sequence[str], struct: Struct) -> Any:
+    """Of numpy, for rows of a big-endian Struct whose format has one letter for each field."""
+    codes = [f">{code}" for code in struct.format[1:]]
+    return np.dtype(list(zip(names, codes, strict=True)))

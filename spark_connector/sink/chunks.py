@@ -24,7 +24,7 @@ from ...remoting.protocol.message.topic_names import (
     is_retry_topic,
     topic_error,
 )
-from ...remoting.protocol.record.layout import BATCH_ITEM_OVERHEAD
+from ...remoting.protocol.record.layout import BATCH_ITEM, BATCH_ITEM_OVERHEAD, BatchItemHead
 from .encode import Items, value_ends
 
 __all__ = ["Parcel", "QueuesOf", "Rules", "parcels"]
@@ -269,7 +269,7 @@ def _single(
 ) -> Parcel:
     """An item taken apart again."""
     size = int(items.body_sizes[row])
-    flag = int.from_bytes(item[12:16], "big", signed=True)
+    flag = BatchItemHead._make(BATCH_ITEM.unpack_from(item)).flag
     properties = str(item[BATCH_ITEM_OVERHEAD + size :], "utf-8") + "\x02WAIT\x01true"
     if delays is not None and delays[row]:
         properties += f"\x02DELAY\x01{delays[row]}"

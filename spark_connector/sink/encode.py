@@ -19,15 +19,14 @@ import pyarrow.compute as pc
 from ...client.errors import MessageError
 from ...client.producer.message_ids import next_message_id
 from ...remoting.protocol.message.properties import MAX_PROPERTIES_BYTES, RESERVED_PROPERTIES
-from ...remoting.protocol.record.layout import BATCH_ITEM_OVERHEAD
+from ...remoting.protocol.record.layout import BATCH_ITEM, BATCH_ITEM_OVERHEAD, BatchItemHead
+from ..decode.arrow_arrays import struct_type
 from .dedup import SPARK_DEDUP_ID
 
 __all__ = ["Items", "MessageIds", "encode_items", "value_ends"]
 
 _HEX: Final = np.frombuffer(b"0123456789ABCDEF", np.uint8)
-_BATCH_HEAD: Final = np.dtype(
-    [("total", ">i4"), ("magic", ">i4"), ("crc", ">i4"), ("flag", ">i4"), ("body_size", ">i4")]
-)
+_BATCH_HEAD: Final = struct_type(BatchItemHead._fields, BATCH_ITEM)
 _HEAD_DIGITS: Final = 28
 _SEPARATOR: Final = b"\x02"
 
@@ -69,7 +68,7 @@ def encode_items(
         )
     body_sizes = _lengths(body)
     head = np.zeros(count, _BATCH_HEAD)
-    head["total"] = BATCH_ITEM_OVERHEAD + body_sizes + properties_sizes
+    head["total_size"] = BATCH_ITEM_OVERHEAD + body_sizes + properties_sizes
     head["body_size"] = body_sizes
     if "flag" in names:
         head["flag"] = pc.cast(pc.fill_null(batch.column("flag"), 0), pa.int32()).to_numpy(

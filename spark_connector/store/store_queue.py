@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...remoting.protocol.record import size_and_magic, verdict_of
-from ...remoting.protocol.record.layout import FILLER_SIZE
+from ...remoting.protocol.record.layout import FILLER_SIZE, QUEUE_UNIT, QueueUnit
 from ...store.log.log_reader import FileSequence
 from ...store.model.config import CQ_UNIT_SIZE
+from ..decode.arrow_arrays import struct_type
 from ..decode.record_arrays import Array, find_records
 from .store_log_file import Piece, goes_on
 from .store_options import StoreOptions
@@ -22,7 +23,7 @@ __all__ = ["read_queue"]
 
 log: Final = logging.getLogger(__name__)
 
-_UNIT: Final = np.dtype([("phy_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+_UNIT: Final = struct_type(QueueUnit._fields, QUEUE_UNIT)
 _NEAR: Final = 32 << 10
 """Records that are not further apart are read in one go, with what lies between them."""
 

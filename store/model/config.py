@@ -9,9 +9,10 @@ from typing import Annotated, Final
 
 import msgspec
 
+from ...remoting.protocol.record.layout import QUEUE_UNIT
 from ...remoting.protocol.wire import Record, i32, i64
 
-CQ_UNIT_SIZE: Final = 20
+CQ_UNIT_SIZE: Final = QUEUE_UNIT.size
 PATH_SPLITTER: Final = ","
 """Between the paths of a commit log (MessageStoreConfig.MULTI_PATH_SPLITTER)."""
 

@@ -15,12 +15,11 @@ offsets only grow: searches rely on it.
 
 from __future__ import annotations
 
-import struct
 import threading
 from collections.abc import Callable
 from typing import Final
 
-from ...remoting.protocol.record import QueueEnd, topic_field
+from ...remoting.protocol.record import QueueEnd, layout, topic_field
 from ...remoting.protocol.record.layout import QUEUE_UNIT
 from ..disk.mapped_file import MappedFile
 from ..disk.mapped_file_queue import MappedFileQueue
@@ -29,8 +28,8 @@ from ..model.config import CQ_UNIT_SIZE
 from ..model.errors import StoreFileError
 from .consume_queue_ext import ConsumeQueueExt, is_ext_address
 
-CQ_UNIT: Final = struct.Struct(">qiq")
-FILLER_SIZE: Final = 0x7FFFFFFF
+CQ_UNIT: Final = layout.QUEUE_UNIT
+FILLER_SIZE: Final = layout.FILLER_SIZE
 MOST_NUMBER: Final = 1 << 58
 """No message has that number or a higher one: its unit would lie behind 2^63, where no file has a
 name."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...remoting.protocol.record import MAGIC, MIN_RECORD_SIZE
-from ...remoting.protocol.record.layout import SIZE_AND_MAGIC, STORED_AT_SHOWN, stored_at
+from ...remoting.protocol.record.layout import SIZE_AND_MAGIC, STORED_AT_SHOWN, offset_of, stored_at
 from ...remoting.protocol.record.pull import join_records, records_fit, survey_units
 from ...remoting.protocol.record.verdict import problem_of
 from ..log.commit_log import NEAR, CommitLog
@@ -37,6 +37,7 @@ _FRESH: Final = 64 << 20
 """So far behind its end the log is in memory as it was written: where much is pulled of that, a
 look at each record would cost a tenth more and show nothing."""
 _MAGIC: Final = struct.pack(">I", MAGIC)
+_MAGIC_AT: Final = slice(offset_of("magic"), offset_of("magic") + len(_MAGIC))
 _MAX_WHOLE: Final = 256 * CQ_UNIT_SIZE
 _I64: Final = struct.Struct(">q")
 _size_and_magic: Final = SIZE_AND_MAGIC.unpack_from
@@ -237,7 +238,7 @@ class MessageReader:
         else:
             return None
         fresh = total >= _MUCH and end - first < _FRESH and stop - start <= file.solid
-        if body is None or not (body[4:8] == _MAGIC if fresh else records_fit(body, units, count)):
+        if body is None or (body[_MAGIC_AT] != _MAGIC if fresh else not records_fit(body, units, count)):
             return None
         behind = end - behind_from
         return GetResult(
