@@ -20,7 +20,6 @@ from collections.abc import Callable
 from typing import Final
 
 from ...remoting.protocol.record import QueueEnd, layout, topic_field
-from ...remoting.protocol.record.layout import QUEUE_UNIT
 from ..disk.mapped_file import MappedFile
 from ..disk.mapped_file_queue import MappedFileQueue
 from ..disk.mapping_limit import MappingLimit
@@ -323,7 +322,7 @@ class ConsumeQueue(QueueEnd):
         while number > self.min_offset:
             first = max(self.min_offset, number - _UNITS_AT_ONCE)
             codes: list[int] = [
-                code for _, _, code in QUEUE_UNIT.iter_unpack(self.read_units(first, number))
+                code for _, _, code in CQ_UNIT.iter_unpack(self.read_units(first, number))
             ]
             found = next((code for code in reversed(codes) if is_ext_address(code)), None)
             if found is not None:
@@ -335,7 +334,7 @@ class ConsumeQueue(QueueEnd):
         """The same of the first one, among the first few hundred."""
         units = self.units(self.min_offset, _UNITS_AT_ONCE)
         return next(
-            (code for _, _, code in QUEUE_UNIT.iter_unpack(units) if is_ext_address(code)), None
+            (code for _, _, code in CQ_UNIT.iter_unpack(units) if is_ext_address(code)), None
         )
 
     def read_units(self, first: int, stop: int) -> bytes:

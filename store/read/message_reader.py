@@ -238,7 +238,9 @@ class MessageReader:
         else:
             return None
         fresh = total >= _MUCH and end - first < _FRESH and stop - start <= file.solid
-        if body is None or (body[_MAGIC_AT] != _MAGIC if fresh else not records_fit(body, units, count)):
+        if body is None or (
+            body[_MAGIC_AT] != _MAGIC if fresh else not records_fit(body, units, count)
+        ):
             return None
         behind = end - behind_from
         return GetResult(

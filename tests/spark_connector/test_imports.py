@@ -10,7 +10,15 @@ import pytest
 
 @pytest.mark.parametrize(
     "module",
-    ["options", "planner", "positions", "broker_access", "stream_offsets", "fetch", "read_task"],
+    [
+        "access.options",
+        "access.broker_access",
+        "source.planner",
+        "source.positions",
+        "source.stream_offsets",
+        "source.fetch",
+        "source.read_task",
+    ],
 )
 def test_what_an_import_brings_along(module: str) -> None:
     heavy = "{'numpy', 'pyarrow', 'pyspark', 'pandas'}"
@@ -36,7 +44,12 @@ print(*set(sys.modules) - before)
     ).stdout.split()
     clients = {
         f"aiorocketmq.{name}"
-        for name in ("client.instance", "client.admin", "remoting.client", "loop_thread")
+        for name in (
+            "client.cluster.instance",
+            "client.admin",
+            "remoting.transport.client",
+            "loop_thread",
+        )
     }
     assert "aiorocketmq.spark_connector.source.read_task" in found
     assert not {"asyncio", "uvloop", "urllib.request", "pandas", *clients} & set(found)
