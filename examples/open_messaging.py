@@ -4,7 +4,7 @@ examples/open_messaging.py``."""
 import asyncio
 
 from aiorocketmq import run
-from aiorocketmq.client.openmessaging.access_point import (
+from aiorocketmq.client.openmessaging import (
     BytesMessage,
     MessageContext,
     MessagingAccessPoint,

@@ -65,7 +65,7 @@ from aiorocketmq import (
     sync,
 )
 from aiorocketmq.client.consumer.rebalance import averagely, by_circle, consistent_hash
-from aiorocketmq.client.openmessaging.access_point import (
+from aiorocketmq.client.openmessaging import (
     BytesMessage,
     KeyValue,
     MessageContext,

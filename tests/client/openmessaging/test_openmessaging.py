@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from aiorocketmq.client.openmessaging.access_point import (
+from aiorocketmq.client.openmessaging import (
     BytesMessage,
     Headers,
     KeyValue,

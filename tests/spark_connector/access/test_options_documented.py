@@ -50,7 +50,7 @@ def known(parse: object, options: dict[str, str], monkeypatch: pytest.MonkeyPatc
             asked.update(self._known.values())
             super().finish()
 
-    for module in ("options", "sink_options", "store_options"):
+    for module in ("access.options", "sink.sink_options", "store.store_options"):
         monkeypatch.setattr(f"aiorocketmq.spark_connector.{module}.OptionReader", Noting)
     parse(options)  # type: ignore[operator]
     return asked - BEHIND_SECRETS - OF_SPARK

@@ -45,7 +45,7 @@ def test_texts(texts: list[str]) -> None:
 
 READ = """
 import sys
-from aiorocketmq.spark_connector.decode import decode_records
+from aiorocketmq.spark_connector.decode.decode import decode_records
 from aiorocketmq.spark_connector.decode.schema import SOURCE_COLUMNS
 records = bytes.fromhex(sys.argv[1])
 batch = decode_records(records, tuple(SOURCE_COLUMNS), broker_name="b", check_crc=True)
