@@ -5,6 +5,7 @@ to the layout.
 
 from __future__ import annotations
 
+import itertools
 import struct
 import sys
 from pathlib import Path
@@ -24,6 +25,8 @@ from aiorocketmq.remoting.protocol.record.layout import (
     MOST_PHY_OFFSET,
     MOST_SIZE,
     QUEUE_UNIT,
+    BatchItemHead,
+    QueueUnit,
     host_sizes,
     offset_of,
 )
@@ -66,10 +69,12 @@ def c_header() -> str:
         "RECORD_V6_MORE": host_sizes(MessageSysFlag.BORN_HOST_V6)[0] - host_sizes(0)[0],
         **{f"RECORD_{field.name.upper()}_AT": offset_of(field.name) for field in FIELDS},
         "QUEUE_UNIT_SIZE": QUEUE_UNIT.size,
+        **_places("QUEUE_UNIT", QueueUnit._fields, QUEUE_UNIT),
         "QUEUE_FILLER_SIZE": FILLER_SIZE,
         "QUEUE_MOST_SIZE": MOST_SIZE,
         "QUEUE_MOST_PHY_OFFSET": f"{MOST_PHY_OFFSET}ll",
         "BATCH_ITEM_HEAD_SIZE": BATCH_ITEM.size,
+        **_places("BATCH_ITEM", BatchItemHead._fields, BATCH_ITEM),
     }
     lines = [f"#define {name} {value}" for name, value in numbers.items()]
     return "\n".join(
@@ -81,6 +86,13 @@ def c_header() -> str:
             "",
         )
     )
+
+
+def _places(table: str, names: tuple[str, ...], layout: struct.Struct) -> dict[str, int]:
+    """Where the fields of a Struct begin, which has one letter for each."""
+    sizes = [struct.calcsize(f">{code}") for code in layout.format[1:]]
+    places = itertools.accumulate(sizes, initial=0)
+    return {f"{table}_{name.upper()}_AT": at for name, at in zip(names, places, strict=False)}
 
 
 if __name__ == "__main__":

@@ -71,13 +71,15 @@ static inline void put_record_at(
     bytes_write_i64(to + RECORD_PHY_OFFSET_AT, phy_offset);
     bytes_write_u32(to + RECORD_SYS_FLAG_AT, (uint32_t)common->sys_flag);
     bytes_write_i64(to + RECORD_BORN_TIMESTAMP_AT, common->born_timestamp);
-    at = put_copy(at, common->born_host);
-    bytes_write_i64(at, common->store_timestamp);
-    at = put_copy(at + 8, common->store_host);
-    bytes_write_u32(at, (uint32_t)common->reconsume_times);
-    bytes_write_i64(at + 4, common->prepared_transaction_offset);
-    bytes_write_u32(at + 12, (uint32_t)body.size);
-    at = put_copy(at + 16, body);
+    /* Behind a host of IPv6 all lies further on. */
+    uint8_t *moved = put_copy(at, common->born_host) - RECORD_STORE_TIMESTAMP_AT;
+    bytes_write_i64(moved + RECORD_STORE_TIMESTAMP_AT, common->store_timestamp);
+    moved = put_copy(moved + RECORD_STORE_HOST_AT, common->store_host) - RECORD_RECONSUME_TIMES_AT;
+    bytes_write_u32(moved + RECORD_RECONSUME_TIMES_AT, (uint32_t)common->reconsume_times);
+    bytes_write_i64(
+        moved + RECORD_PREPARED_TRANSACTION_OFFSET_AT, common->prepared_transaction_offset);
+    bytes_write_u32(moved + RECORD_BODY_SIZE_AT, (uint32_t)body.size);
+    at = put_copy(moved + RECORD_HEAD_SIZE, body);
     at = put_copy(at, common->topic_field);
     at[0] = (uint8_t)(properties.size >> 8);
     at[1] = (uint8_t)properties.size;
@@ -90,9 +92,9 @@ static inline void put_record_at(
 
 static inline void put_unit_at(uint8_t *to, int64_t phy_offset, size_t size, int64_t tags_code)
 {
-    bytes_write_i64(to, phy_offset);
-    bytes_write_u32(to + 8, (uint32_t)size);
-    bytes_write_i64(to + 12, tags_code);
+    bytes_write_i64(to + QUEUE_UNIT_PHY_OFFSET_AT, phy_offset);
+    bytes_write_u32(to + QUEUE_UNIT_SIZE_AT, (uint32_t)size);
+    bytes_write_i64(to + QUEUE_UNIT_TAGS_CODE_AT, tags_code);
 }
 
 static inline property_value put_tags(put_bytes properties)
@@ -113,8 +115,9 @@ static inline int put_item_at(const uint8_t *data, size_t length, size_t at, put
     size_t left = length - at;
     if (left < PUT_BATCH_BODY_AT + 2)
         return 0;
-    item->flag = (int32_t)bytes_read_u32(data + at + 12);
-    item->body = (put_bytes){data + at + PUT_BATCH_BODY_AT, bytes_read_u32(data + at + 16)};
+    item->flag = (int32_t)bytes_read_u32(data + at + BATCH_ITEM_FLAG_AT);
+    uint32_t body_size = bytes_read_u32(data + at + BATCH_ITEM_BODY_SIZE_AT);
+    item->body = (put_bytes){data + at + PUT_BATCH_BODY_AT, body_size};
     left -= PUT_BATCH_BODY_AT + 2;
     if (left < item->body.size)
         return 0;

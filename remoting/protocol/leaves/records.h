@@ -278,9 +278,9 @@ static inline int record_unit(
     uint32_t code = 0;
     property_value tags = property_find(properties, properties_size, "TAGS\1", 5);
     int plain = java_hash(tags.at, tags.size, &code);
-    bytes_write_i64(to, phy_offset);
-    bytes_write_u32(to + 8, (uint32_t)size);
-    bytes_write_i64(to + 12, (int32_t)code);
+    bytes_write_i64(to + QUEUE_UNIT_PHY_OFFSET_AT, phy_offset);
+    bytes_write_u32(to + QUEUE_UNIT_SIZE_AT, (uint32_t)size);
+    bytes_write_i64(to + QUEUE_UNIT_TAGS_CODE_AT, (int32_t)code);
     return plain;
 }
 

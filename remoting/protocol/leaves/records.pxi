@@ -235,5 +235,7 @@ cdef put_codes(records, list odd, uint8_t *units):
     """The tags codes of tags that are no ASCII."""
     from ..message.properties import tags_code_of
     cdef Py_ssize_t row, place
+    cdef uint8_t *unit
     for row, place in odd:
-        bytes_write_i64(units + place * QUEUE_UNIT_SIZE + 12, tags_code_of(records.properties(row)))
+        unit = units + place * QUEUE_UNIT_SIZE
+        bytes_write_i64(unit + QUEUE_UNIT_TAGS_CODE_AT, tags_code_of(records.properties(row)))

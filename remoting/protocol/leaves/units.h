@@ -5,11 +5,20 @@
 #include "bytes.h"
 #include "record_layout.h"
 
-static inline int64_t unit_phy_offset(const uint8_t *unit) { return bytes_read_i64(unit); }
+static inline int64_t unit_phy_offset(const uint8_t *unit)
+{
+    return bytes_read_i64(unit + QUEUE_UNIT_PHY_OFFSET_AT);
+}
 
-static inline int32_t unit_size(const uint8_t *unit) { return (int32_t)bytes_read_u32(unit + 8); }
+static inline int32_t unit_size(const uint8_t *unit)
+{
+    return (int32_t)bytes_read_u32(unit + QUEUE_UNIT_SIZE_AT);
+}
 
-static inline int64_t unit_tags_code(const uint8_t *unit) { return bytes_read_i64(unit + 12); }
+static inline int64_t unit_tags_code(const uint8_t *unit)
+{
+    return bytes_read_i64(unit + QUEUE_UNIT_TAGS_CODE_AT);
+}
 
 /* The bytes of all records; -1 when one of them does not lie within `length` bytes from `begin` on. */
 static inline int64_t units_total(const uint8_t *unit, size_t count, int64_t begin, size_t length)

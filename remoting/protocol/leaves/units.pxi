@@ -1,5 +1,5 @@
 cdef extern from "units.h" nogil:
-    enum: QUEUE_UNIT_SIZE, QUEUE_FILLER_SIZE, QUEUE_MOST_SIZE
+    enum: QUEUE_UNIT_SIZE, QUEUE_UNIT_TAGS_CODE_AT, QUEUE_FILLER_SIZE, QUEUE_MOST_SIZE
     int64_t QUEUE_MOST_PHY_OFFSET
     int64_t unit_phy_offset(const uint8_t *unit)
     int32_t unit_size(const uint8_t *unit)
