@@ -24,11 +24,11 @@ from ...remoting.protocol.commands.send import (
 from ...remoting.protocol.message.message_id import format_host, pack_host
 from ...remoting.protocol.message.properties import PropertyName, decode_properties, tags_code_of
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.record.stored_properties import waits_for_store
 from ...store.message_store import MessageStore
 from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
 from ..sends.durability import Durability
-from ..sends.stored_properties import waits_for_store
 from ..state.clients import Producers
 from ..state.topics import Topic
 from ..stats.broker_stats import BrokerStats

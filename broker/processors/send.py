@@ -30,13 +30,18 @@ from ...remoting.protocol.message.topic_names import (
     topic_error,
 )
 from ...remoting.protocol.record.batch import BatchError
+from ...remoting.protocol.record.stored_properties import (
+    StoredProperties,
+    has_to_be_placed,
+    is_half,
+    waits_for_store,
+)
 from ...remoting.protocol.record.units import message_ids
 from ...store.message_store import MessageStore
 from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
 from ..sends.durability import AnswersWait, Durability
 from ..sends.placement import Placements
-from ..sends.stored_properties import StoredProperties, has_to_be_placed, is_half, waits_for_store
 from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import Topic, Topics, topic_sys_flag
 from ..stats.broker_stats import BrokerStats

@@ -16,12 +16,12 @@ from typing import Final
 from ...remoting.protocol.message.properties import tags_code_of
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.record.batch import BatchItem, decode_batch
+from ...remoting.protocol.record.batch_records import merged_properties
 from ..model.config import CQ_UNIT_SIZE
 from ..model.errors import StoreFileError
 from ..model.status import PutResult, PutStatus
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queue_ext import MAX_BITMAP_SIZE, ExtUnit
-from .batch_records import merged_properties
 from .message_writer import MessageWriter
 from .put_stages import Put, Write
 

@@ -15,6 +15,7 @@ from ...remoting.protocol.message.properties import MAX_PROPERTIES_BYTES
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.record import BLANK_SIZE, put_record
 from ...remoting.protocol.record.batch import BatchItem, encode_batch
+from ...remoting.protocol.record.batch_records import batch_problem, batch_size, put_batch
 from ...remoting.protocol.record.layout import record_overhead
 from ..index.indexing import Indexing
 from ..log.commit_log import CommitLog
@@ -23,7 +24,6 @@ from ..model.status import PutResult, PutStatus
 from ..queues.consume_queue import CQ_UNIT, ConsumeQueue
 from ..queues.consume_queues import ConsumeQueues, topic_problem
 from .arrivals import Arrivals
-from .batch_records import batch_problem, batch_size, put_batch
 
 P = ParamSpec("P")
 

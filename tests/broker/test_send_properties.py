@@ -2,8 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.broker.processors.pull import wanted_tags
-from aiorocketmq.broker.sends.stored_properties import StoredProperties, without_wait
 from aiorocketmq.remoting.protocol.message.properties import decode_properties, tags_code
+from aiorocketmq.remoting.protocol.record.stored_properties import StoredProperties, without_wait
 
 names = st.sampled_from(["WAIT", "AWAIT", "TAGS", "KEYS", "W", "WAITING"])
 values = st.text(alphabet="true\x01abWAIT", min_size=1, max_size=8)

@@ -1,4 +1,4 @@
-/* Records as they are written: the twins are record/encode.py and store/put/batch_records.py, the fields those of record/layout.py. */
+/* Records as they are written: the twins are record/encode.py and remoting/protocol/record/batch_records.py, the fields those of record/layout.py. */
 #ifndef AIOROCKETMQ_PUT_H
 #define AIOROCKETMQ_PUT_H
 

@@ -1,4 +1,4 @@
-/* What becomes of a property string on its way into the store: the twin is broker/sends/stored_properties.py. */
+/* What becomes of a property string on its way into the store: the twin is remoting/protocol/record/stored_properties.py. */
 #ifndef AIOROCKETMQ_STORED_PROPERTIES_H
 #define AIOROCKETMQ_STORED_PROPERTIES_H
 

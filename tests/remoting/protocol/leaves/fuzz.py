@@ -20,7 +20,6 @@ from functools import partial
 from struct import pack
 from typing import Any, Final, NamedTuple
 
-from aiorocketmq.broker.sends.stored_properties import stored_properties
 from aiorocketmq.remoting.errors import ProtocolError
 from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
@@ -41,11 +40,12 @@ from aiorocketmq.remoting.protocol.leaves import (
 from aiorocketmq.remoting.protocol.message.index_keys import TopicPrefixes
 from aiorocketmq.remoting.protocol.record import Records, pull
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
+from aiorocketmq.remoting.protocol.record.batch_records import batch_size
+from aiorocketmq.remoting.protocol.record.stored_properties import stored_properties
 from aiorocketmq.remoting.protocol.record.units import believed_units, queue_runs
 from aiorocketmq.remoting.protocol.signed import signed_of
 from aiorocketmq.remoting.protocol.wire import FieldError, from_fields, from_texts
 from aiorocketmq.remoting.transport.invocations import read_answer
-from aiorocketmq.store.put.batch_records import batch_size
 
 from ..test_record import sample
 from ..test_record_verdict import V6, with_zeros

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.broker.sends.stored_properties import stored_properties
 from aiorocketmq.remoting.protocol import leaves
 from aiorocketmq.remoting.protocol.leaves import pure_index
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.protocol.record import decode_record, record_overhead, topic_field
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
-from aiorocketmq.store.put.batch_records import batch_size
+from aiorocketmq.remoting.protocol.record.batch_records import batch_size
+from aiorocketmq.remoting.protocol.record.stored_properties import stored_properties
 
 from .both import compiled_leaves, outcome
 

@@ -29,17 +29,17 @@ from aiorocketmq.remoting.protocol.record.batch import (
     decode_batch,
     encode_batch,
 )
-from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.put.batch_records import (
+from aiorocketmq.remoting.protocol.record.batch_records import (
     batch_problem,
     batch_size,
     merged_properties,
     put_batch,
 )
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.queues.consume_queue import CQ_UNIT
 from tests.stored import iter_records
 
-from ..world import BORN_HOST, NOW, open_store
+from ....store.world import BORN_HOST, NOW, open_store
 
 HOST = pack_host("127.0.0.1", 10911)
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from ...remoting.protocol.leaves import leaf
-from ...remoting.protocol.message.properties import PropertyName, decode_properties, tags_code_of
+from ..leaves import leaf
+from ..message.properties import PropertyName, decode_properties, tags_code_of
 
 _WAIT: Final = "WAIT\x01"
 _NO_WAIT: Final = "WAIT\x01false"

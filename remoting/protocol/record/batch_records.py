@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...remoting.protocol.leaves import KeyEntries, leaf
-from ...remoting.protocol.message.properties import MAX_PROPERTIES_BYTES, tags_code_of
-from ...remoting.protocol.record.batch import MOST_ITEMS, BatchError, decode_batch
-from ...remoting.protocol.record.encode import record_of, with_hosts
-from ...remoting.protocol.record.ends import LogEnd, QueueEnd, write_at
-from ...remoting.protocol.record.layout import BATCH_ITEM, QUEUE_UNIT
+from ..leaves import KeyEntries, leaf
+from ..message.properties import MAX_PROPERTIES_BYTES, tags_code_of
+from .batch import MOST_ITEMS, BatchError, decode_batch
+from .encode import record_of, with_hosts
+from .ends import LogEnd, QueueEnd, write_at
+from .layout import BATCH_ITEM, QUEUE_UNIT
 
 _SEPARATOR: Final = 2
 _MOST_AT_ONCE: Final = 1024
