@@ -14,7 +14,6 @@ from ..remoting.dispatch import Dispatcher, Guard, Handler
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import SendErrorFields
 from ..remoting.protocol.message.message_id import pack_host
-from ..remoting.protocol.message.sys_flag import PermName
 from ..remoting.services import Service, run_stages
 from ..remoting.transport.buffers import Buffers
 from ..remoting.transport.client import RemotingClient
@@ -329,12 +328,6 @@ class Broker:
     def _is_slave(self) -> bool:
         return self.settings.store.broker_role is BrokerRole.SLAVE
 
-    def _is_writeable(self) -> bool:
-        return bool(self.settings.broker.broker_permission & PermName.WRITE)
-
-    def _is_readable(self) -> bool:
-        return bool(self.settings.broker.broker_permission & PermName.READ)
-
     def _processor_table(self) -> dict[RequestCode, Handler]:
         settings, config, store, clock = (
             self.settings,
@@ -351,7 +344,7 @@ class Broker:
         )
         runtime_config = RuntimeConfig(
             records,
-            settings.config_file,
+            settings.changes_file,
             clock,
             unknown=settings.unknown_properties,
             kept=settings.kept_properties,
@@ -374,7 +367,6 @@ class Broker:
             clock,
             moved=OffsetMovedEvents(config, store, self.stats, self._address, clock),
             slow=self._slow_consumers,
-            is_readable=self._is_readable,
         )
         send = SendProcessor(
             config,
@@ -386,7 +378,6 @@ class Broker:
             self.placements,
             self.transactions,
             durability=self.master.durability,
-            is_writeable=self._is_writeable,
         )
         self._new_topics: NewTopics = NewTopics(
             self.tables.topics_file.when_saved, send.durability, send.wait_for
@@ -428,7 +419,6 @@ class Broker:
                 self.stats,
                 self.placements,
                 self._dead_letters,
-                is_writeable=self._is_writeable,
                 busy=lambda: send.busy,
             ),
             self.pull,

@@ -215,6 +215,16 @@ class BrokerConfig(Record, kw_only=True):
         "127.0.0.1"
     )
 
+    @property
+    def is_readable(self) -> bool:
+        """Messages may be pulled."""
+        return bool(self.broker_permission & PermName.READ)
+
+    @property
+    def is_writeable(self) -> bool:
+        """Messages may be sent."""
+        return bool(self.broker_permission & PermName.WRITE)
+
 
 class BrokerServerConfig(ServerConfig, kw_only=True):
     """Class NettyServerConfig, with the port of a broker."""

@@ -7,6 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import Struct, field
+
 from ...remoting.transport.accepting import Seats
 from ...remoting.transport.flow import Limits
 from ...remoting.transport.tls import TlsConfig
@@ -16,37 +18,27 @@ from .config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterS
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class BrokerSettings:
-    """Everything that a broker is told. ``config_file`` is where changes at run time are written
-    to."""
+class BrokerSettings(Struct):
+    """Everything that a broker is told."""
 
-    def __init__(
-        self,
-        broker: BrokerConfig,
-        server: BrokerServerConfig | None = None,
-        client: BrokerClientConfig | None = None,
-        store: MessageStoreConfig | None = None,
-        *,
-        tls: TlsConfig | None = None,
-        limits: Limits | None = None,
-        later: LaterStoreConfig | None = None,
-        seats: Seats | None = None,
-        ha_secret: str = "",
-        config_file: Path | None = None,
-        unknown_properties: Mapping[str, str] = _NOTHING,
-        kept_properties: Mapping[str, str] = _NOTHING,
-    ) -> None:
-        """``seats``: shared with others in this process. Of the file: what nobody knows, and what
-        is kept but shown to nobody (TLS, limits)."""
-        self.broker = broker
-        self.server: BrokerServerConfig = server or BrokerServerConfig()
-        self.client: BrokerClientConfig = client or BrokerClientConfig()
-        self.store: MessageStoreConfig = store or MessageStoreConfig()
-        self.tls: TlsConfig = tls or TlsConfig()
-        self.limits: Limits = limits or Limits()
-        self.later: LaterStoreConfig = later or LaterStoreConfig()
-        self.seats: Seats = seats or Seats(self.limits.max_connections)
-        self.ha_secret = ha_secret
-        self.config_file: Path = config_file or self.store.root / "config" / "broker.properties"
-        self.unknown_properties = unknown_properties
-        self.kept_properties = kept_properties
+    broker: BrokerConfig
+    server: BrokerServerConfig = field(default_factory=BrokerServerConfig)
+    client: BrokerClientConfig = field(default_factory=BrokerClientConfig)
+    store: MessageStoreConfig = field(default_factory=MessageStoreConfig)
+    tls: TlsConfig = field(default_factory=TlsConfig)
+    limits: Limits = field(default_factory=Limits)
+    later: LaterStoreConfig = field(default_factory=LaterStoreConfig)
+    seats: Seats = field(default_factory=lambda: Seats(Limits().max_connections))
+    """Shared with others in this process. Who sets ``max_connections`` gives seats as well."""
+    ha_secret: str = ""
+    config_file: Path | None = None
+    """What ``-c`` names."""
+    unknown_properties: Mapping[str, str] = _NOTHING
+    """Of the file: what nobody knows."""
+    kept_properties: Mapping[str, str] = _NOTHING
+    """Of the file: what is kept but shown to nobody (TLS, limits)."""
+
+    @property
+    def changes_file(self) -> Path:
+        """Where changes at run time are written to."""
+        return self.config_file or self.store.root / "config" / "broker.properties"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -81,7 +81,6 @@ class PullProcessor:
         *,
         moved: OffsetMovedEvents,
         slow: SlowConsumers,
-        is_readable: Callable[[], bool] = lambda: True,
     ) -> None:
         self._config = config
         self.store: Final = store
@@ -94,7 +93,6 @@ class PullProcessor:
         self._clock = clock
         self._moved = moved
         self._slow = slow
-        self._is_readable = is_readable
         self._is_slave = store.config.broker_role is BrokerRole.SLAVE
         self._corrects_offsets = not self._is_slave or store.config.offset_check_in_slave
         self._held = HeldPulls()
@@ -173,7 +171,7 @@ class PullProcessor:
 
     def _check(self, request: PullMessageRequest, ctx: Context) -> Wanted:
         """The checks in the original's order, then what is wanted. Raises ``RequestError``."""
-        if not self._is_readable():
+        if not self._config.is_readable:
             raise _no_permission(
                 f"the broker[{self._config.broker_ip1}] pulling message is forbidden"
             )

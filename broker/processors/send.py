@@ -8,7 +8,6 @@ dict of properties is made, the property string is looked at and passed on as by
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Final
 
 from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
@@ -80,7 +79,6 @@ class SendProcessor:
         transactions: TransactionLog,
         *,
         durability: Durability | None = None,
-        is_writeable: Callable[[], bool] = lambda: True,
     ) -> None:
         """``durability``: what answers wait for; ``None``: for nothing."""
         self.store: MessageStore = store
@@ -92,7 +90,6 @@ class SendProcessor:
         self.durability: AnswersWait | None = (
             durability if durability is not None and durability.waits else None
         )
-        self._is_writeable = is_writeable
         self._placements = placements
         self._transactions = transactions
         self._config = config
@@ -158,7 +155,7 @@ class SendProcessor:
                 topic = self._unusual_topic(request, ctx)
             except RequestError as error:
                 return self._refused(error.code, error.remark)
-        if topic.order and not self._is_writeable():
+        if topic.order and not self._config.is_writeable:
             return self._refused(
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{self._address}] sending message is forbidden",
@@ -353,7 +350,7 @@ class SendProcessor:
         topic = self._topic_of(request.topic)
         if topic is None or not topic.sendable or ctx.received_at_ms < self._accept_from_ms:
             topic = self._unusual_topic(request, ctx)
-        if topic.order and not self._is_writeable():
+        if topic.order and not self._config.is_writeable:
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{self._address}] sending message is forbidden",

@@ -49,7 +49,6 @@ class SendBackProcessor:
         placements: Placements,
         dead_letters: DeadLetters,
         *,
-        is_writeable: Callable[[], bool] = lambda: True,
         busy: Callable[[], str | None] = lambda: None,
     ) -> None:
         """``busy``: why messages are refused now."""
@@ -60,7 +59,6 @@ class SendBackProcessor:
         self._stats = stats
         self._placements = placements
         self._dead_letters = dead_letters
-        self._is_writeable = is_writeable
         self._busy = busy
         self._random = random.Random()
 
@@ -75,7 +73,7 @@ class SendBackProcessor:
         if group is None:
             remark = f"subscription group not exist, {request.group} {FAQ}"
             raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
-        if not self._is_writeable():
+        if not self._config.is_writeable:
             remark = f"the broker[{self._config.broker_ip1}] sending message is forbidden"
             raise RequestError(ResponseCode.NO_PERMISSION, remark)
         if group.retry_queue_nums <= 0:

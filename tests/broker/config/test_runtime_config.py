@@ -182,7 +182,7 @@ def test_a_running_broker_takes_over_what_is_changed(tmp_path: Path) -> None:
             assert await change("startAcceptSendRequestTimeStamp=0\nmaxMessageSize=4194304") == 0
             await client.send("T", b"x" * 101)
             assert await change("deleteWhen=99") == 1
-            file = world.broker.settings.config_file.read_text()
+            file = world.broker.settings.changes_file.read_text()
             assert "regionId=r2" in file
             assert "deleteWhen=04" in file
 
