@@ -95,9 +95,9 @@ class LoopThread:
         self._loop.call_soon_threadsafe(call.begin)
         try:
             call.wait()
-        except BaseException:
-            self._loop.call_soon_threadsafe(call.cancel)
-            raise
+        finally:
+            if not call.waited:  # it was interrupted
+                self._loop.call_soon_threadsafe(call.cancel)
         return call.result()
 
     def run_until_signal(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -115,10 +115,10 @@ class LoopThread:
         with on_stop_signal(cancel):
             try:
                 call.wait()
-            except BaseException:  # a handler of the program's own
-                self._loop.call_soon_threadsafe(call.cancel)
-                call.wait()
-                raise
+            finally:
+                if not call.waited:  # interrupted by a handler of the program's own
+                    self._loop.call_soon_threadsafe(call.cancel)
+                    call.wait()
         try:
             call.result()
         except concurrent.futures.CancelledError:
@@ -130,13 +130,15 @@ class _Call(Generic[T]):
     """A coroutine that a thread waits for. (A ``concurrent.futures.Future`` would do; a bare lock
     costs less.)"""
 
-    __slots__ = ("_coroutine", "_task", "ended")
+    __slots__ = ("_coroutine", "_task", "ended", "waited")
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._coroutine = coroutine
         self._task: asyncio.Task[T] | None = None
         self.ended = threading.Lock()
         self.ended.acquire()
+        self.waited = False
+        """A thread has waited until the end, without being interrupted."""
 
     def begin(self) -> None:
         """On the loop."""
@@ -152,6 +154,7 @@ class _Call(Generic[T]):
         """In any thread, once: until it has ended."""
         while not self.ended.acquire(timeout=_LOOK_AROUND_S):
             pass
+        self.waited = True
 
     def _end(self, task: asyncio.Task[T]) -> None:
         if not task.cancelled():

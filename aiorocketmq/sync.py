@@ -16,6 +16,7 @@ fork nothing of this works in the child: make new clients there; the old ones ra
 from __future__ import annotations
 
 import concurrent.futures
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -216,11 +217,12 @@ class TransactionProducer(Producer):
             sent = self._loop.run(transaction.begin())
         except HalfMessageUnsafe:
             return TransactionSendResult(transaction.sent, TransactionState.ROLLBACK)
+        state: TransactionState | None = None
         try:
             state = TransactionState(execute(message))
-        except BaseException as error:
-            self._loop.run(transaction.end(TransactionState.UNKNOWN, error))
-            raise
+        finally:
+            if state is None:
+                self._loop.run(transaction.end(TransactionState.UNKNOWN, sys.exception()))
         self._loop.run(transaction.end(state))
         return TransactionSendResult(sent, state)
 

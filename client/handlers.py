@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ..remoting.protocol.record.decode import MessageExt
 from .errors import RetryLater, SuspendQueue
+from .user_code import UserCode
 from .user_threads import UserThreads
 
 log: Final = logging.getLogger(__name__)
@@ -29,11 +30,10 @@ Call = Callable[[list[MessageExt]], Awaitable[object]]
 
 async def failure_of(call: Call, messages: list[MessageExt], group: str) -> BaseException | None:
     """Call. None when the messages are consumed, else why they have to come again."""
-    try:
+    with UserCode(asyncio.CancelledError) as code:
         await call(messages)
-    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever the user's code raises means: again
-        return verdict(error, messages, group)
-    return None
+    error = code.failure()
+    return None if error is None else verdict(error, messages, group)
 
 
 def is_cancelled() -> bool:

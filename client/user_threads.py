@@ -11,6 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 from .errors import ClientStateError
+from .user_code import UserCode
 
 T = TypeVar("T")
 
@@ -52,10 +53,11 @@ class UserThreads:
         while (work := self._work.get()) is not None:
             future, function, argument = work
             if future.set_running_or_notify_cancel():
-                try:
+                with UserCode(BaseException) as code:
                     future.set_result(function(argument))
-                except BaseException as error:  # noqa: BLE001 - it belongs to who waits for the result
-                    future.set_exception(error)
+                if (failure := code.failure()) is not None:
+                    future.set_exception(failure)  # it belongs to who waits for the result
+                del code, failure
             del work, future, function, argument  # while a thread waits it keeps no message
             self._idle.release()
 

@@ -19,6 +19,7 @@ import os
 import ssl
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Final, NoReturn, Protocol, get_args
 
 from ...remoting.clock import Clock, SystemClock
@@ -202,14 +203,13 @@ class ClientInstance(Startable):
             )
         self._state = "running"
         self._loop = asyncio.get_running_loop()
-        try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(self.stop)
             await self.remoting.start()
             if self._address_server is not None:
                 await self._address_server.look_up()
                 self._tasks.spawn(self._address_server.run(), name="address server")
-        except BaseException:
-            await self.stop()
-            raise
+            undo.pop_all()
         self._tasks.spawn(self.routes.run(), name="routes")
         self._tasks.spawn(self._heartbeats(), name="heartbeats")
 

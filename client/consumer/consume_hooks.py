@@ -27,6 +27,7 @@ from ..errors import RetryLater, SuspendQueue
 from ..handlers import Call, is_cancelled
 from ..producer.trace import ConsumeTracer
 from ..producer.trace_records import ConsumeOutcome
+from ..user_code import UserCode
 
 __all__ = ["ConsumeContext", "ConsumeHook", "ConsumeOutcome", "FilterHook"]
 
@@ -70,10 +71,9 @@ consumed. One that raises keeps everything."""
 def filtered(messages: list[MessageExt], filters: Sequence[FilterHook]) -> list[MessageExt]:
     """What the filters leave."""
     for keep in filters:
-        try:
+        with UserCode() as code:
             messages = keep(messages)
-        except Exception:  # somebody else's code; too much is better than too little
-            log.exception("a filter failed")
+        code.log_failure(log, "a filter failed")  # too much is better than too little
     return messages
 
 
@@ -107,12 +107,11 @@ class ConsumeHooks:
             for hook in self._hooks:
                 _call(hook.before_consume, context)
             began = clock.monotonic()
-            try:
+            with UserCode(asyncio.CancelledError) as code:
                 await call(messages)
-            except (Exception, asyncio.CancelledError) as error:
-                if isinstance(error, asyncio.CancelledError) and is_cancelled():
-                    raise  # it is not the handler that ended
-                context.error = error
+            context.error = code.failure()
+            if isinstance(context.error, asyncio.CancelledError) and is_cancelled():
+                raise context.error  # it is not the handler that ended
             context.seconds = clock.monotonic() - began
             context.outcome = outcome_of(context.error, context.seconds, self._consume_timeout)
             for hook in self._hooks:
@@ -137,7 +136,6 @@ def outcome_of(
 
 
 def _call(function: Callable[[ConsumeContext], None], context: ConsumeContext) -> None:
-    try:
+    with UserCode() as code:
         function(context)
-    except Exception:  # somebody else's code; consuming goes on
-        log.exception("a consume hook failed group=%s", context.group)
+    code.log_failure(log, "a consume hook failed group=%s", context.group)

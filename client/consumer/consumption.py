@@ -116,7 +116,7 @@ class ConcurrentConsumption:
             failure: BaseException | None = None
             try:
                 await call(messages)
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - as in failure_of, without another coroutine
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - as in UserCode, for every message
                 failure = verdict(error, messages, self._group)
             running.messages = _NONE
             owned.stats.handled(len(messages), monotonic() - began, failure)

@@ -36,6 +36,7 @@ from ..cluster.answers import answer_body
 from ..cluster.instance import ClientInstance
 from ..cluster.route_cache import TopicRoute
 from ..errors import ConfigError, ExpressionRefused
+from ..user_code import UserCode
 from .offset_store import BrokerOffsets, OffsetStore
 from .queue_locks import QueueLocks
 from .rebalance import AllocateStrategy, sorted_client_ids, sorted_queues
@@ -244,11 +245,12 @@ class GroupMember:
                 # to and fro.
                 await self.instance.heartbeat()
                 return False
-            try:
+            with UserCode() as strategy:
                 assigned = self._allocate(self.instance.client_id, queues, members)
-            except Exception:  # somebody else's code, perhaps; what is ours stays ours
-                log.exception("the strategy failed group=%s topic=%s", self.group, topic)
-                return False
+            if strategy.log_failure(
+                log, "the strategy failed group=%s topic=%s", self.group, topic
+            ):
+                return False  # what is ours stays ours
         owned = {q for q in self.owned if q.topic == topic}
         assigned = [q for q in assigned if q.topic == topic]
         anew = self._to_be_taken_anew(topic, owned)

@@ -41,6 +41,7 @@ from ..namespaces import unwrap_queue, with_namespace
 from ..options import ClientOptions, checked_group, positive
 from ..producer.trace import ConsumeTracer, trace_topic
 from ..program import Program, current_program
+from ..user_code import UserCode
 from .consume_hooks import FilterHook
 from .group_member import GroupMember
 from .local_offsets import LocalOffsets
@@ -160,7 +161,8 @@ class PullConsumer(Startable):
             raise ClientStateError(f"the consumer {self.group} is {self._state}: make a new one")
         self._state = "running"
         self._started_ms = self.instance.clock.time_ms()
-        try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(self.stop, commit=False)
             if self._owns_instance:
                 await self.instance.start()
             if self._file is not None:
@@ -170,9 +172,7 @@ class PullConsumer(Startable):
             self.instance.routes.on_change.append(self._route_changed)
             if self._member.subscriptions:
                 await self._member.introduce(check_expressions=True)
-        except BaseException:
-            await self.stop(commit=False)
-            raise
+            undo.pop_all()
         if self._member.subscriptions:
             self._join()
         if self._auto_commit:
@@ -314,10 +314,11 @@ class PullConsumer(Startable):
         ):
             return
         self._watched[topic] = (queues, callback)
-        try:
+        with UserCode() as code:
             callback(queues)
-        except Exception:  # somebody else's code
-            log.exception("callback for changed queues failed group=%s topic=%s", self.group, topic)
+        code.log_failure(
+            log, "callback for changed queues failed group=%s topic=%s", self.group, topic
+        )
 
     def _bare(self, queues: tuple[MessageQueue, ...]) -> tuple[MessageQueue, ...]:
         """As the program knows them."""

@@ -265,7 +265,8 @@ class PushConsumer(Startable):
         self._consumption = self._new_consumption(self._call)
         if not self._member.broadcasting:
             self._member.subscribe(tag_subscription(retry_topic(self.group), "*", self._started_ms))
-        try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(self.stop)
             if self._owns_instance:
                 await self.instance.start()
             if self._file is not None:
@@ -273,9 +274,7 @@ class PushConsumer(Startable):
             self.instance.register_consumer(self)
             self._registered = True
             await self._member.introduce(check_expressions=True)
-        except BaseException:
-            await self.stop()
-            raise
+            undo.pop_all()
         self._worker_tasks = [
             self._workers.spawn(self._consumption.work(), name=f"worker {number}")
             for number in range(self._concurrency)

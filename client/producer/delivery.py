@@ -4,6 +4,7 @@ DefaultMQProducerImpl.sendDefaultImpl)."""
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Collection
 
 from ...remoting.errors import BrokerError, ConnectError, RemotingError
@@ -234,7 +235,6 @@ class Delivery:
         context = self._before(outgoing, queue, address)
         began = clock.monotonic()
         result: SendResult | None = None
-        failure: BaseException | None = None
         try:
             answer = await self._instance.remoting.invoke(
                 address,
@@ -245,10 +245,8 @@ class Delivery:
             )
             result = send_result(answer, outgoing.msg_id, queue, address)
             return result
-        except BaseException as error:
-            failure = error
-            raise
         finally:
+            failure = sys.exception() if result is None else None
             now = clock.monotonic()
             if self._faults is not None and (
                 result is not None or isinstance(failure, (RemotingError, BrokerError))

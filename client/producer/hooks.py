@@ -22,6 +22,7 @@ import msgspec
 
 from ...remoting.protocol.message.message import Message
 from ...remoting.protocol.message.message_queue import MessageQueue
+from ..user_code import UserCode
 from .sending import SendResult
 
 __all__ = ["MessageKind", "SendCheck", "SendContext", "SendHook", "kind_of"]
@@ -103,10 +104,9 @@ class SendHooks:
 
     @staticmethod
     def _call(function: Callable[[SendContext], None], context: SendContext) -> None:
-        try:
+        with UserCode() as code:
             function(context)
-        except Exception:  # somebody else's code; sending goes on
-            log.exception("a send hook failed topic=%s", context.queue.topic)
+        code.log_failure(log, "a send hook failed topic=%s", context.queue.topic)
 
 
 def kind_of(messages: Sequence[Message], *, half: bool) -> MessageKind:

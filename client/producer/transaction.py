@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from types import TracebackType
@@ -40,6 +41,7 @@ from ..errors import ClientStateError, HalfMessageUnsafe, MessageError
 from ..handlers import is_async
 from ..namespaces import with_namespace
 from ..options import positive
+from ..user_code import UserCode
 from ..user_threads import UserThreads
 from .producer import Producer, ProducerOptions
 from .queue_choice import QueueSelector
@@ -168,11 +170,12 @@ class TransactionProducer(Producer):
             sent = await transaction.begin()
         except HalfMessageUnsafe:
             return TransactionSendResult(transaction.sent, TransactionState.ROLLBACK)
+        state: TransactionState | None = None
         try:
             state = TransactionState(await execute(message))
-        except BaseException as error:
-            await transaction.end(TransactionState.UNKNOWN, error)
-            raise
+        finally:
+            if state is None:
+                await transaction.end(TransactionState.UNKNOWN, sys.exception())
         await transaction.end(state)
         return TransactionSendResult(sent, state)
 
@@ -284,19 +287,22 @@ class TransactionProducer(Producer):
             broker, code, header, timeout=timeout, remark=remark
         )
 
-    async def _ask_checker(self, message: MessageExt) -> tuple[TransactionState, Exception | None]:
+    async def _ask_checker(
+        self, message: MessageExt
+    ) -> tuple[TransactionState, BaseException | None]:
         """The state, unknown when the checker fails; and how it failed."""
-        try:
+        with UserCode() as code:
             if self._threads is None:
                 return TransactionState(await self._checker(message)), None  # type: ignore[misc]
             return TransactionState(await self._threads.call(self._checker, message)), None
-        except Exception as error:
-            log.exception(
-                "the checker failed, the transaction stays unknown group=%s msg_id=%s",
-                self.group,
-                message.msg_id,
-            )
-            return TransactionState.UNKNOWN, error
+        error = code.failure()
+        log.error(
+            "the checker failed, the transaction stays unknown group=%s msg_id=%s",
+            self.group,
+            message.msg_id,
+            exc_info=error,
+        )
+        return TransactionState.UNKNOWN, error
 
 
 def _remark(what: str, error: BaseException | None) -> str | None:
