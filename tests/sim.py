@@ -30,6 +30,11 @@ class ManualClock:
         self._sleepers.append((self._monotonic + seconds, future))
         await future
 
+    @property
+    def next_due(self) -> float | None:
+        """When the next one who sleeps is woken, in seconds of ``monotonic``."""
+        return min((when for when, future in self._sleepers if not future.done()), default=None)
+
     def advance(self, seconds: float) -> None:
         self._monotonic += seconds
         self._time_ms += round(seconds * 1000)

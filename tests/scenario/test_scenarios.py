@@ -1,0 +1,44 @@
+"""Every text file below this folder is a test: ``README.md`` says how one is written."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from ..sim import ManualClock
+from .drivers.namesrv import NamesrvDriver
+from .drivers.simulated import SimulatedLoop
+from .language import Driver, ScenarioError, play
+
+HERE: Final = Path(__file__).parent
+DRIVERS: Final[dict[str, type[Driver]]] = {
+    "namesrv": NamesrvDriver,
+}
+"""Whose steps the files of a folder are written in."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, id=str(p.relative_to(HERE))) for p in sorted(HERE.glob("*/*.txt"))],
+)
+def test_scenario(path: Path, tmp_path: Path) -> None:
+    async def run(clock: ManualClock) -> None:
+        async with AsyncExitStack() as stack:
+            driver = DRIVERS[path.parent.name](tmp_path, stack, clock)
+            await driver.start()
+            await play(path, driver, rewrite=bool(os.environ.get("REWRITE")))
+
+    try:
+        with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+            loop, clock = runner.get_loop(), ManualClock()
+            assert isinstance(loop, SimulatedLoop)
+            loop.clock = clock
+            runner.run(run(clock))
+    except ScenarioError as error:
+        notes = getattr(error, "__notes__", [])
+        pytest.fail("\n".join([str(error), *notes]), pytrace=False)
