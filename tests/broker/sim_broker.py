@@ -128,11 +128,12 @@ async def sim_broker(
     *,
     store: MessageStoreConfig | None = None,
     disk: Disk | None = None,
+    clock: ManualClock | None = None,
     **config: Any,
 ) -> AsyncIterator[SimBroker]:
     """A broker named b in cluster C; its tables are written by a real service, its clock stands
     still."""
-    clock = ManualClock()
+    clock = clock or ManualClock()
     store_config = store or MessageStoreConfig(
         store_path_root_dir=str(folder),
         mapped_file_size_commit_log=1 << 20,

@@ -11,13 +11,17 @@ from typing import Final
 import pytest
 
 from ..sim import ManualClock
+from .drivers.delay import DelayDriver
 from .drivers.namesrv import NamesrvDriver
+from .drivers.retry import RetryDriver
 from .drivers.simulated import SimulatedLoop
 from .language import Driver, ScenarioError, play
 
 HERE: Final = Path(__file__).parent
 DRIVERS: Final[dict[str, type[Driver]]] = {
+    "delay": DelayDriver,
     "namesrv": NamesrvDriver,
+    "retry": RetryDriver,
 }
 """Whose steps the files of a folder are written in."""
 
