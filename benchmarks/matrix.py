@@ -40,7 +40,8 @@ _ASK = """
 import json, platform, sys, sysconfig
 optimised = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
 name = f"{platform.python_implementation()} {platform.python_version()}"
-print(json.dumps([list(sys.version_info[:2]), name, optimised, getattr(sys, "_base_executable", sys.executable)]))
+base = getattr(sys, "_base_executable", sys.executable)
+print(json.dumps([list(sys.version_info[:2]), name, optimised, base]))
 """
 _OLDEST = [3, 11]
 _NOT_COPIED = (
@@ -55,9 +56,12 @@ _NOT_COPIED = (
 )
 _INTRO = """# Interpreters
 
-The same broker on the Pythons of one machine, all at once and in turn, round by round; `python -m benchmarks matrix --page
-docs/interpreters.md` wrote this page. CPU time of the broker per message; the floor is the C server of
-[performance](performance.md). The package index has no interpreters, so the tables have those that the machine had: that of
+The same broker on the Pythons of one machine, all at once and in turn, round by round; \
+`python -m benchmarks matrix --page
+docs/interpreters.md` wrote this page. CPU time of the broker per message; the floor is the C \
+server of
+[performance](performance.md). The package index has no interpreters, so the tables have those \
+that the machine had: that of
 its distribution (profile-guided) and plain builds of pyenv.
 """
 

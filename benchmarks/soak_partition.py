@@ -113,7 +113,8 @@ class Network:
         ip("-n", PREFIX + one, "link", "set", self._name(one, other), "down")
 
     def _name(self, one: str, other: str) -> str:
-        return f"v{next(number for number, pair in enumerate(self._pairs) if set(pair) == {one, other})}"
+        wanted = {one, other}
+        return f"v{next(n for n, pair in enumerate(self._pairs) if set(pair) == wanted)}"
 
     def _remove(self) -> None:
         for host in HOSTS:

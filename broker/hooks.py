@@ -5,7 +5,8 @@ arguments::
 
     class Audit:
         def before(self, ctx: Context, body: Body) -> Reply | None:
-            '''Called before the handler; a Reply refuses the request. Raise RequestError for a code and a remark.'''
+            '''Called before the handler; a Reply refuses the request. Raise RequestError for a code
+            and a remark.'''
 
         def after(self, ctx: Context, reply: Reply) -> None:
             '''Called with the answer, also with one that comes later.'''

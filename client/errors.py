@@ -4,15 +4,18 @@
 ::
 
     RocketMQError
-     ├ RemotingError            ConnectError, ConnectionLostError, RequestTimeout (also TimeoutError), ...
+     ├ RemotingError            ConnectError, ConnectionLostError, RequestTimeout (also
+     │                          TimeoutError), ...
      ├ BrokerError(code)        a server answered with a code other than success; subclasses by code
      │   └ ExpressionRefused    a broker cannot filter by an SQL expression
      ├ ClientStateError         not started, stopped, started twice, used after a fork
      ├ ConfigError              also ValueError: a bad group, topic, address or option
      ├ MessageError             also ValueError: a message that cannot be sent as it is
      ├ NoRouteError             no queue to send to or to read from
-     ├ SendFailed(attempts)     no broker took the message; SendTimedOut (also TimeoutError) when the time ran out
-     ├ HalfMessageUnsafe        a transaction did not begin: its message was stored less safely than asked
+     ├ SendFailed(attempts)     no broker took the message; SendTimedOut (also TimeoutError) when
+     │                          the time ran out
+     ├ HalfMessageUnsafe        a transaction did not begin: its message was stored less safely
+     │                          than asked
      └ ReplyTimeout             also TimeoutError: a request was sent, but nobody replied in time
 """
 

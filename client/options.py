@@ -75,7 +75,8 @@ def client_id(
     """``ip@instance[@unit][@STREAM]``. Two clients with one id would take each other for one and
     leave queues unread."""
     unit = f"@{unit_name}" if unit_name else ""
-    return f"{ip or local_address()}@{instance_name or unique_instance_name()}{unit}{'@STREAM' if stream else ''}"
+    instance = instance_name or unique_instance_name()
+    return f"{ip or local_address()}@{instance}{unit}{'@STREAM' if stream else ''}"
 
 
 def vip_address(address: str) -> str:

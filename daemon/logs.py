@@ -3,7 +3,7 @@ error or in a file that is rotated.
 
 ::
 
-    2026-11-21T13:14:15.123+0100 INFO    namesrv.daemon name server ready port=9876 home=/home/me/.aiorocketmq
+    2026-11-21T13:14:15.123+0100 INFO    namesrv.daemon name server ready port=9876 home=/home/me
 
 or, as JSON, ``{"time":"...","level":"INFO","logger":"namesrv.daemon","event":"name server
 ready","port":9876,...}``.
@@ -31,12 +31,18 @@ _MAX_KINDS = 1000
 _PACKAGE = __package__.partition(".")[0]
 
 
+def _timestamp(record: logging.LogRecord) -> str:
+    """Local time with milliseconds and the distance to UTC."""
+    when = time.localtime(record.created)
+    seconds, zone = time.strftime("%Y-%m-%dT%H:%M:%S", when), time.strftime("%z", when)
+    return f"{seconds}.{int(record.msecs):03}{zone}"
+
+
 class LineFormatter(logging.Formatter):
     """One line per record whatever a peer put into it; only the traceback of a bug takes more."""
 
     def format(self, record: logging.LogRecord) -> str:
-        when = time.localtime(record.created)
-        stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', when)}.{int(record.msecs):03}{time.strftime('%z', when)}"
+        stamp = _timestamp(record)
         message = _one_line(_shortened(record.getMessage()))
         if left_out := getattr(record, "left_out", 0):
             message += f" ({left_out} lines like this were left out)"
@@ -51,9 +57,8 @@ class JsonFormatter(logging.Formatter):
     make up any."""
 
     def format(self, record: logging.LogRecord) -> str:
-        when = time.localtime(record.created)
         entry: dict[str, Any] = {
-            "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', when)}.{int(record.msecs):03}{time.strftime('%z', when)}",
+            "time": _timestamp(record),
             "level": record.levelname,
             "logger": record.name.removeprefix(_PACKAGE + "."),
             **_event_and_fields(record),

@@ -10,8 +10,10 @@ from aiorocketmq.local_cluster import LocalCluster
 
 ACCOUNTS = """\
 accounts:
-  - {accessKey: the-shop, secretKey: secret-of-the-shop, topicPerms: ["Order=PUB"], groupPerms: ["till=PUB"]}
-  - {accessKey: the-billing, secretKey: secret-of-billing, topicPerms: ["Order=SUB"], groupPerms: ["billing=SUB"]}
+  - {accessKey: the-shop, secretKey: secret-of-the-shop,
+     topicPerms: ["Order=PUB"], groupPerms: ["till=PUB"]}
+  - {accessKey: the-billing, secretKey: secret-of-billing,
+     topicPerms: ["Order=SUB"], groupPerms: ["billing=SUB"]}
 """
 SHOP = Credentials("the-shop", "secret-of-the-shop")
 

@@ -1,7 +1,8 @@
 """Tests of a program that uses RocketMQ: the fixtures come with the package, a cluster is there in
 a fraction of a second.
 
-python -m pytest examples/pytest_fixture.py     or, as here:     python examples/pytest_fixture.py     (pip install pytest)
+python -m pytest examples/pytest_fixture.py     or, as here:     python examples/pytest_fixture.py
+(pip install pytest)
 """
 
 import asyncio

@@ -76,8 +76,8 @@ class ClusterTestConfig(Record, frozen=True, kw_only=True):
     cluster_test_namesrv_addr: Annotated[
         str,
         Meta(
-            description="name servers of the cluster that clusterTest asks; empty: an address server "
-            "tells them"
+            description="name servers of the cluster that clusterTest asks; "
+            "empty: an address server tells them"
         ),
     ] = ""
     domain: Annotated[

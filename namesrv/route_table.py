@@ -4,10 +4,12 @@
 Six tables::
 
     queues          broker name   -> topic -> QueueData
-    holders         topic         -> broker names                    (and those that had it and are gone, until ``tidy_up``)
+    holders         topic         -> broker names                    (and those that had it and are
+                                                                      gone, until ``tidy_up``)
     brokers         broker name   -> cluster, broker id -> address   (id 0 is the master)
     clusters        cluster       -> broker names
-    live            address       -> last update, DataVersion, connection of the last registration, HA address
+    live            address       -> last update, DataVersion, connection of the last registration,
+                                     HA address
     filter servers  address       -> addresses
 
 Invariants: ``queues`` and ``brokers`` have the same broker names, those in ``clusters`` are among

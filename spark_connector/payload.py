@@ -2,8 +2,10 @@
 
 ::
 
-    orders = json_columns(spark.read.format("rocketmq").load(), "id long, item string, price double")
-    readings = csv_columns(stream, "sensor string, at timestamp, celsius double", keep=["storeTimestamp"])
+    messages = spark.read.format("rocketmq").load()
+    orders = json_columns(messages, "id long, item string, price double")
+    columns = "sensor string, at timestamp, celsius double"
+    readings = csv_columns(stream, columns, keep=["storeTimestamp"])
     to_json_body(totals, tags="city").write.format("rocketmq")...
 
 A message is one row. What becomes of a body that is no such text, ``malformed`` says: ``"null"``

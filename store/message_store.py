@@ -4,16 +4,19 @@ DefaultMessageStore).
 One writer: the thread of the event loop calls put and get, plain functions that never block on the
 disk. Other threads only sync and make room::
 
-    store = MessageStore.open(config, clock, store_host=host)   # loads and recovers; blocks, may run in a thread
-    result = store.put_message("Orders", 0, body, properties, born_host=peer, born_timestamp=then, store_timestamp=now)
+    store = MessageStore.open(config, clock, store_host=host)
+    # ... loads and recovers; blocks, may run in a thread
+    result = store.put_message("Orders", 0, body, properties, born_host=peer,
+                               born_timestamp=then, store_timestamp=now)
     found = store.get("Orders", 0, result.queue_offset)
-    await store.run()                                           # syncs and makes room until cancelled
-    store.close()                                               # an orderly stop; blocks
+    await store.run()             # syncs and makes room until cancelled
+    store.close()                 # an orderly stop; blocks
 
 With ``enableConsumeQueueExt`` each message also has an ``ExtUnit`` (tags code, store time, bitmap)
 in the extension of its queue. SQL filters use it so that a pull need not look into every message::
 
-    store = MessageStore.open(config, clock, store_host=host, bitmap_of=bitmap_of)  # bitmap_of(topic, properties, tags_code)
+    store = MessageStore.open(config, clock, store_host=host, bitmap_of=bitmap_of)
+    # ... bitmap_of(topic, properties, tags_code)
     store.get("Orders", 0, offset, accept_ext=lambda unit: hits(unit.bitmap), accept=wanted)
 
 ``bitmap_of`` is asked once for each message, also for those that recovery puts into their queues

@@ -4,7 +4,8 @@ SelectorParser; ``broker-services.md`` §7.2)::
     or          and ( OR and )*
     and         equality ( AND equality )*
     equality    comparison ( ("=" | "<>") comparison | IS [NOT] NULL )*
-    comparison  unary ( (">" | ">=" | "<" | "<=") unary | [NOT] BETWEEN unary AND unary | [NOT] IN texts )*
+    comparison  unary ( (">" | ">=" | "<" | "<=") unary
+                      | [NOT] BETWEEN unary AND unary | [NOT] IN texts )*
     texts       "(" text ( "," text )* ")"
     unary       "+" unary | "-" unary | NOT unary | primary
     primary     literal | property | "(" or ")"

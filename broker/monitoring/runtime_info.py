@@ -96,7 +96,9 @@ def runtime_info(
         "commitLogDiskRatio": disk.used_ratio,
         f"commitLogDiskRatio_{store.config.commit_log_path}": disk.used_ratio,
         "consumeQueueDiskRatio": disk.used_ratio,
-        "commitLogDirCapacity": f"Total : {size_text(disk.total_bytes)}, Free : {size_text(disk.free_bytes)}.",
+        "commitLogDirCapacity": (
+            f"Total : {size_text(disk.total_bytes)}, Free : {size_text(disk.free_bytes)}."
+        ),
         "remainHowManyDataToFlush": size_text(max(0, store.max_phy_offset - store.flushed_offset)),
         "remainTransientStoreBufferNumbs": _NO_TRANSIENT_POOL,
         "earliestMessageTimeStamp": store.entries.log_begins_at(),

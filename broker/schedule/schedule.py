@@ -116,7 +116,9 @@ class Schedule:
     def figures(self) -> dict[str, str]:
         """``delivered up to,end of the queue`` for every level in use, as in the runtime info."""
         return {
-            f"scheduleMessageOffset_{level}": f"{offset},{self._store.max_offset(TopicName.SCHEDULE, level - 1)}"
+            f"scheduleMessageOffset_{level}": (
+                f"{offset},{self._store.max_offset(TopicName.SCHEDULE, level - 1)}"
+            )
             for level, offset in sorted(self.offsets.table().items())
         }
 

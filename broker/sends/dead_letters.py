@@ -4,11 +4,12 @@ waits for.
 Such a refusal is for good (``PutStatus.is_for_good``): a limit that was lowered since, say. Trying
 again for ever would stop everybody behind the message, so it is stored elsewhere, as it is:
 
-====================================  ==============================================================================
-a retry of a group                    ``%DLQ%group``, where messages go that the group could not consume
-any other delayed message             ``%DLQ%SCHEDULE_CONSUMER``; REAL_TOPIC and REAL_QID say where it was wanted
-half a transaction                    TRANS_CHECK_MAX_TIME_TOPIC, where those go that nobody decides
-====================================  ==============================================================================
+=========================  ======================================================================
+a retry of a group         ``%DLQ%group``, where messages go that the group could not consume
+any other delayed message  ``%DLQ%SCHEDULE_CONSUMER``; REAL_TOPIC and REAL_QID say where it was
+                           wanted
+half a transaction         TRANS_CHECK_MAX_TIME_TOPIC, where those go that nobody decides
+=========================  ======================================================================
 
 ``maxMessageSize`` and the limits of ``multi_dispatch`` do not count there. What is refused even so
 (a record longer than a file of the log, say) is skipped: it stays in the log until it expires, and

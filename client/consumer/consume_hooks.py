@@ -8,7 +8,10 @@ ConsumeMessageHook, FilterMessageHook).
         def after_consume(self, context: ConsumeContext) -> None:
             histogram.observe(context.seconds)
 
-    PushConsumer("billing", hooks=[Timing()], filters=[lambda messages: [m for m in messages if m.keys]])
+    def with_keys(messages: Sequence[MessageExt]) -> list[MessageExt]:
+        return [message for message in messages if message.keys]
+
+    PushConsumer("billing", hooks=[Timing()], filters=[with_keys])
 """
 
 from __future__ import annotations

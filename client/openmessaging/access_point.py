@@ -3,7 +3,8 @@ MessagingAccessPointImpl), in asyncio.
 
 ::
 
-    async with MessagingAccessPoint("openmessaging:rocketmq://ns1:9876,ns2:9876/namespace") as point:
+    url = "openmessaging:rocketmq://ns1:9876,ns2:9876/namespace"
+    async with MessagingAccessPoint(url) as point:
         producer = await point.started(point.create_producer())
         await producer.send(producer.create_bytes_message_to_topic("Order", b"..."))
 

@@ -3,7 +3,8 @@
 ::
 
     async with Producer("orders", namesrv="ns1:9876") as producer:
-        result = await producer.send(Message("Order", b"...", tags="new", keys=["42"]), sharding_key=42)
+        order = Message("Order", b"...", tags="new", keys=["42"])
+        result = await producer.send(order, sharding_key=42)
 
 Many sends may be under way at once: ``await asyncio.gather(...)`` over ``send``, or ``send_soon``.
 Everything that is sent in one turn of the event loop leaves in one write per broker. A send that is

@@ -3,10 +3,12 @@
 A trace message holds records, one after the other; fields are separated by 0x01, each record ends
 with 0x02::
 
-    Pub             type time region group topic msgId tags keys storeHost bodyLength cost msgType offsetMsgId success
+    Pub             type time region group topic msgId tags keys storeHost bodyLength cost msgType
+                    offsetMsgId success
     SubBefore       type time region group requestId msgId retryTimes keys
     SubAfter        type requestId msgId cost success keys contextCode time group
-    EndTransaction  type time region group topic msgId tags keys storeHost msgType transactionId state fromCheck
+    EndTransaction  type time region group topic msgId tags keys storeHost msgType transactionId
+                    state fromCheck
 
 Times and costs are ms. What is not there is the text ``null``; booleans are ``true`` and ``false``.
 """

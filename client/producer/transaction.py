@@ -3,12 +3,13 @@
 
 ::
 
-    async def check(message):                                # asked by a broker that did not hear the end
-        return TransactionState.COMMIT if await db.has(message.keys[0]) else TransactionState.ROLLBACK
+    async def check(message):                      # asked by a broker that did not hear the end
+        done = await db.has(message.keys[0])
+        return TransactionState.COMMIT if done else TransactionState.ROLLBACK
 
     async with TransactionProducer("orders", checker=check, namesrv="ns1:9876") as producer:
         async with producer.transaction(Message("Order", b"...", keys=["42"])):
-            await db.insert(42)                              # raises: the message is rolled back
+            await db.insert(42)                    # raises: the message is rolled back
 
 The broker stores the message, invisible, before the block begins. What is said at its end travels
 without an answer: when it is lost, or the process dies, the broker asks a producer of the group,

@@ -1,20 +1,23 @@
 """The columns that can be written (spark.md §5.2): their names, types, and what is wrong with a
 schema. Needs no Spark.
 
-============ ============================= ==========================================================================
-column       type                          meaning
-============ ============================= ==========================================================================
-body         string or binary              required, never null or empty
-topic        string                        required unless the option ``topic`` is given, which wins
-keys         string or array<string>       indexed by the broker; a string holds several keys separated by spaces
-tags         string                        what consumers filter by
-properties   map<string,string>            the user's own
-queueId      int or bigint                 write to this queue of ``brokerName`` (or of the only broker of the topic)
-brokerName   string                        together with ``queueId``
-shardingKey  string, int or bigint         equal keys go to the same queue, the one that a Java producer chooses
-delayLevel   int or bigint                 1 to 18: held back by the broker; 0 or null: not
-flag         int                           the user's own number
-============ ============================= ==========================================================================
+============ ======================== ==============================================================
+column       type                     meaning
+============ ======================== ==============================================================
+body         string or binary         required, never null or empty
+topic        string                   required unless the option ``topic`` is given, which wins
+keys         string or array<string>  indexed by the broker; a string holds several, separated by
+                                      spaces
+tags         string                   what consumers filter by
+properties   map<string,string>       the user's own
+queueId      int or bigint            write to this queue of ``brokerName`` (or of the topic's only
+                                      broker)
+brokerName   string                   together with ``queueId``
+shardingKey  string, int or bigint    equal keys go to the same queue, the one that a Java producer
+                                      chooses
+delayLevel   int or bigint            1 to 18: held back by the broker; 0 or null: not
+flag         int                      the user's own number
+============ ======================== ==============================================================
 
 Everything but ``body`` and ``topic`` may be null.
 """

@@ -8,7 +8,8 @@
     16    8  indexMsgTimestamp     ... of the last complete and synced index file
     24   16  used by 5.x, kept as it is
     4056 16  physicMsgTimestamp and logicsMsgTimestamp once more
-    4072  8  safePhyOffset         every record below, its consume queue entry and its index items were synced
+    4072  8  safePhyOffset         every record below, its consume queue entry and its index items
+                                   were synced
     4080  8  "aiormq01"
     4088  8  CRC-32 of the 32 bytes before
 

@@ -2,14 +2,16 @@
 
 What an errno of the system means for the store is decided here, and nowhere else:
 
-==============================================  ===================  ==================================================
-errno                                           error                what the store does
-==============================================  ===================  ==================================================
-ENOSPC, EDQUOT                                  OutOfSpaceError      tries again; puts that need space are refused
-EMFILE, ENFILE, ENOMEM, ENOBUFS, EINTR, EAGAIN  ShortageError        tries again; puts meanwhile are refused
-any other, of a sync                            SyncFailedError      refuses puts until it is opened again
-any other (EACCES, EROFS, EIO ...)              StoreFileError       tries again, says so; what needs the file is refused
-==============================================  ===================  ==================================================
+===========================  ===============  ==================================================
+errno                        error            what the store does
+===========================  ===============  ==================================================
+ENOSPC, EDQUOT               OutOfSpaceError  tries again; puts that need space are refused
+EMFILE, ENFILE, ENOMEM,      ShortageError    tries again; puts meanwhile are refused
+ENOBUFS, EINTR, EAGAIN
+any other, of a sync         SyncFailedError  refuses puts until it is opened again
+any other (EACCES, EROFS,    StoreFileError   tries again, says so; what needs the file is
+EIO ...)                                      refused
+===========================  ===============  ==================================================
 
 A sync of files that were written through their mapping is special: what the system could not write
 it marks as written, or throws away, and the next sync would lie. That holds for EIO, and as well

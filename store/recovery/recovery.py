@@ -3,13 +3,16 @@
 
 The commit log is the truth, the consume queues are derived from it. In short::
 
-    safe      a position such that every record below, and its consume queue unit, is certainly there
+    safe      a position such that every record below, and its consume queue unit, is surely there
     1. the queues below ``safe`` are checked; one that is not what it must be is in doubt
-    2. every queue forgets its units of records at or behind ``safe``, one in doubt all that cannot be believed
-    3. the log is read from where the first of them needs it; intact records get their units (none for prepared and rolled
-       back ones): those below ``safe`` only in the queues that were in doubt
+    2. every queue forgets its units of records at or behind ``safe``, one in doubt all that cannot
+       be believed
+    3. the log is read from where the first of them needs it; intact records get their units (none
+       for prepared and rolled back ones): those below ``safe`` only in the queues that were in
+       doubt
     4. the log ends behind the last intact record; what lies behind is cleared, in the queues too
-    5. numbers that were given once are not given again: where the log has lost them there are filler units
+    5. numbers that were given once are not given again: where the log has lost them there are
+       filler units
 
 ``safe`` is the position of the checkpoint; without one (a broker of the original has worked here)
 it is where the queues end after a clean stop, else what the timestamps say, else the start of the

@@ -32,10 +32,8 @@ class LogStream:
         self._address: Final = address
         self._next = max(begin, 1)
         self._held = bytearray()
-        if (
-            begin == 0
-            # 0 means: from where you like. The first byte of a record is that of its size, below 16 MiB
-        ):
+        # 0: from where you like. The first byte of a record is that of its size, below 16 MiB.
+        if begin == 0:
             self._held += b"\0"
         if secret:
             self._prove(SlaveHandshake(secret, os.urandom(NONCE_BYTES)))

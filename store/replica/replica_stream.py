@@ -10,9 +10,10 @@ handed on as they came, together with that: offsets stay what they are.
 Bytes are received into one buffer (``room``, ``came``), where the heads of batches are squeezed
 out, and go to the log from there::
 
-    | records | half a record | head | bytes ... | head | bytes ..      what ``came`` finds
-    | records | half a record bytes ... bytes .. |                      what it looks at
-              0                                                         where that is after the next ``room``
+    | records | half a record | head | bytes ... | head | bytes ..   what ``came`` finds
+    | records | half a record bytes ... bytes .. |                   what it looks at
+              0                                                      where that is after the next
+                                                                     ``room``
 """
 
 from __future__ import annotations

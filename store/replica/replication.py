@@ -3,7 +3,8 @@ GroupTransferService; ha.md §2).
 
 Slave to master, a report (8 bytes, big-endian)::
 
-    0  8  maxPhyOffset     everything below is on the slave; the first report asks where to start, 0: from where you like
+    0  8  maxPhyOffset     everything below is on the slave; the first report asks where to start,
+                           0: from where you like
 
 Master to slave, a batch (12 + n bytes)::
 

@@ -8,8 +8,10 @@ all four are through::
                                   8 16  nonce
     master to slave   challenge   0  8  MAGIC
                                   8 16  nonce
-    slave to master   proof       0 32  HMAC-SHA256(secret, "slave" + the slave's nonce + the master's)
-    master to slave   proof       0 32  HMAC-SHA256(secret, "master" + the slave's nonce + the master's)
+    slave to master   proof       0 32  HMAC-SHA256(secret, "slave" + both nonces)
+    master to slave   proof       0 32  HMAC-SHA256(secret, "master" + both nonces)
+
+Of the nonces the slave's is the first.
 
 In the original's protocol a connection begins with the slave's offset. The magic would be a
 negative one, which there is not, and its first byte is not that of TLS either, so the three ways to

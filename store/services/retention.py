@@ -5,7 +5,8 @@ Files go for one of three reasons::
 
     the hour       one of ``deleteWhen``: files older than ``fileReservedTime``
     the disk       more than 75 % used: files older than ``fileReservedTime``
-                   more than 85 % used: the oldest files, whatever their age (``cleanFileForciblyEnable``)
+                   more than 85 % used: the oldest files, whatever their age
+                   (``cleanFileForciblyEnable``)
                    more than 90 % used: the same, and no message is taken any more
     a person       request 329: files older than ``fileReservedTime``, in the next 20 rounds
 

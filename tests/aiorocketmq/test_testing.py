@@ -21,8 +21,9 @@ PROJECT = """
 
     def test_blocking(rocketmq_cluster, rocketmq_topic):
         clusters.append(rocketmq_cluster)
-        with sync.PullConsumer("GID_x", rocketmq_topic, namesrv=rocketmq_cluster.namesrv_address) as consumer:
-            with sync.Producer("PID_x", namesrv=rocketmq_cluster.namesrv_address) as producer:
+        namesrv = rocketmq_cluster.namesrv_address
+        with sync.PullConsumer("GID_x", rocketmq_topic, namesrv=namesrv) as consumer:
+            with sync.Producer("PID_x", namesrv=namesrv) as producer:
                 result = producer.send(Message(rocketmq_topic, b"hello"))
             for message in consumer:
                 assert message.body == b"hello"

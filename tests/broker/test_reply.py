@@ -26,7 +26,10 @@ from tests.stored import decode_messages
 from .sim_broker import SimBroker, SimClient, sim_broker
 
 PUSH = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
-PROPERTIES = "MSG_TYPE\x01reply\x02REPLY_TO_CLIENT\x01asker\x02TTL\x013000\x02CORRELATION_ID\x01id-1\x02WAIT\x01true"
+PROPERTIES = (
+    "MSG_TYPE\x01reply\x02REPLY_TO_CLIENT\x01asker\x02TTL\x013000\x02"
+    "CORRELATION_ID\x01id-1\x02WAIT\x01true"
+)
 HEADER: dict[str, Any] = {
     "producer_group": "p", "topic": "C_REPLY_TOPIC", "default_topic": "TBW102",
     "default_topic_queue_nums": 4,

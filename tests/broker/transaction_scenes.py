@@ -62,7 +62,8 @@ async def half(
         "queue_id": queue_id, "sys_flag": MessageSysFlag.TRANSACTION_PREPARED,
         "born_timestamp": world.clock.time_ms(),
         "flag": 7,
-        "properties": f"TAGS\x01a\x02TRAN_MSG\x01true\x02UNIQ_KEY\x01{key}\x02WAIT\x01true\x02PGROUP\x01pg{more}",
+        "properties": "TAGS\x01a\x02TRAN_MSG\x01true\x02"
+        f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02PGROUP\x01pg{more}",
     }  # fmt: skip
     answer = await client.ask(
         RequestCode.SEND_MESSAGE,

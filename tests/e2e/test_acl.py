@@ -36,7 +36,8 @@ ACCOUNTS = """\
 accounts:
   - {accessKey: the-admin, secretKey: admin-secret, admin: true}
   - {accessKey: the-writer, secretKey: writer-secret, topicPerms: ["Orders=PUB", "Bills=SUB"]}
-  - {accessKey: the-reader, secretKey: reader-secret, topicPerms: ["Orders=SUB"], groupPerms: ["readers=SUB"]}
+  - {accessKey: the-reader, secretKey: reader-secret,
+     topicPerms: ["Orders=SUB"], groupPerms: ["readers=SUB"]}
 """
 ADMIN = Credentials("the-admin", "admin-secret")
 WRITER = Credentials("the-writer", "writer-secret")

@@ -27,7 +27,10 @@ from .cluster import PATIENCE_S, asynchronous, create_topic, until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LOCAL = dict.fromkeys(("BROKER_HOST", "NAMESRV_1_HOST", "NAMESRV_2_HOST"), "127.0.0.1")
-SMALL_FILES = "\nmappedFileSizeCommitLog=1048576\nmappedFileSizeConsumeQueue=20000\nmaxHashSlotNum=1000\nmaxIndexNum=4000\n"
+SMALL_FILES = (
+    "\nmappedFileSizeCommitLog=1048576\nmappedFileSizeConsumeQueue=20000\n"
+    "maxHashSlotNum=1000\nmaxIndexNum=4000\n"
+)
 NAMESRV = "127.0.0.1:9876;127.0.0.1:9877"
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
 

@@ -48,9 +48,11 @@ class ForeignClient:
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> ForeignClient:
     packages = tmp_path_factory.mktemp("foreign")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-    "--no-deps",
-               "--only-binary", ":all:", "--retries", "0", "--target", str(packages), PACKAGE]  # fmt: skip
+    command = [
+        sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+        "--no-deps", "--only-binary", ":all:", "--retries", "0",
+        "--target", str(packages), PACKAGE,
+    ]  # fmt: skip
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:

@@ -57,13 +57,18 @@ accounts:
   - {accessKey: the-leaver, secretKey: leaver-secret}
 """
 ADMIN = Credentials("the-admin", "admin-secret")
-NORMAL = "brokerPermission=6\nenablePropertyFilter=false\nrejectTransactionMessage=false\nstartAcceptSendRequestTimeStamp=0"
+NORMAL = (
+    "brokerPermission=6\nenablePropertyFilter=false\nrejectTransactionMessage=false\n"
+    "startAcceptSendRequestTimeStamp=0"
+)
 """What rows change."""
 OTHERWISE_TESTED = {
     ResponseCode.SYSTEM_BUSY: "needs a slow disk: test_fast_failure",
     ResponseCode.FLUSH_DISK_TIMEOUT: "needs a slow disk: test_replication_service",
     ResponseCode.FLUSH_SLAVE_TIMEOUT: "needs a slow slave: test_replication_service",
-    ResponseCode.FILTER_DATA_NOT_LATEST: "heartbeats register subscription and filter together: test_filtered_pull",
+    ResponseCode.FILTER_DATA_NOT_LATEST: (
+        "heartbeats register subscription and filter together: test_filtered_pull"
+    ),
     ResponseCode.CONSUME_MSG_TIMEOUT: "takes 10 s: test_group_offset",
 }
 """Answers that no row has."""
@@ -212,10 +217,14 @@ class World:
     ) -> None:
         client = await self.client(pushes)
         consumer = (
-            f'{{"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET","consumeType":"CONSUME_PASSIVELY","groupName":"{group}",'
-            f'"messageModel":"{model}","subscriptionDataSet":[{subscription}],"unitMode":false}}'
+            '{"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET","consumeType":"CONSUME_PASSIVELY",'
+            f'"groupName":"{group}","messageModel":"{model}",'
+            f'"subscriptionDataSet":[{subscription}],"unitMode":false}}'
         )
-        beat = f'{{"clientID":"{client_id}","consumerDataSet":[{consumer}],"producerDataSet":[{{"groupName":"p-codes"}}]}}'
+        beat = (
+            f'{{"clientID":"{client_id}","consumerDataSet":[{consumer}],'
+            '"producerDataSet":[{"groupName":"p-codes"}]}'
+        )
         connection = await client.connection(self.address)
         command = RemotingCommand(code=Code.HEART_BEAT, version=version)
         connection.send([encode_frame(0, encode_header(command, 0), beat.encode())])

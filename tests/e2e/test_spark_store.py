@@ -57,8 +57,10 @@ def test_a_store_gives_what_the_broker_gives(
 ) -> None:
     asyncio.run(create_topic(shared.namesrv, topic, 3))
     asyncio.run(send(shared.namesrv, topic, 120))
-    every = "topic,brokerName,queueId,queueOffset,msgId,offsetMsgId,keys,tags,properties,body,bornTimestamp,storeTimestamp,"
-    every += "bornHost,storeHost,flag,sysFlag,reconsumeTimes"
+    every = (
+        "topic,brokerName,queueId,queueOffset,msgId,offsetMsgId,keys,tags,properties,body,"
+        "bornTimestamp,storeTimestamp,bornHost,storeHost,flag,sysFlag,reconsumeTimes"
+    )
     source = (
         spark.read.format("rocketmq")
         .option("nameServer", shared.namesrv)

@@ -29,8 +29,10 @@ from aiorocketmq.store.message_store import MessageStore
 root, seed = sys.argv[1], int(sys.argv[2])
 chance = random.Random(seed)
 config = MessageStoreConfig(
-    store_path_root_dir=root, mapped_file_size_commit_log=1 << 18, mapped_file_size_consume_queue=2000,
-    flush_interval_commit_log=1, flush_interval_consume_queue=2, flush_consume_queue_thorough_interval=5,
+    store_path_root_dir=root,
+    mapped_file_size_commit_log=1 << 18, mapped_file_size_consume_queue=2000,
+    flush_interval_commit_log=1, flush_interval_consume_queue=2,
+    flush_consume_queue_thorough_interval=5,
 )
 clock = SystemClock()
 store = MessageStore.open(config, clock, store_host=bytes(8))
@@ -42,7 +44,10 @@ async def main():
             queue = chance.randint(0, 3)
             number = store.max_offset("T", queue)
             body = b"%d.%d:" % (queue, number) + bytes(chance.randint(0, 2000))
-            store.put_message("T", queue, body, b"", born_host=bytes(8), born_timestamp=0, store_timestamp=clock.time_ms())
+            store.put_message(
+                "T", queue, body, b"",
+                born_host=bytes(8), born_timestamp=0, store_timestamp=clock.time_ms(),
+            )
             os.write(1, b"%d %d\\n" % (queue, number))
         await asyncio.sleep(0)
 
@@ -92,15 +97,17 @@ from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
 
-logging.getLogger("aiorocketmq.store.recovery.recovery").setLevel(logging.ERROR)  # half a batch at the end is told
-MappedFile.touch = lambda *_: None  # no page of the mapping is there before it is written to: a kill finds half a copy
+# Half a batch at the end is logged.
+logging.getLogger("aiorocketmq.store.recovery.recovery").setLevel(logging.ERROR)
+# No page of the mapping is there before it is written to: a kill finds half a copy.
+MappedFile.touch = lambda *_: None
 batch = [BatchItem(0, bytes([number]) * 20_000, b"") for number in range(1, 9)]
 chance = random.Random(1)
 
 def opened(folder):
     config = MessageStoreConfig(
-        store_path_root_dir=folder, mapped_file_size_commit_log=64 << 20, mapped_file_size_consume_queue=20_000,
-        message_index_enable=False,
+        store_path_root_dir=folder, message_index_enable=False,
+        mapped_file_size_commit_log=64 << 20, mapped_file_size_consume_queue=20_000,
     )
     return MessageStore.open(config, SystemClock(), store_host=bytes(8))
 
@@ -120,7 +127,8 @@ for kill in range(16):
     store = opened(folder)
     end = store.max_offset("T", 0)
     found = b"".join(store.get("T", 0, number, 1).body for number in range(end))
-    wrong = [number for number, each in enumerate(read_messages(found, "")[0]) if each.body != batch[number % 8].body]
+    messages, _ = read_messages(found, "")
+    wrong = [number for number, each in enumerate(messages) if each.body != batch[number % 8].body]
     if store.recovery.damaged or wrong:
         print("kill", kill, "left a hole:", store.recovery.damaged, wrong)
     store.close()

@@ -361,8 +361,11 @@ class Replay:
     def _same_value(self, line: Line, place: str, ours: str, theirs: str) -> None:
         """JSON in a header, and pairs of properties, part by part."""
         if "\x01" in theirs:
-            self._same_json(line, place, dict(p.split("\x01", 1) for p in ours.split("\x02") if p),
-                            dict(p.split("\x01", 1) for p in theirs.split("\x02") if p))  # fmt: skip
+            pairs_of_ours, pairs_of_theirs = (
+                dict(pair.split("\x01", 1) for pair in text.split("\x02") if pair)
+                for text in (ours, theirs)
+            )
+            self._same_json(line, place, pairs_of_ours, pairs_of_theirs)
         elif theirs.startswith("{"):
             self._same_json(
                 line, place, fastjson.loads(ours.encode()), fastjson.loads(theirs.encode())

@@ -31,7 +31,9 @@ async def gathers():
     async with asyncio.TaskGroup() as group:
         group.create_task(waits_for_ever(), name="one of many")
 
-@pytest.mark.parametrize("factory", [asyncio.new_event_loop, new_event_loop], ids=["asyncio", "fast"])
+FACTORIES = [asyncio.new_event_loop, new_event_loop]
+
+@pytest.mark.parametrize("factory", FACTORIES, ids=["asyncio", "fast"])
 def test_tasks(factory):
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(gathers())
@@ -52,11 +54,18 @@ STARTING = """
 import subprocess, sys, time
 from pathlib import Path
 
+CHILD = '''
+import os, sys, time
+
+open(sys.argv[1], "w").write(str(os.getpid()))
+time.sleep(1000)
+'''
+
 def test_starts():
-    for number in range(2):
-        child = "import sys, time; open(sys.argv[1], 'w').write(str(__import__('os').getpid())); time.sleep(1000)"
-        subprocess.Popen([sys.executable, "-c", child, f"pid-{number}"])
-    while not all(Path(f"pid-{number}").exists() and Path(f"pid-{number}").read_text() for number in range(2)):
+    files = [Path(f"pid-{number}") for number in range(2)]
+    for file in files:
+        subprocess.Popen([sys.executable, "-c", CHILD, str(file)])
+    while not all(file.exists() and file.read_text() for file in files):
         time.sleep(0.01)
     Path("started").touch()
     time.sleep(1000)

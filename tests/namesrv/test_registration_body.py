@@ -227,7 +227,10 @@ def test_what_cannot_be_cut_into_pieces_is_refused_for_its_size(
 def test_objects_in_a_topic_are_no_border(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration_body, "PIECE_BYTES", 1)
     monkeypatch.setattr(registration_body, "_long_way", None)
-    of_5_x = b'{"topicName":"%s","attributes":{"+a":{}},"more":{"x":{}},"name\\"s":{"x":"},\\"y\\":{"}, "perm":6}'
+    of_5_x = (
+        b'{"topicName":"%s","attributes":{"+a":{}},"more":{"x":{}},'
+        b'"name\\"s":{"x":"},\\"y\\":{"}, "perm":6}'
+    )
     topics = b",".join(b'"%s": %s' % (name, of_5_x % name) for name in (b"T", b"U\\u0041", b"V"))
     body = b'{"topicConfigSerializeWrapper":{"topicConfigTable":{%s}}}' % topics
     assert list(at_once(read(body).topics())) == ["T", "UA", "V"]

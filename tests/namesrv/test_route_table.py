@@ -94,13 +94,18 @@ def test_the_two_encodings() -> None:
     register(table, addr=SLAVE, broker_id=1)
     legacy = table.encoded_route("T/ü", standard=False, order_conf="a:4/")
     standard = table.encoded_route("T/ü", standard=True, order_conf="a:4/")
-    rest = b'"queueDatas":[{"brokerName":"a","perm":6,"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":4}]}'
+    rest = (
+        b'"queueDatas":[{"brokerName":"a","perm":6,"readQueueNums":4,"topicSysFlag":0,'
+        b'"writeQueueNums":4}]}'
+    )
     assert legacy == (
-        b'{"brokerDatas":[{"brokerAddrs":{0:"10.0.0.1:10911",1:"10.0.0.3:10911"},"brokerName":"a","cluster":"C"}],'
+        b'{"brokerDatas":[{"brokerAddrs":{0:"10.0.0.1:10911",1:"10.0.0.3:10911"},'
+        b'"brokerName":"a","cluster":"C"}],'
         b'"filterServerTable":{},"orderTopicConf":"a:4/",' + rest
     )
     assert standard == (
-        b'{"brokerDatas":[{"brokerAddrs":{"0":"10.0.0.1:10911","1":"10.0.0.3:10911"},"brokerName":"a","cluster":"C"}],'
+        b'{"brokerDatas":[{"brokerAddrs":{"0":"10.0.0.1:10911","1":"10.0.0.3:10911"},'
+        b'"brokerName":"a","cluster":"C"}],'
         b'"filterServerTable":{},"orderTopicConf":"a:4\\/",' + rest
     )
     assert table.encoded_route("nowhere", standard=True) is None

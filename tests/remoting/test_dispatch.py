@@ -201,7 +201,10 @@ def test_an_error_in_one_request_does_not_lose_the_next() -> None:
 
 
 def test_of_a_code_that_stands_twice_the_last_one_counts() -> None:
-    header = b'{"code":14,"code":9999,"opaque":7,"extFields":{"consumerGroup":"g","topic":"T","queueId":"3"}}'
+    header = (
+        b'{"code":14,"code":9999,"opaque":7,'
+        b'"extFields":{"consumerGroup":"g","topic":"T","queueId":"3"}}'
+    )
     [(command, _)] = run(OFFSET_TABLE, encode_frame(0, header))
     assert (command.code, command.opaque) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, 7)
 

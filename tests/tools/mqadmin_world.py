@@ -59,7 +59,10 @@ class World(NamedTuple):
             r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d{3})?", lambda m: "<ms>" if m[1] else "<s>", text
         )
         text = re.sub(ID, "<id>", text)
-        numbers = "storeSize|commitLogOffset|bodyCRC|(?:born|store)Timestamp|physicOffset|physicSize|spentTimeMills"
+        numbers = (
+            "storeSize|commitLogOffset|bodyCRC|(?:born|store)Timestamp|physicOffset|physicSize|"
+            "spentTimeMills"
+        )
         text = re.sub(rf"({numbers})=\d+", r"\1=#", text)
         text = re.sub(r"(CommitLog Offset: +)\d+", r"\1#", text)
         text = re.sub(r"(bornHost=/|Born Host: +|remoteIP=/)127\.0\.0\.1:\d+", r"\1<peer>", text)

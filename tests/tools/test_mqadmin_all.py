@@ -127,10 +127,16 @@ left."""
 DOING: dict[str, str | None] = {
     "resetOffsetByTime -g GID_gold_tag -t GoldNormal -s -1": "105 222",
     "resetOffsetByTime -g GID_gold_tag -t GoldNormal -s now -c": "105 222",
-    "resetOffsetByTime -g GID_gold_pull -t GoldNormal -s 0": "105 222 105 208 29 15 29 15 29 15 29 15",
+    "resetOffsetByTime -g GID_gold_pull -t GoldNormal -s 0": (
+        "105 222 105 208 29 15 29 15 29 15 29 15"
+    ),
     "skipAccumulatedMessage -g GID_gold_tag -t GoldNormal": "105 222",
-    "skipAccumulatedMessage -g GID_gold_pull -t GoldNormal": "105 222 105 208 30 15 30 15 30 15 30 15",
-    "cloneGroupOffset -s GID_gold_tag -d GID_gold_clone -t GoldNormal": "105 208 105 15 15 15 15 15",
+    "skipAccumulatedMessage -g GID_gold_pull -t GoldNormal": (
+        "105 222 105 208 30 15 30 15 30 15 30 15"
+    ),
+    "cloneGroupOffset -s GID_gold_tag -d GID_gold_clone -t GoldNormal": (
+        "105 208 105 15 15 15 15 15"
+    ),
     "updateTopic -b {b} -t GoldTx -r 2 -w 2": "17",
     "updateTopic -c DefaultCluster -t GoldOrder -r 4 -w 4 -o true": "106 17 106 100",
     "updateTopic -b {b} -t GoldOrder -r 4 -w 3 -o true": "17 106 101 100",

@@ -53,10 +53,14 @@ REASONS = {
     "updateOrderConf": "the topic T has no order configuration",
     "queryCq": "SYSTEM_ERROR (1) from {b}: 0@T is not exist!",
     "queryMsgByOffset": "the broker B has no master at present, as far as the name server knows",
-    "updateAclConfig": "UPDATE_AND_CREATE_ACL_CONFIG_FAILED (209) from {b}: ACL is off: set aclEnable=true",
+    "updateAclConfig": (
+        "UPDATE_AND_CREATE_ACL_CONFIG_FAILED (209) from {b}: ACL is off: set aclEnable=true"
+    ),
     "deleteAclConfig": "DELETE_ACL_CONFIG_FAILED (210) from {b}: ACL is off: set aclEnable=true",
     "clusterAclConfigVersion": "SYSTEM_ERROR (1) from {b}: ACL is off: set aclEnable=true",
-    "updateGlobalWhiteAddr": "UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED (211) from {b}: ACL is off: set aclEnable=true",
+    "updateGlobalWhiteAddr": (
+        "UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED (211) from {b}: ACL is off: set aclEnable=true"
+    ),
 }
 """The others say that no broker has the topic T."""
 

@@ -135,7 +135,10 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
     """The same in lines."""
     log = found["commitLog"]
     yield printable(found["directory"])
-    yield f"  abort file: {'there: not closed in order, or open' if found['abortFile'] else 'none: closed in order'}"
+    abort_file = (
+        "there: not closed in order, or open" if found["abortFile"] else "none: closed in order"
+    )
+    yield f"  abort file: {abort_file}"
     yield f"  lock: {'held by a running broker' if found['lockedByBroker'] else 'free'}"
     yield from (f"  {printable(problem)}" for problem in found["problems"])
     yield "checkpoint"

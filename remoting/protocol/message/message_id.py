@@ -3,9 +3,10 @@
 A packed host is the address (4 or 16 bytes) and the port as a 4-byte integer: 8 bytes for IPv4, 20
 for IPv6::
 
-    offset message id   hex of  packed store host | physical offset (8)                    32 or 56 characters
-    unique message id   hex of  address | pid (2) | hash (4) | time (4) | counter (2)      32 or 56 characters
+    offset message id   hex of  packed store host | physical offset (8)
+    unique message id   hex of  address | pid (2) | hash (4) | time (4) | counter (2)
 
+Either has 32 or 56 characters.
 The length does not tell the two kinds apart.
 """
 

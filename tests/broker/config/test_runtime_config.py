@@ -204,14 +204,22 @@ REFUSED = {
     "namesrvAddr=nowhere": "namesrvAddr: ",
     "messageDelayLevel=1x": "messageDelayLevel: delay level '1x'",
     "deleteWhen=25": "deleteWhen=25: expected hours",
-    "mappedFileSizeCommitLog=65536": "has 1048576 bytes: it must be that of the files that are there",
-    "storePathRootDir=/dev/null/store": "the store cannot be at /dev/null/store: /dev/null is no folder",
+    "mappedFileSizeCommitLog=65536": (
+        "has 1048576 bytes: it must be that of the files that are there"
+    ),
+    "storePathRootDir=/dev/null/store": (
+        "the store cannot be at /dev/null/store: /dev/null is no folder"
+    ),
     "storePathCommitLog=/dev/null/log": "the store cannot be at /dev/null/log",
     "readOnlyCommitLogStorePaths=/dev/null/log": "the store cannot be at /dev/null/log",
-    "storePathCommitLog=/tmp\nreadOnlyCommitLogStorePaths=/tmp": "every path is also in readOnlyCommitLogStorePaths",
+    "storePathCommitLog=/tmp\nreadOnlyCommitLogStorePaths=/tmp": (
+        "every path is also in readOnlyCommitLogStorePaths"
+    ),
     "enableDLegerCommitLog=true": "enableDLegerCommitLog=true",
     "fileMode=0777": "fileMode must be 0600, 0640, 0660 or 0644, not '0777'",
-    "haMaxConnectionsPerAddress=1": "haMaxConnectionsPerAddress must be a whole number from 2 to 64, not '1'",
+    "haMaxConnectionsPerAddress=1": (
+        "haMaxConnectionsPerAddress must be a whole number from 2 to 64, not '1'"
+    ),
 }
 """What would keep the broker from starting again, and what is said about it."""
 

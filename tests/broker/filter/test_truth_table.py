@@ -360,7 +360,8 @@ REFUSALS = """
 -- nothing, and nothing whole
                                           | 1  | the expression is empty
    -- only a comment                      | 1  | the expression is empty
-a =                                       | 4  | expected a property, a literal or '(', found the end
+a =                                       | 4  | expected a property, a literal or '(', \
+found the end
 = 1                                       | 1  | expected a property, a literal or '('
 a AND                                     | 6  | found the end
 a AND AND b                               | 7  | found AND
@@ -379,7 +380,8 @@ a NOT b                                   | 3  | NOT follows a complete expressi
 -- what follows a complete expression (the original ignores it)
 a > 1 garbage                             | 7  | garbage follows a complete expression
 a = 1 b = 2                               | 7  | b follows
-a = 010                                   | 6  | 10 follows a complete expression (numbers have no leading zeros)
+a = 010                                   | 6  | 10 follows a complete expression \
+(numbers have no leading zeros)
 a = 5x                                    | 6  | x follows
 a = 5.5.5                                 | 8  | .5 follows
 a + 1 = 2                                 | 3  | + follows

@@ -299,8 +299,8 @@ def test_facts_come_from_the_properties() -> None:
 def test_what_is_no_number_was_not_said(text: str) -> None:
     found = facts_of(
         message(
-            f"TRANSACTION_CHECK_TIMES\x01{text.replace('-1', 'x')}\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x01{text}"
-            f"\x02TRAN_PREPARED_QUEUE_OFFSET\x01{text}"
+            f"TRANSACTION_CHECK_TIMES\x01{text.replace('-1', 'x')}\x02"
+            f"CHECK_IMMUNITY_TIME_IN_SECONDS\x01{text}\x02TRAN_PREPARED_QUEUE_OFFSET\x01{text}"
         )
     )  # type: ignore[arg-type]
     assert found == Half(0, NOW, NOW, None, None)

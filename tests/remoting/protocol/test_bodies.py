@@ -205,7 +205,10 @@ def test_enums_by_name_or_ordinal() -> None:
 
 
 def test_an_unknown_language_is_none() -> None:
-    body = b'{"connectionSet":[{"language":"PYTHON","version":409},{"language":"COBOL"},{"language":3},{"language":99}]}'
+    body = (
+        b'{"connectionSet":[{"language":"PYTHON","version":409},{"language":"COBOL"},'
+        b'{"language":3},{"language":99}]}'
+    )
     languages = [
         connection.language for connection in decode_body(ProducerConnection, body).connection_set
     ]
@@ -226,7 +229,10 @@ def test_memoryviews_are_read() -> None:
 
 
 def test_references_are_followed() -> None:
-    body = b'{"statsDay":{"avgpt":2.0,"sum":3,"tps":1.5},"statsHour":{"$ref":"$.statsDay"},"statsMinute":{"sum":1}}'
+    body = (
+        b'{"statsDay":{"avgpt":2.0,"sum":3,"tps":1.5},"statsHour":{"$ref":"$.statsDay"},'
+        b'"statsMinute":{"sum":1}}'
+    )
     stats = decode_body(BrokerStatsData, body)
     assert stats.stats_hour == stats.stats_day
     assert (stats.stats_hour.sum, stats.stats_minute.sum) == (3, 1)

@@ -271,7 +271,10 @@ items = st.builds(
 
 
 def test_a_batch_as_the_original_encodes_it() -> None:
-    expected = "0000002e00000000000000000000000000000005626f647931001357414954017472756502544147530154616741"
+    expected = (
+        "0000002e00000000000000000000000000000005626f647931"
+        "001357414954017472756502544147530154616741"
+    )
     encoded = encode_batch([BatchItem(0, b"body1", b"WAIT\x01true\x02TAGS\x01TagA")])
     assert encoded.hex() == expected
 
