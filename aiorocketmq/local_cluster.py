@@ -24,7 +24,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from .broker.assembly import Broker
+from .broker.assembly.broker import Broker
 from .broker.config.config import (
     BrokerClientConfig,
     BrokerConfig,

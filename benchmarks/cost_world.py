@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from aiorocketmq.broker.assembly import Broker
+from aiorocketmq.broker.assembly.broker import Broker
 from aiorocketmq.broker.config.config import BrokerConfig, BrokerServerConfig
 from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.opening import open_broker

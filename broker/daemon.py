@@ -21,7 +21,7 @@ from ..remoting.transport.tls import TlsConfig
 from ..store.model.config import MessageStoreConfig
 from ..store.model.errors import StoreError
 from ..store.replica.replication_secret import MIN_SECRET_LENGTH
-from .assembly import Broker
+from .assembly.broker import Broker
 from .config.config import (
     ALIASES,
     IMPORTANT,

@@ -15,10 +15,10 @@ from ..store.message_store import MessageStore
 from ..store.model.config import MessageStoreConfig
 from ..store.put.consume_queue_ext_writer import BitmapOf
 from ..store.recovery.opening import locked_directory
-from .assembly import Broker
+from .assembly.broker import Broker
+from .assembly.tables import Tables
 from .config.addresses import free_port, resolve
 from .config.settings import BrokerSettings
-from .tables import Tables
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from aiorocketmq.broker.assembly import NOT_ON_VIP, Broker
+from aiorocketmq.broker.assembly.broker import NOT_ON_VIP, Broker
 from aiorocketmq.broker.config.config import (
     ALIASES,
     BrokerClientConfig,

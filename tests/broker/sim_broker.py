@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.broker.assembly import Broker
+from aiorocketmq.broker.assembly.broker import Broker
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Handler

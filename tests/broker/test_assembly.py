@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.broker.assembly import NOT_ON_VIP
+from aiorocketmq.broker.assembly.broker import NOT_ON_VIP
 from aiorocketmq.broker.config.addresses import free_port, resolve
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.services import run_stages

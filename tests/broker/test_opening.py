@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.broker.assembly import Broker
+from aiorocketmq.broker.assembly.broker import Broker
 from aiorocketmq.broker.config.config import BrokerConfig, BrokerServerConfig
 from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.opening import open_broker

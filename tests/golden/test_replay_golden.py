@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from aiorocketmq.broker.assembly import NOT_ON_VIP, Broker
+from aiorocketmq.broker.assembly.broker import NOT_ON_VIP, Broker
 from aiorocketmq.broker.config.config import (
     BrokerClientConfig,
     BrokerConfig,

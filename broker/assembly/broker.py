@@ -8,79 +8,79 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from ..daemon.launch import LaunchError, Settings
-from ..remoting.clock import Clock
-from ..remoting.dispatch import Dispatcher, Guard, Handler
-from ..remoting.protocol.codes import RequestCode
-from ..remoting.protocol.commands.send import SendErrorFields
-from ..remoting.protocol.message.message_id import pack_host
-from ..remoting.services import Service, run_stages
-from ..remoting.transport.buffers import Buffers
-from ..remoting.transport.client import RemotingClient
-from ..remoting.transport.config import server_limits
-from ..remoting.transport.server import RemotingServer
-from ..remoting.transport.socket_buffers import SocketBuffers
-from ..remoting.transport.tls import client_context, server_tls
-from ..store.message_store import MessageStore
-from ..store.model.config import BrokerRole
-from ..store.model.delay_levels import parse_delay_levels
-from .acl.files import AclFiles, open_acl
-from .config.config import VIP_PORT_DISTANCE
-from .config.runtime_config import RuntimeConfig, check_store_config
-from .config.settings import BrokerSettings
-from .hooks import hooked, load_hooks
-from .monitoring.consume_progress import ConsumeProgress
-from .processors.acl import AclGuard, AclProcessor
-from .processors.admin import AdminProcessor
-from .processors.client import ClientProcessor
-from .processors.consume_queue import ConsumeQueueProcessor
-from .processors.group import GroupProcessor
-from .processors.group_offset import GroupOffsetProcessor
-from .processors.offset import OffsetProcessor
-from .processors.online import OnlineProcessor
-from .processors.pull import PullProcessor
-from .processors.query import QueryProcessor
-from .processors.queue_lock import QueueLockProcessor
-from .processors.relay import RelayProcessor
-from .processors.reply import ReplyProcessor
-from .processors.send import SendProcessor
-from .processors.send_back import SendBackProcessor
-from .processors.stats import StatsProcessor
-from .processors.topic import TopicProcessor
-from .processors.transaction import TransactionProcessor
-from .pulls.offset_moved import OffsetMovedEvents
-from .pulls.slow_consumers import SlowConsumers
-from .registry.address_server import BrokerAddressServer, wants_address_server
-from .registry.name_servers import NameServers
-from .registry.registration import Identity
-from .replication.door import link_security
-from .replication.roles import Master, Slave, ha_port
-from .schedule.schedule import Schedule
-from .schedule.schedule_offsets import DelayOffsetPersistence, DelayOffsets
-from .sends.dead_letters import DeadLetters
-from .sends.fast_failure import FastFailure
-from .sends.new_topics import NewTopics
-from .sends.placement import Placements
-from .sends.sync_rounds import SyncRounds
-from .start_checks import check, check_here
-from .state.client_watch import ClientWatch
-from .state.clients import Consumers, Producers
-from .state.config_files import OffsetPersistence
-from .state.consumer_filter_file import FilterPersistence
-from .state.consumer_filters import ConsumerFilters
-from .state.consumer_offsets import ConsumerOffsets
-from .state.lmq import LightConsumerOffsets
-from .state.queue_locks import QueueLocks
-from .state.subscription_groups import SubscriptionGroups
-from .state.topics import Topic, TopicChange, Topics
-from .stats.broker_stats import BrokerStats, StatsSampler, topic_counts
-from .stats.stats_windows import StatsWindows
+from ...daemon.launch import LaunchError, Settings
+from ...remoting.clock import Clock
+from ...remoting.dispatch import Dispatcher, Guard, Handler
+from ...remoting.protocol.codes import RequestCode
+from ...remoting.protocol.commands.send import SendErrorFields
+from ...remoting.protocol.message.message_id import pack_host
+from ...remoting.services import Service, run_stages
+from ...remoting.transport.buffers import Buffers
+from ...remoting.transport.client import RemotingClient
+from ...remoting.transport.config import server_limits
+from ...remoting.transport.server import RemotingServer
+from ...remoting.transport.socket_buffers import SocketBuffers
+from ...remoting.transport.tls import client_context, server_tls
+from ...store.message_store import MessageStore
+from ...store.model.config import BrokerRole
+from ...store.model.delay_levels import parse_delay_levels
+from ..acl.files import AclFiles, open_acl
+from ..config.config import VIP_PORT_DISTANCE
+from ..config.runtime_config import RuntimeConfig, check_store_config
+from ..config.settings import BrokerSettings
+from ..hooks import hooked, load_hooks
+from ..monitoring.consume_progress import ConsumeProgress
+from ..processors.acl import AclGuard, AclProcessor
+from ..processors.admin import AdminProcessor
+from ..processors.client import ClientProcessor
+from ..processors.consume_queue import ConsumeQueueProcessor
+from ..processors.group import GroupProcessor
+from ..processors.group_offset import GroupOffsetProcessor
+from ..processors.offset import OffsetProcessor
+from ..processors.online import OnlineProcessor
+from ..processors.pull import PullProcessor
+from ..processors.query import QueryProcessor
+from ..processors.queue_lock import QueueLockProcessor
+from ..processors.relay import RelayProcessor
+from ..processors.reply import ReplyProcessor
+from ..processors.send import SendProcessor
+from ..processors.send_back import SendBackProcessor
+from ..processors.stats import StatsProcessor
+from ..processors.topic import TopicProcessor
+from ..processors.transaction import TransactionProcessor
+from ..pulls.offset_moved import OffsetMovedEvents
+from ..pulls.slow_consumers import SlowConsumers
+from ..registry.address_server import BrokerAddressServer, wants_address_server
+from ..registry.name_servers import NameServers
+from ..registry.registration import Identity
+from ..replication.door import link_security
+from ..replication.roles import Master, Slave, ha_port
+from ..schedule.schedule import Schedule
+from ..schedule.schedule_offsets import DelayOffsetPersistence, DelayOffsets
+from ..sends.dead_letters import DeadLetters
+from ..sends.fast_failure import FastFailure
+from ..sends.new_topics import NewTopics
+from ..sends.placement import Placements
+from ..sends.sync_rounds import SyncRounds
+from ..start_checks import check, check_here
+from ..state.client_watch import ClientWatch
+from ..state.clients import Consumers, Producers
+from ..state.config_files import OffsetPersistence
+from ..state.consumer_filter_file import FilterPersistence
+from ..state.consumer_filters import ConsumerFilters
+from ..state.consumer_offsets import ConsumerOffsets
+from ..state.lmq import LightConsumerOffsets
+from ..state.queue_locks import QueueLocks
+from ..state.subscription_groups import SubscriptionGroups
+from ..state.topics import Topic, TopicChange, Topics
+from ..stats.broker_stats import BrokerStats, StatsSampler, topic_counts
+from ..stats.stats_windows import StatsWindows
+from ..transactions.transaction_check import TransactionCheck
+from ..transactions.transaction_log import TransactionLog
 from .tables import Tables
-from .transactions.transaction_check import TransactionCheck
-from .transactions.transaction_log import TransactionLog
 
 if TYPE_CHECKING:
-    from .monitoring.prometheus import PrometheusServer
+    from ..monitoring.prometheus import PrometheusServer
 
 NOT_ON_VIP: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 """The second port is there so that nothing waits behind pulls."""
@@ -520,8 +520,8 @@ class Broker:
     def _make_prometheus(self) -> PrometheusServer:
         """Raises ``LaunchError``."""
         try:
-            from .monitoring.metrics import BrokerMetrics
-            from .monitoring.prometheus import PrometheusServer
+            from ..monitoring.metrics import BrokerMetrics
+            from ..monitoring.prometheus import PrometheusServer
         except ModuleNotFoundError as error:
             needed = (
                 "prometheusPort needs the package prometheus_client: pip install "

@@ -6,30 +6,30 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ..remoting.clock import Clock
-from ..remoting.protocol.bodies.consumer_offsets import (
+from ...remoting.clock import Clock
+from ...remoting.protocol.bodies.consumer_offsets import (
     ConsumerOffsetTable,
     DelayOffsetTable,
     LmqConsumerOffsetTable,
 )
-from ..remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
-from ..remoting.protocol.bodies.topic_config import TopicConfigTable
-from ..remoting.protocol.message.topic_names import is_system_topic
-from ..remoting.slices import at_once
-from ..store.message_store import MessageStore
-from ..store.model.config import BrokerRole
-from .config.settings import BrokerSettings
-from .replication.roles import forget_slave
-from .schedule.schedule_offsets import DelayOffsets
-from .state.config_files import ConfigFile, ConfigFiles
-from .state.consumer_filter_file import FILE_NAME as FILTERS_FILE
-from .state.consumer_filter_file import load_filters
-from .state.consumer_filters import ConsumerFilters
-from .state.consumer_offsets import OFFSETS_FILE, ConsumerOffsets
-from .state.lmq import LIGHT_OFFSETS_FILE, LightConsumerOffsets
-from .state.subscription_groups import SubscriptionGroups
-from .state.topics import Topics
-from .transactions.transactions import TRANSACTION_GROUP
+from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
+from ...remoting.protocol.bodies.topic_config import TopicConfigTable
+from ...remoting.protocol.message.topic_names import is_system_topic
+from ...remoting.slices import at_once
+from ...store.message_store import MessageStore
+from ...store.model.config import BrokerRole
+from ..config.settings import BrokerSettings
+from ..replication.roles import forget_slave
+from ..schedule.schedule_offsets import DelayOffsets
+from ..state.config_files import ConfigFile, ConfigFiles
+from ..state.consumer_filter_file import FILE_NAME as FILTERS_FILE
+from ..state.consumer_filter_file import load_filters
+from ..state.consumer_filters import ConsumerFilters
+from ..state.consumer_offsets import OFFSETS_FILE, ConsumerOffsets
+from ..state.lmq import LIGHT_OFFSETS_FILE, LightConsumerOffsets
+from ..state.subscription_groups import SubscriptionGroups
+from ..state.topics import Topics
+from ..transactions.transactions import TRANSACTION_GROUP
 
 log: Final = logging.getLogger(__name__)
 
