@@ -18,12 +18,11 @@ from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.leaves import KIND
 from ..remoting.services import Service, run_services
 from ..remoting.transport.accepting import Seats
-from ..remoting.transport.config import ALL_INTERFACES, server_limits
+from ..remoting.transport.config import ALL_INTERFACES, server_settings
 from ..remoting.transport.connection import Connection
 from ..remoting.transport.flow import Limits
 from ..remoting.transport.server import RemotingServer
-from ..remoting.transport.socket_buffers import SocketBuffers
-from ..remoting.transport.tls import TlsConfig, client_context, server_tls
+from ..remoting.transport.tls import TlsConfig, client_context
 from ..remoting.transport.usable_memory import usable_memory
 from ..remoting.turns import in_turns
 from .cluster_test import ClusterTestProcessor, ProductEnvironment
@@ -147,18 +146,9 @@ class NameServer:
             self._services.append(product)
         self._server = RemotingServer(
             Dispatcher(self.table),
-            host=config.bind_address,
-            port=config.listen_port,
+            server_settings(config, limits or Limits(), tls, name="namesrv"),
             clock=clock,
-            name="namesrv",
-            backlog=config.server_socket_backlog,
-            socket_buffers=SocketBuffers(
-                config.server_socket_snd_buf_size, config.server_socket_rcv_buf_size
-            ),
-            limits=server_limits(config, limits or Limits()),
             seats=seats,
-            tls_mode=tls.server_mode,
-            tls=server_tls(tls),
             on_disconnect=self.brokers.connection_closed,
         )
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import replace
-
 from ...daemon.launch import LaunchError, Settings
 from ...remoting.clock import Clock
 from ...remoting.dispatch import Dispatcher, Guard, Handler
@@ -17,10 +15,9 @@ from ...remoting.protocol.message.message_id import pack_host
 from ...remoting.services import Service, run_stages
 from ...remoting.transport.buffers import Buffers
 from ...remoting.transport.client import RemotingClient
-from ...remoting.transport.config import server_limits
+from ...remoting.transport.config import server_limits, server_settings
 from ...remoting.transport.server import RemotingServer
-from ...remoting.transport.socket_buffers import SocketBuffers
-from ...remoting.transport.tls import client_context, server_tls
+from ...remoting.transport.tls import client_context
 from ...store.message_store import MessageStore
 from ...store.model.config import BrokerRole
 from ...store.model.delay_levels import parse_delay_levels
@@ -179,18 +176,11 @@ class Broker:
         self.tables.clamp_offsets(store)
         self.tables.compare(store)
         self._remoting = RemotingClient(
+            settings.connections,
             clock=clock,
-            connect_timeout=settings.client.connect_timeout_millis / 1000,
-            limits=replace(
-                settings.limits, idle_s=float(settings.client.client_channel_max_idle_time_seconds)
-            ),
             tls=client_context(settings.tls)
             if settings.tls.enable or settings.client.use_tls
             else None,
-            socket_buffers=SocketBuffers(
-                settings.client.client_socket_snd_buf_size,
-                settings.client.client_socket_rcv_buf_size,
-            ),
             name="broker-to-name-servers",
         )
         self.name_servers: NameServers = NameServers(
@@ -549,26 +539,16 @@ class Broker:
     def _make_server(
         self, name: str, port: int, table: Mapping[RequestCode, Handler]
     ) -> RemotingServer:
-        server, tls = self.settings.server, self.settings.tls
+        settings = self.settings
         return RemotingServer(
             Dispatcher(table, guard=self.guard),
-            host=server.bind_address,
-            port=port,
+            server_settings(settings.server, settings.limits, settings.tls, name=name, port=port),
             clock=self._clock,
-            name=name,
-            backlog=server.server_socket_backlog,
-            socket_buffers=SocketBuffers(
-                server.server_socket_snd_buf_size, server.server_socket_rcv_buf_size
-            ),
-            limits=server_limits(server, self.settings.limits),
-            seats=self.settings.seats,
+            seats=settings.seats,
             buffers=self._buffers,
-            tls_mode=tls.server_mode,
-            tls=server_tls(tls),
             on_disconnect=self.watch.on_disconnect,
             waiting=lambda: self.store.flush.waiting + self.master.server.waiting,
             longest_wait_s=lambda: (
-                max(self.settings.store.sync_flush_timeout, self.settings.later.slave_timeout)
-                / 1000
+                max(settings.store.sync_flush_timeout, settings.later.slave_timeout) / 1000
             ),
         )

@@ -8,9 +8,12 @@ from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ...remoting.transport.accepting import Seats
+from ...remoting.transport.config import ClientSettings
 from ...remoting.transport.flow import Limits
+from ...remoting.transport.socket_buffers import SocketBuffers
 from ...remoting.transport.tls import TlsConfig
 from ...store.model.config import MessageStoreConfig
 from .config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
@@ -42,3 +45,15 @@ class BrokerSettings(Struct):
     def changes_file(self) -> Path:
         """Where changes at run time are written to."""
         return self.config_file or self.store.root / "config" / "broker.properties"
+
+    @property
+    def connections(self) -> ClientSettings:
+        """Of the broker's own ones, to name servers and to its master."""
+        client = self.client
+        return ClientSettings(
+            connect_timeout=client.connect_timeout_millis / 1000,
+            limits=replace(self.limits, idle_s=float(client.client_channel_max_idle_time_seconds)),
+            socket_buffers=SocketBuffers(
+                client.client_socket_snd_buf_size, client.client_socket_rcv_buf_size
+            ),
+        )

@@ -23,10 +23,10 @@ from ..services import TaskSet
 from ..signature import Credentials, signed
 from .address import split_address
 from .blocking_connection import BlockingConnection
+from .config import ClientSettings
 from .connection import Connection
 from .flow import Limits
 from .invocations import Response, next_opaque
-from .socket_buffers import SYSTEM_BUFFERS, SocketBuffers
 
 log: Final = logging.getLogger(__name__)
 
@@ -63,28 +63,25 @@ class RemotingClient:
 
     def __init__(
         self,
+        settings: ClientSettings | None = None,
         *,
         clock: Clock | None = None,
         dispatcher: Dispatcher | None = None,
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
         ext_fields: dict[str, str] | None = None,
-        connect_timeout: float = 3.0,
-        serialize_type: int = SerializeType.JSON,
-        limits: Limits | None = None,
-        socket_buffers: SocketBuffers = SYSTEM_BUFFERS,
         name: str = "client",
     ) -> None:
         self.clock: Clock = clock or SystemClock()
         self.dispatcher: Dispatcher = dispatcher or Dispatcher({})
-        self.limits: Limits = limits or Limits()
+        self._settings = settings = settings or ClientSettings()
+        self.limits: Limits = settings.limits
         self._tls = tls
         self.credentials: Credentials | None = credentials
         """What requests are signed with."""
         self._ext_fields = ext_fields
-        self._connect_timeout = connect_timeout
-        self._serialize_type = serialize_type
-        self._socket_buffers = socket_buffers
+        self._connect_timeout = settings.connect_timeout
+        self._serialize_type = settings.serialize_type
         self._peers: dict[str, _Peer] = {}
         self._tasks = TaskSet(name)
         self._started = False
@@ -281,7 +278,7 @@ class RemotingClient:
             port,
             ssl=self._tls,
         )
-        self._socket_buffers.set_on(transport.get_extra_info("socket"))
+        self._settings.socket_buffers.set_on(transport.get_extra_info("socket"))
         return connection
 
     def _failed(self, peer: _Peer, why: str, longest_s: float = _LONGEST_BACK_OFF_S) -> None:

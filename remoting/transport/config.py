@@ -1,5 +1,5 @@
 """Properties that every daemon has because it serves a port (class NettyServerConfig;
-``broker-services.md`` §16.3)."""
+``broker-services.md`` §16.3), and what servers and clients are told."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import msgspec
 from msgspec import Meta
 
 from ..file_mode import FileMode
+from ..protocol.frames.serialization import SerializeType
 from ..protocol.wire import Record
 from .flow import Limits
+from .socket_buffers import SYSTEM_BUFFERS, SocketBuffers
+from .tls import ServerTls, TlsConfig, TlsMode, server_tls
 
 _UNUSED = "no effect here: one event loop does the work"
 _BUFFER = "bytes that the system buffers per connection, 0: as it thinks right"
@@ -53,6 +56,52 @@ class ServerConfig(Record, kw_only=True):
 
 ALL_INTERFACES: Final = frozenset({"", "0.0.0.0", "::"})
 """``bindAddress`` of a daemon that every machine in the network can reach."""
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What one ``RemotingServer`` is told: where it listens and what it grants its peers."""
+
+    host: str = ""
+    port: int
+    """0: any free one."""
+    name: str = "server"
+    backlog: int = 1024
+    limits: Limits = Limits()
+    tls_mode: TlsMode = TlsMode.PERMISSIVE
+    """What happens to TLS connections."""
+    tls: ServerTls | None = None
+    """The certificate for them; ``None``: they are closed and the log says that no certificate is
+    configured."""
+    socket_buffers: SocketBuffers = SYSTEM_BUFFERS
+    """Of all connections."""
+
+
+class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What all connections of one ``RemotingClient`` are like."""
+
+    connect_timeout: float = 3.0
+    """Seconds, TLS included."""
+    serialize_type: int = SerializeType.JSON
+    limits: Limits = Limits()
+    socket_buffers: SocketBuffers = SYSTEM_BUFFERS
+
+
+def server_settings(
+    config: ServerConfig, limits: Limits, tls: TlsConfig, *, name: str, port: int | None = None
+) -> ServerSettings:
+    """What a daemon's properties say; ``port``: instead of ``listenPort``. Raises ``TlsError``."""
+    return ServerSettings(
+        host=config.bind_address,
+        port=config.listen_port if port is None else port,
+        name=name,
+        backlog=config.server_socket_backlog,
+        limits=server_limits(config, limits),
+        tls_mode=tls.server_mode,
+        tls=server_tls(tls),
+        socket_buffers=SocketBuffers(
+            config.server_socket_snd_buf_size, config.server_socket_rcv_buf_size
+        ),
+    )
 
 
 def server_limits(config: ServerConfig, limits: Limits) -> Limits:

@@ -14,13 +14,12 @@ from ..dispatch import Dispatcher
 from .accepting import Seats, accept_all, listening_socket
 from .address import format_address, host_and_port
 from .buffers import Buffers
+from .config import ServerSettings
 from .connection import Connection
 from .farewell import STALL_S
 from .first_byte import wants_tls
 from .flow import Limits
 from .flush_turns import FlushTurns
-from .socket_buffers import SYSTEM_BUFFERS, SocketBuffers
-from .tls import ServerTls, TlsMode
 
 log: Final = logging.getLogger(__name__)
 
@@ -28,47 +27,33 @@ log: Final = logging.getLogger(__name__)
 class RemotingServer:
     """Serves one port. ``listen`` binds, ``run`` serves until cancelled.
 
-    ``tls_mode`` says what happens to TLS connections, ``tls`` is the certificate for them
-    (``None``: they are closed and the log says that no certificate is configured). ``seats`` and
-    ``buffers`` are shared with the other ports of the process. ``socket_buffers`` are those of all
-    connections. ``on_disconnect`` sees every connection. ``waiting``: how many answers will be sent
-    later without anybody asking again, by a time limit of their own, which is ``longest_wait_s``; a
-    stop waits for them.
+    ``seats`` and ``buffers`` are shared with the other ports of the process. ``on_disconnect`` sees
+    every connection. ``waiting``: how many answers will be sent later without anybody asking again,
+    by a time limit of their own, which is ``longest_wait_s``; a stop waits for them.
     """
 
     def __init__(
         self,
         dispatcher: Dispatcher,
+        settings: ServerSettings,
         *,
-        port: int,
         clock: Clock,
-        host: str = "",
-        name: str = "server",
-        backlog: int = 1024,
-        limits: Limits | None = None,
         seats: Seats | None = None,
         buffers: Buffers | None = None,
-        tls_mode: TlsMode = TlsMode.PERMISSIVE,
-        tls: ServerTls | None = None,
-        socket_buffers: SocketBuffers = SYSTEM_BUFFERS,
         on_disconnect: Callable[[Connection], None] | None = None,
         waiting: Callable[[], int] = int,
         longest_wait_s: Callable[[], float] = float,
     ) -> None:
         self.dispatcher = dispatcher
         self.clock = clock
-        self.limits: Limits = limits or Limits()
+        self.limits: Limits = settings.limits
         self.seats: Seats = seats or Seats(self.limits.max_connections)
         self.buffers: Buffers = buffers or Buffers(self.limits, clock)
-        self.name = name
+        self.name: str = settings.name
         self.connections: set[Connection] = set()
-        self._host = host
-        self._port = port
+        self._settings = settings
         self._bound_port = 0
-        self._backlog = backlog
-        self._tls_mode = tls_mode
-        self._tls = tls
-        self._socket_buffers = socket_buffers
+        self._tls = settings.tls
         self._on_disconnect = on_disconnect
         self._socket: socket.socket | None = None
         self._group: asyncio.TaskGroup | None = None
@@ -80,14 +65,15 @@ class RemotingServer:
     @property
     def port(self) -> int:
         """The port that is listened on; the one chosen by the system when 0 was asked for."""
-        return self._bound_port or self._port
+        return self._bound_port or self._settings.port
 
     async def listen(self) -> None:
         """Bind the port. Raises ``AddressInUseError`` when it is taken or not allowed."""
+        settings = self._settings
         self._socket = listening_socket(
-            self._host, self._port, self._backlog, port_property="listenPort"
+            settings.host, settings.port, settings.backlog, port_property="listenPort"
         )
-        self._socket_buffers.set_on(self._socket)  # connections that it accepts have the same
+        settings.socket_buffers.set_on(self._socket)  # connections that it accepts have the same
         self._bound_port = int(self._socket.getsockname()[1])
 
     async def run(self) -> None:
@@ -136,7 +122,7 @@ class RemotingServer:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             encrypted = await wants_tls(
                 sock,
-                self._tls_mode,
+                self._settings.tls_mode,
                 has_certificate=self._tls is not None,
                 timeout=self.limits.first_byte_s,
             )

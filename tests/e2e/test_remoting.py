@@ -39,6 +39,7 @@ from aiorocketmq.remoting.protocol.wire import to_fields
 from aiorocketmq.remoting.signature import Credentials, signature
 from aiorocketmq.remoting.transport.accepting import Seats, accept_all, listening_socket
 from aiorocketmq.remoting.transport.client import RemotingClient
+from aiorocketmq.remoting.transport.config import ClientSettings, ServerSettings
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.flow import Limits
 from aiorocketmq.remoting.transport.server import RemotingServer
@@ -86,13 +87,14 @@ class Service:
 
 
 @contextlib.asynccontextmanager
-async def serving(service: Service | None = None, **options: Any) -> AsyncIterator[RemotingServer]:
-    port = options.pop("port", 0)
-    limits = options.pop("limits", Limits(shutdown_grace_s=0.2))
+async def serving(
+    service: Service | None = None, *, shared: Any = None, **options: Any
+) -> AsyncIterator[RemotingServer]:
+    """``options``: of ``ServerSettings``; ``shared``: of the server itself."""
+    limits = Limits(shutdown_grace_s=0.2)
+    settings = ServerSettings(**{"host": HOST, "port": 0, "limits": limits, **options})
     dispatcher = (service or Service()).dispatcher
-    server = RemotingServer(
-        dispatcher, host=HOST, port=port, clock=SystemClock(), limits=limits, **options
-    )
+    server = RemotingServer(dispatcher, settings, clock=SystemClock(), **(shared or {}))
     await server.listen()
     task = asyncio.create_task(server.run())
     try:
@@ -120,7 +122,10 @@ def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 @pytest.mark.parametrize("form", list(SerializeType))
 def test_requests_and_answers_in_every_form(form: int) -> None:
     async def main() -> None:
-        async with serving() as server, RemotingClient(serialize_type=form) as client:
+        async with (
+            serving() as server,
+            RemotingClient(ClientSettings(serialize_type=form)) as client,
+        ):
             responses = await asyncio.gather(
                 *(client.invoke(address(server), QUERY, query(n)) for n in range(200))
             )
@@ -206,7 +211,9 @@ def test_a_port_in_use_is_said_clearly() -> None:
     async def main() -> None:
         async with serving() as server:
             other = RemotingServer(
-                Service().dispatcher, host=HOST, port=server.port, clock=SystemClock()
+                Service().dispatcher,
+                ServerSettings(host=HOST, port=server.port),
+                clock=SystemClock(),
             )
             with pytest.raises(
                 AddressInUseError, match=f"port {server.port} of 127.0.0.1 is in use"
@@ -328,9 +335,8 @@ def test_a_stop_waits_for_answers_that_have_a_limit_of_their_own() -> None:
         service.offset = hold  # type: ignore[assignment,method-assign]
         async with RemotingClient() as client:
             limits = Limits(shutdown_grace_s=0.0)
-            async with serving(
-                service, limits=limits, waiting=waiting, longest_wait_s=lambda: 10.0
-            ) as server:
+            shared = {"waiting": waiting, "longest_wait_s": lambda: 10.0}
+            async with serving(service, limits=limits, shared=shared) as server:
                 answer = asyncio.ensure_future(client.invoke(address(server), QUERY, query()))
                 await until(lambda: held)
             assert (await answer).header.offset == 7
@@ -345,9 +351,8 @@ def test_a_stop_waits_for_such_answers_no_longer_than_their_limit() -> None:
         async with asyncio.timeout(10):
             async with RemotingClient() as client:
                 limits = Limits(shutdown_grace_s=0.0)
-                async with serving(
-                    limits=limits, waiting=lambda: 1, longest_wait_s=lambda: 0.05
-                ) as server:
+                shared = {"waiting": lambda: 1, "longest_wait_s": lambda: 0.05}
+                async with serving(limits=limits, shared=shared) as server:
                     await client.invoke(address(server), QUERY, query())
 
     run(main)
@@ -381,7 +386,8 @@ def test_connections_that_say_nothing_count_too_and_those_of_all_ports_together(
 ) -> None:
     async def main() -> None:
         seats = Seats(3)
-        async with serving(seats=seats) as server, serving(seats=seats) as other:
+        shared = {"seats": seats}
+        async with serving(shared=shared) as server, serving(shared=shared) as other:
             ports = [server.port, other.port, server.port, other.port, server.port]
             pairs = [await asyncio.open_connection(HOST, port) for port in ports]
             await until(lambda: "accepting pauses" in caplog.text)
@@ -502,7 +508,9 @@ def test_requests_in_progress_are_answered_at_shutdown() -> None:
 
     async def main() -> None:
         server = RemotingServer(
-            Dispatcher({RequestCode.HEART_BEAT: slow}), host=HOST, port=0, clock=SystemClock()
+            Dispatcher({RequestCode.HEART_BEAT: slow}),
+            ServerSettings(host=HOST, port=0),
+            clock=SystemClock(),
         )
         await server.listen()
         task = asyncio.create_task(server.run())

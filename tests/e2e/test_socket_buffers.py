@@ -8,6 +8,7 @@ import socket
 from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.transport.client import RemotingClient
+from aiorocketmq.remoting.transport.config import ClientSettings, ServerSettings
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.server import RemotingServer
 from aiorocketmq.remoting.transport.socket_buffers import SocketBuffers
@@ -27,13 +28,15 @@ def sizes(connection: Connection) -> tuple[int, int]:
 async def test_both_ends_have_the_buffers_that_were_asked_for() -> None:
     wanted = SocketBuffers(40_000, 50_000)
     server = RemotingServer(
-        Dispatcher({}), port=0, host=HOST, clock=SystemClock(), socket_buffers=wanted
+        Dispatcher({}),
+        ServerSettings(port=0, host=HOST, socket_buffers=wanted),
+        clock=SystemClock(),
     )
     await server.listen()
     running = asyncio.ensure_future(server.run())
     try:
         async with (
-            RemotingClient(socket_buffers=SocketBuffers(60_000, 0)) as client,
+            RemotingClient(ClientSettings(socket_buffers=SocketBuffers(60_000, 0))) as client,
             asyncio.timeout(10),
         ):
             connection = await client.connection(f"{HOST}:{server.port}")

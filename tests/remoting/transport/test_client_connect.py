@@ -11,11 +11,13 @@ from aiorocketmq.remoting.errors import ConnectError, ConnectionLostError, Reque
 from aiorocketmq.remoting.protocol.codes import LanguageCode, RequestCode
 from aiorocketmq.remoting.protocol.commands.base import TopicRequest
 from aiorocketmq.remoting.transport.client import RemotingClient, _Peer
+from aiorocketmq.remoting.transport.config import ClientSettings
 from aiorocketmq.remoting.transport.connection import Connection
 
 from ...sim import ManualClock, SimTransport
 
 ADDRESS = "10.0.0.1:10911"
+IMPATIENT = ClientSettings(connect_timeout=0.3)
 
 
 class Loop(asyncio.SelectorEventLoop):
@@ -33,7 +35,7 @@ def run(main: Any) -> None:
 def test_the_second_attempt_is_shorter() -> None:
     async def main() -> None:
         clock = ManualClock()
-        async with RemotingClient(clock=clock, connect_timeout=0.3) as client:
+        async with RemotingClient(IMPATIENT, clock=clock) as client:
             with pytest.raises(ConnectError, match=r"no answer within 0\.3 s"):
                 await client.connection(ADDRESS)
             with pytest.raises(ConnectError, match=r"the next attempt is made in 0\.05 s"):
@@ -49,7 +51,7 @@ def test_the_second_attempt_is_shorter() -> None:
 
 def test_who_has_a_back_off_of_its_own_is_not_refused() -> None:
     async def main() -> None:
-        async with RemotingClient(clock=ManualClock(), connect_timeout=0.3) as client:
+        async with RemotingClient(IMPATIENT, clock=ManualClock()) as client:
             client.try_again(ADDRESS)
             for _ in range(2):
                 client.try_again(ADDRESS)
@@ -64,7 +66,7 @@ def test_who_has_a_back_off_of_its_own_is_not_refused() -> None:
 def test_so_it_is_after_a_connection_that_fell_silent() -> None:
     async def main() -> None:
         clock = ManualClock()
-        async with RemotingClient(clock=clock, connect_timeout=0.3) as client:
+        async with RemotingClient(IMPATIENT, clock=clock) as client:
             client._peers[ADDRESS] = peer = _Peer()
             transport = SimTransport()
             connection = peer.connection = Connection(client, pause_reading=False, silence_s=0.01)
