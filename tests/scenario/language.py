@@ -38,6 +38,7 @@ _WORDS: Final[dict[Any, tuple[str, Callable[[str], Any]]]] = {
     int: (r"-?\d+", int),
     float: (r"-?\d+(?:\.\d+)?", float),
     list[str]: (r"\S.*", str.split),
+    list[str] | None: (r"\S.*", str.split),
 }
 """By annotation: how it looks, and how it is read."""
 _Method = TypeVar("_Method", bound=Callable[..., Any])

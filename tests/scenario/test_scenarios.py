@@ -12,16 +12,24 @@ import pytest
 
 from ..sim import ManualClock
 from .drivers.delay import DelayDriver
+from .drivers.locks import LockDriver
+from .drivers.longpolling import LongPollingDriver
 from .drivers.namesrv import NamesrvDriver
+from .drivers.offsets import OffsetDriver
 from .drivers.retry import RetryDriver
 from .drivers.simulated import SimulatedLoop
+from .drivers.transactions import TransactionDriver
 from .language import Driver, ScenarioError, play
 
 HERE: Final = Path(__file__).parent
 DRIVERS: Final[dict[str, type[Driver]]] = {
     "delay": DelayDriver,
+    "locks": LockDriver,
+    "longpolling": LongPollingDriver,
     "namesrv": NamesrvDriver,
+    "offsets": OffsetDriver,
     "retry": RetryDriver,
+    "transactions": TransactionDriver,
 }
 """Whose steps the files of a folder are written in."""
 

@@ -14,6 +14,7 @@ from aiorocketmq.remoting.protocol.bodies.subscription_group import Subscription
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
+from aiorocketmq.remoting.protocol.java_properties import parse_properties, update_record
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.store.model.config import MessageStoreConfig
@@ -76,6 +77,11 @@ class BrokerDriver(Driver):
             )
         )
         await self.sim.broker.tables.groups_file.saved()
+
+    @step("config {name}={value}")
+    def change_config(self, name: str, value: str) -> None:
+        """A property of the broker, while it runs."""
+        update_record(self.sim.broker.settings.broker, parse_properties(f"{name}={value}"))
 
     # -- life
 
