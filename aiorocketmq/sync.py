@@ -18,29 +18,28 @@ from __future__ import annotations
 import concurrent.futures
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from datetime import datetime
-from pathlib import Path
 from types import TracebackType
-from typing import Final, Required, Self, TypeVar, Unpack
+from typing import Final, Self, TypeVar, Unpack
 
 from .client.admin import Admin as AsyncAdmin
-from .client.cluster.instance import ClientInstance
-from .client.consumer.consume_hooks import ConsumeHook, FilterHook
-from .client.consumer.owned_queue import CacheLimits
+from .client.admin.core import AdminOptions
+from .client.consumer.options import PullConsumerOptions, PushConsumerOptions
 from .client.consumer.pull_consumer import PullConsumer as AsyncPullConsumer
 from .client.consumer.push_consumer import PushConsumer as AsyncPushConsumer
-from .client.consumer.rebalance import AllocateStrategy
 from .client.consumer.start_offset import StartFrom
 from .client.consumer.subscription import Sql
 from .client.errors import ConfigError, HalfMessageUnsafe
-from .client.options import ClientOptions
+from .client.producer.options import ProducerOptions
 from .client.producer.producer import Producer as AsyncProducer
-from .client.producer.producer import ProducerOptions
 from .client.producer.queue_choice import QueueSelector
 from .client.producer.sending import SendResult, SendStatus
-from .client.producer.transaction import Checker, TransactionSendResult, TransactionState
 from .client.producer.transaction import Transaction as AsyncTransaction
 from .client.producer.transaction import TransactionProducer as AsyncTransactionProducer
+from .client.producer.transaction import (
+    TransactionProducerOptions,
+    TransactionSendResult,
+    TransactionState,
+)
 from .direct_sends import DirectSends
 from .loop_thread import Facade, LoopThread, awaited, called
 from .remoting.protocol.bodies.heartbeat import MessageModel
@@ -166,14 +165,6 @@ class Producer(Facade):
             return self._loop.submit(on_loop())
 
 
-class TransactionProducerOptions(ProducerOptions, total=False):
-    """See ``aiorocketmq.TransactionProducer``."""
-
-    checker: Required[Checker]
-    check_concurrency: int
-    allow_delay: bool
-
-
 class TransactionProducer(Producer):
     """Sends messages that depend on something local, see ``aiorocketmq.TransactionProducer``."""
 
@@ -265,33 +256,6 @@ class Transaction:
         self._loop.run(self._transaction.__aexit__(kind, error, traceback))
 
 
-class PushConsumerOptions(ClientOptions, total=False):
-    """See ``aiorocketmq.PushConsumer``."""
-
-    instance: ClientInstance | None
-    start_from: StartFrom
-    start_time: datetime | None
-    model: MessageModel
-    ordered: bool
-    concurrency: int
-    batch_size: int
-    pull_batch: int
-    max_reconsume_times: int
-    cache: CacheLimits
-    suspend: float
-    commit_interval: float
-    pull_interval: float
-    post_subscription: bool
-    consume_timeout: float
-    suspend_queue: float
-    stop_timeout: float
-    offset_folder: Path | None
-    allocate: AllocateStrategy
-    trace: bool | str
-    hooks: Sequence[ConsumeHook]
-    filters: Sequence[FilterHook]
-
-
 class PushConsumer(Facade):
     """Calls a plain function for every message, see ``aiorocketmq.PushConsumer``."""
 
@@ -311,26 +275,6 @@ class PushConsumer(Facade):
         """Start, consume until SIGTERM or Ctrl-C comes (or the wait is interrupted otherwise),
         stop."""
         self._loop.run_until_signal(self._client.run())
-
-
-class PullConsumerOptions(ClientOptions, total=False):
-    """See ``aiorocketmq.PullConsumer``."""
-
-    instance: ClientInstance | None
-    auto_commit: bool
-    commit_interval: float
-    start_from: StartFrom
-    start_time: datetime | None
-    pull_batch: int
-    max_cached: int
-    max_cached_bytes: int
-    max_cached_total: int
-    suspend: float
-    model: MessageModel
-    offset_folder: Path | None
-    allocate: AllocateStrategy
-    trace: bool | str
-    filters: Sequence[FilterHook]
 
 
 class PullConsumer(Facade):
@@ -404,12 +348,6 @@ class PullConsumer(Facade):
 
 async def _next(messages: AsyncIterator[MessageExt]) -> MessageExt | None:
     return await anext(messages, None)
-
-
-class AdminOptions(ClientOptions, total=False):
-    """See ``aiorocketmq.Admin``."""
-
-    instance: ClientInstance | None
 
 
 class Admin(Facade):

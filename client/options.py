@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 import ssl
 import time
-from collections.abc import Sequence
-from typing import Literal, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, TypeVar, get_args
+
+import msgspec
 
 from ..daemon.local_address import local_address
 from ..remoting.clock import Clock
@@ -20,6 +23,9 @@ _instances = itertools.count()
 
 
 AccessChannel = Literal["LOCAL", "CLOUD"]
+
+F = TypeVar("F", bound=Callable[..., None])
+S = TypeVar("S", bound="Settings")
 
 
 class ClientOptions(TypedDict, total=False):
@@ -59,8 +65,92 @@ class ClientOptions(TypedDict, total=False):
     """Default 30."""
     route_interval: float
     """How often known routes are asked for again. Default 30."""
-    clock: Clock
+    clock: Clock | None
     """For tests that own the time."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of one kind of client, with their defaults: the one place that knows them.
+
+    A ``TypedDict`` of the same names, ``ClientOptions`` or one that extends it, is what type
+    checkers and editors read at the constructors; ``tests/aiorocketmq/test_face.py`` holds the two
+    together. Options that cannot work raise ``ConfigError``.
+    """
+
+    def require_positive(self, *names: str) -> None:
+        """Raises ``ConfigError`` naming the option."""
+        for name in names:
+            positive(name, getattr(self, name))
+
+    def require_counts(self, *names: str) -> None:
+        """The same for whole numbers."""
+        for name in names:
+            count = int(positive(name, getattr(self, name)))
+            msgspec.structs.force_setattr(self, name, count)
+
+
+class ClientSettings(Settings, frozen=True, kw_only=True):
+    """See ``ClientOptions``."""
+
+    namesrv: str | Sequence[str] | None = None
+    address_server: str | None = None
+    credentials: Credentials | str | os.PathLike[str] | None = None
+    tls: ssl.SSLContext | None = None
+    client_ip: str | None = None
+    instance_name: str | None = None
+    unit_name: str | None = None
+    namespace: str | None = None
+    access_channel: AccessChannel = "LOCAL"
+    vip_channel: bool = False
+    request_timeout: float = 3.0
+    heartbeat_interval: float = 30.0
+    route_interval: float = 30.0
+    clock: Clock | None = None
+
+    def __post_init__(self) -> None:
+        if self.access_channel not in get_args(AccessChannel):
+            raise ConfigError(
+                f"access_channel is one of {', '.join(get_args(AccessChannel))}, not "
+                f"{self.access_channel!r}"
+            )
+        self.require_positive("request_timeout", "heartbeat_interval", "route_interval")
+
+
+def settings_of(kind: type[S], options: Mapping[str, object]) -> tuple[S, Any]:
+    """The settings that are among the options, and the rest. Raises ``ConfigError``."""
+    own = {name: options[name] for name in kind.__struct_fields__ if name in options}
+    return kind(**own), {name: value for name, value in options.items() if name not in own}
+
+
+def takes(kind: type[Settings]) -> Callable[[F], F]:
+    """For ``help()``: a constructor's ``**options`` stand for these settings, with these
+    defaults."""
+
+    def shown(init: F) -> F:
+        signature = inspect.signature(init)
+        *first, rest = signature.parameters.values()
+        types = {
+            name: text
+            for each in kind.__mro__
+            for name, text in vars(each).get("__annotations__", {}).items()
+        }
+        names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+        required = (msgspec.NODEFAULT,) * (len(names) - len(defaults))
+        keywords = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=rest.empty if default is msgspec.NODEFAULT else default,
+                annotation=types[name],
+            )
+            for name, default in zip(names, (*required, *defaults), strict=True)
+        ]
+        init.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[*first, *keywords, rest]
+        )
+        return init
+
+    return shown
 
 
 def unique_instance_name() -> str:

@@ -11,12 +11,11 @@ from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.wire import Record
 from ...remoting.transport.invocations import Response
 from ..cluster.answers import answer_body
-from ..cluster.instance import ClientInstance
+from ..cluster.instance import ClientInstance, instance_for
 from ..cluster.route_cache import TopicRoute
 from ..errors import ConfigError, NoRouteError
 from ..lifecycle import Startable
-from ..mistakes import known_options
-from ..options import ClientOptions
+from ..options import ClientOptions, Settings, settings_of, takes
 
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 """In whose name tools read."""
@@ -27,21 +26,28 @@ usual time."""
 B = TypeVar("B")
 
 
+class AdminOptions(ClientOptions, total=False):
+    """See ``Admin``."""
+
+    instance: ClientInstance | None
+
+
+class AdminSettings(Settings, frozen=True, kw_only=True):
+    """See ``Admin``."""
+
+    instance: ClientInstance | None = None
+
+
 class AdminCore(Startable):
     """A client that belongs to no group."""
 
-    def __init__(
-        self, *, instance: ClientInstance | None = None, **options: Unpack[ClientOptions]
-    ) -> None:
-        if instance is not None and options:
-            raise ConfigError(
-                f"these options belong to the instance that was given: {', '.join(options)}"
-            )
-        self._owns_instance = instance is None
-        options.setdefault("request_timeout", 5.0)
-        self.instance: ClientInstance = (
-            instance if instance is not None else ClientInstance(**known_options(self, options))
-        )
+    @takes(AdminSettings)
+    def __init__(self, **options: Unpack[AdminOptions]) -> None:
+        settings, others = settings_of(AdminSettings, options)
+        self._owns_instance = settings.instance is None
+        if self._owns_instance:
+            others.setdefault("request_timeout", 5.0)
+        self.instance: ClientInstance = instance_for(self, settings.instance, others)
 
     # --- life
     # ----------------------------------------------------------------------------------------------

@@ -16,14 +16,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import ssl
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Final, NoReturn, Protocol, get_args
+from typing import Final, NoReturn, Protocol, Unpack
 
 from ...remoting.clock import Clock, SystemClock
-from ...remoting.dispatch import Body, Context, Dispatcher, Reply
+from ...remoting.dispatch import Body, Context, Dispatcher, ProcessorTable, Reply
 from ...remoting.errors import BrokerError, ConnectError, RemotingError
 from ...remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from ...remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
@@ -52,15 +51,22 @@ from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.protocol.wire import Record
 from ...remoting.services import TaskSet
-from ...remoting.signature import Credentials
 from ...remoting.transport.client import RemotingClient
 from ...remoting.transport.invocations import Response
 from ..credentials import credentials_from
 from ..errors import ClientStateError, ConfigError
 from ..lifecycle import Startable
-from ..mistakes import checked_tls
+from ..mistakes import checked_tls, known_options
 from ..namespaces import checked_namespace, namespace_of_address, without_namespace
-from ..options import AccessChannel, client_id, positive, vip_address
+from ..options import (
+    AccessChannel,
+    ClientOptions,
+    ClientSettings,
+    client_id,
+    settings_of,
+    takes,
+    vip_address,
+)
 from .address_server import AddressServer, address_server_url
 from .name_servers import NameServers
 from .replies import Requests
@@ -112,65 +118,39 @@ class ConsumerMember(Protocol):
 class ClientInstance(Startable):
     """One client of one cluster. Use as ``async with``, or call ``start`` and ``stop``."""
 
-    def __init__(
-        self,
-        *,
-        namesrv: str | Sequence[str] | None = None,
-        address_server: str | None = None,
-        credentials: Credentials | str | os.PathLike[str] | None = None,
-        tls: ssl.SSLContext | None = None,
-        client_ip: str | None = None,
-        instance_name: str | None = None,
-        unit_name: str | None = None,
-        namespace: str | None = None,
-        access_channel: AccessChannel = "LOCAL",
-        vip_channel: bool = False,
-        stream: bool = False,
-        request_timeout: float = 3.0,
-        heartbeat_interval: float = 30.0,
-        route_interval: float = 30.0,
-        clock: Clock | None = None,
-    ) -> None:
+    @takes(ClientSettings)
+    def __init__(self, *, stream: bool = False, **options: Unpack[ClientOptions]) -> None:
         """``stream``: as pull consumers do, tell so in the client id and in every request
         (``ReqT``). See ``ClientOptions`` for the others."""
-        self.clock: Clock = clock or SystemClock()
-        self.client_id: str = client_id(client_ip, instance_name, unit_name, stream=stream)
-        self.chosen_name: str | None = instance_name
+        settings, _ = settings_of(ClientSettings, known_options(self, options))
+        namesrv, unit_name = settings.namesrv, settings.unit_name
+        self.clock: Clock = settings.clock or SystemClock()
+        self.chosen_name: str | None = settings.instance_name
         """The ``instance_name`` that was asked for."""
-        self.namespace: str | None = checked_namespace(namespace) or _told_namespace(namesrv)
+        self.client_id: str = client_id(
+            settings.client_ip, self.chosen_name, unit_name, stream=stream
+        )
+        self.namespace: str | None = checked_namespace(settings.namespace) or _told_namespace(
+            namesrv
+        )
         """Of all topics and groups, see ``namespaces``."""
-        self.vip_channel = vip_channel
-        if access_channel not in get_args(AccessChannel):
-            raise ConfigError(
-                f"access_channel is one of {', '.join(get_args(AccessChannel))}, not "
-                f"{access_channel!r}"
-            )
-        self.access_channel: AccessChannel = access_channel
-        self.request_timeout: float = positive("request_timeout", request_timeout)
-        self._heartbeat_interval = positive("heartbeat_interval", heartbeat_interval)
+        self.vip_channel: bool = settings.vip_channel
+        self.access_channel: AccessChannel = settings.access_channel
+        self.request_timeout: float = settings.request_timeout
+        self._heartbeat_interval = settings.heartbeat_interval
         self.requests: Requests = Requests()
         self.remoting: RemotingClient | _Forked = RemotingClient(
             clock=self.clock,
-            dispatcher=Dispatcher(
-                {
-                    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._consumer_ids_changed,
-                    RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_offset,
-                    RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
-                    RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._consumer_status,
-                    RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
-                    RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.requests.replied,
-                    RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
-                }
-            ),
-            tls=checked_tls(tls),
-            credentials=credentials_from(credentials),
+            dispatcher=Dispatcher(self._pushed()),
+            tls=checked_tls(settings.tls),
+            credentials=credentials_from(settings.credentials),
             ext_fields=_STREAM if stream else None,
             name=self.client_id,
         )
         self._tasks = TaskSet(self.client_id)
         url = None
         if namesrv is None and not os.environ.get(ENVIRONMENT_VARIABLE):
-            url = address_server_url(address_server, unit_name)
+            url = address_server_url(settings.address_server, unit_name)
         self.name_servers: NameServers = NameServers(
             () if url else parse_addresses(namesrv), self.remoting
         )
@@ -180,7 +160,7 @@ class ClientInstance(Startable):
             self.clock,
             self._tasks,
             timeout=self.request_timeout,
-            interval=positive("route_interval", route_interval),
+            interval=settings.route_interval,
         )
         self.routes.on_change.append(self._route_changed)
         self._producers: set[str] = set()
@@ -419,6 +399,17 @@ class ClientInstance(Startable):
     # --- what brokers push
     # ------------------------------------------------------------------------------------------
 
+    def _pushed(self) -> ProcessorTable:
+        return {
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._consumer_ids_changed,
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_offset,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._consumer_status,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
+            RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.requests.replied,
+            RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
+        }
+
     def _route_changed(self, topic: str) -> None:
         if self._producers and self._state == "running":
             self._tasks.spawn(self.heartbeat(only_new=True), name="heartbeat to new brokers")
@@ -500,6 +491,24 @@ class ClientInstance(Startable):
             remark = f"The Consumer Group <{request.consumer_group}> not exist in this consumer"
             return Reply(ResponseCode.SYSTEM_ERROR, remark=remark)
         return Reply(body=encode_body(member.running_info()))
+
+
+def instance_for(
+    client: object,
+    given: ClientInstance | None,
+    options: ClientOptions,
+    *,
+    stream: bool = False,
+) -> ClientInstance:
+    """The instance that a client was given, else one of its own. Raises ``ConfigError`` for options
+    that come with an instance, ``TypeError`` for those that do not exist."""
+    if given is None:
+        return ClientInstance(stream=stream, **known_options(client, options))
+    if options:
+        raise ConfigError(
+            f"these options belong to the instance that was given: {', '.join(options)}"
+        )
+    return given
 
 
 class _Forked:

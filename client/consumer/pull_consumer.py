@@ -17,40 +17,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Unpack
 
-from ...remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
+from ...remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType
 from ...remoting.protocol.bodies.running_info import (
     ConsumeMessageDirectlyResult,
     ConsumerRunningInfo,
 )
-from ...remoting.protocol.commands.pull import PullSysFlag
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
-from ..cluster.instance import ClientInstance
+from ..cluster.instance import ClientInstance, instance_for
 from ..errors import ClientStateError, ConfigError
 from ..lifecycle import Startable
-from ..mistakes import chosen, known_options
 from ..namespaces import unwrap_queue, with_namespace
-from ..options import ClientOptions, checked_group, positive
-from ..producer.trace import ConsumeTracer, trace_topic
+from ..options import checked_group, settings_of, takes
 from ..program import Program, current_program
 from ..user_code import UserCode
-from .consume_hooks import FilterHook
 from .group_member import GroupMember
-from .local_offsets import LocalOffsets
+from .options import PullConsumerOptions, PullConsumerSettings
 from .pull_stream import PullStream
 from .pull_streams import PullStreams
-from .pulling import PullSettings
-from .rebalance import AllocateStrategy, averagely
 from .running_info import running_info
-from .start_offset import StartFrom, StartPolicy, max_offset, milliseconds, min_offset, offset_at
+from .start_offset import StartPolicy, max_offset, milliseconds, min_offset, offset_at
 from .subscription import Sql, same_expression, subscription_of
 
 log: Final = logging.getLogger(__name__)
@@ -71,70 +64,27 @@ class PullConsumer(Startable):
     ``offset_folder`` has the offsets. ``trace``: tell in a topic what was handed out when.
     """
 
-    def __init__(
-        self,
-        group: str,
-        *topics: str,
-        instance: ClientInstance | None = None,
-        auto_commit: bool = True,
-        commit_interval: float = 5.0,
-        start_from: StartFrom = StartFrom.LAST,
-        start_time: datetime | None = None,
-        pull_batch: int = 32,
-        max_cached: int = 1000,
-        max_cached_bytes: int = 100 << 20,
-        max_cached_total: int = 10_000,
-        suspend: float = 20.0,
-        model: MessageModel = MessageModel.CLUSTERING,
-        offset_folder: Path | None = None,
-        allocate: AllocateStrategy = averagely,
-        trace: bool | str = False,
-        filters: Sequence[FilterHook] = (),
-        **options: Unpack[ClientOptions],
-    ) -> None:
-        if instance is not None and options:
-            raise ConfigError(
-                f"these options belong to the instance that was given: {', '.join(options)}"
-            )
-        self._owns_instance = instance is None
-        known = known_options(self, options)
-        self.instance: ClientInstance = (
-            instance if instance is not None else ClientInstance(stream=True, **known)
-        )
+    @takes(PullConsumerSettings)
+    def __init__(self, group: str, *topics: str, **options: Unpack[PullConsumerOptions]) -> None:
+        settings, others = settings_of(PullConsumerSettings, options)
+        self._options = settings
+        self._owns_instance = settings.instance is None
+        self.instance: ClientInstance = instance_for(self, settings.instance, others, stream=True)
         self._namespace = self.instance.namespace
         self.group: str = with_namespace(checked_group(group), self._namespace)
         """As the cluster knows it, with the namespace."""
-        self._auto_commit = auto_commit
-        self._commit_interval = positive("commit_interval", commit_interval)
-        self._max_cached = int(positive("max_cached", max_cached))
-        self._max_cached_bytes = int(positive("max_cached_bytes", max_cached_bytes))
-        self._streams = PullStreams(int(positive("max_cached_total", max_cached_total)))
-        self._settings = PullSettings(
-            int(positive("pull_batch", pull_batch)),
-            suspend,
-            PullSysFlag.SUSPEND | PullSysFlag.SUBSCRIPTION | PullSysFlag.LITE_PULL,
-            commits_on_pull=False,
-            filters=tuple(filters),
-        )
-        broadcasting = chosen("model", model, MessageModel) is MessageModel.BROADCASTING
-        ip = self.instance.client_id.partition("@")[0]
-        self._file = (
-            LocalOffsets(offset_folder, ip, self.instance.chosen_name, self.group)
-            if broadcasting
-            else None
-        )
-        trace_to = trace_topic(trace)
-        self._tracer = (
-            ConsumeTracer(self.instance, self.group, trace_to) if trace_to is not None else None
-        )
+        self._streams = PullStreams(settings.max_cached_total)
+        self._settings = settings.pulling
+        self._file = settings.local_offsets(self.instance, self.group)
+        self._tracer = settings.tracer(self.instance, self.group)
         self._started_ms = self.instance.clock.time_ms()
-        self._start = StartPolicy(start_from, start_time, self._started_ms)
+        self._start = StartPolicy(settings.start_from, settings.start_time, self._started_ms)
         self._member = GroupMember(
             self.instance,
             self.group,
             self,
             consume_type=ConsumeType.CONSUME_ACTIVELY,
-            allocate=allocate,
+            allocate=settings.allocate,
             start=self._start,
             broadcast_offsets=self._file,
         )
@@ -175,7 +125,7 @@ class PullConsumer(Startable):
             undo.pop_all()
         if self._member.subscriptions:
             self._join()
-        if self._auto_commit:
+        if self._options.auto_commit:
             self._tasks.spawn(self._commit_regularly(), name="commit")
         if self._tracer is not None:
             self._tasks.spawn(self._tracer.run(), name="trace")
@@ -487,7 +437,7 @@ class PullConsumer(Startable):
 
     async def _commit_regularly(self) -> None:
         while True:
-            await self.instance.clock.sleep(self._commit_interval)
+            await self.instance.clock.sleep(self._options.commit_interval)
             await self._persist(list(self._streams))
 
     async def _persist(self, queues: list[MessageQueue]) -> None:
@@ -505,8 +455,8 @@ class PullConsumer(Startable):
             self._member.subscriptions[queue.topic],
             self._settings,
             offset,
-            max_messages=self._max_cached,
-            max_bytes=self._max_cached_bytes,
+            max_messages=self._options.max_cached,
+            max_bytes=self._options.max_cached_bytes,
             announce=self._streams.announce,
             room_for_all=self._streams.room,
             tracer=self._tracer,
@@ -519,7 +469,7 @@ class PullConsumer(Startable):
         for queue in ours:
             self._streams.withdraw(self._streams[queue])
             self._streams[queue].drop()
-        if self._auto_commit:
+        if self._options.auto_commit:
             await self._persist(ours)
         for queue in ours:
             del self._streams[queue]

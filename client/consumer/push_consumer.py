@@ -25,58 +25,50 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from datetime import datetime
-from pathlib import Path
 from typing import Final, TypeVar, Unpack
 
 from ...daemon.stop_signals import StopSignals
-from ...remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
+from ...remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType
 from ...remoting.protocol.bodies.running_info import (
     ConsumeMessageDirectlyResult,
     ConsumerRunningInfo,
 )
-from ...remoting.protocol.commands.pull import PullSysFlag
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.properties import PropertyName
 from ...remoting.protocol.message.topic_names import is_retry_topic, retry_topic
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
-from ..cluster.instance import ClientInstance
-from ..errors import ClientStateError, ConfigError
+from ..cluster.instance import ClientInstance, instance_for
+from ..errors import ClientStateError
 from ..handlers import BatchHandler, Call, Handler, MessageHandler, failure_of
 from ..lifecycle import Startable
-from ..mistakes import check_handler, chosen, known_options
+from ..mistakes import check_handler
 from ..namespaces import unwrap_queue, with_namespace, without_namespace
-from ..options import ClientOptions, checked_group, positive
+from ..options import checked_group, settings_of, takes
+from ..producer.batches import DEFAULT_MAX_BYTES
 from ..producer.delivery import Delivery
 from ..producer.message_ids import next_message_id
-from ..producer.request_reply import MAX_REPLY_SIZE, reply_to
+from ..producer.request_reply import reply_to
 from ..producer.sending import SendResult
-from ..producer.trace import ConsumeTracer, trace_topic
-from .consume_hooks import ConsumeHook, ConsumeHooks, FilterHook
+from .consume_hooks import ConsumeHooks
 from .consume_stats import ConsumeStats
 from .consumption import ConcurrentConsumption, Consumption
 from .group_member import GroupMember
-from .local_offsets import LocalOffsets
+from .options import WITHOUT_END, PushConsumerOptions, PushConsumerSettings
 from .ordered_consumption import OrderedConsumption
-from .owned_queue import CacheLimits, OwnedQueue, checked_limits
-from .pulling import PullSettings
+from .owned_queue import OwnedQueue
 from .queue_locks import QueueLocks
-from .rebalance import AllocateStrategy, averagely
 from .running_info import direct_result, running_info
 from .send_back import INNER_PRODUCER_GROUP, SendBack
-from .start_offset import StartFrom, StartPolicy
+from .start_offset import StartPolicy
 from .subscription import Sql, subscription_of, tag_subscription
 
 log: Final = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=MessageHandler)
 B = TypeVar("B", bound=BatchHandler)
-
-_WITHOUT_END: Final = 2**31 - 1
-"""How often an ordered consumer tries a message, unless it is told otherwise."""
 
 
 class PushConsumer(Startable):
@@ -95,94 +87,42 @@ class PushConsumer(Startable):
     ``client/consumer/consume_hooks.py``.
     """
 
-    def __init__(
-        self,
-        group: str,
-        *,
-        instance: ClientInstance | None = None,
-        start_from: StartFrom = StartFrom.LAST,
-        start_time: datetime | None = None,
-        model: MessageModel = MessageModel.CLUSTERING,
-        ordered: bool = False,
-        concurrency: int = 20,
-        batch_size: int = 32,
-        pull_batch: int = 32,
-        max_reconsume_times: int = -1,
-        cache: CacheLimits = CacheLimits(),  # noqa: B008  (immutable)
-        suspend: float = 15.0,
-        commit_interval: float = 5.0,
-        pull_interval: float = 0.0,
-        post_subscription: bool = False,
-        consume_timeout: float = 900.0,
-        suspend_queue: float = 1.0,
-        stop_timeout: float = 30.0,
-        offset_folder: Path | None = None,
-        allocate: AllocateStrategy = averagely,
-        trace: bool | str = False,
-        hooks: Sequence[ConsumeHook] = (),
-        filters: Sequence[FilterHook] = (),
-        **options: Unpack[ClientOptions],
-    ) -> None:
-        if instance is not None and options:
-            raise ConfigError(
-                f"these options belong to the instance that was given: {', '.join(options)}"
-            )
-        self._owns_instance = instance is None
-        self.instance: ClientInstance = (
-            instance if instance is not None else ClientInstance(**known_options(self, options))
-        )
+    @takes(PushConsumerSettings)
+    def __init__(self, group: str, **options: Unpack[PushConsumerOptions]) -> None:
+        settings, others = settings_of(PushConsumerSettings, options)
+        self._options = settings
+        self._owns_instance = settings.instance is None
+        self.instance: ClientInstance = instance_for(self, settings.instance, others)
         self._namespace = self.instance.namespace
         self.group: str = with_namespace(checked_group(group), self._namespace)
         """As the cluster knows it, with the namespace."""
-        self._concurrency = int(positive("concurrency", concurrency))
-        self._batch_size = int(positive("batch_size", batch_size))
-        self._cache = (
-            checked_limits(cache)
-            if not ordered
-            else checked_limits(cache)._replace(span=_WITHOUT_END)
-        )
-        self._commit_interval = positive("commit_interval", commit_interval)
-        self._stop_timeout = stop_timeout
-        self.ordered = ordered
-        self._consume_timeout = positive("consume_timeout", consume_timeout)
-        self._suspend_queue = positive("suspend_queue", suspend_queue)
-        self._max_reconsume_times = max_reconsume_times
-        broadcasting = chosen("model", model, MessageModel) is MessageModel.BROADCASTING
-        ip = self.instance.client_id.partition("@")[0]
-        self._file = (
-            LocalOffsets(offset_folder, ip, self.instance.chosen_name, self.group)
-            if broadcasting
-            else None
-        )
-        self._settings = PullSettings(
-            int(positive("pull_batch", pull_batch)),
-            suspend,
-            PullSysFlag.SUSPEND | (PullSysFlag.SUBSCRIPTION if post_subscription else 0),
-            commits_on_pull=not broadcasting,
-            interval=pull_interval,
-            filters=tuple(filters),
-        )
-        topic = trace_topic(trace)
-        self._tracer = (
-            ConsumeTracer(self.instance, self.group, topic) if topic is not None else None
-        )
-        bare_group = without_namespace(self.group, self._namespace)
+        self.ordered: bool = settings.ordered
+        self._cache = settings.cache_limits
+        self._settings = settings.pulling
+        self._file = settings.local_offsets(self.instance, self.group)
+        self._tracer = settings.tracer(self.instance, self.group)
         self._hooks = ConsumeHooks(
-            bare_group, hooks, self._tracer, self.instance.clock, consume_timeout
+            without_namespace(self.group, self._namespace),
+            settings.hooks,
+            self._tracer,
+            self.instance.clock,
+            settings.consume_timeout,
         )
         self._stats = ConsumeStats()
         now_ms = self.instance.clock.time_ms()
         self._started_ms = now_ms
         self._locks = (
-            QueueLocks(self.instance, self.group) if ordered and not broadcasting else None
+            QueueLocks(self.instance, self.group)
+            if settings.ordered and not settings.broadcasting
+            else None
         )
         self._member = GroupMember(
             self.instance,
             self.group,
             self,
             consume_type=ConsumeType.CONSUME_PASSIVELY,
-            allocate=allocate,
-            start=StartPolicy(start_from, start_time, now_ms),
+            allocate=settings.allocate,
+            start=StartPolicy(settings.start_from, settings.start_time, now_ms),
             broadcast_offsets=self._file,
             locks=self._locks,
         )
@@ -258,7 +198,7 @@ class PushConsumer(Startable):
         self._handler = Handler(
             self._function,
             takes_batch=self._takes_batch,
-            concurrency=self._concurrency,
+            concurrency=self._options.concurrency,
             name=self.group,
         )
         self._call = self._hooks.around(self._handler.call) if self._hooks else self._handler.call
@@ -277,7 +217,7 @@ class PushConsumer(Startable):
             undo.pop_all()
         self._worker_tasks = [
             self._workers.spawn(self._consumption.work(), name=f"worker {number}")
-            for number in range(self._concurrency)
+            for number in range(self._options.concurrency)
         ]
         self._tasks.spawn(self._member.run(), name="rebalance")
         self._tasks.spawn(self._member.tick(), name="rebalance tick")
@@ -288,22 +228,31 @@ class PushConsumer(Startable):
         if self._locks is not None:
             self._tasks.spawn(self._locks.renew(lambda: self._member.owned), name="queue locks")
         if isinstance(self._consumption, ConcurrentConsumption):
-            watch = self._consumption.watch_timeouts(self._queues.values, self._consume_timeout)
+            watch = self._consumption.watch_timeouts(
+                self._queues.values, self._options.consume_timeout
+            )
             self._tasks.spawn(watch, name="consume timeout")
 
     def _new_consumption(self, call: Call) -> Consumption:
         """How this consumer's messages get to its handler."""
-        clock, batch_size = self.instance.clock, self._batch_size if self._takes_batch else 1
+        clock, batch_size = (
+            self.instance.clock,
+            self._options.batch_size if self._takes_batch else 1,
+        )
         if not self.ordered:
             send_back = (
                 None
                 if self._member.broadcasting
-                else SendBack(self.instance, self.group, self._max_reconsume_times)
+                else SendBack(self.instance, self.group, self._options.max_reconsume_times)
             )
             return ConcurrentConsumption(
                 self.group, call, send_back, clock, self._tasks, batch_size=batch_size
             )
-        limit = self._max_reconsume_times if self._max_reconsume_times >= 0 else _WITHOUT_END
+        limit = (
+            self._options.max_reconsume_times
+            if self._options.max_reconsume_times >= 0
+            else WITHOUT_END
+        )
         return OrderedConsumption(
             self.group,
             call,
@@ -312,7 +261,7 @@ class PushConsumer(Startable):
             clock,
             self._tasks,
             batch_size=batch_size,
-            suspend=self._suspend_queue,
+            suspend=self._options.suspend_queue,
             max_reconsume_times=limit,
         )
 
@@ -358,10 +307,10 @@ class PushConsumer(Startable):
         if self._consumption is not None:
             self._consumption.close()
         running = [task for task in self._worker_tasks if task is not asyncio.current_task()]
-        if running and (await asyncio.wait(running, timeout=self._stop_timeout))[1]:
+        if running and (await asyncio.wait(running, timeout=self._options.stop_timeout))[1]:
             log.warning(
                 "handlers still run after %g s and are cancelled group=%s",
-                self._stop_timeout,
+                self._options.stop_timeout,
                 self.group,
             )
 
@@ -389,7 +338,7 @@ class PushConsumer(Startable):
         there any more, ``NoRouteError``, ``RemotingError``, ``BrokerError``.
         """
         outgoing = reply_to(
-            to, body, properties, next_message_id(self.instance.clock.time_ms()), MAX_REPLY_SIZE
+            to, body, properties, next_message_id(self.instance.clock.time_ms()), DEFAULT_MAX_BYTES
         )
         return await self._replies.deliver(outgoing, None, timeout)
 
@@ -462,7 +411,7 @@ class PushConsumer(Startable):
 
     async def _persist(self) -> None:
         while True:
-            await self.instance.clock.sleep(self._commit_interval)
+            await self.instance.clock.sleep(self._options.commit_interval)
             await self._member.offsets.persist()
 
     # --- what the instance asks (ConsumerMember)
@@ -507,21 +456,21 @@ class PushConsumer(Startable):
             {queue: owned.info(self._locks) for queue, owned in self._queues.items()},
             self.instance.name_servers.addresses,
             self._started_ms,
-            self._concurrency,
+            self._options.concurrency,
             ordered=self.ordered,
             status=self._stats.status(),
             options={
-                "consumeThreadMin": self._concurrency,
-                "consumeThreadMax": self._concurrency,
-                "consumeMessageBatchMaxSize": self._batch_size if self._takes_batch else 1,
+                "consumeThreadMin": self._options.concurrency,
+                "consumeThreadMax": self._options.concurrency,
+                "consumeMessageBatchMaxSize": self._options.batch_size if self._takes_batch else 1,
                 "pullBatchSize": self._settings.batch_size,
                 "pullInterval": round(self._settings.interval * 1000),
                 "pullThresholdForQueue": self._cache.messages,
                 "pullThresholdSizeForQueue": self._cache.size_bytes >> 20,
                 "consumeConcurrentlyMaxSpan": self._cache.span,
-                "maxReconsumeTimes": self._max_reconsume_times,
-                "consumeTimeout": round(self._consume_timeout / 60),
-                "suspendCurrentQueueTimeMillis": round(self._suspend_queue * 1000),
+                "maxReconsumeTimes": self._options.max_reconsume_times,
+                "consumeTimeout": round(self._options.consume_timeout / 60),
+                "suspendCurrentQueueTimeMillis": round(self._options.suspend_queue * 1000),
                 "namespace": self._namespace or "",
                 "pause": str(not self._gate.is_set()).lower(),
             },

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Collection
+from typing import NamedTuple
 
 from ...remoting.errors import BrokerError, ConnectError, RemotingError
 from ...remoting.protocol.codes import RequestCode
@@ -23,8 +24,16 @@ from .plain_sends import PlainSends
 from .queue_choice import RoundRobin
 from .sending import RETRY_CODES, Outgoing, SendResult, SendStatus, may_retry, send_result
 
-DEFAULT_ATTEMPTS = 3
-DEFAULT_TOPIC_QUEUE_NUMS = 4
+
+class DeliverySettings(NamedTuple):
+    """How hard to try, and what a topic is like that does not exist yet."""
+
+    attempts: int = 3
+    retry_not_ok: bool = False
+    """Also when a message was stored, but less safely than asked."""
+    topic_queue_nums: int = 4
+    template_topic: str = TopicName.AUTO_CREATE
+    retry_codes: Collection[int] = RETRY_CODES
 
 
 class Delivery:
@@ -35,23 +44,19 @@ class Delivery:
         self,
         instance: ClientInstance,
         group: str,
+        settings: DeliverySettings = DeliverySettings(),  # noqa: B008  (immutable)
         *,
-        attempts: int = DEFAULT_ATTEMPTS,
-        retry_not_ok: bool = False,
-        topic_queue_nums: int = DEFAULT_TOPIC_QUEUE_NUMS,
-        template_topic: str = TopicName.AUTO_CREATE,
-        retry_codes: Collection[int] = RETRY_CODES,
         faults: FaultLatency | None = None,
         hooks: SendHooks | None = None,
     ) -> None:
         """``faults``: keep away from slow brokers."""
         self._instance = instance
         self._group = group
-        self._attempts = attempts
-        self._retry_not_ok = retry_not_ok
-        self._topic_queue_nums = topic_queue_nums
-        self._template_topic = template_topic
-        self._retry_codes = retry_codes
+        self._attempts = settings.attempts
+        self._retry_not_ok = settings.retry_not_ok
+        self._topic_queue_nums = settings.topic_queue_nums
+        self._template_topic = settings.template_topic
+        self._retry_codes = settings.retry_codes
         self._faults = faults
         self._hooks = hooks
         self._looked_at = faults is not None or hooks is not None

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Literal, Unpack
+from typing import Unpack
 
 import msgspec
 
@@ -29,58 +29,30 @@ from ...remoting.protocol.message.message import Message
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.properties import PropertyName
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
-from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
 from ...remoting.transport.invocations import Response
-from ..cluster.instance import ClientInstance
+from ..cluster.instance import ClientInstance, instance_for
 from ..errors import Attempt, ClientStateError, ConfigError, MessageError, ReplyTimeout
 from ..lifecycle import Startable
-from ..mistakes import known_options, mistake_in, mistake_in_queue
+from ..mistakes import mistake_in, mistake_in_queue
 from ..namespaces import unwrap_queue, with_namespace
-from ..options import ClientOptions, checked_group, positive
-from .batches import Accumulate, Accumulator
-from .delivery import DEFAULT_ATTEMPTS, DEFAULT_TOPIC_QUEUE_NUMS, Delivery
+from ..options import checked_group, positive, settings_of, takes
+from .batches import Accumulator
+from .delivery import Delivery
 from .fault_latency import FaultLatency
-from .hooks import SendCheck, SendHook, SendHooks
+from .hooks import SendHooks
 from .message_ids import next_message_id
+from .options import ProducerOptions, ProducerSettings
 from .plain_sends import SEND, Lane, PlainSends
 from .queue_choice import QueueSelector, choose_by_key
 from .request_reply import learn_reply_routes, new_correlation_id, reply_to, request_properties
-from .sending import RETRY_CODES, Outgoing, SendResult, batch, send_result, single
+from .sending import Outgoing, SendResult, batch, send_result, single
 from .trace import Tracer, trace_topic
 
-Compression = Literal["zlib", "lz4", "zstd"]
-
-_KINDS = {
-    "zlib": MessageSysFlag.COMPRESSION_ZLIB,
-    "lz4": MessageSysFlag.COMPRESSION_LZ4,
-    "zstd": MessageSysFlag.COMPRESSION_ZSTD,
-}
 _COMPRESS_INLINE = 32 << 10
 """Longer bodies are compressed in a thread: the loop must not stand still for more than a
 millisecond."""
-
-
-class ProducerOptions(ClientOptions, total=False):
-    """See ``Producer``."""
-
-    instance: ClientInstance | None
-    send_timeout: float
-    retries: int
-    retry_other_broker_on_not_ok: bool
-    compress_over: int
-    compress_level: int
-    compression: Compression
-    max_message_size: int
-    topic_queue_nums: int
-    template_topic: str
-    retry_codes: Collection[int]
-    latency_fault: bool
-    trace: bool | str
-    hooks: Sequence[SendHook]
-    checks: Sequence[SendCheck]
-    accumulate: Accumulate | None
 
 
 class Producer(Startable):
@@ -101,69 +73,39 @@ class Producer(Startable):
     into batches.
     """
 
-    def __init__(
-        self,
-        group: str,
-        *,
-        instance: ClientInstance | None = None,
-        send_timeout: float = 3.0,
-        retries: int = DEFAULT_ATTEMPTS - 1,
-        retry_other_broker_on_not_ok: bool = False,
-        compress_over: int = 4096,
-        compress_level: int = 5,
-        compression: Compression = "zlib",
-        max_message_size: int = 4 << 20,
-        topic_queue_nums: int = DEFAULT_TOPIC_QUEUE_NUMS,
-        template_topic: str = TopicName.AUTO_CREATE,
-        retry_codes: Collection[int] = (),
-        latency_fault: bool = False,
-        trace: bool | str = False,
-        hooks: Sequence[SendHook] = (),
-        checks: Sequence[SendCheck] = (),
-        accumulate: Accumulate | None = None,
-        **options: Unpack[ClientOptions],
-    ) -> None:
-        if instance is not None and options:
-            raise ConfigError(
-                f"these options belong to the instance that was given: {', '.join(options)}"
-            )
-        if compression not in _KINDS:
-            raise ConfigError(f"compression is one of {', '.join(_KINDS)}, not {compression!r}")
-        self._owns_instance = instance is None
-        self.instance: ClientInstance = (
-            instance if instance is not None else ClientInstance(**known_options(self, options))
-        )
+    @takes(ProducerSettings)
+    def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
+        settings, others = settings_of(ProducerSettings, options)
+        self._owns_instance = settings.instance is None
+        self.instance: ClientInstance = instance_for(self, settings.instance, others)
         self._namespace = self.instance.namespace
         self._monotonic = self.instance.clock.monotonic
         self.group: str = with_namespace(checked_group(group), self._namespace)
         """As the cluster knows it, with the namespace."""
-        self.send_timeout: float = positive("send_timeout", send_timeout)
-        self._compress_over = compress_over
-        self._compress_level = compress_level
-        self._compression = _KINDS[compression]
-        self._max_size = int(positive("max_message_size", max_message_size))
-        topic = trace_topic(trace)
+        self.send_timeout: float = settings.send_timeout
+        self._compress_over = settings.compress_over
+        self._compress_level = settings.compress_level
+        self._compression = settings.compression_flag
+        self._max_size = settings.max_message_size
+        topic = trace_topic(settings.trace)
         self._tracer = (
             Tracer(self.instance, self.group, "PRODUCE", topic) if topic is not None else None
         )
-        self._hooks = SendHooks(
-            (*hooks, self._tracer) if self._tracer is not None else hooks, checks
-        )
+        looking_on = (*settings.hooks, self._tracer) if self._tracer is not None else settings.hooks
+        self._hooks = SendHooks(looking_on, settings.checks)
         self._delivery = Delivery(
             self.instance,
             self.group,
-            attempts=1 + max(0, retries),
-            retry_not_ok=retry_other_broker_on_not_ok,
-            topic_queue_nums=int(positive("topic_queue_nums", topic_queue_nums)),
-            template_topic=template_topic,
-            retry_codes=RETRY_CODES.union(retry_codes),
-            faults=FaultLatency(random.randrange(1 << 16)) if latency_fault else None,
+            settings.delivery,
+            faults=FaultLatency(random.randrange(1 << 16)) if settings.latency_fault else None,
             hooks=self._hooks or None,
         )
         self._tasks = TaskSet(f"producer {self.group}")
         self._accumulator = (
-            Accumulator(accumulate, self._deliver, self.instance.clock, self._tasks, self._max_size)
-            if accumulate is not None
+            Accumulator(
+                settings.accumulate, self._deliver, self.instance.clock, self._tasks, self._max_size
+            )
+            if settings.accumulate is not None
             else None
         )
         self._soon: set[asyncio.Task[SendResult]] = set()

@@ -22,7 +22,6 @@ from .sending import Outgoing, single
 
 REPLY = "reply"
 """The value of MSG_TYPE."""
-MAX_REPLY_SIZE = 4 << 20
 """Bytes of a consumer's reply; a producer has its own limit."""
 
 

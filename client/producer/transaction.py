@@ -24,7 +24,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from types import TracebackType
-from typing import Final, NamedTuple, Self, Unpack
+from typing import Final, NamedTuple, Required, Self, Unpack
 
 from ...remoting.errors import RemotingError
 from ...remoting.protocol.codes import RequestCode
@@ -41,10 +41,11 @@ from ...remoting.protocol.record.decode import MessageExt
 from ..errors import ClientStateError, HalfMessageUnsafe, MessageError
 from ..handlers import is_async
 from ..namespaces import with_namespace
-from ..options import positive
+from ..options import Settings, settings_of, takes
 from ..user_code import UserCode
 from ..user_threads import UserThreads
-from .producer import Producer, ProducerOptions
+from .options import ProducerOptions
+from .producer import Producer
 from .queue_choice import QueueSelector
 from .sending import SendResult, SendStatus
 
@@ -89,6 +90,25 @@ class TransactionSendResult(NamedTuple):
     state: TransactionState
 
 
+class TransactionProducerOptions(ProducerOptions, total=False):
+    """See ``TransactionProducer``."""
+
+    checker: Required[Checker]
+    check_concurrency: int
+    allow_delay: bool
+
+
+class TransactionSettings(Settings, frozen=True, kw_only=True):
+    """See ``TransactionProducer``."""
+
+    checker: Checker
+    check_concurrency: int = 8
+    allow_delay: bool = False
+
+    def __post_init__(self) -> None:
+        self.require_counts("check_concurrency")
+
+
 class TransactionProducer(Producer):
     """A producer whose messages may depend on something local. ``send`` and the others are as in
     ``Producer``.
@@ -98,23 +118,17 @@ class TransactionProducer(Producer):
     Brokers of this package deliver them that long after the commit; those of Java lose them.
     """
 
-    def __init__(
-        self,
-        group: str,
-        *,
-        checker: Checker,
-        check_concurrency: int = 8,
-        allow_delay: bool = False,
-        **options: Unpack[ProducerOptions],
-    ) -> None:
-        """``options`` are those of ``Producer``."""
-        super().__init__(group, **options)
-        self._checker = checker
-        self._allow_delay = allow_delay
-        threads = int(positive("check_concurrency", check_concurrency))
+    @takes(TransactionSettings)
+    def __init__(self, group: str, **options: Unpack[TransactionProducerOptions]) -> None:
+        """Other options are those of ``Producer``."""
+        settings, others = settings_of(TransactionSettings, options)
+        super().__init__(group, **others)
+        self._checker = settings.checker
+        self._allow_delay = settings.allow_delay
+        threads = settings.check_concurrency
         self._slots = asyncio.Semaphore(threads)
         self._waiting = 0
-        self._threads = None if is_async(checker) else UserThreads(threads, f"check-{group}")
+        self._threads = None if is_async(self._checker) else UserThreads(threads, f"check-{group}")
 
     async def start(self) -> None:
         """As in ``Producer``."""

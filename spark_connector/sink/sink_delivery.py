@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from ...client.cluster.instance import ClientInstance
 from ...client.errors import NoRouteError, SendFailed
 from ...client.namespaces import with_namespace
-from ...client.producer.delivery import Delivery
+from ...client.producer.delivery import Delivery, DeliverySettings
 from ...client.producer.sending import Outgoing, SendStatus
 from ...remoting.errors import RemotingError, RocketMQError, SystemBusy
 from ...remoting.protocol.codes import RequestCode
@@ -68,8 +68,7 @@ class Deliverer:
         self._delivery = Delivery(
             instance,
             group,
-            attempts=_ATTEMPTS,
-            retry_not_ok=options.require_send_ok,
+            DeliverySettings(attempts=_ATTEMPTS, retry_not_ok=options.require_send_ok),
         )
         self._in_order: dict[MessageQueue, asyncio.Lock] = {}
 

@@ -6,14 +6,26 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from typing import get_type_hints
+from typing import Unpack, get_type_hints
 
 import pytest
 
 import aiorocketmq
 from aiorocketmq import sync
-from aiorocketmq.client.options import ClientOptions
-from aiorocketmq.client.producer.transaction import Transaction
+from aiorocketmq.client.admin.core import AdminOptions, AdminSettings
+from aiorocketmq.client.consumer.options import (
+    PullConsumerOptions,
+    PullConsumerSettings,
+    PushConsumerOptions,
+    PushConsumerSettings,
+)
+from aiorocketmq.client.options import ClientOptions, ClientSettings, Settings
+from aiorocketmq.client.producer.options import ProducerOptions, ProducerSettings
+from aiorocketmq.client.producer.transaction import (
+    Transaction,
+    TransactionProducerOptions,
+    TransactionSettings,
+)
 
 
 def test_every_public_name_is_there() -> None:
@@ -39,22 +51,44 @@ def test_importing_the_package_imports_nothing_else() -> None:
     assert found.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    ("blocking", "asynchronous", "options"),
-    [
-        (sync.Producer, aiorocketmq.Producer, sync.ProducerOptions),
-        (sync.PushConsumer, aiorocketmq.PushConsumer, sync.PushConsumerOptions),
-        (sync.PullConsumer, aiorocketmq.PullConsumer, sync.PullConsumerOptions),
-        (sync.Admin, aiorocketmq.Admin, sync.AdminOptions),
-    ],
-)
-def test_the_blocking_clients_do_not_drift(
-    blocking: type, asynchronous: type, options: type
+CLIENTS: list[tuple[type, type, type, type[Settings]]] = [
+    (sync.Producer, aiorocketmq.Producer, ProducerOptions, ProducerSettings),
+    (sync.PushConsumer, aiorocketmq.PushConsumer, PushConsumerOptions, PushConsumerSettings),
+    (sync.PullConsumer, aiorocketmq.PullConsumer, PullConsumerOptions, PullConsumerSettings),
+    (sync.Admin, aiorocketmq.Admin, AdminOptions, AdminSettings),
+]
+
+
+@pytest.mark.parametrize(("blocking", "asynchronous", "options", "settings"), CLIENTS)
+def test_options_and_settings_do_not_drift(
+    blocking: type, asynchronous: type, options: type, settings: type[Settings]
 ) -> None:
-    taken = get_type_hints(asynchronous.__init__)  # type: ignore[misc]
-    parameters = inspect.signature(asynchronous).parameters.values()
-    own = {p.name: taken[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
-    assert get_type_hints(options) == {**get_type_hints(ClientOptions), **own}
+    for client in (blocking, asynchronous):
+        assert get_type_hints(client.__init__)["options"] == Unpack[options]  # type: ignore[misc]
+    assert get_type_hints(options) == {
+        **get_type_hints(ClientOptions),
+        **get_type_hints(settings),
+    }
+
+
+def test_the_settings_of_every_client_do_not_drift() -> None:
+    assert get_type_hints(ClientOptions) == get_type_hints(ClientSettings)
+
+
+def test_help_shows_options_with_their_defaults() -> None:
+    shown = inspect.signature(aiorocketmq.PushConsumer)
+    assert shown.parameters["concurrency"].default == 20
+    assert shown.parameters["concurrency"].annotation == "int"
+    assert shown.parameters["start_from"].default is aiorocketmq.StartFrom.LAST
+    shown = inspect.signature(aiorocketmq.TransactionProducer)
+    assert shown.parameters["checker"].default is inspect.Parameter.empty
+    assert list(shown.parameters)[-1] == "options"
+
+
+@pytest.mark.parametrize(("blocking", "asynchronous", "_options", "_settings"), CLIENTS)
+def test_the_blocking_clients_do_not_drift(
+    blocking: type, asynchronous: type, _options: type, _settings: type
+) -> None:
     missing = {
         name
         for name, member in vars(asynchronous).items()
@@ -69,12 +103,11 @@ def test_the_blocking_clients_do_not_drift(
 
 
 def test_the_blocking_transaction_producer_does_not_drift() -> None:
-    taken = get_type_hints(aiorocketmq.TransactionProducer.__init__)
-    parameters = inspect.signature(aiorocketmq.TransactionProducer).parameters.values()
-    own = {p.name: taken[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
-    assert get_type_hints(sync.TransactionProducerOptions) == {
-        **get_type_hints(sync.ProducerOptions),
-        **own,
+    for client in (sync.TransactionProducer, aiorocketmq.TransactionProducer):
+        assert get_type_hints(client.__init__)["options"] == Unpack[TransactionProducerOptions]  # type: ignore[misc]
+    assert get_type_hints(TransactionProducerOptions) == {
+        **get_type_hints(ProducerOptions),
+        **get_type_hints(TransactionSettings),
     }
     for asynchronous, blocking in (
         (aiorocketmq.TransactionProducer, sync.TransactionProducer),

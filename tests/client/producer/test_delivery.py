@@ -15,7 +15,7 @@ import pytest
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.cluster.route_cache import topic_route
 from aiorocketmq.client.errors import SendFailed, SendTimedOut
-from aiorocketmq.client.producer.delivery import Delivery
+from aiorocketmq.client.producer.delivery import Delivery, DeliverySettings
 from aiorocketmq.client.producer.fault_latency import FaultLatency
 from aiorocketmq.client.producer.hooks import MessageKind, SendContext, SendHooks
 from aiorocketmq.client.producer.sending import Outgoing, SendStatus, single
@@ -226,7 +226,7 @@ def test_the_first_attempt_goes_over_the_vip_channel() -> None:
 def test_further_answers_may_be_tried_again(codes: tuple[int, ...], attempts: int) -> None:
     async def scenario() -> None:
         world = World(lambda *_: (2, 0))
-        delivery = Delivery(world.instance, "g", retry_codes=codes)
+        delivery = Delivery(world.instance, "g", DeliverySettings(retry_codes=codes))
         with pytest.raises(SystemBusy if attempts == 1 else SendFailed) as failure:
             await delivery.deliver(outgoing(), None, 3)
         assert isinstance(failure.value, RocketMQError)

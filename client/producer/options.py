@@ -1,0 +1,90 @@
+"""What a producer may be told (class DefaultMQProducer). What all clients take:
+``client/options.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final, Literal
+
+from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.message.topic_names import TopicName
+from ..cluster.instance import ClientInstance
+from ..errors import ConfigError
+from ..options import ClientOptions, Settings
+from .batches import DEFAULT_MAX_BYTES, Accumulate
+from .delivery import DeliverySettings
+from .hooks import SendCheck, SendHook
+from .sending import RETRY_CODES
+
+Compression = Literal["zlib", "lz4", "zstd"]
+
+_COMPRESSIONS: Final = {
+    "zlib": MessageSysFlag.COMPRESSION_ZLIB,
+    "lz4": MessageSysFlag.COMPRESSION_LZ4,
+    "zstd": MessageSysFlag.COMPRESSION_ZSTD,
+}
+
+
+class ProducerOptions(ClientOptions, total=False):
+    """See ``Producer``."""
+
+    instance: ClientInstance | None
+    send_timeout: float
+    retries: int
+    retry_other_broker_on_not_ok: bool
+    compress_over: int
+    compress_level: int
+    compression: Compression
+    max_message_size: int
+    topic_queue_nums: int
+    template_topic: str
+    retry_codes: Collection[int]
+    latency_fault: bool
+    trace: bool | str
+    hooks: Sequence[SendHook]
+    checks: Sequence[SendCheck]
+    accumulate: Accumulate | None
+
+
+class ProducerSettings(Settings, frozen=True, kw_only=True):
+    """See ``Producer``."""
+
+    instance: ClientInstance | None = None
+    send_timeout: float = 3.0
+    retries: int = DeliverySettings().attempts - 1
+    retry_other_broker_on_not_ok: bool = False
+    compress_over: int = 4096
+    compress_level: int = 5
+    compression: Compression = "zlib"
+    max_message_size: int = DEFAULT_MAX_BYTES
+    topic_queue_nums: int = DeliverySettings().topic_queue_nums
+    template_topic: str = TopicName.AUTO_CREATE
+    retry_codes: Collection[int] = ()
+    latency_fault: bool = False
+    trace: bool | str = False
+    hooks: Sequence[SendHook] = ()
+    checks: Sequence[SendCheck] = ()
+    accumulate: Accumulate | None = None
+
+    def __post_init__(self) -> None:
+        if self.compression not in _COMPRESSIONS:
+            raise ConfigError(
+                f"compression is one of {', '.join(_COMPRESSIONS)}, not {self.compression!r}"
+            )
+        self.require_positive("send_timeout")
+        self.require_counts("max_message_size", "topic_queue_nums")
+
+    @property
+    def compression_flag(self) -> int:
+        """How the message itself tells it."""
+        return _COMPRESSIONS[self.compression]
+
+    @property
+    def delivery(self) -> DeliverySettings:
+        return DeliverySettings(
+            attempts=1 + max(0, self.retries),
+            retry_not_ok=self.retry_other_broker_on_not_ok,
+            topic_queue_nums=self.topic_queue_nums,
+            template_topic=self.template_topic,
+            retry_codes=RETRY_CODES.union(self.retry_codes),
+        )
