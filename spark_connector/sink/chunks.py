@@ -27,7 +27,7 @@ from ...remoting.protocol.message.topic_names import (
 from ...remoting.protocol.record.layout import BATCH_ITEM, BATCH_ITEM_OVERHEAD, BatchItemHead
 from .encode import Items, value_ends
 
-__all__ = ["Parcel", "QueuesOf", "Rules", "parcels"]
+__all__ = ["Chunk", "QueuesOf", "Rules", "chunks"]
 
 QueuesOf = Callable[[str], Sequence[MessageQueue]]
 """The queues of a topic that can be written to, sorted by broker name and queue id; the same ones
@@ -37,7 +37,7 @@ _MAX_DELAY_LEVEL: Final = 18
 _HEAD_SIZE: Final = 20
 
 
-class Parcel(NamedTuple):
+class Chunk(NamedTuple):
     """What goes to one queue at once."""
 
     topic: str
@@ -62,7 +62,7 @@ class Rules(NamedTuple):
     """All rows go to this queue of their topic (modulo the number of queues)."""
 
 
-def parcels(batch: Any, items: Items, rules: Rules, queues_of: QueuesOf) -> Iterator[Parcel]:
+def chunks(batch: Any, items: Items, rules: Rules, queues_of: QueuesOf) -> Iterator[Chunk]:
     """The rows of a RecordBatch, cut and bound. Raises ``MessageError`` for a row that names no
     place."""
     delays = _delays(batch)
@@ -231,7 +231,7 @@ def _cut(
     alone: Any,
     delays: Any,
     rules: Rules,
-) -> Iterator[Parcel]:
+) -> Iterator[Chunk]:
     chosen = items.items if rows is None else items.items.take(pa.array(rows))
     ends, view = value_ends(chosen), memoryview(chosen.buffers()[2])
     start, count = 0, len(chosen)
@@ -242,7 +242,7 @@ def _cut(
         while start < single:
             stop = int(np.searchsorted(ends, int(ends[start]) + rules.batch_bytes, "right")) - 1
             stop = min(max(stop, start + 1), single)
-            yield Parcel(topic, queue, view[int(ends[start]) : int(ends[stop])], stop - start)
+            yield Chunk(topic, queue, view[int(ends[start]) : int(ends[stop])], stop - start)
             start = stop
         if single < count:
             row = single if rows is None else int(rows[single])
@@ -266,7 +266,7 @@ def _single(
     items: Items,
     delays: Any,
     rules: Rules,
-) -> Parcel:
+) -> Chunk:
     """An item taken apart again."""
     size = int(items.body_sizes[row])
     flag = BatchItemHead._make(BATCH_ITEM.unpack_from(item)).flag
@@ -274,4 +274,4 @@ def _single(
     if delays is not None and delays[row]:
         properties += f"\x02DELAY\x01{delays[row]}"
     compress = rules.compress_over is not None and size >= rules.compress_over
-    return Parcel(topic, queue, item[_HEAD_SIZE : _HEAD_SIZE + size], 1, properties, flag, compress)
+    return Chunk(topic, queue, item[_HEAD_SIZE : _HEAD_SIZE + size], 1, properties, flag, compress)

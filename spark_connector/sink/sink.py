@@ -26,7 +26,7 @@ from ...loop_thread import LoopThread
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ..access.broker_access import BrokerAccess
 from ..source.fetch import settle_worker
-from .chunks import Rules, parcels
+from .chunks import Rules, chunks
 from .dedup import key_ids, scope_of, sequence_ids
 from .encode import MessageIds, encode_items
 from .sink_delivery import Outbox, new_deliverer
@@ -169,8 +169,8 @@ class _Task:
             batch, ids, self._dedup(batch), drop_reserved=self._options.drop_reserved
         )
         self._rows += batch.num_rows
-        for parcel in parcels(batch, items, self._rules, self._queues_of):
-            self._outbox.put(parcel)
+        for chunk in chunks(batch, items, self._rules, self._queues_of):
+            self._outbox.put(chunk)
 
     def finish(self) -> Written:
         totals = self._outbox.finish()

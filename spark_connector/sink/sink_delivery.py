@@ -1,4 +1,4 @@
-"""Bringing parcels to brokers: many under way at once, retried, each one acknowledged (spark.md
+"""Bringing chunks to brokers: many under way at once, retried, each one acknowledged (spark.md
 §5.6).
 
 ``Deliverer`` lives on the event loop; ``Outbox`` is the side of a task's thread, which encodes rows
@@ -24,7 +24,7 @@ from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.message.compression import compress_body
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
-from .chunks import Parcel
+from .chunks import Chunk
 from .sink_options import SinkOptions
 
 __all__ = ["Deliverer", "NotSafe", "Outbox", "Totals", "new_deliverer"]
@@ -59,7 +59,7 @@ class Totals(NamedTuple):
 
 
 class Deliverer:
-    """Sends parcels for one producer group through a running ``ClientInstance``."""
+    """Sends chunks for one producer group through a running ``ClientInstance``."""
 
     def __init__(self, instance: ClientInstance, options: SinkOptions) -> None:
         self._instance = instance
@@ -77,19 +77,19 @@ class Deliverer:
         own = with_namespace(topic, self._instance.namespace)
         return await self._with_retries(lambda: self._delivery.publish_queues(own))
 
-    async def deliver(self, parcel: Parcel) -> None:
+    async def deliver(self, chunk: Chunk) -> None:
         """Return when a broker has acknowledged it. What is bound to a queue goes there one after
         the other.
 
         Raises ``NoRouteError``, ``SendFailed``, ``RemotingError`` when all tries failed,
         ``BrokerError`` for a refusal that would be the same again, ``NotSafe``. Rows of a failed
-        parcel may be stored all the same.
+        chunk may be stored all the same.
         """
-        outgoing = await self._outgoing(parcel)
-        if parcel.queue is None:
+        outgoing = await self._outgoing(chunk)
+        if chunk.queue is None:
             return await self._send(outgoing, None)
-        async with self._in_order.setdefault(parcel.queue, asyncio.Lock()):
-            await self._send(outgoing, parcel.queue)
+        async with self._in_order.setdefault(chunk.queue, asyncio.Lock()):
+            await self._send(outgoing, chunk.queue)
 
     async def _send(self, outgoing: Outgoing, queue: MessageQueue | None) -> None:
         timeout_s = self._options.send_timeout_s
@@ -111,19 +111,19 @@ class Deliverer:
                 pause_s = min(4 * pause_s, _LONGEST_PAUSE_S)
         return await work()
 
-    async def _outgoing(self, parcel: Parcel) -> Outgoing:
-        topic = with_namespace(parcel.topic, self._instance.namespace)
-        if parcel.properties is None:
+    async def _outgoing(self, chunk: Chunk) -> Outgoing:
+        topic = with_namespace(chunk.topic, self._instance.namespace)
+        if chunk.properties is None:
             return Outgoing(
-                topic, RequestCode.SEND_BATCH_MESSAGE, bytes(parcel.body), _BATCH_PROPERTIES, ""
+                topic, RequestCode.SEND_BATCH_MESSAGE, bytes(chunk.body), _BATCH_PROPERTIES, ""
             )
-        body, sys_flag = bytes(parcel.body), 0
-        if parcel.compress:
+        body, sys_flag = bytes(chunk.body), 0
+        if chunk.compress:
             kind = MessageSysFlag.COMPRESSION_ZLIB
             body = await asyncio.to_thread(compress_body, body, kind, _COMPRESS_LEVEL)
             sys_flag = MessageSysFlag.COMPRESSED | kind
         code = RequestCode.SEND_MESSAGE_V2
-        return Outgoing(topic, code, body, parcel.properties, "", parcel.flag, sys_flag)
+        return Outgoing(topic, code, body, chunk.properties, "", chunk.flag, sys_flag)
 
 
 _known_groups: Final[WeakKeyDictionary[ClientInstance, set[str]]] = WeakKeyDictionary()
@@ -142,13 +142,13 @@ async def new_deliverer(instance: ClientInstance, options: SinkOptions) -> Deliv
 
 
 class Outbox:
-    """The parcels of one task on their way. ``put`` waits while ``most`` are under way, ``finish``
+    """The chunks of one task on their way. ``put`` waits while ``most`` are under way, ``finish``
     until none is."""
 
     def __init__(
         self,
         submit: Callable[[Coroutine[Any, Any, None]], Future[None]],
-        deliver: Callable[[Parcel], Coroutine[Any, Any, None]],
+        deliver: Callable[[Chunk], Coroutine[Any, Any, None]],
         most: int,
     ) -> None:
         """``submit`` runs a coroutine on the loop."""
@@ -161,17 +161,17 @@ class Outbox:
         self._failure: BaseException | None = None
         self.totals: Totals = Totals()
 
-    def put(self, parcel: Parcel) -> None:
-        """Raises what failed of the parcels before."""
+    def put(self, chunk: Chunk) -> None:
+        """Raises what failed of the chunks before."""
         self._slots.acquire()
         if self._failure is not None:
             self._slots.release()
             raise self._failure
-        future = self._submit(self._deliver(parcel))
+        future = self._submit(self._deliver(chunk))
         with self._lock:
             self._under_way.add(future)
         future.add_done_callback(self._done)
-        self.totals = Totals(self.totals.rows + parcel.rows, self.totals.frames + 1)
+        self.totals = Totals(self.totals.rows + chunk.rows, self.totals.frames + 1)
 
     def finish(self) -> Totals:
         """Wait until everything is acknowledged. Raises the first failure."""

@@ -20,7 +20,7 @@ from aiorocketmq.remoting.protocol.message.message import Message
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.message.properties import RESERVED_PROPERTIES, decode_properties
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, decode_batch
-from aiorocketmq.spark_connector.sink.chunks import Parcel, Rules, parcels
+from aiorocketmq.spark_connector.sink.chunks import Chunk, Rules, chunks
 from aiorocketmq.spark_connector.sink.dedup import SPARK_DEDUP_ID, sequence_ids
 from aiorocketmq.spark_connector.sink.encode import Items, MessageIds, encode_items
 
@@ -51,23 +51,23 @@ def items_of(batch: pa.RecordBatch, **options: Any) -> Items:
     return encode_items(batch, MessageIds().take(0, batch.num_rows), **options)
 
 
-def sent(batch: pa.RecordBatch, rules: Rules | None = None) -> list[Parcel]:
+def sent(batch: pa.RecordBatch, rules: Rules | None = None) -> list[Chunk]:
     rules = rules or Rules("T", 1 << 20, None, None)
     return list(
-        parcels(
+        chunks(
             batch, items_of(batch), rules, lambda topic: [q._replace(topic=topic) for q in QUEUES]
         )
     )
 
 
-def bodies(found: Sequence[Parcel]) -> list[bytes]:
-    return [item.body for parcel in found for item in items_in(parcel)]
+def bodies(found: Sequence[Chunk]) -> list[bytes]:
+    return [item.body for chunk in found for item in items_in(chunk)]
 
 
-def items_in(parcel: Parcel) -> list[BatchItem]:
-    if parcel.properties is None:
-        return decode_batch(parcel.body)
-    return [BatchItem(parcel.flag, bytes(parcel.body), parcel.properties.encode())]
+def items_in(chunk: Chunk) -> list[BatchItem]:
+    if chunk.properties is None:
+        return decode_batch(chunk.body)
+    return [BatchItem(chunk.flag, bytes(chunk.body), chunk.properties.encode())]
 
 
 # --- encoding
@@ -181,20 +181,20 @@ def test_frames_are_as_long_as_they_may_be(sizes: list[int], most: int) -> None:
     rows = [{"body": bytes([number]) * size} for number, size in enumerate(sizes)]
     found = sent(batch_of(rows), Rules("T", most, None, None))
     assert bodies(found) == [row["body"] for row in rows]
-    assert sum(parcel.rows for parcel in found) == len(rows)
-    for parcel, following in zip(found, [*found[1:], None], strict=True):
-        assert len(parcel.body) <= most or parcel.rows == 1
+    assert sum(chunk.rows for chunk in found) == len(rows)
+    for chunk, following in zip(found, [*found[1:], None], strict=True):
+        assert len(chunk.body) <= most or chunk.rows == 1
         if following is not None:
             first = decode_batch(following.body)[0]
-            assert len(parcel.body) + 22 + len(first.body) + len(first.properties) > most
-        assert parcel.queue is None
+            assert len(chunk.body) + 22 + len(first.body) + len(first.properties) > most
+        assert chunk.queue is None
 
 
 def test_a_frame_may_be_filled_to_the_last_byte() -> None:
     batch = batch_of([{"body": b"x" * 50}] * 7)
     size = len(items_of(batch).items[0].as_py())
-    assert [parcel.rows for parcel in sent(batch, Rules("T", 3 * size, None, None))] == [3, 3, 1]
-    assert [parcel.rows for parcel in sent(batch, Rules("T", 3 * size - 1, None, None))] == [
+    assert [chunk.rows for chunk in sent(batch, Rules("T", 3 * size, None, None))] == [3, 3, 1]
+    assert [chunk.rows for chunk in sent(batch, Rules("T", 3 * size - 1, None, None))] == [
         2,
         2,
         2,
@@ -205,11 +205,11 @@ def test_a_frame_may_be_filled_to_the_last_byte() -> None:
 def test_topics_of_the_column_each_get_frames_of_their_own() -> None:
     batch = batch_of([{"body": b"%d" % number, "topic": "AB"[number % 2]} for number in range(6)])
     found = sent(batch, Rules(None, 1 << 20, None, None))
-    assert {parcel.topic: bodies([parcel]) for parcel in found} == {
+    assert {chunk.topic: bodies([chunk]) for chunk in found} == {
         "A": [b"0", b"2", b"4"],
         "B": [b"1", b"3", b"5"],
     }
-    assert {parcel.topic for parcel in sent(batch)} == {"T"}
+    assert {chunk.topic for chunk in sent(batch)} == {"T"}
 
 
 @pytest.mark.parametrize(
@@ -230,13 +230,13 @@ def test_rows_of_a_key_go_in_order_to_the_queue_that_java_chooses(keys: list[str
         batch_of([{"body": b"%d" % row, "shardingKey": key} for row, key in enumerate(keys)])
     )
     assert sorted(int(body) for body in bodies(found)) == list(range(len(keys)))
-    for parcel in found:
-        rows = [int(body) for body in bodies([parcel])]
+    for chunk in found:
+        rows = [int(body) for body in bodies([chunk])]
         assert rows == sorted(rows)
         expected = {
             None if keys[row] is None else choose_by_key(QUEUES, str(keys[row])) for row in rows
         }
-        assert expected == {parcel.queue}
+        assert expected == {chunk.queue}
 
 
 def test_numbers_as_keys_have_the_hash_of_their_java_type() -> None:
@@ -244,8 +244,8 @@ def test_numbers_as_keys_have_the_hash_of_their_java_type() -> None:
         (pa.int32(), 1),
         (pa.int64(), 0),
     ):  # Integer: abs(-7) % 6; Long: (-7 ^ -7 >> 32) % 6
-        (parcel,) = sent(batch_of([{"body": b"x", "shardingKey": -7}], shardingKey=kind))
-        assert parcel.queue == QUEUES[number]
+        (chunk,) = sent(batch_of([{"body": b"x", "shardingKey": -7}], shardingKey=kind))
+        assert chunk.queue == QUEUES[number]
 
 
 def test_rows_that_name_their_queue() -> None:
@@ -254,7 +254,7 @@ def test_rows_that_name_their_queue() -> None:
         {"body": b"1", "queueId": None, "brokerName": None, "shardingKey": None},
         {"body": b"2", "queueId": 0, "brokerName": "a", "shardingKey": None},
     ]
-    found = {parcel.queue: bodies([parcel]) for parcel in sent(batch_of(rows))}
+    found = {chunk.queue: bodies([chunk]) for chunk in sent(batch_of(rows))}
     assert found == {QUEUES[5]: [b"0"], None: [b"1"], QUEUES[0]: [b"2"]}
 
 
@@ -272,10 +272,10 @@ def test_queues_that_are_not_there(row: dict[str, Any], problem: str) -> None:
 
 
 def test_orderly_rows_of_a_task_stay_in_one_queue() -> None:
-    (parcel,) = sent(
+    (chunk,) = sent(
         batch_of([{"body": b"%d" % row} for row in range(9)]), Rules("T", 1 << 20, None, 8)
     )
-    assert (parcel.queue, parcel.rows) == (QUEUES[8 % 6], 9)
+    assert (chunk.queue, chunk.rows) == (QUEUES[8 % 6], 9)
 
 
 def test_what_cannot_be_in_a_batch_goes_alone_and_in_its_place() -> None:
@@ -290,7 +290,7 @@ def test_what_cannot_be_in_a_batch_goes_alone_and_in_its_place() -> None:
     found = sent(
         batch_of([{**row, "shardingKey": "k"} for row in rows]), Rules("T", 1 << 20, 50, None)
     )
-    assert [(bodies([parcel]), parcel.compress) for parcel in found] == [
+    assert [(bodies([chunk]), chunk.compress) for chunk in found] == [
         ([b"a"], False), ([b"b"], False), ([b"c" * 50], True), ([b"d"], False),
     ]  # fmt: skip
     delayed, long = found[1], found[2]
@@ -298,9 +298,9 @@ def test_what_cannot_be_in_a_batch_goes_alone_and_in_its_place() -> None:
     assert long.properties is not None
     assert (decode_properties(delayed.properties)["DELAY"], delayed.flag) == ("3", -7)
     assert "DELAY" not in decode_properties(long.properties)
-    assert len({parcel.queue for parcel in found}) == 1
+    assert len({chunk.queue for chunk in found}) == 1
     retried = sent(batch_of([{"body": b"x"}] * 2), Rules("%RETRY%g", 1 << 20, None, None))
-    assert [parcel.properties is None for parcel in retried] == [False, False]
+    assert [chunk.properties is None for chunk in retried] == [False, False]
 
 
 @pytest.mark.parametrize("level", [-1, 19])

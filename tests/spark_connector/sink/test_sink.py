@@ -24,7 +24,7 @@ from aiorocketmq.remoting.protocol.message.compression import decompress_body
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.transport.invocations import Response
-from aiorocketmq.spark_connector.sink.chunks import Parcel
+from aiorocketmq.spark_connector.sink.chunks import Chunk
 from aiorocketmq.spark_connector.sink.sink_delivery import Deliverer, NotSafe, Outbox, Totals
 from aiorocketmq.spark_connector.sink.sink_options import parse_sink_options
 from aiorocketmq.spark_connector.sink.write_columns import check_columns
@@ -106,7 +106,7 @@ class _NoWaiting(ManualClock):
         self.advance(seconds)
 
 
-BATCH = Parcel("T", None, memoryview(b"items"), 3)
+BATCH = Chunk("T", None, memoryview(b"items"), 3)
 BOUND = BATCH._replace(queue=MessageQueue("T", "b", 0))
 
 
@@ -126,7 +126,7 @@ def test_a_long_body_goes_compressed() -> None:
     world = World(lambda *_: 0)
     asyncio.run(
         world.deliverer.deliver(
-            Parcel("T", None, memoryview(b"c" * 9000), 1, "UNIQ_KEY\x01x", 7, True)
+            Chunk("T", None, memoryview(b"c" * 9000), 1, "UNIQ_KEY\x01x", 7, True)
         )
     )
     (seen,) = world.seen
@@ -146,7 +146,7 @@ def test_another_broker_takes_what_is_for_any_queue() -> None:
     assert world.clock.pauses == []
 
 
-def test_a_bound_parcel_waits_for_its_broker() -> None:
+def test_a_bound_chunk_waits_for_its_broker() -> None:
     world = World(lambda _, number: -1 if number < 4 else 0)
     asyncio.run(world.deliverer.deliver(BOUND))
     assert [seen.address for seen in world.seen] == ["b:1"] * 4
@@ -182,7 +182,7 @@ def test_less_safe_than_asked(require: str) -> None:
         assert len(world.seen) == 1
 
 
-def test_bound_parcels_keep_their_order_when_the_first_has_to_wait() -> None:
+def test_bound_chunks_keep_their_order_when_the_first_has_to_wait() -> None:
     world = World(lambda _, number: -1 if number == 1 else 0)
     asyncio.run(
         _deliver_all(
@@ -192,10 +192,10 @@ def test_bound_parcels_keep_their_order_when_the_first_has_to_wait() -> None:
     assert [seen.body for seen in world.seen] == [b"0", b"0", b"1", b"2"]
 
 
-async def _deliver_all(world: World, found: list[Parcel]) -> None:
+async def _deliver_all(world: World, found: list[Chunk]) -> None:
     async with asyncio.TaskGroup() as group:
-        for parcel in found:
-            group.create_task(world.deliverer.deliver(parcel))
+        for chunk in found:
+            group.create_task(world.deliverer.deliver(chunk))
 
 
 # --- a task's outbox
@@ -223,7 +223,7 @@ class Loop:
 def test_a_task_ends_when_everything_is_acknowledged() -> None:
     under_way = most = done = 0
 
-    async def deliver(_: Parcel) -> None:
+    async def deliver(_: Chunk) -> None:
         nonlocal under_way, most, done
         under_way += 1
         most = max(most, under_way)
@@ -243,9 +243,9 @@ def test_a_task_ends_when_everything_is_acknowledged() -> None:
 
 @pytest.mark.parametrize("failing", [0, 9])
 def test_a_failure_reaches_the_task(failing: int) -> None:
-    async def deliver(parcel: Parcel) -> None:
+    async def deliver(chunk: Chunk) -> None:
         await asyncio.sleep(0)
-        if parcel.rows == failing:
+        if chunk.rows == failing:
             raise ConnectError("gone")
 
     with Loop() as loop:
@@ -263,7 +263,7 @@ def test_a_failure_reaches_the_task(failing: int) -> None:
 def test_a_task_that_ends_early_leaves_nothing_under_way() -> None:
     cancelled = threading.Event()
 
-    async def deliver(_: Parcel) -> None:
+    async def deliver(_: Chunk) -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
