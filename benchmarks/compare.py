@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 LEAST = 0.03
-"""Smaller differences are not told, however little the values scatter."""
+"""Smaller differences are not reported, however little the values scatter."""
 
 
 class Change(NamedTuple):

@@ -33,7 +33,7 @@ _SPARED: Final = frozenset(
         RequestCode.UPDATE_NAMESRV_CONFIG,
     }  # whoever may send these may do anything
 )
-_ROOM: Final = MAX_FRAME_BYTES - 4096
+_MAX_BODY: Final = MAX_FRAME_BYTES - 4096
 
 
 class DearFrame(NamedTuple):
@@ -48,9 +48,9 @@ class DearFrame(NamedTuple):
         return f"{RequestCode(self.code).name}: {self.what}"
 
 
-def dear_frames(*, room: int = _ROOM, values: bool = True) -> Iterator[DearFrame]:
-    """All of them; no body is longer than ``room`` bytes. ``values``: also those that differ in the
-    value of one field."""
+def dear_frames(*, max_body: int = _MAX_BODY, values: bool = True) -> Iterator[DearFrame]:
+    """All of them; no body is longer than ``max_body`` bytes. ``values``: also those that differ
+    in the value of one field."""
     for code, command in COMMANDS.items():
         fields = {
             field.wire_name: _usual(field.wire_name, field.kind)
@@ -58,12 +58,12 @@ def dear_frames(*, room: int = _ROOM, values: bool = True) -> Iterator[DearFrame
         }
         fields |= _OTHER_NAMES.get(code, {})
         yield DearFrame(code, "as usual, about what there is plenty of", _frame(code, fields))
-        yield from _headers(code, fields, room)
+        yield from _headers(code, fields, max_body)
         if values:
             yield from _values(code, fields)
         if code not in _SPARED:
-            yield from _bodies(code, fields, room)
-    yield from _registrations(room)
+            yield from _bodies(code, fields, max_body)
+    yield from _registrations(max_body)
 
 
 _OTHER_NAMES: Final = {
@@ -100,11 +100,11 @@ def _usual(name: str, kind: type) -> str:
 # --------------------------------------------------------------------------------------------------
 
 
-def _headers(code: int, fields: dict[str, str], room: int) -> Iterator[DearFrame]:
+def _headers(code: int, fields: dict[str, str], max_body: int) -> Iterator[DearFrame]:
     """Long ones in every form."""
     usual = json.dumps(fields)[1:-1]
     start = f'{{"code":{code},"opaque":1,"extFields":{{{usual}'.encode() + (b"," if usual else b"")
-    for size, what in ((room, "a whole frame"), (240 << 10, "240 KiB")):
+    for size, what in ((max_body, "a whole frame"), (240 << 10, "240 KiB")):
         yield _raw(code, f"keys, {what}", 0, start + _json_pairs(size) + b"}}")
         yield _raw(
             code,
@@ -119,10 +119,10 @@ def _headers(code: int, fields: dict[str, str], room: int) -> Iterator[DearFrame
         b"{'code':%d,opaque:1,extFields:{" % code + b"a:1," * 7000 + b"}}",
     )
     yield _raw(code, "deep", 0, start + b'"x":' + b"[" * 20_000 + b"]" * 20_000 + b"}}")
-    head, pairs = struct.pack(">hbhiii", code, 0, 0, 1, 0, 0), _binary_pairs(room)
+    head, pairs = struct.pack(">hbhiii", code, 0, 0, 1, 0, 0), _binary_pairs(max_body)
     yield _raw(code, "keys in form 1", 1, head + struct.pack(">i", len(pairs)) + pairs)
     packed = b"\x97\xd1" + struct.pack(">h", code) + b"\xc0\x00\x01\x00\xc0"
-    yield _raw(code, "keys in form 77", 0x4D, packed + _msgpack_pairs(room))
+    yield _raw(code, "keys in form 77", 0x4D, packed + _msgpack_pairs(max_body))
 
 
 @functools.cache
@@ -190,9 +190,9 @@ def _values(code: int, fields: dict[str, str]) -> Iterator[DearFrame]:
 # --------------------------------------------------------------------------------------------------
 
 
-def _bodies(code: int, fields: dict[str, str], room: int) -> Iterator[DearFrame]:
+def _bodies(code: int, fields: dict[str, str], max_body: int) -> Iterator[DearFrame]:
     for what, body in (
-        _common_bodies(room) if COMMANDS[RequestCode(code)].request_body is not None else ()
+        _common_bodies(max_body) if COMMANDS[RequestCode(code)].request_body is not None else ()
     ):
         yield DearFrame(code, what, _frame(code, fields, body))
     for what, body in {
@@ -203,46 +203,48 @@ def _bodies(code: int, fields: dict[str, str], room: int) -> Iterator[DearFrame]
         RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _groups,
         RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: _topic_lists,
         RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: _group_lists,
-    }.get(RequestCode(code), lambda _room: ())(room):
+    }.get(RequestCode(code), lambda _max_body: ())(max_body):
         yield DearFrame(code, what, _frame(code, fields, body))
     if code == RequestCode.SEND_BATCH_MESSAGE:
         item = struct.pack(">iiiii", 22, 0, 0, 0, 0) + b"\x00\x00"
         yield DearFrame(
-            code, "empty messages", _frame(code, fields, item * (min(room, 4 << 20) // len(item)))
+            code,
+            "empty messages",
+            _frame(code, fields, item * (min(max_body, 4 << 20) // len(item))),
         )
 
 
-def _common_bodies(room: int) -> Iterator[tuple[str, bytes]]:
-    yield "zeros", bytes(room)
-    yield "numbers", b"[" + b"1," * (room // 2 - 2) + b"1]"
-    yield "objects", b"[" + b"{}," * (room // 3 - 2) + b"{}]"
+def _common_bodies(max_body: int) -> Iterator[tuple[str, bytes]]:
+    yield "zeros", bytes(max_body)
+    yield "numbers", b"[" + b"1," * (max_body // 2 - 2) + b"1]"
+    yield "objects", b"[" + b"{}," * (max_body // 3 - 2) + b"{}]"
     yield "fastjson's way", b"{a:[" + b"{}," * 10_000 + b"]}"
     yield "references", b'{"mqSet":[' + b'{"$ref":"$"},' * 2000 + b"{}]}"
-    yield "deep", b"[" * (room // 2) + b"]" * (room // 2)
+    yield "deep", b"[" * (max_body // 2) + b"]" * (max_body // 2)
 
 
-def _topic_lists(room: int) -> Iterator[tuple[str, bytes]]:
-    for size in (min(room, 1 << 20), room):
+def _topic_lists(max_body: int) -> Iterator[tuple[str, bytes]]:
+    for size in (min(max_body, 1 << 20), max_body):
         topics = [{"topicName": f"CostListed{each}"} for each in range(size // 32)]
         yield f"{len(topics)} topics", _json({"topicConfigList": topics})
 
 
-def _group_lists(room: int) -> Iterator[tuple[str, bytes]]:
-    for size in (min(room, 1 << 20), room):
+def _group_lists(max_body: int) -> Iterator[tuple[str, bytes]]:
+    for size in (min(max_body, 1 << 20), max_body):
         groups = [{"groupName": f"CostListed{each}"} for each in range(size // 32)]
         yield f"{len(groups)} groups", _json({"groupConfigList": groups})
 
 
-def _heartbeats(room: int) -> Iterator[tuple[str, bytes]]:
+def _heartbeats(max_body: int) -> Iterator[tuple[str, bytes]]:
     def named(kind: str, number: int) -> bytes:
         return _json(
             {"clientID": "cost", kind: [{"groupName": f"{kind}{each}"} for each in range(number)]}
         )
 
-    for number in (1000, 10_000, min(400_000, room // 40)):
+    for number in (1000, 10_000, min(400_000, max_body // 40)):
         yield f"{number} producers", named("producerDataSet", number)
         yield f"{number} consumers", named("consumerDataSet", number)
-    for number in (1000, 10_000, room // 60):
+    for number in (1000, 10_000, max_body // 60):
         topics = [{"topic": f"t{each}", "subString": "*"} for each in range(number)]
         consumer = {"groupName": "CostWide", "subscriptionDataSet": topics}
         yield (
@@ -269,11 +271,11 @@ def _heartbeats(room: int) -> Iterator[tuple[str, bytes]]:
     yield "20 long expressions", _json({"clientID": "cost", "consumerDataSet": [consumer]})
 
 
-def _locks(room: int) -> Iterator[tuple[str, bytes]]:
+def _locks(max_body: int) -> Iterator[tuple[str, bytes]]:
     for number in (300, 1000, 10_000, 100_000):
         queues = [
             {"topic": TOPIC, "brokerName": BROKER, "queueId": each}
-            for each in range(min(number, room // 60))
+            for each in range(min(number, max_body // 60))
         ]
         yield (
             f"{number} queues",
@@ -281,7 +283,7 @@ def _locks(room: int) -> Iterator[tuple[str, bytes]]:
         )
 
 
-def _checks(_room: int) -> Iterator[tuple[str, bytes]]:
+def _checks(_max_body: int) -> Iterator[tuple[str, bytes]]:
     for text in ("(" * 60 + "a" + ")" * 60, " OR ".join(["a LIKE '%x%'"] * 250), "a||" * 100_000):
         wanted = {"topic": TOPIC, "subString": text, "expressionType": "SQL92"}
         yield (
@@ -290,11 +292,11 @@ def _checks(_room: int) -> Iterator[tuple[str, bytes]]:
         )
 
 
-def _groups(_room: int) -> Iterator[tuple[str, bytes]]:
+def _groups(_max_body: int) -> Iterator[tuple[str, bytes]]:
     yield "65,536 retry queues", _json({"groupName": "CostRetry", "retryQueueNums": 65536})
 
 
-def _registrations(room: int) -> Iterator[DearFrame]:
+def _registrations(max_body: int) -> Iterator[DearFrame]:
     """Of topics as small as can be, plain and packed."""
     code = RequestCode.REGISTER_BROKER
     fields = {
@@ -316,25 +318,25 @@ def _registrations(room: int) -> Iterator[DearFrame]:
             + b"[]"
         )
         body = zlib.compress(plain, 1)
-        if len(body) <= room:
+        if len(body) <= max_body:
             what = f"{number} topics, packed"
             yield DearFrame(
                 code, what, _frame(code, {**fields, "brokerName": what, "compressed": "true"}, body)
             )
-    for number in (100_000, 200_000, room // 30):
+    for number in (100_000, 200_000, max_body // 30):
         topics = b",".join(b'"t%d":{"topicName":"t%d"}' % (each, each) for each in range(number))
         body = (
             b'{"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{"counter":1},"topicConfigTable":{'
             + topics
             + b"}}}"
         )
-        if len(body) <= room:
+        if len(body) <= max_body:
             what = f"{number} topics"
             yield DearFrame(code, what, _frame(code, {**fields, "brokerName": what}, body))
             yield DearFrame(
                 code, f"{what}, the last is none", _frame(code, fields, body[:-3] + b',"x":0}}}')
             )
-    bomb = zlib.compress(bytes(1 << 30 if room > 1 << 20 else 1 << 26), 9)
+    bomb = zlib.compress(bytes(1 << 30 if max_body > 1 << 20 else 1 << 26), 9)
     yield DearFrame(code, "a bomb", _frame(code, {**fields, "compressed": "true"}, bomb))
 
 

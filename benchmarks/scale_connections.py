@@ -24,8 +24,8 @@ def run(rows: Rows) -> None:
         rows.attempt("connections"),
         ExitStack() as stack,
     ):
-        room = more_files() - _OTHER_FILES
-        sizes = [size for size in ((0, 50) if rows.options.small else SIZES) if size <= room]
+        limit = more_files() - _OTHER_FILES
+        sizes = [size for size in ((0, 50) if rows.options.small else SIZES) if size <= limit]
         server = stack.enter_context(broker(folder))
         least = stack.enter_context(floor(folder)) if has_floor() else None
         create_topic(server)

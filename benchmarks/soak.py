@@ -35,12 +35,12 @@ from examples.demo.daemons import data_folder
 from examples.demo.errors import DemoError
 from examples.demo.program import run_program
 
-from .soak_ledger import Lane, Ledger
+from .soak_ledger import Ledger, SendStream
 
 TOPIC: Final = "Soak"
 QUEUES: Final = 4
 BATCHES: Final = (1, 1, 1, 16)
-"""Messages per request of the lanes of a queue."""
+"""Messages per request of the streams of a queue."""
 SIZES: Final = (0, 100, 1000, 1000, 5000)
 READY_WITHIN_S: Final = 60.0
 _READY: Final = re.compile(r"broker ready .* port=(\d+) ")
@@ -131,9 +131,9 @@ class Soak:
     """All rounds on one store."""
 
     def __init__(self, folder: Path, options: Options) -> None:
-        lanes = [(queue, batch) for queue in range(QUEUES) for batch in BATCHES]
+        streams = [(queue, batch) for queue in range(QUEUES) for batch in BATCHES]
         self.ledger = Ledger(
-            [Lane(number, queue, batch) for number, (queue, batch) in enumerate(lanes)]
+            [SendStream(number, queue, batch) for number, (queue, batch) in enumerate(streams)]
         )
         self.problems: list[str] = []
         self.kills = 0
@@ -174,7 +174,10 @@ class Soak:
             async with RemotingClient() as client:
                 await self._make_topic(client)
                 await self._read(client)
-                load = [asyncio.create_task(self._send(client, lane)) for lane in self.ledger.lanes]
+                load = [
+                    asyncio.create_task(self._send(client, stream))
+                    for stream in self.ledger.streams
+                ]
                 await asyncio.sleep(rng.uniform(0.3, 1.0) * self._options.load_s)
                 self.problems += await self._broker.end()
                 await asyncio.gather(*load)
@@ -189,11 +192,11 @@ class Soak:
         async with RemotingClient() as client:
             await self._read(client)
         self.problems += await self._broker.end(signal.SIGTERM)
-        told: list[str] = []
-        verdict = await asyncio.to_thread(verify, self._store, told.append)
+        printed: list[str] = []
+        verdict = await asyncio.to_thread(verify, self._store, printed.append)
         print(verdict)
         self.problems += [
-            f"mqstore verify: {line}" for line in told if not line.startswith("note:")
+            f"mqstore verify: {line}" for line in printed if not line.startswith("note:")
         ]
 
     async def _make_topic(self, client: RemotingClient) -> None:
@@ -208,32 +211,35 @@ class Soak:
             )
         ).check()
 
-    async def _send(self, client: RemotingClient, lane: Lane) -> None:
+    async def _send(self, client: RemotingClient, stream: SendStream) -> None:
         """One request after the other until the broker is gone."""
         rng = random.Random(self._rng.random())
         while True:
             bodies = [
-                lane.body(lane.next_number + step, rng.choice(SIZES) // lane.batch)
-                for step in range(lane.batch)
+                stream.body(stream.next_number + step, rng.choice(SIZES) // stream.batch)
+                for step in range(stream.batch)
             ]
             properties = (
-                f"KEYS\x01k{lane.lane_id}-{lane.next_number}\x02TAGS\x01t{lane.lane_id % 3}\x02"
+                f"KEYS\x01k{stream.stream_id}-{stream.next_number}\x02"
+                f"TAGS\x01t{stream.stream_id % 3}\x02"
             )
             header = SendMessageRequestV2(
                 producer_group="soak", topic=TOPIC, default_topic="TBW102",
                 default_topic_queue_nums=QUEUES,
-                queue_id=lane.queue_id, sys_flag=0, born_timestamp=1, flag=0, properties=properties,
-                batch=lane.batch > 1,
+                queue_id=stream.queue_id, sys_flag=0, born_timestamp=1, flag=0,
+                properties=properties, batch=stream.batch > 1,
             )  # fmt: skip
             body = (
                 encode_batch([BatchItem(0, each, b"") for each in bodies])
-                if lane.batch > 1
+                if stream.batch > 1
                 else bodies[0]
             )
-            code = RequestCode.SEND_BATCH_MESSAGE if lane.batch > 1 else RequestCode.SEND_MESSAGE_V2
+            code = (
+                RequestCode.SEND_BATCH_MESSAGE if stream.batch > 1 else RequestCode.SEND_MESSAGE_V2
+            )
             try:
                 answer = await client.invoke(self._broker.address, code, header, body, timeout=30)
-                self.ledger.acknowledge(lane, answer.check().header.queue_offset)
+                self.ledger.acknowledge(stream, answer.check().header.queue_offset)
             except RemotingError:
                 return  # killed: whether it is stored nobody knows
             except RocketMQError as error:

@@ -3,7 +3,7 @@ ready.
 
 A broker and Spark (``local[2]``) share the machine. In the same run, as figures of their own: the
 same rows from Parquet, the same messages from the files of the broker's store
-(``format("rocketmq-store")``), and by a plain PullConsumer; the broker's CPU time is told beside
+(``format("rocketmq-store")``), and by a plain PullConsumer; the broker's CPU time is printed beside
 that of Spark and its workers.
 """
 

@@ -102,11 +102,11 @@ def _copies(store: MessageStore, size: int) -> Callable[[int], None]:
     log = store._log
     touch_ahead(store)
     buffer, start, record = log.buffer, log.position, bytes(size)
-    room = (48 << 20) // size
+    capacity = (48 << 20) // size
 
     def work(count: int) -> None:
         for number in range(count):
-            at = start + number % room * size
+            at = start + number % capacity * size
             buffer[at : at + size] = record
 
     return work

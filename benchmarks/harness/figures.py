@@ -23,7 +23,7 @@ class BenchmarkError(Exception):
 
 
 class Unit(NamedTuple):
-    """How a figure is told."""
+    """How a figure is printed."""
 
     unit: str
     more_is_better: bool = False

@@ -1,4 +1,4 @@
-"""Running rows: rounds in turn with the floor, what fails is told and does not end the others."""
+"""Running rows: rounds in turn with the floor; a failure is printed and does not end the others."""
 
 from __future__ import annotations
 

@@ -18,6 +18,6 @@ BOUND_S = 0.3
 def test_no_frame_holds_the_loop(tmp_path: Path) -> None:
     """A packed registration of 200,000 topics took 0.5 s."""
     with timed_handles(), World(tmp_path, SMALL) as world:
-        found = list(costs(world, dear_frames(room=1 << 20, values=False)))
+        found = list(costs(world, dear_frames(max_body=1 << 20, values=False)))
     assert len({cost.frame.code for cost in found}) > 80
     assert [str(cost) for cost in found if cost.seconds > BOUND_S] == []
