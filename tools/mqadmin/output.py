@@ -233,12 +233,12 @@ class _FittedTable(Table):
         console.print(table)
 
 
-def _folded(widths: list[int], room: int) -> set[int]:
+def _folded(widths: list[int], width: int) -> set[int]:
     """Columns that go on in a second line so that the others fit whole: the widest ones; nothing is
     ever cut off."""
     folded: set[int] = set()
     for position in sorted(range(len(widths)), key=widths.__getitem__, reverse=True):
-        if sum(_FOLDED_WIDTH if n in folded else width for n, width in enumerate(widths)) <= room:
+        if sum(_FOLDED_WIDTH if n in folded else wide for n, wide in enumerate(widths)) <= width:
             break
         folded.add(position)
     return folded

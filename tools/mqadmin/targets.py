@@ -34,8 +34,8 @@ async def replicas(admin: Admin, broker_addr: str | None, cluster: str | None) -
 async def each(
     shell: Shell, addresses: list[str], operation: Callable[[str], Awaitable[None]]
 ) -> AsyncIterator[str]:
-    """Those where the operation succeeded, one by one; a failure is told, and the others have their
-    turn.
+    """Those where the operation succeeded, one by one; a failure is printed, and the others have
+    their turn.
 
     A single address: its failure is raised.
     """

@@ -39,7 +39,7 @@ from ...store.model.errors import StoreError
 from . import parquet, selection, summary, verify
 from .findings import printable
 from .mend import mend
-from .rebuild import RebuildSettings, copy_store, rebuild, told
+from .rebuild import RebuildSettings, copy_store, rebuild, report_lines
 from .repair import repair, replica_at
 
 EXIT_DAMAGED: Final = 1
@@ -291,7 +291,7 @@ def rebuild_command(
             directory, commit_log = copy, ()
         with _progress("rebuilding") as (advance, _):
             rebuilt = rebuild(directory, settings, advance, commit_log)
-    for line in told(rebuilt):
+    for line in report_lines(rebuilt):
         click.echo(line)
     return EXIT_DAMAGED if rebuilt.damaged else 0
 

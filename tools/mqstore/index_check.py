@@ -287,21 +287,21 @@ class IndexCheck:
             header._replace(length=self._usual_length).slots if self._slots is None else self._slots
         )
         items_at = HEADER_SIZE + slots * 4
-        room = (header.length - items_at) // ITEM.size
-        if not slots or room < 1:
+        capacity = (header.length - items_at) // ITEM.size
+        if not slots or capacity < 1:
             self._findings.damage(
                 path,
                 0,
                 f"{header.length} bytes do not fit an index file: give the number of --slots",
             )
             return
-        if header.next_item > room or header.next_item < 0:
+        if header.next_item > capacity or header.next_item < 0:
             problem = (
                 f"the next item is said to be number {header.next_item}, the file has room for "
-                f"{room}"
+                f"{capacity}"
             )
             self._findings.damage(path, 36, problem, recoverable=self._recoverable)
-        count = min(header.next_item, room)
+        count = min(header.next_item, capacity)
         with path.open("rb", buffering=0) as file:
             newest = array("i", bytes(slots * 4))
             first = last = None

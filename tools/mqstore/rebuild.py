@@ -38,7 +38,7 @@ from .findings import printable
 from .index_check import index_paths, read_header
 from .verify import DELAY_LEVELS
 
-__all__ = ["RebuildSettings", "Rebuilt", "copy_store", "rebuild", "told"]
+__all__ = ["RebuildSettings", "Rebuilt", "copy_store", "rebuild", "report_lines"]
 
 _WORK: Final = "mqstore-rebuild"
 _DERIVED: Final = ("consumequeue", "consumequeue_ext", "index", _WORK)
@@ -278,7 +278,7 @@ def _index_sizes(root: Path, settings: RebuildSettings) -> tuple[int, int]:
     return settings.slots or default.max_hash_slot_num, settings.items or default.max_index_num
 
 
-def told(rebuilt: Rebuilt) -> list[str]:
+def report_lines(rebuilt: Rebuilt) -> list[str]:
     """The result in lines."""
     lines = [
         printable(f"commitlog: {begin}..{end} is damaged: {end - begin} bytes were skipped")
