@@ -139,8 +139,8 @@ def playground() -> Playground:
     ]
     cluster = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     atexit.register(_end, spark, cluster)
-    told: dict[str, str] = {}
-    while "data" not in told:
+    printed: dict[str, str] = {}
+    while "data" not in printed:
         line = cluster.stdout.readline() if cluster.stdout is not None else ""
         if not line:
             raise ConfigError(
@@ -148,8 +148,8 @@ def playground() -> Playground:
                 "says is above"
             )
         name, _, value = line.strip().partition("  ")
-        told[name] = value.strip().partition(" (")[0]
-    return Playground(spark, told["name server"], Path(told["data"]) / "store")
+        printed[name] = value.strip().partition(" (")[0]
+    return Playground(spark, printed["name server"], Path(printed["data"]) / "store")
 
 
 def _end(spark: SparkSession, cluster: subprocess.Popen[str]) -> None:

@@ -461,10 +461,10 @@ def _is_meant(topic: str, pattern: str) -> bool:
 
 async def _by_key(keys: Iterable[K], ask: Callable[[K], Awaitable[V]]) -> dict[K, V]:
     """All answers; not all at once. The first error ends the others."""
-    room = asyncio.Semaphore(_AT_ONCE)
+    permits = asyncio.Semaphore(_AT_ONCE)
 
     async def one(key: K) -> V:
-        async with room:
+        async with permits:
             return await ask(key)
 
     try:

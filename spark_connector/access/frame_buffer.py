@@ -19,8 +19,8 @@ __all__ = ["FrameBuffer", "PlacedFrame", "Stretch", "stretch_of"]
 
 _BUFFER_BYTES: Final = 4 << 20
 _unpack_prefix: Final = Struct(">II").unpack_from
-_LEAST_ROOM: Final = 64 << 10
-"""With less room a new buffer is begun: many small reads cost more than what is moved."""
+_MIN_FREE: Final = 64 << 10
+"""With less free space a new buffer is begun: many small reads cost more than what is moved."""
 
 
 class Stretch(msgspec.Struct, frozen=True, gc=False):
@@ -49,7 +49,8 @@ def stretch_of(data: bytes | memoryview) -> Stretch:
 
 
 class FrameBuffer:
-    """Receive into ``room()``, then tell ``filled()`` how much came.
+    """Receive into ``get_buffer()``, then say how much came with ``buffer_updated()``, as with an
+    ``asyncio.BufferedProtocol``.
 
     A buffer that is full is left to those who hold stretches of it, and another one is begun.
     Invariant: what is not cut yet is less than one frame, or one read.
@@ -59,25 +60,25 @@ class FrameBuffer:
         self, buffer_bytes: int = _BUFFER_BYTES, max_frame_bytes: int = MAX_FRAME_BYTES
     ) -> None:
         self._buffer_bytes = buffer_bytes
-        self._least_room = min(_LEAST_ROOM, buffer_bytes // 4)
+        self._min_free = min(_MIN_FREE, buffer_bytes // 4)
         self._max_total = max_frame_bytes - 4
         self._buffer = memoryview(b"")
         self._at = self._end = 0
         self._needed = PREFIX_BYTES
         """Bytes from ``_at`` on that the next frame takes, as far as that is known."""
 
-    def room(self) -> memoryview:
+    def get_buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
-        if self._end + self._least_room > len(self._buffer):
+        if self._end + self._min_free > len(self._buffer):
             rest = self._buffer[self._at : self._end]
             self._buffer = _new_buffer(
-                max(self._buffer_bytes, len(rest) + self._least_room, self._needed)
+                max(self._buffer_bytes, len(rest) + self._min_free, self._needed)
             )
             self._buffer[: len(rest)] = rest
             self._at, self._end = 0, len(rest)
         return self._buffer[self._end :]
 
-    def filled(self, count: int) -> list[PlacedFrame]:
+    def buffer_updated(self, count: int) -> list[PlacedFrame]:
         """So many bytes came: the frames that are whole now. Raises ``FrameError``; then the
         connection must be closed."""
         buffer, at = self._buffer, self._at

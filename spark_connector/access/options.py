@@ -75,12 +75,12 @@ def read_connection(
             "no name server is known: give the option rocketmq.namesrv.addr, or set "
             f"{ENVIRONMENT_VARIABLE} on the driver"
         )
-    told = next((found for each in text.split(";") if (found := namespace_of_address(each))), None)
+    of_address = next(filter(None, map(namespace_of_address, text.split(";"))), None)
     return ConnectionOptions(
         namesrv=parse_addresses(text.replace(",", ";")),
         credentials=credentials,
         tls=tls,
-        namespace=namespace or told,
+        namespace=namespace or of_address,
     )
 
 
@@ -195,7 +195,7 @@ def _position(
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Everything that a read or a stream was told; see ``docs/spark.md`` for each."""
+    """The options of a read or a stream; see ``docs/spark.md`` for each."""
 
     connection: ConnectionOptions
     topics: tuple[str, ...]

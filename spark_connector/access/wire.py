@@ -43,7 +43,7 @@ from ...remoting.transport.address import split_address
 from .frame_buffer import FrameBuffer, PlacedFrame
 from .options import ConnectionOptions
 
-__all__ = ["Connections", "PullAnswer", "PullRequests", "Told", "Wire", "read_answer"]
+__all__ = ["Connections", "PullAnswer", "PullHeader", "PullRequests", "Wire", "read_answer"]
 
 CONNECT_TIMEOUT_S: Final = 3.0
 _MOST_IDLE: Final = 64
@@ -123,8 +123,8 @@ def _template(fields: dict[str, str]) -> bytes:
     return text
 
 
-class Told(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """What an answer says of the queue; -1 where a refusal does not tell it."""
+class PullHeader(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """What an answer says of the queue; -1 where a refusal does not say it."""
 
     next_begin_offset: int = -1
     min_offset: int = -1
@@ -134,14 +134,14 @@ class Told(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """So many messages our brokers have left out."""
 
 
-class PullAnswer(msgspec.Struct, rename={"told": "extFields"}, frozen=True, gc=False):
+class PullAnswer(msgspec.Struct, rename={"header": "extFields"}, frozen=True, gc=False):
     """An answer to a pull, but for its body."""
 
     code: int
     opaque: int = 0
     flag: int = 0
     remark: str | None = None
-    told: Told = Told()
+    header: PullHeader = PullHeader()
 
     def error(self, address: str) -> BrokerError:
         return broker_error(self.code, self.remark, address)
@@ -163,10 +163,10 @@ def read_answer(form: int, header: bytes) -> PullAnswer | None:
 def _decoded(form: int, header: bytes) -> PullAnswer:
     try:
         command = decode_header(form, header)
-        told = msgspec.convert(command.ext_fields or {}, Told, strict=False)
+        pull_header = msgspec.convert(command.ext_fields or {}, PullHeader, strict=False)
     except (HeaderError, msgspec.ValidationError) as error:
         raise ProtocolError(f"the answer to a pull cannot be read: {error}") from None
-    return PullAnswer(command.code, command.opaque, command.flag, command.remark, told)
+    return PullAnswer(command.code, command.opaque, command.flag, command.remark, pull_header)
 
 
 # --- the connection
@@ -219,7 +219,7 @@ class SocketWire:
             self._socket.settimeout(timeout_s)
         while True:
             try:
-                count = self._socket.recv_into(self._frames.room())
+                count = self._socket.recv_into(self._frames.get_buffer())
             except TimeoutError:
                 raise RequestTimeout(
                     f"no answer from {self.address} in {timeout_s:.1f} s"
@@ -231,7 +231,7 @@ class SocketWire:
                     f"connection to {self.address} lost: closed by the broker"
                 )
             try:
-                frames = self._frames.filled(count)
+                frames = self._frames.buffer_updated(count)
             except FrameError as error:
                 raise ProtocolError(f"{self.address} sent what is no frame: {error}") from None
             if frames:

@@ -178,7 +178,7 @@ def _without_repeated(names: pa.Array, firsts: Array) -> tuple[Array, Array] | N
     counts = np.diff(firsts)
     if not len(names):
         return None
-    if _all_alike(names, counts):
+    if _uniform(names, counts):
         of_first = names.slice(0, int(counts[0])).to_pylist()
         kept = np.array(sorted({name: place for place, name in enumerate(of_first)}.values()))
         if len(kept) == len(of_first):
@@ -203,7 +203,7 @@ def _without_repeated(names: pa.Array, firsts: Array) -> tuple[Array, Array] | N
     return numbers, np.append(0, np.cumsum(there.reshape(len(counts), many).sum(axis=1)))
 
 
-def _all_alike(names: pa.Array, counts: Array) -> bool:
+def _uniform(names: pa.Array, counts: Array) -> bool:
     """All records have the same names in the same order: compared as bytes, which is cheaper than a
     look-up of each."""
     records, each = len(counts), int(counts[0])

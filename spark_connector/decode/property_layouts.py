@@ -1,4 +1,4 @@
-"""Properties of records that are all built alike: most topics have one producer, or a few, that
+"""Properties of records that share a layout: most topics have one producer, or a few, that
 sets the same properties.
 
 Two property strings have the same layout when they are equally long and have their separators at

@@ -3,7 +3,7 @@ takes its DefaultSource.
 
 Spark imports it in every program, whether that reads RocketMQ or not, and one such module that
 raises leaves Spark without any Python data source. So nothing is imported here that could fail;
-what is wrong with an installation is told to who asks for the format.
+what is wrong with an installation is said to whoever asks for the format.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def java_version(command: str) -> int | None:
 
 
 def java_build(command: str) -> str | None:
-    """The build in full, such as ``17.0.15+6-Debian-1deb12u1``; ``None`` when it is not told."""
+    """The build in full, such as ``17.0.15+6-Debian-1deb12u1``; ``None`` when it is not known."""
     found = _BUILD.search(_told_version(command))
     return None if found is None else found[1]
 

@@ -1,7 +1,7 @@
 """Which rows go where, and in which frames. Pure.
 
 Rows for any queue fill frames of up to ``batchBytes`` in the order of the rows. Rows that are bound
-to a queue (by ``queueId``, ``shardingKey`` or ``orderly``) are gathered by queue and keep their
+to a queue (by ``queueId``, ``shardingKey`` or ``orderly``) are grouped by queue and keep their
 order there. What cannot be part of a batch (a delay level, a body that is to be compressed, a retry
 topic) goes alone.
 """
@@ -173,16 +173,18 @@ def _named_queues(queue_ids: Any, brokers: Any, queues: Sequence[MessageQueue]) 
         number = known.get((name, queue_id))
         if number is None:
             if name is None and len(all_brokers) > 1:
-                told = " and ".join(all_brokers)
+                names = " and ".join(all_brokers)
                 raise MessageError(
-                    f"queueId {queue_id} is on {told}: fill the column brokerName too"
+                    f"queueId {queue_id} is on {names}: fill the column brokerName too"
                 )
             number = known[name, queue_id] = index.get((name or all_brokers[0], queue_id), _ANY)
             if number == _ANY:
-                told = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in queues)
+                known_queues = ", ".join(
+                    f"{queue.broker_name}:{queue.queue_id}" for queue in queues
+                )
                 raise MessageError(
                     f"{queues[0].topic} has no queue {queue_id} on {name or all_brokers[0]}; it "
-                    f"has {told}"
+                    f"has {known_queues}"
                 )
         found[row] = number
     return found

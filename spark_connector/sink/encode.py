@@ -1,4 +1,4 @@
-"""Arrow columns into items of batch bodies, all rows at once (the layout is told in
+"""Arrow columns into items of batch bodies, all rows at once (the layout stands in
 ``remoting.protocol.record.batch``).
 
 An item is a head of 20 bytes, the body, the length of the property string and that string; Arrow

@@ -21,7 +21,7 @@ _OF_SPARK: Final = ("checkpointLocation", "path", "queryName")
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Everything that a write was told; see ``docs/spark.md`` for each."""
+    """The options of a write; see ``docs/spark.md`` for each."""
 
     connection: ConnectionOptions
     topic: str | None

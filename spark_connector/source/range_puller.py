@@ -21,7 +21,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ..access.errors import DamagedMessageError, DataLossError, RangeTimeoutError
 from ..access.frame_buffer import Stretch
 from ..access.options import SourceOptions
-from ..access.wire import PullAnswer, PullRequests, Told, Wire, read_answer
+from ..access.wire import PullAnswer, PullHeader, PullRequests, Wire, read_answer
 from .planner import QueueRange
 from .pull_windows import Window, Windows
 
@@ -207,21 +207,21 @@ class RangePuller:
         window, offset = self._under_way.pop(answer.opaque, (None, 0))
         if window is None:
             return False
-        code, next_offset = answer.code, answer.told.next_begin_offset
+        code, next_offset = answer.code, answer.header.next_begin_offset
         if window.next_offset != offset:  # skipped meanwhile
             self._windows.ignore(window)
             return False
         if next_offset > offset and (
             code == ResponseCode.SUCCESS or code == ResponseCode.PULL_RETRY_IMMEDIATELY
         ):
-            if answer.told.damaged_msg_nums and self._is_intact_elsewhere(offset, answer.told):
+            if answer.header.damaged_msg_nums and self._is_intact_elsewhere(offset, answer.header):
                 self._windows.ignore(window)
                 return False
             self._asked_for.pop(offset, None)
             self._windows.advance(
                 window, next_offset, body if code == ResponseCode.SUCCESS else None
             )
-            suggested = answer.told.suggest_which_broker_id
+            suggested = answer.header.suggest_which_broker_id
             if suggested != self._broker_id and self._may_serve(suggested) and not self._asked_for:
                 self._suggested = suggested
             return True
@@ -230,12 +230,12 @@ class RangePuller:
             ResponseCode.PULL_RETRY_IMMEDIATELY,
             ResponseCode.PULL_OFFSET_MOVED,
         ):
-            self._nothing_at(window, offset, answer.told)
+            self._nothing_at(window, offset, answer.header)
         else:
             self._refused(window, answer)
         return False
 
-    def _is_intact_elsewhere(self, offset: int, told: Told) -> bool:
+    def _is_intact_elsewhere(self, offset: int, header: PullHeader) -> bool:
         """Whether another replica may have what is damaged here; it is asked then. Raises
         ``DamagedMessageError`` when there is none, unless messages may be left out.
         """
@@ -245,9 +245,9 @@ class RangePuller:
             self._suggested = others[0]
             asked.add(others[0])
             return True
-        where = f"from {offset} to before {told.next_begin_offset}"
+        where = f"from {offset} to before {header.next_begin_offset}"
         what = (
-            f"{self._range}: {told.damaged_msg_nums} of the messages {where} are damaged at "
+            f"{self._range}: {header.damaged_msg_nums} of the messages {where} are damaged at "
             "every replica that can be asked"
         )
         if self._options.fail_on_damage:
@@ -270,9 +270,9 @@ class RangePuller:
     # --- what may be wrong
     # ------------------------------------------------------------------------------------------
 
-    def _nothing_at(self, window: Window, offset: int, told: Told) -> None:
+    def _nothing_at(self, window: Window, offset: int, header: PullHeader) -> None:
         """There is no message at ``offset``, and none is known to follow."""
-        low, high = told.min_offset, told.max_offset
+        low, high = header.min_offset, header.max_offset
         self._windows.wait(window)
         self._why = f"the broker has {low} to before {high}, and nothing at {offset}"
         if self._broker_id != MASTER_ID:

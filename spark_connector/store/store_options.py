@@ -33,7 +33,7 @@ class StorePlace:
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """Everything that a read was told."""
+    """The options of a read."""
 
     stores: tuple[StorePlace, ...]
     topics: tuple[str, ...]

@@ -66,10 +66,10 @@ def test_spark_counts_the_rows(rows: Path) -> None:
         pytest.skip(problem)
     done = demo(rows)
     assert (done.returncode, done.stderr) == (0, "")
-    _, told, table = done.stdout.partition(
+    _, found, table = done.stdout.partition(
         "A Spark query counts the rows of rows and writes the counts to rows-totals ...\n"
     )
-    assert told
+    assert found
     cells = [
         [cell.strip() for cell in line.split("│")[1:4]]
         for line in table.splitlines()

@@ -29,9 +29,11 @@ def test_a_session_and_the_next_one_know_the_topics(
 
 
 def test_what_is_wrong_with_the_options_is_told(spark: SparkSession) -> None:
-    with pytest.raises(PySparkException, match="give exactly one of the options subscribe") as told:
+    with pytest.raises(
+        PySparkException, match="give exactly one of the options subscribe"
+    ) as refused:
         spark.read.format("rocketmq").option("nameServer", "ns:9876").load()
-    assert str(REPOSITORY / "spark_connector") not in str(told.value), (
+    assert str(REPOSITORY / "spark_connector") not in str(refused.value), (
         "this is not the installed copy"
     )
 

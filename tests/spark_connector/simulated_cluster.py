@@ -215,7 +215,7 @@ class SimCluster:
                 next_offset += 1
             if not found:
                 code = ResponseCode.PULL_RETRY_IMMEDIATELY
-        told = {
+        fields = {
             "nextBeginOffset": str(next_offset),
             "minOffset": str(here.first),
             "maxOffset": str(end),
@@ -224,7 +224,7 @@ class SimCluster:
         }
         return self._frame(
             command,
-            RemotingCommand(code=code, flag=1, opaque=command.opaque, ext_fields=told),
+            RemotingCommand(code=code, flag=1, opaque=command.opaque, ext_fields=fields),
             b"".join(found),
         )
 

@@ -13,18 +13,18 @@ from aiorocketmq.remoting.errors import ProtocolError
 from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, FrameError, encode_frame
 from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
 from aiorocketmq.spark_connector.access.frame_buffer import FrameBuffer, PlacedFrame
-from aiorocketmq.spark_connector.access.wire import Told, read_answer
+from aiorocketmq.spark_connector.access.wire import PullHeader, read_answer
 
 
 def receive(buffer: FrameBuffer, data: bytes) -> list[PlacedFrame]:
     """As a socket would give it: never more than there is room for."""
     frames = []
     while data:
-        room = buffer.room()
-        assert len(room)
-        part, data = data[: len(room)], data[len(room) :]
-        room[: len(part)] = part
-        frames += buffer.filled(len(part))
+        free = buffer.get_buffer()
+        assert len(free)
+        part, data = data[: len(free)], data[len(free) :]
+        free[: len(part)] = part
+        frames += buffer.buffer_updated(len(part))
     return frames
 
 
@@ -89,11 +89,11 @@ def test_an_answer_is_read_in_both_forms(form: int) -> None:
     )
     answer = read_answer(form, header)
     assert answer is not None
-    assert (answer.code, answer.opaque, answer.remark, answer.told) == (
+    assert (answer.code, answer.opaque, answer.remark, answer.header) == (
         0,
         7,
         "FOUND",
-        Told(40, 1, 90, 1),
+        PullHeader(40, 1, 90, 1),
     )
 
 
@@ -102,7 +102,7 @@ def test_json_as_others_write_it_is_read() -> None:
         0, b'{"code":"1","extFields":null,"flag":1,"opaque":7,"remark":null,"new":[]}'
     )
     assert answer is not None
-    assert (answer.code, answer.told.next_begin_offset) == (1, -1)
+    assert (answer.code, answer.header.next_begin_offset) == (1, -1)
 
 
 def test_a_request_of_the_broker_is_no_answer() -> None:

@@ -42,9 +42,9 @@ def test_defaults_are_kafkas() -> None:
 
 
 def test_the_documentation_names_every_option() -> None:
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as refused:
         parsed(qqq="x")
-    names = str(told.value).partition("the options are ")[2].split(", ")
+    names = str(refused.value).partition("the options are ")[2].split(", ")
     assert len(names) > 50
     secrets = [
         name

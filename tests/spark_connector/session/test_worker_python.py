@@ -26,10 +26,10 @@ def test_what_spark_puts_in_front_is_left_out(tmp_path: Path) -> None:
     ]
     path = os.pathsep.join([*spark, OWN[0], *spark, OWN[1]])
     command = [quick_python(tmp_path), "-c", TELL, "a b"]
-    told = subprocess.run(
+    done = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
     ).stdout
-    assert told.strip().split("|") == [os.pathsep.join(OWN), sys.prefix, "['-c', 'a b']"]
+    assert done.strip().split("|") == [os.pathsep.join(OWN), sys.prefix, "['-c', 'a b']"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Spark has no daemon elsewhere")
