@@ -9,6 +9,7 @@ from pathlib import Path
 
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.put import PutBatch
 
 from .harness.figures import Row
 from .store_common import (
@@ -75,9 +76,9 @@ def _puts(store: MessageStore, size: int) -> Callable[[int], None]:
     body, now = memoryview(bytes(size)), time.time_ns() // 1_000_000
 
     def work(count: int) -> None:
-        put_message = store.put_message
+        put_fields = store.put_fields
         for number in range(count):
-            put_message(TOPIC, number & (QUEUES - 1), body, PROPERTIES, HOST, now, now, TAGS_CODE)
+            put_fields(TOPIC, number & (QUEUES - 1), body, PROPERTIES, HOST, now, now, TAGS_CODE)
 
     return work
 
@@ -91,7 +92,14 @@ def _batches(store: MessageStore) -> Callable[[int], None]:
     def work(count: int) -> None:
         for _ in range(count // BATCH):
             store.put_batch(
-                "BatchTest", 0, batch, born_host=HOST, born_timestamp=now, store_timestamp=now
+                PutBatch(
+                    topic="BatchTest",
+                    queue_id=0,
+                    items=batch,
+                    born_host=HOST,
+                    born_timestamp=now,
+                    store_timestamp=now,
+                )
             )
 
     return work

@@ -13,6 +13,7 @@ from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.message.properties import encode_properties, tags_code_of
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.put import PutMessage
 
 from .harness.figures import Row, figure
 
@@ -37,7 +38,9 @@ def put(
 ) -> int:
     """Store one message; where its record ends."""
     now = time.time_ns() // 1_000_000
-    result = store.put_message(TOPIC, queue_id, body, properties, HOST, now, now, TAGS_CODE)
+    result = store.put_message(
+        PutMessage(TOPIC, queue_id, body, properties, HOST, now, now, TAGS_CODE)
+    )
     if not result.size:
         raise SystemExit(f"the store refuses messages: {result}")
     return result.phy_offset + result.size

@@ -22,6 +22,7 @@ from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.put import PutMessage
 
 from .store_common import HOST, rounds, timed, touch_ahead
 
@@ -52,7 +53,7 @@ def puts(store: MessageStore) -> Callable[[int], None]:
     def work(count: int) -> None:
         put = store.put_message
         for _ in range(count):
-            put(TOPIC, 0, body, next(prepared), HOST, now, now)
+            put(PutMessage(TOPIC, 0, body, next(prepared), HOST, now, now))
 
     return work
 

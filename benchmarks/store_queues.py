@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.queues.queue_ends import KnownEnds
 from aiorocketmq.store.queues.queue_survey import QueueSurvey
 
@@ -95,7 +96,7 @@ def _put_to_each(store: Any) -> None:
     for number in range(QUEUES):
         topic = f"Topic-{number // PER_TOPIC}"
         result = store.put_message(
-            topic, number % PER_TOPIC, b"x" * 128, PROPERTIES, HOST, now, now, TAGS_CODE
+            PutMessage(topic, number % PER_TOPIC, b"x" * 128, PROPERTIES, HOST, now, now, TAGS_CODE)
         )
         assert result.size, result
 

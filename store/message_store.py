@@ -6,8 +6,9 @@ disk. Other threads only sync and make room::
 
     store = MessageStore.open(config, clock, store_host=host)
     # ... loads and recovers; blocks, may run in a thread
-    result = store.put_message("Orders", 0, body, properties, born_host=peer,
-                               born_timestamp=then, store_timestamp=now)
+    message = PutMessage("Orders", 0, body, properties, peer, born_timestamp=then,
+                         store_timestamp=now)
+    result = store.put_message(message)
     found = store.get("Orders", 0, result.queue_offset)
     await store.run()             # syncs and makes room until cancelled
     store.close()                 # an orderly stop; blocks
@@ -54,7 +55,7 @@ from .put.arrivals import Arrivals
 from .put.consume_queue_ext_writer import BitmapOf, ConsumeQueueExtWriter
 from .put.message_writer import MessageWriter
 from .put.multi_dispatch import DispatchRules, MultiDispatch, batches_without_numbers
-from .put.put_stages import PutStage, staged
+from .put.put_stages import PutStage, by_fields, staged
 from .put.refusals import Refusals
 from .queues.consume_queue_ext import ExtUnit
 from .queues.consume_queues import ConsumeQueues
@@ -185,6 +186,8 @@ class MessageStore:
         if self._ext_writer is not None:
             stages.append(self._ext_writer)
         self.put_message: Final = staged(self._writer.put_message, stages)
+        self.put_fields: Final = by_fields(self.put_message) if stages else self._writer.put_fields
+        """The same, with the fields of the message by position: see ``MessageWriter``."""
         self.put_again: Final = self._writer.with_any_size(self.put_message)
         """The same for what this store took once already: ``maxMessageSize`` does not count."""
         put_batch = (self._ext_writer or self._writer).put_batch

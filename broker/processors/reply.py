@@ -26,6 +26,7 @@ from ...remoting.protocol.message.properties import PropertyName, decode_propert
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.record.stored_properties import waits_for_store
 from ...store.message_store import MessageStore
+from ...store.model.put import PutMessage
 from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
 from ..sends.durability import Durability
@@ -172,17 +173,19 @@ class ReplyProcessor:
         get."""
         properties = (request.properties or "").encode()
         result = self._store.put_message(
-            topic.name,
-            queue_id,
-            body,
-            properties,
-            ctx.connection.packed_peer,
-            request.born_timestamp,
-            ctx.received_at_ms,
-            tags_code_of(properties),
-            request.flag,
-            request.sys_flag & ~MessageSysFlag.TRANSACTION_MASK,
-            request.reconsume_times or 0,
+            PutMessage(
+                topic.name,
+                queue_id,
+                body,
+                properties,
+                ctx.connection.packed_peer,
+                request.born_timestamp,
+                ctx.received_at_ms,
+                tags_code_of(properties),
+                request.flag,
+                request.sys_flag & ~MessageSysFlag.TRANSACTION_MASK,
+                request.reconsume_times or 0,
+            )
         )
         if result.status is PutStatus.PUT_OK:
             self._stats.stored(result, topic, queue_id)

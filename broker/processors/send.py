@@ -37,6 +37,7 @@ from ...remoting.protocol.record.stored_properties import (
 )
 from ...remoting.protocol.record.units import message_ids
 from ...store.message_store import MessageStore
+from ...store.model.put import PutBatch
 from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
 from ..sends.durability import AnswersWait, Durability
@@ -82,7 +83,7 @@ class SendProcessor:
     ) -> None:
         """``durability``: what answers wait for; ``None``: for nothing."""
         self.store: MessageStore = store
-        self._put = store.put_message
+        self._put = store.put_fields
         self._topics = topics
         self._topic_of = topics.get
         self._groups = groups
@@ -228,17 +229,18 @@ class SendProcessor:
                 ResponseCode.MESSAGE_ILLEGAL, "a batch has neither a delay level nor a transaction"
             )
         try:
-            result = self.store.put_batch(
-                topic.name,
-                queue_id,
-                body,
-                self._properties.rewrite_batch(text),
-                sys_flag=_sys_flag_of(request, topic),
-                born_timestamp=request.born_timestamp,
+            batch = PutBatch(
+                topic=topic.name,
+                queue_id=queue_id,
+                items=body,
+                properties=self._properties.rewrite_batch(text),
                 born_host=ctx.connection.packed_peer,
+                born_timestamp=request.born_timestamp,
                 store_timestamp=ctx.received_at_ms,
+                sys_flag=_sys_flag_of(request, topic),
                 reconsume_times=request.reconsume_times or 0,
             )
+            result = self.store.put_batch(batch)
         except BatchError as error:
             return self._refused(ResponseCode.MESSAGE_ILLEGAL, f"the batch cannot be read: {error}")
         if result.status is not _PUT_OK:

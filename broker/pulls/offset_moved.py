@@ -15,6 +15,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.properties import PropertyName, encode_properties, tags_code
 from ...remoting.protocol.message.topic_names import TopicName
 from ...store.message_store import MessageStore
+from ...store.model.put import PutMessage
 from ...store.model.status import PutStatus
 from ..config.config import BrokerConfig
 from ..stats.broker_stats import BrokerStats
@@ -52,16 +53,18 @@ class OffsetMovedEvents:
         )
         now_ms = self._clock.time_ms()
         result = self._store.put_message(
-            TopicName.OFFSET_MOVED_EVENT,
-            0,
-            encode_body(event),
-            encode_properties(
-                {PropertyName.KEYS: group, PropertyName.DELAY: "0", PropertyName.TAGS: group}
-            ),
-            born_host=self._host,
-            born_timestamp=now_ms,
-            store_timestamp=now_ms,
-            tags_code=tags_code(group),
+            PutMessage(
+                TopicName.OFFSET_MOVED_EVENT,
+                0,
+                encode_body(event),
+                encode_properties(
+                    {PropertyName.KEYS: group, PropertyName.DELAY: "0", PropertyName.TAGS: group}
+                ),
+                born_host=self._host,
+                born_timestamp=now_ms,
+                store_timestamp=now_ms,
+                tags_code=tags_code(group),
+            )
         )
         self._stats.stored_own(result)
         log.warning(

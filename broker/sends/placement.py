@@ -16,6 +16,7 @@ from ...remoting.protocol.message.properties import MessageError, PropertyName, 
 from ...remoting.protocol.message.sys_flag import MessageSysFlag, transaction_type
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import MessageExt
+from ...store.model.put import PutMessage
 from ...store.model.status import PutResult
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}")
@@ -47,7 +48,7 @@ class Placement(NamedTuple):
 
 
 def put_copy(
-    put: Callable[..., PutResult],
+    put: Callable[[PutMessage], PutResult],
     message: MessageExt,
     place: Placement,
     now_ms: int,
@@ -57,11 +58,12 @@ def put_copy(
     """Store a message that was read from the store in another place, after so many more
     ``attempts`` to consume it. ``put``: ``MessageStore.put_message`` or ``put_again``."""
     head = message.head
-    return put(
+    copy = PutMessage(
         place.topic, place.queue_id, message.stored_body, place.properties, head.born_host,
         head.born_timestamp, now_ms,
         place.tags_code, head.flag, place.sys_flag, head.reconsume_times + attempts,
     )  # fmt: skip
+    return put(copy)
 
 
 class Placements:

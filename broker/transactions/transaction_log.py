@@ -24,6 +24,7 @@ from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import RecordError, decode_record, encode_record
 from ...remoting.protocol.record.decode import MessageExt
 from ...store.message_store import MessageStore
+from ...store.model.put import PutMessage
 from ...store.model.status import PutResult, PutStatus
 from ..sends.placement import HALF_QUEUE_ID, Placement, Placements, encoded_properties, put_copy
 from ..state.topics import Topic, Topics
@@ -121,11 +122,11 @@ class TransactionLog:
         refusal = self._store.later_refusal(topic, stored)
         if refusal is not None:
             return refusal
-        result = self._put(
+        message = PutMessage(
             _HALF, HALF_QUEUE_ID, body, stored, born_host, born_timestamp, now_ms, tags_code, flag,
-            sys_flag,
-            reconsume_times,
+            sys_flag, reconsume_times,
         )  # fmt: skip
+        result = self._put(message)
         if result.status is _PUT_OK:
             number = result.queue_offset
             self.halves.added(number)
@@ -231,11 +232,11 @@ class TransactionLog:
         sys_flag = half.sys_flag & _NOT_TRANSACTION | _COMMIT
         if destination.delayed:
             topic, queue_id, properties, tags_code, sys_flag = self._placed(half, sys_flag, now_ms)
-        result = self._put(
+        message = PutMessage(
             topic, queue_id, half.body, properties, half.born_host, half.born_timestamp, now_ms,
-            tags_code, half.flag,
-            sys_flag, half.reconsume_times, half.phy_offset,
+            tags_code, half.flag, sys_flag, half.reconsume_times, half.phy_offset,
         )  # fmt: skip
+        result = self._put(message)
         return result, topic, queue_id
 
     def _placed(self, half: StoredHalf, sys_flag: int, now_ms: int) -> Placement:
@@ -251,10 +252,11 @@ class TransactionLog:
     def put_op(self, number: int, now_ms: int) -> PutResult:
         """Note that a half message is decided. It has no UNIQ_KEY: the original gives it one, but
         does not store it."""
-        result = self._put(
+        message = PutMessage(
             _OP_HALF, HALF_QUEUE_ID, op_body(number), OP_PROPERTIES, self._store_host, now_ms,
-            now_ms, _OP_TAGS_CODE
+            now_ms, _OP_TAGS_CODE,
         )  # fmt: skip
+        result = self._put(message)
         if result.status is _PUT_OK:
             self.halves.ended(number)
             self._stats.own_messages += 1

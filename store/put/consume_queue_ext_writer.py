@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from ...remoting.protocol.message.properties import tags_code_of
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
-from ...remoting.protocol.record.batch import BatchItem, decode_batch
+from ...remoting.protocol.record.batch import decode_batch
 from ...remoting.protocol.record.batch_records import merged_properties
 from ..model.config import CQ_UNIT_SIZE
 from ..model.errors import StoreFileError
+from ..model.put import PutBatch, PutMessage
 from ..model.status import PutResult, PutStatus
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queue_ext import MAX_BITMAP_SIZE, ExtUnit
 from .message_writer import MessageWriter
-from .put_stages import Put, Write
+from .put_stages import Write
 
 log: Final = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class ConsumeQueueExtWriter:
         self._table: Final = table
         self._bitmap_of: Final = bitmap_of
 
-    def put(self, write: Write, message: Put) -> PutResult:
+    def put(self, write: Write, message: PutMessage) -> PutResult:
         """A stage of ``put_message``: see ``put_stages``."""
         result = write(message)
         if (
@@ -64,34 +65,20 @@ class ConsumeQueueExtWriter:
             )
         return result
 
-    def put_batch(
-        self,
-        topic: str,
-        queue_id: int,
-        batch: bytes | memoryview | Sequence[BatchItem],
-        properties: bytes = b"",
-        *,
-        born_host: bytes,
-        born_timestamp: int,
-        store_timestamp: int,
-        sys_flag: int = 0,
-        reconsume_times: int = 0,
-    ) -> PutResult:
+    def put_batch(self, batch: PutBatch) -> PutResult:
         """As MessageWriter.put_batch."""
-        result = self._writer.put_batch(
-            topic, queue_id, batch, properties, born_host=born_host, born_timestamp=born_timestamp,
-            store_timestamp=store_timestamp, sys_flag=sys_flag, reconsume_times=reconsume_times,
-        )  # fmt: skip
+        result = self._writer.put_batch(batch)
         if result.status is PutStatus.PUT_OK:
-            queue = self._table[topic, queue_id]
+            topic, now_ms = batch.topic, batch.store_timestamp
+            queue = self._table[topic, batch.queue_id]
             items = (
-                decode_batch(batch, max_items=result.count)
-                if isinstance(batch, (bytes, memoryview))
-                else batch
+                decode_batch(batch.items, max_items=result.count)
+                if isinstance(batch.items, (bytes, memoryview))
+                else batch.items
             )
             for offset, item in enumerate(items, result.queue_offset):
-                merged = merged_properties(item.properties, properties)
-                self._extend(queue, offset, topic, merged, tags_code_of(merged), store_timestamp)
+                merged = merged_properties(item.properties, batch.properties)
+                self._extend(queue, offset, topic, merged, tags_code_of(merged), now_ms)
         return result
 
     def _extend(

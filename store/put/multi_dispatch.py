@@ -12,7 +12,7 @@ Stands around the writer only when it is switched on: a put costs nothing otherw
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, ParamSpec
+from typing import Final, NamedTuple, ParamSpec
 
 import msgspec
 
@@ -29,15 +29,16 @@ from ...remoting.protocol.message.topic_names import (
     is_retry_topic,
     topic_error,
 )
-from ...remoting.protocol.record.batch import decode_batch, encode_batch
+from ...remoting.protocol.record.batch import BatchItem, decode_batch, encode_batch
 from ..model.dispatch_request import DispatchRequest
 from ..model.errors import StoreFileError
+from ..model.put import PutBatch, PutMessage
 from ..model.status import PutResult, PutStatus
 from ..queues.consume_queue import CQ_UNIT
 from ..queues.consume_queues import ConsumeQueues
 from .arrivals import Arrivals
 from .message_writer import failed_put
-from .put_stages import Put, Write
+from .put_stages import Write
 
 P = ParamSpec("P")
 
@@ -106,7 +107,7 @@ class MultiDispatch:
         self._arrivals: Final = arrivals
         self._rules: Final = rules
 
-    def put(self, write: Write, message: Put) -> PutResult:
+    def put(self, write: Write, message: PutMessage) -> PutResult:
         """Store a message once, and give each queue that it names a unit."""
         topic, properties = message.topic, message.properties
         if (
@@ -234,28 +235,24 @@ def _without_numbers(properties: bytes) -> bytes:
     )
 
 
-def batches_without_numbers(put_batch: Callable[P, PutResult]) -> Callable[P, PutResult]:
-    """``put_batch`` (topic, queue id, batch, and the properties of the batch perhaps) with batches
-    that say nothing of other queues: they are in none, but slaves and recoveries would believe what
-    their producers made up."""
+def batches_without_numbers(
+    put_batch: Callable[[PutBatch], PutResult],
+) -> Callable[[PutBatch], PutResult]:
+    """``put_batch`` with batches that say nothing of other queues: they are in none, but slaves and
+    recoveries would believe what their producers made up."""
 
-    def put(*fields: P.args, **named: P.kwargs) -> PutResult:
-        topic, queue_id, batch, *shared = fields
-        batch, shared = _batch_without_numbers(batch), [*map(_without_numbers, shared)]  # type: ignore[arg-type]
-        return put_batch(topic, queue_id, batch, *shared, **named)  # type: ignore[arg-type]
+    def put(batch: PutBatch) -> PutResult:
+        items, properties = _batch_without_numbers(batch.items), _without_numbers(batch.properties)
+        return put_batch(msgspec.structs.replace(batch, items=items, properties=properties))
 
     return put
 
 
-def _batch_without_numbers(batch: Any) -> Any:
+def _batch_without_numbers(
+    batch: bytes | memoryview | Sequence[BatchItem],
+) -> bytes | memoryview | Sequence[BatchItem]:
     """Raises ``BatchError`` when a batch cannot be read."""
-    data = (
-        batch
-        if isinstance(batch, bytes)
-        else bytes(batch)
-        if isinstance(batch, memoryview)
-        else encode_batch(batch)
-    )
+    data = bytes(batch) if isinstance(batch, (bytes, memoryview)) else encode_batch(batch)
     if _NUMBERS not in data:
         return batch
     items = [

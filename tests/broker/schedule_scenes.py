@@ -11,6 +11,7 @@ from typing import Any
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import PutResult
 from tests.stored import decode_messages
 
@@ -75,5 +76,15 @@ def put_scheduled(
 ) -> PutResult:
     """What a Java broker may have left."""
     return sim.broker.store.put_message(
-        SCHEDULE, level - 1, b"x", properties.encode(), PEER, 1, sim.clock.time_ms(), code, **more
+        PutMessage(
+            SCHEDULE,
+            level - 1,
+            b"x",
+            properties.encode(),
+            PEER,
+            1,
+            sim.clock.time_ms(),
+            code,
+            **more,
+        )
     )

@@ -13,6 +13,7 @@ from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import GetResult
 from tests.stored import decode_messages
 
@@ -34,7 +35,7 @@ def open_store(folder: Path, filters: ConsumerFilters) -> MessageStore:
 
 def put(store: MessageStore, values: range, stored_ms: int = BORN + 1) -> None:
     for value in values:
-        store.put_message("T", 0, b"%d" % value, b"a\x01%d" % value, HOST, 1, stored_ms)
+        store.put_message(PutMessage("T", 0, b"%d" % value, b"a\x01%d" % value, HOST, 1, stored_ms))
 
 
 def filters_of(group: str, expression: str) -> ConsumerFilters:

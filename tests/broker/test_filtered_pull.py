@@ -23,6 +23,7 @@ from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.client import UnregisterClientRequest
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.store.model.put import PutMessage
 from tests.stored import decode_messages
 
 from .sim_broker import SimBroker, SimClient, sim_broker
@@ -372,7 +373,7 @@ def test_a_held_pull_goes_through_thousands_of_messages_in_steps(tmp_path: Path)
         await turns()
         put = world.broker.store.put_message
         for value in [9] * 3000 + [1]:
-            put("T", 0, b"%d" % value, b"a\x01%d" % value, bytes(8), 1, 1)
+            put(PutMessage("T", 0, b"%d" % value, b"a\x01%d" % value, bytes(8), 1, 1))
         seen = 0
         while not waiting.done():
             await asyncio.sleep(0)
@@ -406,7 +407,7 @@ def test_a_pull_that_is_being_read_goes_with_its_connection(tmp_path: Path) -> N
         await turns()
         put = world.broker.store.put_message
         for _ in range(3000):
-            put("T", 0, b"m", b"a\x019", bytes(8), 1, 1)
+            put(PutMessage("T", 0, b"m", b"a\x019", bytes(8), 1, 1))
         client.at_broker.close("test")
         await turns(60)
         assert world.broker.pull.held_pulls == 0

@@ -25,6 +25,7 @@ from aiorocketmq.remoting.protocol.commands.base import TopicRequest
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.transport.invocations import Response
 from aiorocketmq.store.model.errors import ShortageError
+from aiorocketmq.store.model.put import PutMessage
 from tests.stored import decode_messages
 
 from .sim_broker import SimBroker, SimClient, sim_broker
@@ -345,7 +346,7 @@ def test_more_than_can_be_answered_in_one_turn_are_answered_in_the_next(tmp_path
         ]
         await turns()
         assert world.broker.pull.held_pulls == 300
-        world.broker.store.put_message("T", 0, b"m", b"", bytes(8), 1, 1)
+        world.broker.store.put_message(PutMessage("T", 0, b"m", b"", bytes(8), 1, 1))
         left = []
         while world.broker.pull.held_pulls:
             await asyncio.sleep(0)

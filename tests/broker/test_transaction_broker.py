@@ -17,6 +17,7 @@ from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.model.config import BrokerRole, FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import PutResult, PutStatus
 
 from .sim_broker import SimBroker, SimClient
@@ -329,7 +330,7 @@ def test_a_delay_that_is_no_number_does_not_hold_a_commit(tmp_path: Path) -> Non
     async def scene(world: SimBroker, client: SimClient) -> None:
         properties = b"PGROUP\x01pg\x02DELAY\x01soon\x02REAL_TOPIC\x01T\x02REAL_QID\x011"
         result = world.broker.store.put_message(
-            HALF, 0, b"body K", properties, bytes(8), 0, world.clock.time_ms()
+            PutMessage(HALF, 0, b"body K", properties, bytes(8), 0, world.clock.time_ms())
         )
         world.broker.transactions.halves.added(result.queue_offset)
         message_id = world.broker.store.message_id(result.phy_offset)

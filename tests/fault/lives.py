@@ -17,6 +17,7 @@ from aiorocketmq.store.disk.mapped_file import SystemDisk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.model.errors import StoreError, SyncFailedError
+from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.model.status import PutResult, PutStatus
 from aiorocketmq.store.replica.replica_stream import SlaveSide
 from aiorocketmq.store.replica.replication import LogRange, MasterSide, ReplicationSettings
@@ -122,7 +123,16 @@ class Life:
         data = encode_batch([BatchItem(0, body, b"") for body in bodies])
         now = self.clock.time_ms()
         times = {"born_timestamp": now, "store_timestamp": now}
-        result = self.store.put_batch(topic, queue_id, data, b"", born_host=BORN_HOST, **times)
+        result = self.store.put_batch(
+            PutBatch(
+                topic=topic,
+                queue_id=queue_id,
+                items=data,
+                properties=b"",
+                born_host=BORN_HOST,
+                **times,
+            )
+        )
         self.note(result, topic, queue_id, bodies)
 
     def some(self) -> None:

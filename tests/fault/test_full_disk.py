@@ -14,6 +14,7 @@ import pytest
 from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import OutOfSpaceError
+from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.model.status import PutStatus
 
 from ..store.world import BORN_HOST, NOW, bodies_of, crash, open_store, put, put_ok
@@ -65,12 +66,19 @@ def test_a_batch_is_refused_as_a_whole(tmp_path: Path) -> None:
     batch = [BatchItem(0, b"%d" % number, b"") for number in range(30)]
     times = {"born_host": BORN_HOST, "born_timestamp": NOW}
     assert (
-        store.put_batch("T", 0, batch, store_timestamp=NOW, **times).status
+        store.put_batch(
+            PutBatch(topic="T", queue_id=0, items=batch, store_timestamp=NOW, **times)
+        ).status
         is PutStatus.SERVICE_NOT_AVAILABLE
     )
     assert bodies_of(store) == [b"body"]
     disk.free = 1 << 20
-    assert store.put_batch("T", 0, batch, store_timestamp=NOW + 200, **times).queue_offset == 1
+    assert (
+        store.put_batch(
+            PutBatch(topic="T", queue_id=0, items=batch, store_timestamp=NOW + 200, **times)
+        ).queue_offset
+        == 1
+    )
     assert len(bodies_of(store)) == 31
     store.close()
 

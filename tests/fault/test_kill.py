@@ -24,6 +24,7 @@ CHILD = """
 import asyncio, os, random, sys
 from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.message_store import MessageStore
 
 root, seed = sys.argv[1], int(sys.argv[2])
@@ -44,10 +45,7 @@ async def main():
             queue = chance.randint(0, 3)
             number = store.max_offset("T", queue)
             body = b"%d.%d:" % (queue, number) + bytes(chance.randint(0, 2000))
-            store.put_message(
-                "T", queue, body, b"",
-                born_host=bytes(8), born_timestamp=0, store_timestamp=clock.time_ms(),
-            )
+            store.put_message(PutMessage("T", queue, body, b"", bytes(8), 0, clock.time_ms()))
             os.write(1, b"%d %d\\n" % (queue, number))
         await asyncio.sleep(0)
 
@@ -94,6 +92,7 @@ from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.remoting.protocol.record import read_messages
 from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
 
@@ -119,7 +118,10 @@ for kill in range(16):
         store = opened(folder)
         os.write(told, b"ready")
         while True:
-            store.put_batch("T", 0, batch, born_host=bytes(8), born_timestamp=0, store_timestamp=1)
+            store.put_batch(PutBatch(
+                topic="T", queue_id=0, items=batch, born_host=bytes(8), born_timestamp=0,
+                store_timestamp=1,
+            ))
     os.read(ready, 5)
     time.sleep(chance.random() * 0.02)
     os.kill(child, signal.SIGKILL)

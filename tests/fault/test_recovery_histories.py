@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.slices import at_once
+from aiorocketmq.store.model.put import PutBatch
 
 from ..store.world import BORN_HOST, NOW, crash, messages_of, open_store, put_ok
 from .damage import LOG_FILE
@@ -56,7 +57,7 @@ class History:
             case "batch":
                 items = [BatchItem(0, b"%d.%d" % (self.number, part), b"") for part in range(size)]
                 fields = {"born_host": BORN_HOST, "born_timestamp": now, "store_timestamp": now}
-                self.store.put_batch(topic, 0, items, **fields)  # type: ignore[arg-type]
+                self.store.put_batch(PutBatch(topic=topic, queue_id=0, items=items, **fields))  # type: ignore[arg-type]
                 self.expected[topic] += [bytes(item.body) for item in items]
             case "half":
                 put_ok(self.store, topic, body=body, sys_flag=4, store_timestamp=now)

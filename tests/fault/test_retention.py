@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.put import PutBatch, PutMessage
 from aiorocketmq.store.model.status import PutStatus
 
 from ..sim import ManualClock
@@ -75,10 +76,10 @@ class History:
 
     def batch(self, topic: str, count: int) -> None:
         bodies = [b"%d-%d" % (self.store.max_phy_offset, number) for number in range(count)]
-        result = self.store.put_batch(
-            topic, 0, [BatchItem(0, body, b"") for body in bodies],
+        result = self.store.put_batch(PutBatch(
+            topic=topic, queue_id=0, items=[BatchItem(0, body, b"") for body in bodies],
             born_host=BORN_HOST, born_timestamp=1, store_timestamp=self.clock.time_ms(),
-        )  # fmt: skip
+        ))  # fmt: skip
         assert result.status is PutStatus.PUT_OK
         for number, body in enumerate(bodies):
             self._note(topic, result.queue_offset + number, result.phy_offsets[number], body)
@@ -192,7 +193,9 @@ def test_cleaning_makes_room_on_a_full_disk(tmp_path: Path) -> None:
     store = MessageStore.open(config, clock, store_host=STORE_HOST, disk=disk)
     stored = 0
     while True:
-        result = store.put_message("T", 0, bytes(2500), b"", BORN_HOST, 1, clock.time_ms())
+        result = store.put_message(
+            PutMessage("T", 0, bytes(2500), b"", BORN_HOST, 1, clock.time_ms())
+        )
         if result.status is not PutStatus.PUT_OK:
             break
         stored += 1

@@ -37,6 +37,7 @@ from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.log.log_reader import Damage, LogReader
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.model.status import GetMessageStatus
 from aiorocketmq.tools.mqstore.verify import verify
 from tests.stored import StoreDirectory
@@ -150,10 +151,11 @@ class StoreMachine(RuleBasedStateMachine):
     def batch(self, queue: tuple[str, int], count: int) -> None:
         bodies = [self.body(0) for _ in range(count)]
         properties = encode_properties({"KEYS": "b", "TAGS": "t"})
-        result = self.store.put_batch(
-            *queue, [BatchItem(0, body, properties) for body in bodies],
+        result = self.store.put_batch(PutBatch(
+            topic=queue[0], queue_id=queue[1],
+            items=[BatchItem(0, body, properties) for body in bodies],
             born_host=BORN_HOST, born_timestamp=1, store_timestamp=self.clock.time_ms(),
-        )  # fmt: skip
+        ))  # fmt: skip
         ends = [*result.phy_offsets[1:], result.phy_offset + result.size]
         for step, body in enumerate(bodies):
             self.note(queue, result.queue_offset + step, result.phy_offsets[step], ends[step], body)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.put import PutBatch
 from tests.stored import EntryKind, StoreDirectory
 
 from ..store.world import NOW, bodies_of, crash, messages_of, open_store, put_ok
@@ -75,7 +76,16 @@ def test_units_of_a_batch_of_which_the_first_bytes_did_not_come(
         if number == synced - 1:
             asyncio.run(store.sync())
     items = [BatchItem(0, b"%d" % number, b"") for number in range(41, 49)]
-    store.put_batch("T", 0, items, born_host=bytes(8), born_timestamp=NOW, store_timestamp=NOW)
+    store.put_batch(
+        PutBatch(
+            topic="T",
+            queue_id=0,
+            items=items,
+            born_host=bytes(8),
+            born_timestamp=NOW,
+            store_timestamp=NOW,
+        )
+    )
     crash(store)
     for missing in (4, 8, 16, 20, 24, 41, 48, 60, 63):
         root = tmp_path / "torn"

@@ -14,6 +14,7 @@ from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.index.index_file import IndexFile
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.put import PutMessage
 from tests.stored import StoreDirectory, decode_messages
 
 from ..store.world import folder_contents
@@ -57,18 +58,20 @@ def put_again(store: MessageStore, root: Path) -> None:
     for message in StoreDirectory(root).records():
         head = message.head
         store.put_message(
-            message.topic,
-            head.queue_id,
-            message.stored_body,
-            message.raw_properties,
-            born_host=head.born_host,
-            born_timestamp=head.born_timestamp,
-            store_timestamp=head.store_timestamp,
-            tags_code=tags_code_of(message.raw_properties),
-            flag=head.flag,
-            sys_flag=head.sys_flag,
-            reconsume_times=head.reconsume_times,
-            prepared_transaction_offset=head.prepared_transaction_offset,
+            PutMessage(
+                message.topic,
+                head.queue_id,
+                message.stored_body,
+                message.raw_properties,
+                born_host=head.born_host,
+                born_timestamp=head.born_timestamp,
+                store_timestamp=head.store_timestamp,
+                tags_code=tags_code_of(message.raw_properties),
+                flag=head.flag,
+                sys_flag=head.sys_flag,
+                reconsume_times=head.reconsume_times,
+                prepared_transaction_offset=head.prepared_transaction_offset,
+            )
         )
 
 

@@ -16,6 +16,7 @@ from aiorocketmq.remoting.protocol.message.properties import tags_code_of
 from aiorocketmq.remoting.protocol.record import decode_record, encode_record
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.put import PutMessage
 from tests.stored import EntryKind, StoreDirectory, decode_messages
 
 from ..golden_files import golden_lines, unpack_golden
@@ -283,18 +284,20 @@ def test_the_same_messages_put_again_give_the_same_files(golden: Golden, tmp_pat
     for message in messages:
         head = message.head
         result = store.put_message(
-            message.topic,
-            head.queue_id,
-            message.stored_body,
-            message.raw_properties,
-            born_host=head.born_host,
-            born_timestamp=head.born_timestamp,
-            store_timestamp=head.store_timestamp,
-            tags_code=units.get(head.phy_offset) or tags_code_of(message.raw_properties),
-            flag=head.flag,
-            sys_flag=head.sys_flag,
-            reconsume_times=head.reconsume_times,
-            prepared_transaction_offset=head.prepared_transaction_offset,
+            PutMessage(
+                message.topic,
+                head.queue_id,
+                message.stored_body,
+                message.raw_properties,
+                born_host=head.born_host,
+                born_timestamp=head.born_timestamp,
+                store_timestamp=head.store_timestamp,
+                tags_code=units.get(head.phy_offset) or tags_code_of(message.raw_properties),
+                flag=head.flag,
+                sys_flag=head.sys_flag,
+                reconsume_times=head.reconsume_times,
+                prepared_transaction_offset=head.prepared_transaction_offset,
+            )
         )
         assert (result.phy_offset, result.queue_offset) == (head.phy_offset, head.queue_offset), (
             result

@@ -11,6 +11,7 @@ from aiorocketmq.remoting.protocol.message.properties import tags_code
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole
+from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import GetMessageStatus, GetResult
 from aiorocketmq.store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
 from tests.stored import decode_messages
@@ -119,14 +120,16 @@ def test_delivery_times_and_extension_addresses_as_tags_code(tmp_path: Path) -> 
     store = open_store(tmp_path)
     for code in (NOW, 5 - (1 << 63), 7):
         store.put_message(
-            "T",
-            0,
-            b"",
-            b"",
-            born_host=BORN_HOST,
-            born_timestamp=1,
-            store_timestamp=1,
-            tags_code=code,
+            PutMessage(
+                "T",
+                0,
+                b"",
+                b"",
+                born_host=BORN_HOST,
+                born_timestamp=1,
+                store_timestamp=1,
+                tags_code=code,
+            )
         )
     low = ((NOW & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
     assert (

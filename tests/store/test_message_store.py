@@ -13,6 +13,7 @@ from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.remoting.protocol.record.batch import BatchError, BatchItem, encode_batch
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole
+from aiorocketmq.store.model.put import PutBatch, PutMessage
 from aiorocketmq.store.model.status import PutResult, PutStatus
 from tests.stored import EntryKind, StoreDirectory
 
@@ -37,25 +38,29 @@ def put_batch(store: MessageStore, batch: Any, properties: bytes = b"", **fields
         "born_timestamp": NOW,
         "store_timestamp": NOW,
     } | fields
-    return store.put_batch("T", 0, batch, properties, **settings)
+    return store.put_batch(
+        PutBatch(topic="T", queue_id=0, items=batch, properties=properties, **settings)
+    )
 
 
 def test_a_message_is_stored_with_all_its_fields(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     put_ok(store, "Other")
     result = store.put_message(
-        "T",
-        3,
-        memoryview(b"hello"),
-        b"TAGS\x01a\x02UNIQ_KEY\x01U",
-        born_host=BORN_HOST,
-        born_timestamp=11,
-        store_timestamp=22,
-        tags_code=tags_code("a"),
-        flag=-7,
-        sys_flag=0x301,
-        reconsume_times=2,
-        prepared_transaction_offset=99,
+        PutMessage(
+            "T",
+            3,
+            memoryview(b"hello"),
+            b"TAGS\x01a\x02UNIQ_KEY\x01U",
+            born_host=BORN_HOST,
+            born_timestamp=11,
+            store_timestamp=22,
+            tags_code=tags_code("a"),
+            flag=-7,
+            sys_flag=0x301,
+            reconsume_times=2,
+            prepared_transaction_offset=99,
+        )
     )
     assert result.status is PutStatus.PUT_OK
     assert result.queue_offset == 0

@@ -11,6 +11,7 @@ from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.store.disk.mapped_file import Disk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import GetMessageStatus, PutResult, PutStatus
 from tests.stored import decode_messages
 
@@ -44,7 +45,7 @@ def put(
     encoded = encode_properties(properties) if isinstance(properties, dict) else properties
     settings = {"born_host": BORN_HOST, "born_timestamp": NOW - 5, "store_timestamp": NOW} | fields
     return store.put_message(
-        topic, queue_id, body, encoded, tags_code=tags_code_of(encoded), **settings
+        PutMessage(topic, queue_id, body, encoded, tags_code=tags_code_of(encoded), **settings)
     )
 
 

@@ -44,6 +44,7 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
 from aiorocketmq.remoting.protocol.wire import Record, to_fields
 from aiorocketmq.remoting.signature import Credentials, signed
 from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.store.model.put import PutMessage
 
 from ..accounts import ACCOUNTS, ADMINISTRATOR, NARROW, PRODUCER, home
 from ..sim_broker import SimClient, sim_broker
@@ -284,13 +285,15 @@ def test_the_end_of_a_transaction_needs_what_its_message_needed(tmp_path: Path) 
                 ("Orders", None),
             ):
                 put = store.put_message(
-                    "RMQ_SYS_TRANS_HALF_TOPIC",
-                    0,
-                    b"x",
-                    f"REAL_TOPIC\x01{topic}\x02".encode(),
-                    b"\x7f\0\0\1\0\0\0\1",
-                    1,
-                    1,
+                    PutMessage(
+                        "RMQ_SYS_TRANS_HALF_TOPIC",
+                        0,
+                        b"x",
+                        f"REAL_TOPIC\x01{topic}\x02".encode(),
+                        b"\x7f\0\0\1\0\0\0\1",
+                        1,
+                        1,
+                    )
                 )
                 header = EndTransactionRequest(
                     producer_group="p", tran_state_table_offset=0, commit_log_offset=put.phy_offset,

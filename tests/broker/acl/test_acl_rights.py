@@ -27,6 +27,7 @@ from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.message.message_id import offset_message_id, pack_host
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.signature import Credentials, signed
+from aiorocketmq.store.model.put import PutMessage
 
 from ..accounts import home
 from ..sim_broker import SimBroker, SimClient, sim_broker
@@ -252,7 +253,7 @@ class Guarded(NamedTuple):
 
     def put(self, topic: str, properties: str = "", body: bytes = b"x") -> int:
         place = (topic, 0, body, properties.encode(), b"\x7f\0\0\1\0\0\0\1", 1, 1)
-        return self.world.broker.store.put_message(*place).phy_offset
+        return self.world.broker.store.put_message(PutMessage(*place)).phy_offset
 
 
 @asynccontextmanager

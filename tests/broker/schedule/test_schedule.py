@@ -21,6 +21,7 @@ from aiorocketmq.remoting.protocol.message.properties import decode_properties, 
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.model.errors import ShortageError
+from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import PutResult, PutStatus
 
 from ..schedule_scenes import SCHEDULE, bodies, deliver, messages, play, put_scheduled
@@ -99,12 +100,12 @@ def test_fields_of_every_kind_survive(tmp_path: Path) -> None:
             | MessageSysFlag.COMPRESSED
             | MessageSysFlag.COMPRESSION_LZ4
         )
-        sim.broker.store.put_message(
+        sim.broker.store.put_message(PutMessage(
             SCHEDULE, 0, b"packed", b"REAL_TOPIC\x01T\x02REAL_QID\x010", pack_host("::1", 7), 5, 6,
             7,
             flag=8, sys_flag=flags | MessageSysFlag.STORE_HOST_V6, reconsume_times=9,
             prepared_transaction_offset=10,
-        )  # fmt: skip
+        ))  # fmt: skip
         deliver(sim)
         [message] = messages(sim)
         assert (message.stored_body, message.flag, message.reconsume_times) == (b"packed", 8, 9)

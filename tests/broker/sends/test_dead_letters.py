@@ -19,6 +19,7 @@ from aiorocketmq.remoting.protocol.commands.send import (
 )
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.remoting.slices import at_once
+from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import PutResult, PutStatus
 from aiorocketmq.store.put.multi_dispatch import MAX_TARGETS
 
@@ -64,7 +65,7 @@ def too_long_with_numbers(sim: SimBroker) -> None:
 
 def too_large(sim: SimBroker) -> None:
     sim.broker.store.put_message(
-        SCHEDULE, 0, b"x" * 5_000, TO_T.encode(), PEER, 1, sim.clock.time_ms(), 1
+        PutMessage(SCHEDULE, 0, b"x" * 5_000, TO_T.encode(), PEER, 1, sim.clock.time_ms(), 1)
     )
     lower_limit(sim, 4_999)
 
@@ -138,14 +139,16 @@ def test_what_not_even_the_dead_letters_can_take_stays_in_the_log(
 
     async def before(sim: SimBroker, _client: SimClient) -> None:
         sim.broker.store.put_message(
-            SCHEDULE,
-            0,
-            b"x" * 30_000,
-            TO_T.encode(),
-            PEER,
-            1,
-            sim.clock.time_ms(),
-            sim.clock.time_ms() + 500,
+            PutMessage(
+                SCHEDULE,
+                0,
+                b"x" * 30_000,
+                TO_T.encode(),
+                PEER,
+                1,
+                sim.clock.time_ms(),
+                sim.clock.time_ms() + 500,
+            )
         )
         put_scheduled(sim, TO_T, sim.clock.time_ms() + 500)
 

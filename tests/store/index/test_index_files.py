@@ -23,6 +23,7 @@ from aiorocketmq.store.index.index_file import IndexFile
 from aiorocketmq.store.index.index_files import IndexFiles
 from aiorocketmq.store.log.log_scanner import LogScanner
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.model.status import PutStatus
 from aiorocketmq.store.services.flush import FlushService
 from tests.stored import decode_messages
@@ -123,7 +124,15 @@ def test_every_message_of_a_batch(tmp_path: Path) -> None:
     items = [BatchItem(0, b"%d" % n, encode_properties({"UNIQ_KEY": f"u{n}"})) for n in range(3)]
     shared = encode_properties({"KEYS": "shared"})
     store.put_batch(
-        "T", 0, items, shared, born_host=BORN_HOST, born_timestamp=NOW, store_timestamp=NOW
+        PutBatch(
+            topic="T",
+            queue_id=0,
+            items=items,
+            properties=shared,
+            born_host=BORN_HOST,
+            born_timestamp=NOW,
+            store_timestamp=NOW,
+        )
     )
     build(store)
     assert bodies(store, "u1") == ["1"]

@@ -14,6 +14,7 @@ from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import StoreFileError
+from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.model.status import PutStatus
 from aiorocketmq.store.put.multi_dispatch import MAX_TARGETS, dispatched_numbers
 from aiorocketmq.store.queues.consume_queue import ConsumeQueue
@@ -86,11 +87,24 @@ def test_numbers_that_a_producer_of_a_batch_made_up_are_not_believed_later(tmp_p
         "born_timestamp": 1,
         "store_timestamp": 1_700_000_000_000,
     }
-    assert store.put_batch("T", 0, memoryview(batch), **fields).status is PutStatus.PUT_OK
-    items = [BatchItem(0, b"two", b"")]
-    assert store.put_batch("T", 0, items, pairs, **fields).status is PutStatus.PUT_OK
     assert (
-        store.put_batch("T", 0, encode_batch(items), b"c\x01d", **fields).status is PutStatus.PUT_OK
+        store.put_batch(PutBatch(topic="T", queue_id=0, items=memoryview(batch), **fields)).status
+        is PutStatus.PUT_OK
+    )
+    items = [BatchItem(0, b"two", b"")]
+    assert (
+        store.put_batch(
+            PutBatch(topic="T", queue_id=0, items=items, properties=pairs, **fields)
+        ).status
+        is PutStatus.PUT_OK
+    )
+    assert (
+        store.put_batch(
+            PutBatch(
+                topic="T", queue_id=0, items=encode_batch(items), properties=b"c\x01d", **fields
+            )
+        ).status
+        is PutStatus.PUT_OK
     )
     crash(store)
     store = open_store(tmp_path, **ON)

@@ -21,6 +21,7 @@ from aiorocketmq.store.disk.mapped_file import Disk
 from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import StoreFileError
+from aiorocketmq.store.model.put import PutBatch, PutMessage
 from aiorocketmq.store.model.status import GetMessageStatus, PutStatus
 from aiorocketmq.store.queues.consume_queue_ext import (
     MAX_BITMAP_SIZE,
@@ -255,7 +256,7 @@ def test_batches_have_bitmaps_too_half_messages_and_refused_ones_none(tmp_path: 
     store = extended(tmp_path)
     items = [BatchItem(0, b"%d" % number, b"TAGS\x01t%d" % (number % 3)) for number in range(25)]
     fields = {"born_host": BORN_HOST, "born_timestamp": 1, "store_timestamp": NOW}
-    store.put_batch("T", 0, items, b"A\x01b", **fields)  # type: ignore[arg-type]
+    store.put_batch(PutBatch(topic="T", queue_id=0, items=items, properties=b"A\x01b", **fields))  # type: ignore[arg-type]
     for number in range(25):
         properties = b"TAGS\x01t%d\x02A\x01b" % (number % 3)
         code = tags_code_of(properties)
@@ -263,7 +264,7 @@ def test_batches_have_bitmaps_too_half_messages_and_refused_ones_none(tmp_path: 
             code, NOW, b"%s|%d" % (properties, code)
         )
     put_ok(store, "H", sys_flag=4)
-    assert store.put_message("X", 0, bytes(9000), b"", BORN_HOST, 1, NOW).count == 1
+    assert store.put_message(PutMessage("X", 0, bytes(9000), b"", BORN_HOST, 1, NOW)).count == 1
     put_ok(store, "None", properties={"TAGS": "t1"})
     assert store.entries.ext_unit("None", 0, 0) == ExtUnit(tags_code("t1"), NOW, b"")
     store.close()
@@ -278,7 +279,14 @@ def test_a_batch_of_very_many_is_stored_or_refused_not_both(tmp_path: Path) -> N
     batch = encode_batch([BatchItem(0, b"", b"")] * count)
     try:
         result = store.put_batch(
-            "T", 0, batch, born_host=BORN_HOST, born_timestamp=1, store_timestamp=NOW
+            PutBatch(
+                topic="T",
+                queue_id=0,
+                items=batch,
+                born_host=BORN_HOST,
+                born_timestamp=1,
+                store_timestamp=NOW,
+            )
         )
     except BatchError:
         assert store.max_offset("T", 0) == 0, "it is sent again"

@@ -18,6 +18,7 @@ from aiorocketmq.store.index.index_file import IndexFile
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.model.errors import OutOfSpaceError, StoreFileError
+from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import PutStatus
 from aiorocketmq.store.replica import replica_log
 from aiorocketmq.store.replica.replica_log import ReplicaQueues
@@ -108,14 +109,16 @@ def fill(master: MessageStore, count: int = 120) -> None:
             put_ok(master, "Plain", 0, bytes(number * 20))
             stored_at = 1000 + number
             put_later = master.put_message(
-                "SCHEDULE_TOPIC_XXXX",
-                2,
-                b"later",
-                DELAYED,
-                BORN_HOST,
-                1,
-                stored_at,
-                stored_at + 10_000,
+                PutMessage(
+                    "SCHEDULE_TOPIC_XXXX",
+                    2,
+                    b"later",
+                    DELAYED,
+                    BORN_HOST,
+                    1,
+                    stored_at,
+                    stored_at + 10_000,
+                )
             )
             assert put_later.status is PutStatus.PUT_OK
 

@@ -36,6 +36,7 @@ from aiorocketmq.remoting.protocol.record.batch_records import (
     put_batch,
 )
 from aiorocketmq.remoting.slices import at_once
+from aiorocketmq.store.model.put import PutBatch, PutMessage
 from aiorocketmq.store.queues.consume_queue import CQ_UNIT
 from tests.stored import iter_records
 
@@ -150,11 +151,15 @@ def test_all_are_in_the_index_and_in_order(tmp_path: Path) -> None:
         [("T", 5, 9), ("T", 5, 30), ("U", 5, 8), ("T", 7, 8), ("T", 7, 3), ("U", 7, 20)]
     ):
         if number in (0, 5):
-            single = store.put_message("T", 0, b"", b"UNIQ_KEY\x01single%d\x02" % number, **fields)
+            single = store.put_message(
+                PutMessage("T", 0, b"", b"UNIQ_KEY\x01single%d\x02" % number, **fields)
+            )
             sent.append(("T", f"single{number}", single.phy_offset))
         keys = [f"{number}{n:0{width}d}" for n in range(count)]
         items = [BatchItem(0, b"body", f"UNIQ_KEY\x01{key}\x02TAGS\x01A".encode()) for key in keys]
-        result = store.put_batch(topic, 0, items, b"CLUSTER\x01c", **fields)
+        result = store.put_batch(
+            PutBatch(topic=topic, queue_id=0, items=items, properties=b"CLUSTER\x01c", **fields)
+        )
         sent += zip([topic] * count, keys, result.phy_offsets, strict=True)
         assert store._indexing.position(-1) == sent[0][2]
     assert store._indexing.waiting == len(sent)
