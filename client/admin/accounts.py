@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 from ...remoting.errors import ProtocolError
 from ...remoting.protocol.bodies.codec import BodyError, decode_body
@@ -28,22 +28,27 @@ class AclVersion(NamedTuple):
     """By path; ``timestamp`` is when it last changed (ms)."""
 
 
+class AccountRights(TypedDict, total=False):
+    """What an account may do; what is left out is as the broker has it by default. Perms are
+    ``DENY``, ``PUB``, ``SUB``, ``PUB|SUB``, lists hold ``name=PUB``."""
+
+    white_remote_address: str | None
+    admin: bool
+    default_topic_perm: str | None
+    default_group_perm: str | None
+    topic_perms: Sequence[str]
+    group_perms: Sequence[str]
+
+
 class AccountOperations(AdminCore):
     async def create_account(
         self,
         address: str,
         access_key: str,
         secret_key: str,
-        *,
-        white_remote_address: str | None = None,
-        admin: bool = False,
-        default_topic_perm: str | None = None,
-        default_group_perm: str | None = None,
-        topic_perms: Sequence[str] = (),
-        group_perms: Sequence[str] = (),
+        **rights: Unpack[AccountRights],
     ) -> None:
-        """Make or change an account of a broker. Perms are ``DENY``, ``PUB``, ``SUB``, ``PUB|SUB``,
-        lists hold ``name=PUB``.
+        """Make or change an account of a broker.
 
         Raises ``BrokerError`` (209) when the broker does not take it: keys that are too short, ACL
         that is off.
@@ -51,12 +56,12 @@ class AccountOperations(AdminCore):
         header = CreateAccessConfigRequest(
             access_key=access_key,
             secret_key=secret_key,
-            white_remote_address=white_remote_address,
-            admin=admin,
-            default_topic_perm=default_topic_perm,
-            default_group_perm=default_group_perm,
-            topic_perms=",".join(topic_perms) or None,
-            group_perms=",".join(group_perms) or None,
+            white_remote_address=rights.get("white_remote_address"),
+            admin=rights.get("admin", False),
+            default_topic_perm=rights.get("default_topic_perm"),
+            default_group_perm=rights.get("default_group_perm"),
+            topic_perms=",".join(rights.get("topic_perms", ())) or None,
+            group_perms=",".join(rights.get("group_perms", ())) or None,
         )
         await self._invoke(address, RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, header)
 

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...remoting.clock import Clock
 from ...remoting.errors import RocketMQError
@@ -54,33 +54,36 @@ class _Line:
         self.idle.set()
 
 
+class OrderedRetries(NamedTuple):
+    """A failed message stops its queue for ``suspend`` seconds and is tried again; after
+    ``max_reconsume_times`` it goes ``to_retry_topic``."""
+
+    suspend: float
+    max_reconsume_times: int
+    to_retry_topic: ToRetryTopic
+
+
 class OrderedConsumption:
-    """``holds_lock`` is None where queues are not shared (broadcasting). A failed message stops its
-    queue for ``suspend`` seconds and is tried again, ``max_attempts`` times in all; then it goes
-    ``to_retry_topic``."""
+    """``holds_lock`` is None where queues are not shared (broadcasting)."""
 
     def __init__(
         self,
         group: str,
         call: Call,
         holds_lock: HoldsLock | None,
-        to_retry_topic: ToRetryTopic,
+        retries: OrderedRetries,
         clock: Clock,
         tasks: TaskSet,
         *,
         batch_size: int,
-        suspend: float,
-        max_reconsume_times: int,
     ) -> None:
         self._group = group
         self._call = call
         self._holds_lock = holds_lock
-        self._to_retry_topic = to_retry_topic
+        self._suspend, self._max_reconsume_times, self._to_retry_topic = retries
         self._clock = clock
         self._tasks = tasks
         self._batch_size = batch_size
-        self._suspend = suspend
-        self._max_reconsume_times = max_reconsume_times
         self._lines: dict[OwnedQueue, _Line] = {}
         self._backlog: Backlog[_Line] = Backlog()
 

@@ -7,9 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from ...remoting.protocol.bodies.heartbeat import SubscriptionData
 from ...remoting.protocol.bodies.running_info import ProcessQueueInfo
-from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import is_retry_topic
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
@@ -17,9 +15,8 @@ from ..errors import ConfigError
 from ..namespaces import without_namespace
 from ..options import positive
 from .consume_stats import TopicStats
-from .group_member import GroupMember
 from .process_queue import ProcessQueue
-from .pulling import Pulled, PullSettings, QueuePuller
+from .pulling import Pulled, PullRequest, QueuePuller
 from .queue_locks import QueueLocks
 
 
@@ -66,17 +63,14 @@ class OwnedQueue:
 
     def __init__(
         self,
-        member: GroupMember,
-        queue: MessageQueue,
-        subscription: SubscriptionData,
-        settings: PullSettings,
+        request: PullRequest,
         limits: CacheLimits,
-        offset: int,
         submit: Callable[[OwnedQueue, list[MessageExt]], None],
         gate: asyncio.Event,
         stats: TopicStats | None = None,
     ) -> None:
         """``submit`` is given what was pulled; nothing is pulled while ``gate`` is not set."""
+        member, queue = request.member, request.queue
         self.stats: TopicStats = stats or TopicStats()
         self.queue = queue
         self.process_queue: ProcessQueue = ProcessQueue()
@@ -89,7 +83,7 @@ class OwnedQueue:
         self._room = asyncio.Event()
         self._room.set()
         self._waits_for_room = False
-        self._puller = QueuePuller(member, queue, subscription, settings, self, offset, self.stats)
+        self._puller = QueuePuller(request, self, self.stats)
         self._task: asyncio.Task[None] | None = None
         self._is_retry = is_retry_topic(queue.topic)
         self._namespace = member.instance.namespace

@@ -42,6 +42,7 @@ from .group_member import GroupMember
 from .options import PullConsumerOptions, PullConsumerSettings
 from .pull_stream import PullStream
 from .pull_streams import PullStreams
+from .pulling import PullRequest
 from .running_info import running_info
 from .start_offset import StartPolicy, max_offset, milliseconds, min_offset, offset_at
 from .subscription import Sql, same_expression, subscription_of
@@ -450,11 +451,13 @@ class PullConsumer(Startable):
 
     def take(self, queue: MessageQueue, offset: int) -> None:
         stream = PullStream(
-            self._member,
-            queue,
-            self._member.subscriptions[queue.topic],
-            self._settings,
-            offset,
+            PullRequest(
+                self._member,
+                queue,
+                self._member.subscriptions[queue.topic],
+                self._settings,
+                offset,
+            ),
             max_messages=self._options.max_cached,
             max_bytes=self._options.max_cached_bytes,
             announce=self._streams.announce,

@@ -6,16 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from ...remoting.protocol.bodies.heartbeat import SubscriptionData
 from ...remoting.protocol.bodies.running_info import ProcessQueueInfo
-from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
 from ..namespaces import without_namespace
 from ..producer.trace import ConsumeTracer
 from ..producer.trace_records import ConsumeOutcome
-from .group_member import GroupMember
-from .pulling import Pulled, PullSettings, QueuePuller
+from .pulling import Pulled, PullRequest, QueuePuller
 
 
 class PullStream:
@@ -27,11 +24,7 @@ class PullStream:
 
     def __init__(
         self,
-        member: GroupMember,
-        queue: MessageQueue,
-        subscription: SubscriptionData,
-        settings: PullSettings,
-        offset: int,
+        request: PullRequest,
         *,
         max_messages: int,
         max_bytes: int,
@@ -39,10 +32,10 @@ class PullStream:
         room_for_all: Callable[[], Awaitable[None]] | None = None,
         tracer: ConsumeTracer | None = None,
     ) -> None:
-        self.queue = queue
-        self.delivered: int = offset
+        self.queue = request.queue
+        self.delivered: int = request.offset
         """Offset behind the last message that was handed out."""
-        self.done: int = offset
+        self.done: int = request.offset
         """Offset behind the last message that counts as consumed."""
         self.epoch: int = 0
         """Grows whenever the stream is moved or taken away: what was handed out before is
@@ -57,8 +50,8 @@ class PullStream:
         self._announce = announce
         self._room_for_all = room_for_all
         self._tracer = tracer
-        self._namespace = member.instance.namespace
-        self._puller = QueuePuller(member, queue, subscription, settings, self, offset)
+        self._namespace = request.member.instance.namespace
+        self._puller = QueuePuller(request, self)
         self._task: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:

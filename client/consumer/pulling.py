@@ -163,21 +163,25 @@ class PullSettings(NamedTuple):
     """What the user's own filters leave of the messages."""
 
 
+class PullRequest(NamedTuple):
+    """What is to be pulled, for whom, and where to begin (class PullRequest)."""
+
+    member: GroupMember
+    queue: MessageQueue
+    subscription: SubscriptionData
+    settings: PullSettings
+    offset: int
+
+
 class QueuePuller:
     """One queue, pulled again and again."""
 
     def __init__(
-        self,
-        member: GroupMember,
-        queue: MessageQueue,
-        subscription: SubscriptionData,
-        settings: PullSettings,
-        target: PullTarget,
-        offset: int,
-        stats: TopicStats | None = None,
+        self, request: PullRequest, target: PullTarget, stats: TopicStats | None = None
     ) -> None:
-        self.queue = queue
-        self.next_offset: int = offset
+        member, subscription = request.member, request.subscription
+        self.queue = request.queue
+        self.next_offset: int = request.offset
         self.last_pull_ms: int = member.instance.clock.time_ms()
         self._waits = True
         """For somebody else, not for a broker."""
@@ -185,7 +189,7 @@ class QueuePuller:
         self._member = member
         self._instance = member.instance
         self._subscription = subscription
-        self._settings = settings
+        self._settings = request.settings
         self._target = target
         self._filter = TagFilter(subscription)
         self._broker_id = 0

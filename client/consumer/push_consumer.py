@@ -57,8 +57,9 @@ from .consume_stats import ConsumeStats
 from .consumption import ConcurrentConsumption, Consumption
 from .group_member import GroupMember
 from .options import WITHOUT_END, PushConsumerOptions, PushConsumerSettings
-from .ordered_consumption import OrderedConsumption
+from .ordered_consumption import OrderedConsumption, OrderedRetries
 from .owned_queue import OwnedQueue
+from .pulling import PullRequest
 from .queue_locks import QueueLocks
 from .running_info import direct_result, running_info
 from .send_back import INNER_PRODUCER_GROUP, SendBack
@@ -257,12 +258,14 @@ class PushConsumer(Startable):
             self.group,
             call,
             self._locks.hold if self._locks is not None else None,
-            SendBack(self.instance, self.group, limit).to_dead_letters,
+            OrderedRetries(
+                self._options.suspend_queue,
+                limit,
+                SendBack(self.instance, self.group, limit).to_dead_letters,
+            ),
             clock,
             self._tasks,
             batch_size=batch_size,
-            suspend=self._options.suspend_queue,
-            max_reconsume_times=limit,
         )
 
     def suspend(self) -> None:
@@ -358,12 +361,14 @@ class PushConsumer(Startable):
     def take(self, queue: MessageQueue, offset: int) -> None:
         assert self._consumption is not None
         owned = OwnedQueue(
-            self._member,
-            queue,
-            self._member.subscriptions[queue.topic],
-            self._settings,
+            PullRequest(
+                self._member,
+                queue,
+                self._member.subscriptions[queue.topic],
+                self._settings,
+                offset,
+            ),
             self._cache.share(len(self._queues) + 1),
-            offset,
             self._consumption.submit,
             self._gate,
             self._stats.of(without_namespace(queue.topic, self._namespace)),

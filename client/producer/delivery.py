@@ -134,9 +134,7 @@ class Delivery:
                     if not_ok is not None:
                         return not_ok
                     raise
-                if not_ok is None and self._waits(
-                    queue, error
-                ):  # one attempt, however often it has to knock
+                if not_ok is None and self._waits(queue, error):  # one attempt for all knocking
                     began = knocking.setdefault(queue.broker_name, began)
                     failures = [each for each in failures if not each.knocked_at(queue.broker_name)]
                 else:

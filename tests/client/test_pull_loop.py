@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from aiorocketmq.client.consumer.owned_queue import CacheLimits, OwnedQueue
-from aiorocketmq.client.consumer.pulling import PullSettings
+from aiorocketmq.client.consumer.pulling import PullRequest, PullSettings
 from aiorocketmq.client.consumer.subscription import tag_subscription
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
@@ -63,12 +63,14 @@ class Scene:
         self.gate.set()
         self.submitted: list[MessageExt] = []
         self.owned = OwnedQueue(
-            self.member,
-            self.queue,
-            tag_subscription("T", subscribe, 1),
-            settings or PullSettings(32, 15.0, PullSysFlag.SUSPEND, commits_on_pull=True),
+            PullRequest(
+                self.member,
+                self.queue,
+                tag_subscription("T", subscribe, 1),
+                settings or PullSettings(32, 15.0, PullSysFlag.SUSPEND, commits_on_pull=True),
+                5,
+            ),
             CacheLimits(),
-            5,
             lambda _owned, messages: self.submitted.extend(messages),
             self.gate,
         )

@@ -11,7 +11,7 @@ import pytest
 
 from aiorocketmq import Message, Producer, SendTimedOut
 from aiorocketmq.client.cluster.instance import ClientInstance
-from aiorocketmq.client.consumer.pulling import Pulled, PullSettings, QueuePuller
+from aiorocketmq.client.consumer.pulling import Pulled, PullRequest, PullSettings, QueuePuller
 from aiorocketmq.client.consumer.subscription import tag_subscription
 from aiorocketmq.client.errors import SendFailed
 from aiorocketmq.client.producer.sending import SendResult
@@ -174,7 +174,14 @@ async def test_a_pull_waits_for_the_next_attempt_to_connect(scene: Scene) -> Non
     member, target = member_of(scene.instance, NotingOwner(), TOPIC), OnePull()
     settings = PullSettings(32, 15.0, PullSysFlag.SUSPEND, commits_on_pull=False)
     puller = QueuePuller(
-        member, MessageQueue(TOPIC, BROKER, 0), tag_subscription(TOPIC, "*", 1), settings, target, 5
+        PullRequest(
+            member,
+            MessageQueue(TOPIC, BROKER, 0),
+            tag_subscription(TOPIC, "*", 1),
+            settings,
+            5,
+        ),
+        target,
     )
     pulling = asyncio.create_task(puller.run())
     await pass_time(scene.broker, 0.1)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.client.consumer.ordered_consumption import OrderedConsumption
+from aiorocketmq.client.consumer.ordered_consumption import OrderedConsumption, OrderedRetries
 from aiorocketmq.client.consumer.owned_queue import CacheLimits, OwnedQueue
-from aiorocketmq.client.consumer.pulling import PullSettings
+from aiorocketmq.client.consumer.pulling import PullRequest, PullSettings
 from aiorocketmq.client.errors import SuspendQueue
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
@@ -40,23 +40,17 @@ class Scene:
             "g",
             self.call,
             self.holds_lock,
-            self.to_dead_letters,
+            OrderedRetries(1.0, max_reconsume_times, self.to_dead_letters),
             self.clock,
             self.tasks,
             batch_size=batch_size,
-            suspend=1.0,
-            max_reconsume_times=max_reconsume_times,
         )
         settings = PullSettings(32, 1.0, 0, commits_on_pull=True)
         self.queues = [MessageQueue("T", "broker-a", number) for number in range(queues)]
         self.owned = [
             OwnedQueue(
-                self.world.member,
-                queue,
-                SUBSCRIPTION,
-                settings,
+                PullRequest(self.world.member, queue, SUBSCRIPTION, settings, 0),
                 CacheLimits(),
-                0,
                 self.consumption.submit,
                 self.world.gate,
             )

@@ -12,7 +12,7 @@ from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.cluster.route_cache import topic_route
 from aiorocketmq.client.consumer.group_member import GroupMember
 from aiorocketmq.client.consumer.owned_queue import CacheLimits, OwnedQueue, checked_limits
-from aiorocketmq.client.consumer.pulling import Pulled, PullSettings, PullStatus
+from aiorocketmq.client.consumer.pulling import Pulled, PullRequest, PullSettings, PullStatus
 from aiorocketmq.client.consumer.rebalance import averagely
 from aiorocketmq.client.consumer.start_offset import StartFrom, StartPolicy
 from aiorocketmq.client.consumer.subscription import tag_subscription
@@ -77,12 +77,14 @@ class World:
     def own(self, offset: int = 0, limits: CacheLimits = CacheLimits()) -> OwnedQueue:  # noqa: B008  (immutable)
         self.member.offsets.update(QUEUE, offset, only_forwards=False)
         return OwnedQueue(
-            self.member,
-            QUEUE,
-            SUBSCRIPTION,
-            PullSettings(32, 1.0, 0, commits_on_pull=True),
+            PullRequest(
+                self.member,
+                QUEUE,
+                SUBSCRIPTION,
+                PullSettings(32, 1.0, 0, commits_on_pull=True),
+                offset,
+            ),
             limits,
-            offset,
             lambda _owned, messages: self.submitted.extend(messages),
             self.gate,
         )
@@ -285,12 +287,8 @@ def test_a_pull_that_does_not_come_back_is_noticed() -> None:
         gate = asyncio.Event()
         settings = PullSettings(32, 1.0, 0, commits_on_pull=True)
         owned = OwnedQueue(
-            member,
-            queue,
-            SUBSCRIPTION,
-            settings,
+            PullRequest(member, queue, SUBSCRIPTION, settings, 0),
             CacheLimits(),
-            0,
             lambda _owned, _messages: None,
             gate,
         )

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 
 from aiorocketmq.client.consumer.pull_stream import PullStream
-from aiorocketmq.client.consumer.pulling import PullSettings
+from aiorocketmq.client.consumer.pulling import PullRequest, PullSettings
 
 from .test_owned_queue import QUEUE, SUBSCRIPTION, World, pulled
 
@@ -19,11 +19,7 @@ def play(scene: Callable[[PullStream], None]) -> None:
         limits = {"max_messages": 2, "max_bytes": 1 << 20}
         scene(
             PullStream(
-                world.member,
-                QUEUE,
-                SUBSCRIPTION,
-                settings,
-                5,
+                PullRequest(world.member, QUEUE, SUBSCRIPTION, settings, 5),
                 announce=lambda _stream: None,
                 **limits,
             )

@@ -10,7 +10,7 @@ import pytest
 
 from aiorocketmq.client.consumer.consumption import ConcurrentConsumption
 from aiorocketmq.client.consumer.owned_queue import CacheLimits, OwnedQueue
-from aiorocketmq.client.consumer.pulling import PullSettings
+from aiorocketmq.client.consumer.pulling import PullRequest, PullSettings
 from aiorocketmq.client.errors import RetryLater
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
@@ -43,12 +43,8 @@ class Scene:
         )
         settings = PullSettings(32, 1.0, 0, commits_on_pull=True)
         self.owned = OwnedQueue(
-            self.world.member,
-            QUEUE,
-            SUBSCRIPTION,
-            settings,
+            PullRequest(self.world.member, QUEUE, SUBSCRIPTION, settings, 5),
             CacheLimits(),
-            5,
             self.consumption.submit,
             self.world.gate,
         )
