@@ -1,0 +1,99 @@
+"""What pages say of places in the code is true: walks, rules, decisions, the picture of the
+rooms."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from .names import REPOSITORY, module_of, named_in, problem_of
+
+ARCHITECTURE = REPOSITORY / "ARCHITECTURE.md"
+DOCS = REPOSITORY / "docs"
+TEXTS = [*sorted(REPOSITORY.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+MOST_BYTES = 10_000
+WALKS = {"A send": 7, "A pull": 6, "A replicated record": 5, "A Spark row": 4}
+"""Headings of walks, each with the number of its steps at least."""
+
+
+def load_rooms() -> ModuleType:
+    """``docs/rooms.py``; the folder is no package."""
+    spec = importlib.util.spec_from_file_location("docs_rooms", DOCS / "rooms.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def walk_of(heading: str) -> str:
+    return ARCHITECTURE.read_text("utf-8").split(f"\n### {heading}\n", 1)[1].split("\n#", 1)[0]
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_what_a_page_names_is_defined_there(page: Path) -> None:
+    problems = [problem_of(named) for named in named_in(page.read_text("utf-8"))]
+    assert [problem for problem in problems if problem] == []
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_walk_names_a_file_at_each_step(walk: str) -> None:
+    steps = re.split(r"^\d+\. ", walk_of(walk), flags=re.MULTILINE)[1:]
+    assert len(steps) >= WALKS[walk]
+    assert [step for step in steps if not named_in(step)] == []
+
+
+@pytest.mark.parametrize("walk", [walk for walk in WALKS if "Spark" not in walk])
+def test_a_walk_can_be_imported(walk: str) -> None:
+    for named in named_in(walk_of(walk)):
+        value: object = module_of(named.path)
+        for part in filter(None, named.name.split(".")):
+            value = getattr(value, part)
+
+
+def test_the_map_is_a_short_page() -> None:
+    assert len(ARCHITECTURE.read_bytes()) <= MOST_BYTES
+
+
+def test_pictures_of_rooms_are_up_to_date() -> None:
+    assert list(load_rooms().outdated()) == [], "run: python docs/rooms.py"
+
+
+def test_rooms_do_not_import_each_other() -> None:
+    """What the picture leaves out can only be left out where there is no circle."""
+    rooms = load_rooms()
+    graph = rooms.reduced(rooms.rooms())
+    assert graph["remoting/protocol"] == set()
+    assert graph["remoting"] == {"remoting/protocol"}
+    assert "broker" not in graph["namesrv"] | graph["store"] | graph["client"]
+
+
+def test_a_name_that_is_nowhere_is_noticed() -> None:
+    named = named_in(
+        "`store/nowhere.py` and `store/message_store.py: MessageStore.get`, `store/a b`"
+    )
+    assert [str(each) for each in named] == [
+        "store/nowhere.py",
+        "store/message_store.py: MessageStore.get",
+    ]
+    assert problem_of(named[0]) == "store/nowhere.py does not exist"
+    assert problem_of(named[1]) is None
+    assert problem_of(named[1]._replace(name="MessageStore.gone")) is not None
+
+
+def test_every_decision_is_in_the_list_with_its_date() -> None:
+    """Each says when, with which figure, and what would change it."""
+    index = (DOCS / "design" / "README.md").read_text("utf-8")
+    for page in sorted((DOCS / "design").glob("*.md")):
+        if page.name == "README.md":
+            continue
+        title, _, when, *rest = page.read_text("utf-8").split("\n")
+        assert f"| {when[:10]} | {title.removeprefix('# ')} | [{page.name}]({page.name}) |" in index
+        for part in ("**Figure.**", "**What would change it.**"):
+            assert part in "\n".join(rest), f"{page.name} has no {part}"
