@@ -43,11 +43,12 @@ BREAKS = [
     ("store-requests", "store", "from ..remoting.protocol.commands import x"),
     ("pure", "remoting.protocol", "import time"),
     ("pure", "remoting.protocol.commands", "from asyncio import Lock"),
-    ("doors", "namesrv", "from . import bad14"),
+    ("pure-through", "remoting.protocol", "from ..impure import x"),
+    ("doors", "namesrv", "from . import bad15"),
     (
         "doors",
         "namesrv",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import bad13",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import bad14",
     ),
 ]
 
@@ -66,6 +67,7 @@ def make_package(folder: Path) -> Path:
             path.parent.mkdir(exist_ok=True)
             (path.parent / "__init__.py").write_text("x = 1\n")
             path.with_suffix(".py").write_text("x = 1\n")
+    (package / "remoting" / "impure.py").write_text("import time\n\nx = 1\n")
     return package
 
 
