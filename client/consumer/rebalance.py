@@ -149,9 +149,10 @@ def consistent_hash(
     """A ring of 10 points per client; a queue goes to the next point (CONSISTENT_HASH). Few queues
     move when members change.
 
-    >>> queues = [MessageQueue("TopicTest", "broker-a", n) for n in range(8)] >>> [[q.queue_id for q
-    in consistent_hash(c, queues, ["c1", "c2", "c3"])] for c in ("c1", "c2", "c3")] [[0, 4, 5, 7],
-    [1, 6], [2, 3]]
+    >>> queues = [MessageQueue("TopicTest", "broker-a", n) for n in range(8)]
+    >>> clients = ["c1", "c2", "c3"]
+    >>> [[q.queue_id for q in consistent_hash(c, queues, clients)] for c in clients]
+    [[0, 4, 5, 7], [1, 6], [2, 3]]
     """
     if client_id not in client_ids:
         return []
