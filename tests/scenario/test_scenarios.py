@@ -16,6 +16,7 @@ from .drivers.locks import LockDriver
 from .drivers.longpolling import LongPollingDriver
 from .drivers.namesrv import NamesrvDriver
 from .drivers.offsets import OffsetDriver
+from .drivers.replication import ReplicationDriver
 from .drivers.retry import RetryDriver
 from .drivers.simulated import SimulatedLoop
 from .drivers.transactions import TransactionDriver
@@ -28,6 +29,7 @@ DRIVERS: Final[dict[str, type[Driver]]] = {
     "longpolling": LongPollingDriver,
     "namesrv": NamesrvDriver,
     "offsets": OffsetDriver,
+    "replication": ReplicationDriver,
     "retry": RetryDriver,
     "transactions": TransactionDriver,
 }
