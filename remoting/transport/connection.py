@@ -1,5 +1,7 @@
 """One TCP connection, the same class on both ends: it serves the peer's requests and carries ours.
 
+What may be read, served and written, and when that changes, is a table: ``connection_state.py``.
+
 Reading: bytes are cut into frames, every frame of a read event is dispatched, and all answers leave
 in one write, at once or at the end of the turn (``flush_turns.py``). While the peer does not read,
 nothing more is read from it (``flow.py``); frames that were already received wait in ``_backlog``.
@@ -27,6 +29,7 @@ from ..protocol.message.message_id import pack_host
 from ..protocol.wire import Record
 from .address import format_address, host_and_port
 from .buffers import Buffers
+from .connection_state import ANSWERING, ASKING, START, Event
 from .direct_write import MUCH_BYTES, socket_of, unwritten
 from .farewell import Farewell
 from .flow import FlowControl, Limits, long_header_bytes
@@ -66,14 +69,11 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "__weakref__", "_backlog", "_buffers", "_clock", "_counted", "_counted_held", "_decoder",
-        "_ended", "_flow",
-        "_flush_scheduled", "_handle", "_held_back", "_invocations", "_loop", "_owner", "_parked",
-        "_parked_requests",
-        "_pause_reading", "_serialize_type", "_serving", "_signs", "_socket", "_stopping",
-        "_time_ms", "_transport",
-        "_turns", "_waiting", "_write_pause_bytes", "answer_bytes", "attributes", "close_reason",
-        "closed", "in_flight",
-        "limits", "local", "max_in_flight", "on_close", "out", "packed_peer", "peer", "silent",
+        "_ended", "_flow", "_flush_due", "_handle", "_invocations", "_loop", "_owner", "_parked",
+        "_parked_requests", "_serialize_type", "_signs", "_socket", "_state", "_time_ms",
+        "_transport", "_turns", "_waiting", "_write_pause_bytes", "answer_bytes", "attributes",
+        "close_reason", "closed", "in_flight", "limits", "local", "max_in_flight", "on_close",
+        "out", "packed_peer", "peer", "silent",
     )  # fmt: skip
 
     def __init__(
@@ -91,17 +91,17 @@ class Connection(asyncio.Protocol):
         for ever. ``silence_s``: how long a peer may say nothing at all before a request that it
         does not answer in time ends the connection."""
         self._owner = owner
-        self._pause_reading = pause_reading
+        self._state = (ANSWERING if pause_reading else ASKING)[START]
         self._clock = owner.clock
-        self.limits: Limits = owner.limits
+        self.limits: Limits = (limits := owner.limits)
         self._serialize_type = serialize_type
         self._decoder = FrameDecoder(
-            owner.limits.max_frame_bytes, long_header_bytes=long_header_bytes(owner.limits)
+            limits.max_frame_bytes, long_header_bytes=long_header_bytes(limits)
         )
-        self._flow = FlowControl(owner.limits)
+        self._flow = FlowControl(limits)
         self._handle = owner.dispatcher.handle
         self._time_ms = owner.clock.time_ms
-        self._write_pause_bytes = owner.limits.write_pause_bytes
+        self._write_pause_bytes = limits.write_pause_bytes
         self._transport: asyncio.Transport | None = None
         self._socket = -1
         self._loop = asyncio.get_running_loop()
@@ -114,26 +114,20 @@ class Connection(asyncio.Protocol):
         self._counted_held = 0
         """Bytes that ``buffers`` was told of, and those of an incomplete frame among them."""
         self._parked = self._parked_requests = 0
-        self._held_back = False
-        self._serving = False
-        self._stopping = False
-        self._flush_scheduled = False
+        self._flush_due = False
+        """What is put into ``out`` leaves: frames are being served, or ``flush`` was scheduled."""
         self._backlog: deque[Frame] = deque()
         self._invocations = Invocations(self._loop, self._not_answered)
         self._waiting = self._invocations.table
-        self._signs = SignsOfLife(
-            self._clock.monotonic(),
-            self._loop.time(),
-            idle_s=owner.limits.idle_s,
-            silence_s=silence_s,
-        )
+        now, loop_now = self._clock.monotonic(), self._loop.time()
+        self._signs = SignsOfLife(now, loop_now, idle_s=limits.idle_s, silence_s=silence_s)
         self.answer_bytes: int = 0
         """Bytes of answer bodies since the last write."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self.max_in_flight: int = owner.limits.max_in_flight
+        self.max_in_flight: int = limits.max_in_flight
         self.in_flight: int = 0
         """Requests of the peer that were not answered yet."""
-        self.closed: bool = False
+        self.closed: bool = self._state.closed
         self.close_reason: str = ""
         self.peer: str = "unknown"
         self.local: str = "unknown"
@@ -148,6 +142,13 @@ class Connection(asyncio.Protocol):
     # --- transport callbacks
     # ----------------------------------------------------------------------------------------
 
+    def _happens(self, event: Event) -> None:
+        """Go on to the next state. What may be read from now on is read by ``_go_on``."""
+        before, self._state = self._state, self._state.after[event]
+        self.closed = self._state.closed
+        if before.reads and not self._state.reads:
+            self._read_nothing()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=self.limits.write_pause_bytes)
@@ -156,6 +157,7 @@ class Connection(asyncio.Protocol):
         self.packed_peer: bytes = pack_host(host, port)
         self._socket = socket_of(transport)
         self.local = format_address(*host_and_port(transport.get_extra_info("sockname")))
+        self._happens(Event.MADE)
         self._owner.connected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -195,21 +197,14 @@ class Connection(asyncio.Protocol):
     def _go_on(self) -> None:
         """Serve the frames that wait, then read on, unless something else stopped that
         meanwhile."""
-        if self.closed or self._must_wait:
+        if self.closed or self._state.stalled:
             return  # what was not begun when it is closed is not done: nobody could be told
         if self._backlog:
             frames = list(self._backlog)
             self._backlog.clear()
             self.serve(frames)
-        held_back = self._backlog or self._held_back or self._must_wait
-        if self._transport is not None and not (held_back or self.closed or self._stopping):
+        if self._transport is not None and self._state.reads and not self._backlog:
             self._transport.resume_reading()
-
-    @property
-    def _must_wait(self) -> bool:
-        """Nothing more is served: the peer has too much to read already, or too much of what it
-        asked for is worked on."""
-        return self._parked_requests >= _MOST_PARKED or (self._pause_reading and self._flow.stopped)
 
     def _count(self) -> None:
         """Tell how much is buffered here because of this peer."""
@@ -234,7 +229,7 @@ class Connection(asyncio.Protocol):
         self._parked += size + _PARKED_COST
         self._parked_requests += 1
         if self._parked_requests == _MOST_PARKED:
-            self._read_nothing()
+            self._happens(Event.QUEUE_FULL)
         self._count()
 
     def unpark(self, size: int) -> None:
@@ -242,17 +237,17 @@ class Connection(asyncio.Protocol):
         self._parked -= size + _PARKED_COST
         self._parked_requests -= 1
         if self._parked_requests == _MOST_PARKED - 1:
+            self._happens(Event.QUEUE_FREE)
             self._loop.call_soon(self._go_on)
         self._count()
 
     def hold_back(self) -> None:
         """Read nothing more from this peer until ``go_on``: all of them together hold too much."""
-        self._held_back = True
-        self._read_nothing()
+        self._happens(Event.HOLD_BACK)
 
     def go_on(self) -> None:
         """Undo ``hold_back``."""
-        self._held_back = False
+        self._happens(Event.GO_ON)
         self._go_on()
 
     def eof_received(self) -> bool:
@@ -261,22 +256,22 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._flow.stop(self._clock.monotonic())
         self._count()
-        if self._pause_reading:
-            self._read_nothing()
+        self._happens(Event.PAUSE_WRITING)
 
     def resume_writing(self) -> None:
+        waited = self._state.stalled
         self._flow.resume()
         self._count()
-        if self._pause_reading:
+        self._happens(Event.RESUME_WRITING)
+        if waited:
             self._go_on()
 
     def stop_reading(self) -> None:
         """Take no more requests. Those that were received are served and answered."""
-        self._stopping = True
-        self._read_nothing()
+        self._happens(Event.STOP)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.closed = True
+        self._happens(Event.LOST)
         reason = self.close_reason or (f"{type(exc).__name__}: {exc}" if exc else "closed by peer")
         self.close_reason = reason
         self._invocations.fail(reason)
@@ -302,7 +297,7 @@ class Connection(asyncio.Protocol):
         handle, out, waiting, limit = self._handle, self.out, self._waiting, self._write_pause_bytes
         time_ms = self._time_ms
         now_ms = time_ms()
-        self._serving = True
+        was_due, self._flush_due = self._flush_due, True
         served = 0
         try:
             for serialize_type, header, body in frames:
@@ -314,7 +309,7 @@ class Connection(asyncio.Protocol):
                     return
                 if (
                     not served & 3
-                    and (self._must_wait or time_ms() - now_ms >= _SLICE_MS)
+                    and (self._state.stalled or time_ms() - now_ms >= _SLICE_MS)
                     and served < len(frames)
                 ):
                     self._backlog.extend(frames[served:])
@@ -323,19 +318,20 @@ class Connection(asyncio.Protocol):
         except HeaderError as error:
             self._refuse(str(error))
         finally:
-            self._serving = False
             turns = self._turns
             if turns is None or self.answer_bytes >= MUCH_BYTES or not turns.waits(now_ms):
                 self.flush()
-            elif out and not self._flush_scheduled:
-                self._flush_scheduled = True
-                turns.add(self, now_ms)
+            else:
+                self._flush_due = was_due or bool(out)
+                if out and not was_due:
+                    turns.add(self, now_ms)
 
     def _give_way(self, frames: list[Frame], start: int) -> bool:
         """Send what there is; if the peer does not read it, keep the other frames for later. True
         if serving has to stop."""
         self.flush()
-        if self._pause_reading and self._flow.stopped and start < len(frames):
+        self._flush_due = True
+        if self._state.stalled and start < len(frames):
             self._backlog.extendleft(reversed(frames[start:]))
             return True
         return False
@@ -354,13 +350,13 @@ class Connection(asyncio.Protocol):
     def send(self, pieces: list[Buffer]) -> None:
         """Queue encoded frames; they leave with everything else of this turn of the loop."""
         self.out += pieces
-        if not self._serving and not self._flush_scheduled:
-            self._flush_scheduled = True
+        if not self._flush_due:
+            self._flush_due = True
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
         """Write what was queued, in one call."""
-        self._flush_scheduled = False
+        self._flush_due = False
         out, transport = self.out, self._transport
         if not out or transport is None:
             return
@@ -385,7 +381,7 @@ class Connection(asyncio.Protocol):
         if not self.closed and self._transport is not None:
             self.flush()
             self.close_reason = self.close_reason or reason
-            self.closed = True
+            self._happens(Event.CLOSE)
             self._invocations.fail(self.close_reason)
             longest_s = self.limits.shutdown_grace_s if longest_s is None else longest_s
             Farewell(self._loop, self._transport, self.connection_lost, longest_s)
@@ -394,14 +390,14 @@ class Connection(asyncio.Protocol):
         """End it at once; what was not sent is lost."""
         log.warning("connection cut peer=%s reason=%s", self.peer, reason)
         self.close_reason = reason
-        self.closed = True
+        self._happens(Event.CUT)
         if self._transport is not None:
             self._transport.abort()
 
     @property
     def writable(self) -> bool:
         """It is open, and its peer has not too much to read already."""
-        return not self.closed and not self._flow.stopped
+        return self._state.writable
 
     @property
     def busy(self) -> bool:
@@ -480,8 +476,8 @@ class Connection(asyncio.Protocol):
         self._signs.spoke = True
         header_length = len(header)
         self.out += (pack_prefix(4 + header_length + len(body), header_length), header, body)
-        if not self._flush_scheduled and not self._serving:
-            self._flush_scheduled = True
+        if not self._flush_due:
+            self._flush_due = True
             self._loop.call_soon(self.flush)
         return future
 
