@@ -1,7 +1,7 @@
 """Plain sends of the blocking producer, in the threads of its callers, over connections of their
 own.
 
-``client/producer/plain_sends.py`` prepares them. The event loop looks after everything else:
+``client/producer/fast_path.py`` prepares them. The event loop looks after everything else:
 routes, heartbeats, what is not plain, and what is left to do after an attempt has failed. It is
 also the one that finds brokers: a direct connection is only made to one that it is connected to.
 """
@@ -12,7 +12,7 @@ from typing import Final
 
 from .client.cluster.instance import ClientInstance
 from .client.errors import Attempt
-from .client.producer.plain_sends import PlainSends
+from .client.producer.fast_path import PlainSends
 from .client.producer.sending import SendAnswer, SendResult, read_send_answer, send_result
 from .remoting.errors import BrokerError, RemotingError
 from .remoting.protocol.message.message import Message

@@ -56,7 +56,6 @@ from ...remoting.transport.invocations import Response
 from ..credentials import credentials_from
 from ..errors import ClientStateError, ConfigError
 from ..lifecycle import Startable
-from ..mistakes import checked_tls, known_options
 from ..namespaces import checked_namespace, namespace_of_address, without_namespace
 from ..options import (
     AccessChannel,
@@ -67,6 +66,7 @@ from ..options import (
     takes,
     vip_address,
 )
+from ..usage_errors import checked_tls, known_options
 from .address_server import AddressServer, address_server_url
 from .name_servers import NameServers
 from .replies import Requests

@@ -10,9 +10,9 @@ from pathlib import Path
 from ...remoting.protocol.bodies.heartbeat import MessageModel
 from ...remoting.protocol.commands.pull import PullSysFlag
 from ..cluster.instance import ClientInstance
-from ..mistakes import chosen
 from ..options import ClientOptions, Settings
 from ..producer.trace import ConsumeTracer, trace_topic
+from ..usage_errors import chosen
 from .consume_hooks import ConsumeHook, FilterHook
 from .local_offsets import LocalOffsets
 from .owned_queue import CacheLimits, checked_limits

@@ -44,7 +44,6 @@ from ..cluster.instance import ClientInstance, instance_for
 from ..errors import ClientStateError
 from ..handlers import BatchHandler, Call, Handler, MessageHandler, failure_of
 from ..lifecycle import Startable
-from ..mistakes import check_handler
 from ..namespaces import unwrap_queue, with_namespace, without_namespace
 from ..options import checked_group, settings_of, takes
 from ..producer.batches import DEFAULT_MAX_BYTES
@@ -52,6 +51,7 @@ from ..producer.delivery import Delivery
 from ..producer.message_ids import next_message_id
 from ..producer.request_reply import reply_to
 from ..producer.sending import SendResult
+from ..usage_errors import check_handler
 from .consume_hooks import ConsumeHooks
 from .consume_stats import ConsumeStats
 from .consumption import ConcurrentConsumption, Consumption

@@ -14,7 +14,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import is_retry_topic
 from ..cluster.instance import ClientInstance
 from ..errors import ConfigError
-from ..mistakes import chosen
+from ..usage_errors import chosen
 from .offset_store import OFFSET_TIMEOUT, OffsetStore
 
 log: Final = logging.getLogger(__name__)

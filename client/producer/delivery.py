@@ -18,9 +18,9 @@ from ..cluster.instance import ClientInstance
 from ..errors import Attempt, SendFailed, SendTimedOut
 from ..namespaces import unwrap_queue, without_namespace
 from ..options import vip_address
+from .fast_path import PlainSends
 from .fault_latency import FaultLatency
 from .hooks import SendContext, SendHooks, kind_of
-from .plain_sends import PlainSends
 from .queue_choice import RoundRobin
 from .sending import RETRY_CODES, Outgoing, SendResult, SendStatus, may_retry, send_result
 

@@ -35,16 +35,16 @@ from ...remoting.transport.invocations import Response
 from ..cluster.instance import ClientInstance, instance_for
 from ..errors import Attempt, ClientStateError, ConfigError, MessageError, ReplyTimeout
 from ..lifecycle import Startable
-from ..mistakes import mistake_in, mistake_in_queue
 from ..namespaces import unwrap_queue, with_namespace
 from ..options import checked_group, positive, settings_of, takes
+from ..usage_errors import mistake_in, mistake_in_queue
 from .batches import Accumulator
 from .delivery import Delivery
+from .fast_path import SEND, Lane, PlainSends
 from .fault_latency import FaultLatency
 from .hooks import SendHooks
 from .message_ids import next_message_id
 from .options import ProducerOptions, ProducerSettings
-from .plain_sends import SEND, Lane, PlainSends
 from .queue_choice import QueueSelector, choose_by_key
 from .request_reply import learn_reply_routes, new_correlation_id, reply_to, request_properties
 from .sending import Outgoing, SendResult, batch, send_result, single

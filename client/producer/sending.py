@@ -32,7 +32,7 @@ from ...remoting.protocol.message.topic_names import (
 from ...remoting.protocol.record.batch import BatchItem, encode_batch
 from ...remoting.transport.invocations import UNREADABLE, Response, read_answer
 from ..errors import MessageError
-from ..mistakes import mistake_in
+from ..usage_errors import mistake_in
 
 RETRY_CODES = frozenset(
     {

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.cluster.route_cache import topic_route
 from aiorocketmq.client.errors import ClientStateError, ConfigError, MessageError, SendFailed
-from aiorocketmq.client.producer.plain_sends import PlainSends
+from aiorocketmq.client.producer.fast_path import PlainSends
 from aiorocketmq.client.producer.producer import Producer
 from aiorocketmq.client.producer.queue_choice import RoundRobin, choose_by_key
 from aiorocketmq.client.producer.sending import SendStatus, single
