@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from aiorocketmq.remoting.dispatch import Dispatcher
@@ -109,22 +109,38 @@ class SimTransport(asyncio.Transport):
         return self.ended
 
 
+def receive(protocol: asyncio.Protocol | asyncio.BufferedProtocol, data: bytes) -> None:
+    """As an event loop does it."""
+    if isinstance(protocol, asyncio.Protocol):
+        protocol.data_received(data)
+        return
+    while data:
+        room = protocol.get_buffer(-1)
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        data = data[count:]
+        protocol.buffer_updated(count)
+
+
 class Pipe(asyncio.Transport):
     """What is written on one end is received on the other, in the next turn of the loop."""
 
     def __init__(self, peer: tuple[str, int], own: tuple[str, int]) -> None:
         super().__init__({"peername": peer, "sockname": own})
-        self.own: asyncio.Protocol | None = None
+        self.own: asyncio.Protocol | asyncio.BufferedProtocol | None = None
         self.other: Pipe | None = None
         self.ended = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         asyncio.get_running_loop().call_soon(self._deliver, bytes(data))
 
+    def writelines(self, parts: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.write(b"".join(parts))
+
     def _deliver(self, data: bytes) -> None:
         assert self.other is not None
         if not self.other.ended and self.other.own is not None:
-            self.other.own.data_received(data)
+            receive(self.other.own, data)
 
     def close(self) -> None:
         for end in (self, self.other):
@@ -137,7 +153,7 @@ class Pipe(asyncio.Transport):
     write_eof = close
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        assert isinstance(protocol, asyncio.Protocol)
+        assert isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol)
         self.own = protocol
 
     def is_closing(self) -> bool:

@@ -14,7 +14,7 @@ from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.replica.replication import ReplicaAcks, ReplicationSettings
 
-from ..sim import ManualClock
+from ..sim import ManualClock, receive
 from ..store.world import open_store, put_ok
 
 
@@ -111,19 +111,6 @@ class TlsWire(Wire):
         elif self.full:
             self.full = False
             self.own.resume_writing()
-
-
-def receive(protocol: asyncio.Protocol | asyncio.BufferedProtocol, data: bytes) -> None:
-    """As an event loop does it."""
-    if isinstance(protocol, asyncio.Protocol):
-        protocol.data_received(data)
-        return
-    while data:
-        room = protocol.get_buffer(-1)
-        count = min(len(room), len(data))
-        room[:count] = data[:count]
-        data = data[count:]
-        protocol.buffer_updated(count)
 
 
 class World:

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from aiorocketmq.broker.assembly.broker import Broker
 from aiorocketmq.broker.config.config import BrokerConfig
@@ -34,6 +34,11 @@ from aiorocketmq.store.model.config import MessageStoreConfig
 from ..sim import ManualClock, Pipe, SimOwner
 
 ADDRESS = ("127.0.0.1", 10911)
+_CONFIG: Final[dict[str, Any]] = {
+    "broker_name": "b",
+    "broker_cluster_name": "C",
+    "namesrv_addr": None,
+}
 
 
 class SimClient:
@@ -129,10 +134,11 @@ async def sim_broker(
     store: MessageStoreConfig | None = None,
     disk: Disk | None = None,
     clock: ManualClock | None = None,
+    address: tuple[str, int] = ADDRESS,
     **config: Any,
 ) -> AsyncIterator[SimBroker]:
-    """A broker named b in cluster C; its tables are written by a real service, its clock stands
-    still."""
+    """A broker named b in cluster C, unless it is told otherwise; its tables are written by a real
+    service, its clock stands still."""
     clock = clock or ManualClock()
     store_config = store or MessageStoreConfig(
         store_path_root_dir=str(folder),
@@ -142,19 +148,13 @@ async def sim_broker(
         max_index_num=400,
     )
     settings = BrokerSettings(
-        BrokerConfig(
-            broker_name="b",
-            broker_cluster_name="C",
-            broker_ip1="127.0.0.1",
-            namesrv_addr=None,
-            **config,
-        ),
+        BrokerConfig(**(_CONFIG | {"broker_ip1": address[0]} | config)),
         store=store_config,
     )
     message_store = MessageStore.open(
-        store_config, clock, store_host=pack_host(*ADDRESS), disk=disk
+        store_config, clock, store_host=pack_host(*address), disk=disk
     )
-    broker = Broker(settings, message_store, ADDRESS, clock)
+    broker = Broker(settings, message_store, address, clock)
     tables = asyncio.create_task(broker.tables.files.run())
     try:
         yield SimBroker(broker, clock)

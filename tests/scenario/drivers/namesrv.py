@@ -33,21 +33,23 @@ from aiorocketmq.remoting.transport.invocations import Response
 
 from ...sim import SimOwner
 from ..language import Driver, step
-from .simulated import code_of, joined, keep_running, pass_time, settle
+from .simulated import code_of, keep_running, pass_time, settle, simulated_loop
 
+SERVERS = {"n1": "10.0.1.1:9876", "n2": "10.0.1.2:9876"}
 PERMISSIONS = {6: "rw", 4: "r", 2: "w", 0: "-"}
 
 
 class RunningNameServer:
-    """The real one, whose connections come from here and not from a port."""
+    """The real one, whose connections come from the simulated network."""
 
-    def __init__(self, driver: NamesrvDriver) -> None:
+    def __init__(self, driver: Driver, address: str) -> None:
         config = NamesrvConfig(
             kv_config_path=str(driver.folder / "kv.json"), order_message_enable=True
         )
         server = NameServer(config, kv_config=KvConfig(), clock=driver.clock)
-        self.owner = SimOwner(Dispatcher(server.table), clock=driver.clock)
-        self.owner.disconnected = server.brokers.connection_closed  # type: ignore[method-assign]
+        owner = SimOwner(Dispatcher(server.table), clock=driver.clock)
+        owner.disconnected = server.brokers.connection_closed  # type: ignore[method-assign]
+        simulated_loop().network.listen(address, lambda: Connection(owner))
         keep_running(driver.stack, *(service.run() for service in server._services))
 
 
@@ -66,7 +68,8 @@ class Process:
 
 class NamesrvDriver(Driver):
     async def start(self) -> None:
-        self.servers = {name: RunningNameServer(self) for name in ("n1", "n2")}
+        for address in SERVERS.values():
+            RunningNameServer(self, address)
         self.processes: dict[str, Process] = {}
 
     # -- brokers
@@ -104,7 +107,7 @@ class NamesrvDriver(Driver):
         """What a broker asks first (322): a version that is known counts as a sign of life."""
         process, said = self.processes[address], []
         version = encode_body(DataVersion(counter=process.version))
-        for server in self.servers:
+        for server in SERVERS:
             answer = await self._from(process, server).invoke(
                 RequestCode.QUERY_DATA_VERSION, self._broker(process), version, timeout=5
             )
@@ -114,7 +117,7 @@ class NamesrvDriver(Driver):
     @step("unregister {address}")
     async def unregister(self, address: str) -> list[str]:
         process, said = self.processes[address], []
-        for server in self.servers:
+        for server in SERVERS:
             answer = await self._from(process, server).invoke(
                 RequestCode.UNREGISTER_BROKER, self._broker(process), timeout=5
             )
@@ -137,9 +140,9 @@ class NamesrvDriver(Driver):
     @step("restart {server}")
     async def restart(self, server: str) -> None:
         """Nothing of what it knew is kept; brokers connect again."""
-        self.servers[server] = RunningNameServer(self)
-        for process in self.processes.values():
-            process.connections.pop(server, None)
+        simulated_loop().network.down(SERVERS[server])
+        RunningNameServer(self, SERVERS[server])
+        await settle()
 
     @step("wipe {broker}")
     async def wipe(self, broker: str) -> list[str]:
@@ -204,7 +207,7 @@ class NamesrvDriver(Driver):
             broker_id=process.broker_id,
         )
         said = []
-        for server in self.servers:
+        for server in SERVERS:
             answer = await self._from(process, server).invoke(
                 RequestCode.REGISTER_BROKER, header, body, timeout=5
             )
@@ -224,20 +227,22 @@ class NamesrvDriver(Driver):
     def _from(self, process: Process, server: str) -> Connection:
         connection = process.connections.get(server)
         if connection is None or connection.closed:
-            connection = process.connections[server] = self._connect(process.address, server)
+            connection = process.connections[server] = self._connect(server)
         return connection
 
-    def _connect(self, here: str, server: str) -> Connection:
-        ours, _ = joined(
-            SimOwner(Dispatcher({})), here, self.servers[server].owner, "10.0.1.1:9876"
+    @staticmethod
+    def _connect(server: str) -> Connection:
+        _, connection = simulated_loop().network.connect(
+            lambda: Connection(SimOwner(Dispatcher({}))), SERVERS[server]
         )
-        return ours
+        assert isinstance(connection, Connection)
+        return connection
 
     async def _ask(self, server: str, code: RequestCode, header: Record | None = None) -> Response:
-        return await self._connect("10.0.0.99:1", server).invoke(code, header, timeout=5)
+        return await self._connect(server).invoke(code, header, timeout=5)
 
     async def _all(self, code: RequestCode, header: Record) -> list[tuple[str, Response]]:
-        return [(server, await self._ask(server, code, header)) for server in self.servers]
+        return [(server, await self._ask(server, code, header)) for server in SERVERS]
 
 
 def _topic(text: str) -> TopicConfig:

@@ -3,22 +3,69 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import errno
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
 
 from aiorocketmq.remoting.protocol.codes import ResponseCode
-from aiorocketmq.remoting.transport.client import RemotingClient
-from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.invocations import Response
 
-from ...sim import ManualClock, Pipe, SimOwner
+from ...sim import ManualClock, Pipe
+
+Protocol = asyncio.Protocol | asyncio.BufferedProtocol
+
+
+class Network:
+    """Who listens where; connections are pipes."""
+
+    def __init__(self) -> None:
+        self._listening: dict[str, Callable[[], Protocol]] = {}
+        self._accepted: list[tuple[str, Pipe]] = []
+        self._ports = iter(range(50_000, 60_000))
+        self.refuses = False
+        """Everybody, for now."""
+
+    def listen(self, address: str, protocol: Callable[[], Protocol]) -> None:
+        self._listening[address] = protocol
+
+    def down(self, address: str) -> None:
+        """Nobody listens there any more, and whoever was connected is so no longer."""
+        self._listening.pop(address, None)
+        for where, pipe in self._accepted:
+            if where == address:
+                pipe.abort()
+        self._accepted = [entry for entry in self._accepted if entry[0] != address]
+
+    def connect(self, opens: Callable[[], Any], address: str) -> tuple[Pipe, Any]:
+        """The end of who opens. Raises ``ConnectionRefusedError``."""
+        if self.refuses or address not in self._listening:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+        host, _, port = address.rpartition(":")
+        here, there = ("10.0.9.9", next(self._ports)), (host, int(port))
+        ours, theirs = Pipe(there, here), Pipe(here, there)
+        ours.other, theirs.other = theirs, ours
+        ours.own, theirs.own = opens(), self._listening[address]()
+        self._accepted.append((address, theirs))
+        theirs.own.connection_made(theirs)
+        ours.own.connection_made(ours)
+        return ours, ours.own
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
-    """A loop whose timers go by the clock of the scenario."""
+    """A loop whose timers go by the clock of the scenario, and whose connections by its network."""
 
     clock: ManualClock | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = Network()
+
+    async def create_connection(  # type: ignore[override]
+        self, protocol_factory: Callable[[], Any], host: str, port: int, **_more: Any
+    ) -> tuple[asyncio.Transport, Any]:
+        await asyncio.sleep(0)
+        return self.network.connect(protocol_factory, f"{host}:{port}")
 
     def time(self) -> float:
         return self.clock.monotonic() if self.clock is not None else super().time()
@@ -74,66 +121,6 @@ def keep_running(stack: AsyncExitStack, *services: Coroutine[Any, Any, None]) ->
 
     for service in services:
         stack.push_async_callback(end, asyncio.create_task(service))
-
-
-def host_port(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host, int(port)
-
-
-def joined(
-    here_owner: Any, here: str, there_owner: Any, there: str
-) -> tuple[Connection, Connection]:
-    """Two ends of a connection, ``here`` being the one that opened it."""
-    opened, accepted = (
-        Pipe(host_port(there), host_port(here)),
-        Pipe(host_port(here), host_port(there)),
-    )
-    opened.other, accepted.other = accepted, opened
-    opened.own = ours = Connection(here_owner, pause_reading=False)
-    accepted.own = theirs = Connection(there_owner)
-    ours.connection_made(opened)
-    theirs.connection_made(accepted)
-    return ours, theirs
-
-
-class Network:
-    """Who listens where. Who is down refuses, and loses what was connected."""
-
-    def __init__(self) -> None:
-        self._hosts: dict[str, SimOwner] = {}
-        self._connections: list[tuple[str, Connection]] = []
-        self._ports = iter(range(50_000, 60_000))
-
-    def listen(self, address: str, owner: SimOwner) -> None:
-        self._hosts[address] = owner
-
-    def down(self, address: str) -> None:
-        del self._hosts[address]
-        for there, connection in self._connections:
-            if there == address:
-                connection.close("down")
-        self._connections = [(there, c) for there, c in self._connections if there != address]
-
-    def connect(self, owner: Any, host: str, address: str) -> Connection:
-        """Raises ``ConnectionRefusedError``."""
-        if address not in self._hosts:
-            raise ConnectionRefusedError
-        here = f"{host}:{next(self._ports)}"
-        ours, theirs = joined(owner, here, self._hosts[address], address)
-        self._connections.append((address, theirs))
-        return ours
-
-
-class SimRemoting(RemotingClient):
-    """A client whose connections are pipes."""
-
-    network: Network
-    host: str = "10.0.0.100"
-
-    async def _open(self, host: str, port: int) -> Connection:
-        await asyncio.sleep(0)
-        return self.network.connect(self, self.host, f"{host}:{port}")
 
 
 def code_of(response: Response) -> str:
