@@ -11,11 +11,13 @@ from typing import Final
 import pytest
 
 from ..sim import ManualClock
+from .drivers.cluster import ClusterDriver
 from .drivers.delay import DelayDriver
 from .drivers.locks import LockDriver
 from .drivers.longpolling import LongPollingDriver
 from .drivers.namesrv import NamesrvDriver
 from .drivers.offsets import OffsetDriver
+from .drivers.rebalance import RebalanceDriver
 from .drivers.replication import ReplicationDriver
 from .drivers.retry import RetryDriver
 from .drivers.simulated import SimulatedLoop
@@ -25,10 +27,14 @@ from .language import Driver, ScenarioError, play
 HERE: Final = Path(__file__).parent
 DRIVERS: Final[dict[str, type[Driver]]] = {
     "delay": DelayDriver,
+    "failover": ClusterDriver,
     "locks": LockDriver,
     "longpolling": LongPollingDriver,
+    "members": ClusterDriver,
     "namesrv": NamesrvDriver,
     "offsets": OffsetDriver,
+    "ordered": ClusterDriver,
+    "rebalance": RebalanceDriver,
     "replication": ReplicationDriver,
     "retry": RetryDriver,
     "transactions": TransactionDriver,

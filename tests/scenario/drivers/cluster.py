@@ -1,0 +1,280 @@
+"""A whole cluster in this process: a name server, brokers that register and replicate, clients as
+users write them. A broker process is named by its host (``10.0.0.1``)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from aiorocketmq import Message, Producer, PushConsumer, RetryLater
+from aiorocketmq.broker.replication.master import SlaveLink
+from aiorocketmq.client.cluster.instance import ClientInstance
+from aiorocketmq.client.consumer.rebalance import averagely, by_circle, consistent_hash
+from aiorocketmq.client.consumer.start_offset import StartFrom
+from aiorocketmq.remoting.errors import RocketMQError
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
+from aiorocketmq.remoting.transport.connection import Connection
+from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
+
+from ...broker.sim_broker import SimBroker, sim_broker
+from ..language import Driver, step
+from .namesrv import RunningNameServer
+from .simulated import keep_running, pass_time, settle, simulated_loop
+
+NAME_SERVER = "10.0.1.1:9876"
+STRATEGIES = {"AVG": averagely, "AVG_BY_CIRCLE": by_circle, "CONSISTENT_HASH": consistent_hash}
+PORT, HA_PORT = 10911, 10912
+
+
+@dataclass
+class Process:
+    """A broker, and how it is started again."""
+
+    name: str
+    host: str
+    broker_id: int
+    sim: SimBroker
+    life: AsyncExitStack
+
+
+@dataclass
+class Client:
+    instance: ClientInstance
+    consumer: PushConsumer
+    group: str
+    handled: list[str] = field(default_factory=list)
+    failing: set[str] = field(default_factory=set)
+
+
+class ClusterDriver(Driver):
+    async def start(self) -> None:
+        self.network = simulated_loop().network
+        self.processes: dict[str, Process] = {}
+        self.clients: dict[str, Client] = {}
+        RunningNameServer(self, NAME_SERVER)
+        self.stack.push_async_callback(self._end)
+
+    async def _end(self) -> None:
+        self.network.refuses = True
+        for host in list(self.processes):
+            await self._kill(host)
+        for client in self.clients.values():
+            await client.instance.remoting.close()
+
+    # -- brokers
+
+    @step("broker {name} at {host}[ id {broker_id}]")
+    async def broker(self, name: str, host: str, broker_id: int = 0) -> None:
+        """Id 0 is the master, others are slaves."""
+        life, folder = AsyncExitStack(), self.folder / f"{name}-{broker_id}"
+        role = BrokerRole.SLAVE if broker_id else BrokerRole.ASYNC_MASTER
+        store = MessageStoreConfig(
+            store_path_root_dir=str(folder),
+            mapped_file_size_commit_log=1 << 20,
+            mapped_file_size_consume_queue=20_000,
+            max_hash_slot_num=100,
+            max_index_num=400,
+            broker_role=role,
+        )
+        sim = await life.enter_async_context(
+            sim_broker(
+                folder,
+                store=store,
+                clock=self.clock,
+                address=(host, PORT),
+                broker_name=name,
+                broker_id=broker_id,
+                broker_ip2=host,
+                namesrv_addr=NAME_SERVER,
+            )
+        )
+        self.processes[host] = Process(name, host, broker_id, sim, life)
+        broker = sim.broker
+        self.network.listen(f"{host}:{PORT}", lambda: Connection(sim.owner))
+        self.network.listen(f"{host}:{HA_PORT}", lambda: SlaveLink(broker.master.server))
+        services = [broker.name_servers, broker.watch, broker.schedule]
+        services += broker.slave.services if broker.slave is not None else ()
+        keep_running(life, *(service.run() for service in services), broker.master.server._watch())
+        await settle()
+
+    @step("topic {topic} on {host} queues {queues}")
+    async def topic(self, topic: str, host: str, queues: int) -> None:
+        """Or another number of them; name servers are told at once."""
+        broker = self.processes[host].sim.broker
+        broker.topics.update(
+            TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues)
+        )
+        await broker.tables.topics_file.saved()
+        await settle()
+
+    @step("{host} dies")
+    async def dies(self, host: str) -> None:
+        """Its connections end, it says good-bye to nobody."""
+        await self._kill(host)
+
+    @step("{host} starts again")
+    async def starts_again(self, host: str) -> None:
+        process = self.processes[host]
+        await self.broker(process.name, host, process.broker_id)
+
+    async def _kill(self, host: str) -> None:
+        process = self.processes[host]
+        self.network.down(f"{host}:{PORT}")
+        self.network.down(f"{host}:{HA_PORT}")
+        before, self.network.refuses = self.network.refuses, True
+        await process.sim.broker._remoting.close()
+        await process.life.aclose()
+        self.network.refuses = before
+        await settle()
+
+    # -- clients
+
+    @step("consumer {name} of {group} on {topic}[ by {strategy}][ {ordered}]")
+    async def consumer(
+        self, name: str, group: str, topic: str, strategy: str = "AVG", ordered: str = ""
+    ) -> None:
+        """A push consumer that notes what it gets; ``ordered``: a queue's messages one after the
+        other."""
+        instance = self._instance(name)
+        consumer = PushConsumer(
+            group,
+            instance=instance,
+            start_from=StartFrom.FIRST,
+            allocate=STRATEGIES[strategy],
+            ordered=ordered == "ordered",
+            max_reconsume_times=2 if ordered else -1,
+        )
+        client = self.clients[name] = Client(instance, consumer, group)
+        consumer.subscribe(topic)
+        consumer.on_message(self._handler(client))
+        await instance.start()
+        await consumer.start()
+        await settle()
+
+    def _instance(self, name: str) -> ClientInstance:
+        return ClientInstance(
+            namesrv=NAME_SERVER, instance_name=name, client_ip="10.0.2.1", clock=self.clock
+        )
+
+    @staticmethod
+    def _handler(client: Client) -> Callable[[MessageExt], object]:
+        async def handle(message: MessageExt) -> None:
+            body = message.body.decode()
+            again = f" (attempt {message.reconsume_times})" if message.reconsume_times else ""
+            if body in client.failing:
+                client.handled.append(f"{body} fails{again}")
+                raise RetryLater
+            client.handled.append(body + again)
+
+        return handle
+
+    @step("{name} leaves")
+    async def leaves(self, name: str) -> None:
+        """In order: its offsets are told, its queues given up."""
+        client = self.clients.pop(name)
+        stopping = asyncio.ensure_future(client.consumer.stop())
+        while not stopping.done():
+            await pass_time(self.clock, 0.1)
+        await client.instance.stop()
+        await settle()
+
+    @step("{name} loses its connections")
+    async def loses(self, name: str) -> None:
+        """It connects again by itself."""
+        remoting = self.clients[name].instance.remoting
+        for address in remoting.addresses():
+            connection = remoting.connected_to(address)
+            assert connection is not None
+            connection.close("lost")
+        await settle()
+
+    @step("{name} fails on {bodies}")
+    def fails_on(self, name: str, bodies: list[str]) -> None:
+        self.clients[name].failing = set(bodies)
+
+    @step("{name} manages all")
+    def manages(self, name: str) -> None:
+        self.clients[name].failing = set()
+
+    @step("{name} pauses")
+    def pauses(self, name: str) -> None:
+        self.clients[name].consumer.suspend()
+
+    @step("{name} goes on")
+    async def goes_on(self, name: str) -> None:
+        self.clients[name].consumer.resume()
+        await settle()
+
+    @step("send {bodies} to {topic} on {broker}")
+    async def send(self, bodies: list[str], topic: str, broker: str) -> list[str]:
+        """All to queue 0, or to another one (``broker-a/1``), one after the other."""
+        said = []
+        name, _, queue_id = broker.partition("/")
+        queue = MessageQueue(topic, name, int(queue_id or 0))
+        instance = self._instance("producer")
+        await instance.start()
+        async with Producer("p", instance=instance) as producer:
+            for body in bodies:
+                try:
+                    result = await producer.send(Message(topic, body.encode()), queue=queue)
+                    said.append(f"{body}: ok, offset {result.queue_offset}")
+                except RocketMQError as error:
+                    said.append(f"{body}: {type(error).__name__}")
+        await instance.stop()
+        await settle()
+        return said
+
+    @step("advance {seconds} s")
+    async def advance(self, seconds: float) -> None:
+        await pass_time(self.clock, seconds)
+
+    # -- what is to be seen
+
+    @step("owners of {topic}")
+    def owners(self, topic: str) -> list[str]:
+        """Which queues each consumer has."""
+        said = []
+        for name, client in sorted(self.clients.items()):
+            owned = sorted(q for q in client.consumer._member.owned if q.topic == topic)
+            queues = " ".join(f"{q.broker_name}/{q.queue_id}" for q in owned)
+            said.append(f"{name}: {queues or 'none'}")
+        return said
+
+    @step("consumed")
+    def consumed(self) -> list[str]:
+        """By each consumer, since this was asked for the last time."""
+        said = [f"{name}: {', '.join(c.handled)}" for name, c in self.clients.items() if c.handled]
+        for client in self.clients.values():
+            client.handled.clear()
+        return said or ["nothing"]
+
+    @step("messages of {topic} on {host}")
+    def messages(self, topic: str, host: str) -> str:
+        """How many there are in all queues."""
+        store = self.processes[host].sim.broker.store
+        return f"{sum(store.max_offset(topic, queue_id) for queue_id in range(16))}"
+
+    @step("offset of {group} on {topic} at {host}[ queue {queue_id}]")
+    def offset(self, group: str, topic: str, host: str, queue_id: int = 0) -> str:
+        return f"{self.processes[host].sim.broker.offsets.get(group, topic, queue_id)}"
+
+    @step("brokers of {topic}")
+    async def brokers(self, topic: str) -> list[str]:
+        """As a client that is new is told."""
+        instance = self._instance("asks")
+        await instance.start()
+        route = await instance.routes.refresh(topic)
+        await instance.stop()
+        if route is None:
+            return ["none"]
+        return [
+            f"{broker.broker_name}: "
+            + " ".join(
+                f"{number}={address}" for number, address in sorted(broker.broker_addrs.items())
+            )
+            for broker in route.data.broker_datas
+        ]
