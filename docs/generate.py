@@ -1,10 +1,10 @@
 """Write the pages of this folder that follow from the code: ``python docs/generate.py``
 (``--check`` only names old ones).
 
-``commands.md`` comes from ``COMMANDS`` and the processor tables of real daemons, ``quirks.md`` from
-``quirks.py``, ``configuration.md`` from the configuration Records and, where the code says nothing
-of a property, from ``properties.toml``. Nothing of this machine goes into a page: a default that
-depends on it is shown by the rule in ``SYMBOLIC``.
+``commands.md`` comes from ``COMMANDS`` and the processor tables of real daemons,
+``configuration.md`` from the configuration Records and, where the code says nothing of a property,
+from ``properties.toml``. Nothing of this machine goes into a page: a default that depends on it is
+shown by the rule in ``SYMBOLIC``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.java_properties import description_of, enum_type_of
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
-from aiorocketmq.remoting.protocol.quirks import QUIRKS, Quirk, Stance
 from aiorocketmq.remoting.protocol.wire import (
     EmptyFields,
     Field,
@@ -365,39 +364,6 @@ def _field_note(field: Field, docstring: str) -> str:
     return (name + sentence(docstring)).strip()
 
 
-# --- quirks.md
-# --------------------------------------------------------------------------------------------------
-
-
-def quirks_page() -> str:
-    lines = [
-        "# Quirks",
-        "",
-        GENERATED,
-        "",
-        "Oddities of RocketMQ 4.9.8 that show on the wire, by the name that the code uses for them",
-        "(`remoting/protocol/quirks.py`). What else differs for a user is in "
-        "[differences.md](differences.md).",
-        "",
-    ]
-    headings = {
-        Stance.REPRODUCED: "Done as the original does",
-        Stance.DEVIATION: "Done differently",
-    }
-    for stance, heading in headings.items():
-        lines += [
-            f"## {heading}",
-            "",
-            *_quirk_table(quirk for quirk in QUIRKS if quirk.stance is stance),
-        ]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _quirk_table(quirks: Iterable[Quirk]) -> list[str]:
-    rows = ((f"`{quirk.name}`", quirk.original, quirk.ours, quirk.source) for quirk in quirks)
-    return table(("Name", "The original", "Here", "Class of the original"), rows)
-
-
 # --- configuration.md
 # -----------------------------------------------------------------------------------------------
 
@@ -544,7 +510,6 @@ def _property_type(field: Field) -> str:
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "commands.md": commands_page,
     "configuration.md": configuration_page,
-    "quirks.md": quirks_page,
 }
 
 

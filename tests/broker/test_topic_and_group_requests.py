@@ -220,10 +220,13 @@ def test_a_group_is_made_listed_and_deleted(play: Play, tmp_path: Path) -> None:
             decode_body(SubscriptionGroupTable, answer.check().body).subscription_group_table["g"]
             == wanted
         )
-        for group in ("g", "h"):
+        for group in ("g", "h", "i"):
             sim.broker.offsets.commit(group, "T", 0, 1)
-        for name, remove in (("g", False), ("h", True)):
-            delete = DeleteSubscriptionGroupRequest(group_name=name, remove_offset=remove)
+        for delete in (
+            DeleteSubscriptionGroupRequest(group_name="g"),
+            DeleteSubscriptionGroupRequest(group_name="h", remove_offset=True),
+            DeleteSubscriptionGroupRequest(group_name="i", clean_offset=True),  # as 5.x says it
+        ):
             assert (await client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, delete)).code == 0
         assert sim.broker.groups.find("g") is None
         assert at_once(sim.broker.offsets.groups_of("T")) == ["g"]

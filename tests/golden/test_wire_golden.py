@@ -31,7 +31,6 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
     decode_header,
     encode_header,
 )
-from aiorocketmq.remoting.protocol.quirks import DUPLICATE_KEY_FRAMES
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
 from aiorocketmq.remoting.slices import at_once
 
@@ -40,6 +39,12 @@ from ..golden_files import golden_lines
 RUNS = ("json-wire", "rocketmq-wire", "v6-wire")
 HEADER_FILLED = {0, 10, 11, 12, 19, 20, 21}
 """Codes of replies whose header is complete; of the others it may be empty."""
+DUPLICATE_KEY_FRAMES = {
+    (11, 1176): "mqadmin queryMsgByOffset: a signed PULL_MESSAGE",
+    (310, 1346): "mqadmin sendMessage: a signed SEND_MESSAGE_V2",
+}
+"""Code and opaque of the captured frames that carry duplicate keys (the quirk DUPLICATE_KEYS), and
+where they come from."""
 FOREIGN_FIELDS = {"AccessKey", "Signature", "ReqT"}
 """What signers and hooks add to extFields and no header declares."""
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import typing
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol import quirks
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS, merge
 from aiorocketmq.remoting.protocol.commands.base import Command
@@ -24,7 +22,6 @@ from aiorocketmq.remoting.protocol.commands.send import (
     SendMessageRequestV2,
     SendMessageResponse,
 )
-from aiorocketmq.remoting.protocol.quirks import QUIRKS
 from aiorocketmq.remoting.protocol.wire import (
     FieldError,
     NoFields,
@@ -187,14 +184,3 @@ def test_query_by_unique_key_is_a_field() -> None:
         topic="T", key="k", max_num=1, begin_timestamp=0, end_timestamp=1, unique_key_query=True
     )
     assert to_fields(request)["_UNIQUE_KEY_QUERY"] == "true"
-
-
-# --- quirks
-# --------------------------------------------------------------------------------------------------
-
-
-def test_quirks_are_named_and_explained() -> None:
-    assert len(QUIRKS) > 10
-    for quirk in QUIRKS:
-        assert getattr(quirks, quirk.name) is quirk
-        assert all(text and text == text.strip() for text in typing.cast("tuple[str, ...]", quirk))
