@@ -83,6 +83,7 @@ class BlockingConnection:
         Raises ``RequestTimeout``, ``ConnectionLostError``, ``ProtocolError``; after any error, and
         when it was interrupted, the connection is closed.
         """
+        answered = False
         try:
             if timeout != self._timeout:
                 self._set_timeout(timeout)
@@ -103,25 +104,24 @@ class BlockingConnection:
                 for serialize_type, answer_header, _ in self._decoder.feed(data):
                     answer = read(serialize_type, answer_header)
                     if answer is not None and answer.opaque == opaque:
+                        answered = True
                         return answer
                 left = began + timeout - time.monotonic()  # it comes in pieces
                 if left <= 0:
                     raise TimeoutError
                 self._set_timeout(left)
-        except BaseException as error:
-            self.close()
-            if (told := self._told(error)) is not None:
-                raise told from None
-            raise
+        except (OSError, FrameError, HeaderError) as error:
+            raise self._told(error) from None
+        finally:
+            if not answered:
+                self.close()
 
-    def _told(self, error: BaseException) -> RemotingError | None:
+    def _told(self, error: Exception) -> RemotingError:
         if isinstance(error, TimeoutError):
             return RequestTimeout(f"no answer from {self.peer} in time")
         if isinstance(error, OSError):
             return ConnectionLostError(f"connection to {self.peer} lost: {error}")
-        if isinstance(error, (FrameError, HeaderError)):
-            return ProtocolError(f"{self.peer} sent what is no answer: {error}")
-        return None
+        return ProtocolError(f"{self.peer} sent what is no answer: {error}")
 
     def _soon(self, vigil: Vigil, began: float) -> bytes:
         """What comes while it is worth waiting awake. Nothing: to be received as usual, be it the
