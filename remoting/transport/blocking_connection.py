@@ -18,7 +18,7 @@ from typing import Final, Protocol, TypeVar
 from ..errors import ConnectError, ConnectionLostError, ProtocolError, RemotingError, RequestTimeout
 from ..protocol.frames.frame import FrameDecoder, FrameError, pack_prefix
 from ..protocol.frames.serialization import HeaderError
-from .spin_wait import AWAKE_S, Vigil
+from .spin_wait import SPIN_S, SpinWait
 
 _READ_BYTES: Final = 8 << 10
 _NONE: Final = -1
@@ -64,7 +64,7 @@ class BlockingConnection:
         self._descriptor = self._socket.fileno() if plain else _NONE
         """To write without asking first whether that is possible, as a socket with a timeout does:
         it nearly always is."""
-        self._vigil = Vigil() if plain else None
+        self._spin = SpinWait() if plain else None
 
     def invoke(
         self,
@@ -96,9 +96,7 @@ class BlockingConnection:
             if written < len(frame):
                 self._socket.sendall(memoryview(frame)[written:])
             while True:
-                data = (self._vigil and self._soon(self._vigil, began)) or self._receive(
-                    _READ_BYTES
-                )
+                data = (self._spin and self._soon(self._spin, began)) or self._receive(_READ_BYTES)
                 if not data:
                     raise ConnectionLostError(f"connection to {self.peer} lost: closed by peer")
                 for serialize_type, answer_header, _ in self._decoder.feed(data):
@@ -123,11 +121,11 @@ class BlockingConnection:
             return ConnectionLostError(f"connection to {self.peer} lost: {error}")
         return ProtocolError(f"{self.peer} sent what is no answer: {error}")
 
-    def _soon(self, vigil: Vigil, began: float) -> bytes:
+    def _soon(self, spin: SpinWait, began: float) -> bytes:
         """What comes while it is worth waiting awake. Nothing: to be received as usual, be it the
         end."""
-        if vigil.sleeps:
-            vigil.sleeps -= 1
+        if spin.sleeps:
+            spin.sleeps -= 1
             return b""
         data = b""
         while True:
@@ -136,9 +134,9 @@ class BlockingConnection:
                 data = os.read(self._descriptor, _READ_BYTES)
                 break
             except BlockingIOError:
-                if time.monotonic() - began > AWAKE_S:
+                if time.monotonic() - began > SPIN_S:
                     break
-        vigil.ended(time.monotonic() - began)
+        spin.ended(time.monotonic() - began)
         return data
 
     def _set_timeout(self, timeout: float) -> None:

@@ -99,11 +99,11 @@ def server(
 @pytest.mark.parametrize("sleeps", [0, 999], ids=["awake", "asleep"])  # more than there are pieces
 def test_an_answer_is_found(pieces: tuple[bytes, ...], sleeps: int) -> None:
     with server(*pieces) as (connection, end):
-        assert connection._vigil is not None
-        connection._vigil.sleeps = sleeps
+        assert connection._spin is not None
+        connection._spin.sleeps = sleeps
         response = connection.invoke(7, HEADER, b"", 10, read_answer)
         assert (response.code, response.remark) == (0, "to 7")
-        assert sleeps == 0 or connection._vigil.sleeps < sleeps
+        assert sleeps == 0 or connection._spin.sleeps < sleeps
         assert connection.is_open()
         end.set()
         while connection.is_open():
@@ -125,8 +125,8 @@ def test_what_is_no_answer(
     with server(*pieces) as (connection, _):
         with pytest.raises(error):
             connection.invoke(7, HEADER, b"", timeout, read_answer)
-        assert connection._vigil is not None
-        assert error is not RequestTimeout or connection._vigil._late or connection._vigil.sleeps
+        assert connection._spin is not None
+        assert error is not RequestTimeout or connection._spin._late or connection._spin.sleeps
         with pytest.raises(ConnectionLostError):
             connection.invoke(7, HEADER, b"", timeout, read_answer)  # it is closed
 
