@@ -8,6 +8,16 @@
         async with shell.admin() as admin:
             ...
 
+Options that belong together come as one value, made by ``grouped``::
+
+    @command("updateSubGroup")
+    @broker_address_option
+    ...                                          # -s, -m, ... under the names of its fields
+    @grouped("config", SubscriptionGroupConfig)
+    async def update_sub_group(
+        shell: Shell, broker_addr: str | None, config: SubscriptionGroupConfig
+    ) -> None: ...
+
 ``-h`` ``-n``, ``--compat-exit`` and the options of the log come by themselves, ``--json`` with
 ``json=True``, ``--watch`` with ``watch=True``. Errors that using RocketMQ can raise become one line
 on standard error.
@@ -16,6 +26,8 @@ on standard error.
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import sys
 import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -215,6 +227,22 @@ async def _run(
             return shell.failed
         await asyncio.sleep(watch_s)
         shell.out.clear()
+
+
+def grouped(name: str, make: Callable[..., object]) -> Callable[[Handler], Handler]:
+    """Hand over the options that ``make`` (a NamedTuple or a Struct) has parameters for as one
+    value of it, ``name``."""
+    fields = tuple(inspect.signature(make).parameters)
+
+    def decorate(handler: Handler) -> Handler:
+        @functools.wraps(handler)
+        async def call(shell: Shell, **options: Any) -> None:
+            values = {field: options.pop(field) for field in fields if field in options}
+            await handler(shell, **options, **{name: make(**values)})
+
+        return call
+
+    return decorate
 
 
 def _is_ours(option: click.Option) -> bool:

@@ -6,11 +6,11 @@ Secrets are never printed.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import click
 
-from ..command import BOOLEAN, TEXT, broker_address_option, cluster_option, command
+from ..command import BOOLEAN, TEXT, broker_address_option, cluster_option, command, grouped
 from ..java_text import boolean, seconds_text
 from ..output import Layout
 from ..shell import Shell
@@ -31,6 +31,29 @@ VERSIONS: Final = Layout(
 access_key_option: Final = click.option(
     "-a", "--accessKey", "access_key", required=True, type=TEXT, help="Name of the account"
 )
+
+
+class _Account(NamedTuple):
+    """What is asked for, lists as they were typed."""
+
+    access_key: str
+    secret_key: str
+    white_address: str | None
+    topic_perm: str | None
+    group_perm: str | None
+    topic_perms: str | None
+    group_perms: str | None
+    is_admin: bool
+
+    def __str__(self) -> str:
+        return (
+            f"PlainAccessConfig [accessKey={self.access_key}, "
+            f"whiteRemoteAddress={self.white_address or 'null'}, "
+            f"admin={boolean(self.is_admin)}, defaultTopicPerm={self.topic_perm or 'null'}, "
+            f"defaultGroupPerm={self.group_perm or 'null'}, "
+            f"topicPerms=[{', '.join(_listed(self.topic_perms))}], "
+            f"groupPerms=[{', '.join(_listed(self.group_perms))}]]"
+        )
 
 
 def _listed(text: str | None) -> tuple[str, ...]:
@@ -56,18 +79,9 @@ def _listed(text: str | None) -> tuple[str, ...]:
 @click.option(
     "-m", "--admin", "is_admin", type=BOOLEAN, default=False, help="true: it may administrate"
 )
+@grouped("account", _Account)
 async def update_acl_config(
-    shell: Shell,
-    broker_addr: str | None,
-    cluster: str | None,
-    access_key: str,
-    secret_key: str,
-    white_address: str | None,
-    topic_perm: str | None,
-    group_perm: str | None,
-    topic_perms: str | None,
-    group_perms: str | None,
-    is_admin: bool,
+    shell: Shell, broker_addr: str | None, cluster: str | None, account: _Account
 ) -> None:
     made = 0
     async with shell.admin() as admin:
@@ -75,28 +89,21 @@ async def update_acl_config(
         async def create(address: str) -> None:
             await admin.create_account(
                 address,
-                access_key,
-                secret_key,
-                white_remote_address=white_address,
-                admin=is_admin,
-                default_topic_perm=topic_perm,
-                default_group_perm=group_perm,
-                topic_perms=_listed(topic_perms),
-                group_perms=_listed(group_perms),
+                account.access_key,
+                account.secret_key,
+                white_remote_address=account.white_address,
+                admin=account.is_admin,
+                default_topic_perm=account.topic_perm,
+                default_group_perm=account.group_perm,
+                topic_perms=_listed(account.topic_perms),
+                group_perms=_listed(account.group_perms),
             )
 
         async for address in each(shell, await replicas(admin, broker_addr, cluster), create):
             shell.out.line(f"create or update plain access config to {address} success.")
             made += 1
-    if not made:
-        return
-    shell.out.text(
-        f"PlainAccessConfig [accessKey={access_key}, whiteRemoteAddress={white_address or 'null'}, "
-        f"admin={boolean(is_admin)}, defaultTopicPerm={topic_perm or 'null'}, "
-        f"defaultGroupPerm={group_perm or 'null'}, "
-        f"topicPerms=[{', '.join(_listed(topic_perms))}], "
-        f"groupPerms=[{', '.join(_listed(group_perms))}]]"
-    )
+    if made:
+        shell.out.text(str(account))
 
 
 @command("deleteAclConfig", one_of=("broker_addr", "cluster"))

@@ -7,7 +7,7 @@ import click
 
 from ....remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from ....remoting.protocol.message.topic_names import dlq_topic, retry_topic
-from ..command import BOOLEAN, TEXT, Number, broker_address_option, cluster_option, command
+from ..command import BOOLEAN, TEXT, Number, broker_address_option, cluster_option, command, grouped
 from ..java_text import subscription_group_fields, subscription_group_text
 from ..shell import CommandFailed, Shell
 from ..targets import check_target, masters
@@ -16,14 +16,21 @@ from ..targets import check_target, masters
 @command("updateSubGroup")
 @broker_address_option
 @cluster_option
-@click.option("-g", "--groupName", "group", required=True, type=TEXT, help="The consumer group")
 @click.option(
-    "-s", "--consumeEnable", "consume", type=BOOLEAN, default=True, help="false: it may not consume"
+    "-g", "--groupName", "group_name", required=True, type=TEXT, help="The consumer group"
+)
+@click.option(
+    "-s",
+    "--consumeEnable",
+    "consume_enable",
+    type=BOOLEAN,
+    default=True,
+    help="false: it may not consume",
 )
 @click.option(
     "-m",
     "--consumeFromMinEnable",
-    "from_min",
+    "consume_from_min_enable",
     type=BOOLEAN,
     default=False,
     help="true: it may start at the oldest",
@@ -31,7 +38,7 @@ from ..targets import check_target, masters
 @click.option(
     "-d",
     "--consumeBroadcastEnable",
-    "broadcast",
+    "consume_broadcast_enable",
     type=BOOLEAN,
     default=False,
     help="true: it may broadcast",
@@ -39,13 +46,18 @@ from ..targets import check_target, masters
 @click.option(
     "-q",
     "--retryQueueNums",
-    "retry_queues",
+    "retry_queue_nums",
     type=Number(0),
     default=1,
     help="Queues of its retry topic, 1",
 )
 @click.option(
-    "-r", "--retryMaxTimes", "retries", type=Number(-1), default=16, help="Retries per message, 16"
+    "-r",
+    "--retryMaxTimes",
+    "retry_max_times",
+    type=Number(-1),
+    default=16,
+    help="Retries per message, 16",
 )
 @click.option(
     "-i", "--brokerId", "broker_id", type=Number(0), default=0, help="Which broker it reads from, 0"
@@ -53,7 +65,7 @@ from ..targets import check_target, masters
 @click.option(
     "-w",
     "--whichBrokerWhenConsumeSlowly",
-    "slow_broker",
+    "which_broker_when_consume_slowly",
     type=Number(0),
     default=1,
     help="... when it is slow, 1",
@@ -61,37 +73,16 @@ from ..targets import check_target, masters
 @click.option(
     "-a",
     "--notifyConsumerIdsChanged",
-    "notify",
+    "notify_consumer_ids_changed_enable",
     type=BOOLEAN,
     default=True,
     help="Tell members of changes, true",
 )
+@grouped("config", SubscriptionGroupConfig)
 async def update_sub_group(
-    shell: Shell,
-    broker_addr: str | None,
-    cluster: str | None,
-    group: str,
-    consume: bool,
-    from_min: bool,
-    broadcast: bool,
-    retry_queues: int,
-    retries: int,
-    broker_id: int,
-    slow_broker: int,
-    notify: bool,
+    shell: Shell, broker_addr: str | None, cluster: str | None, config: SubscriptionGroupConfig
 ) -> None:
     check_target(broker_addr, cluster)
-    config = SubscriptionGroupConfig(
-        group_name=group,
-        consume_enable=consume,
-        consume_from_min_enable=from_min,
-        consume_broadcast_enable=broadcast,
-        retry_queue_nums=retry_queues,
-        retry_max_times=retries,
-        broker_id=broker_id,
-        which_broker_when_consume_slowly=slow_broker,
-        notify_consumer_ids_changed_enable=notify,
-    )
     async with shell.admin() as admin:
         for address in await masters(admin, broker_addr, cluster):
             await admin.create_subscription_group(address, config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Final
+from typing import Final, NamedTuple
 
 import click
 
@@ -13,7 +13,7 @@ from ....client.producer.producer import Producer
 from ....remoting.protocol.message.message import Message
 from ....remoting.protocol.message.message_queue import MessageQueue
 from ....remoting.protocol.record.decode import MessageExt
-from ..command import BOOLEAN, TEXT, TIME, Number, command, topic_option
+from ..command import BOOLEAN, TEXT, TIME, Number, command, grouped, topic_option
 from ..java_text import message_text, queue_text
 from ..output import Layout, Output
 from ..shell import CommandFailed, Shell
@@ -75,6 +75,25 @@ async def _chosen_queue(
     return random.choice(queues)
 
 
+class _Period(NamedTuple):
+    """Which messages, by the time at which they were stored (ms); both ends belong to it."""
+
+    begin: int | None
+    end: int | None
+
+    def check(self) -> None:
+        now = time.time_ns() // 1_000_000
+        for name, moment in (("-s", self.begin), ("-e", self.end)):
+            if moment is not None and moment > now:
+                raise CommandFailed(f"the time given with {name} is in the future")
+        if self.begin is not None and self.end is not None and self.begin > self.end:
+            raise CommandFailed("the time given with -s is later than the one given with -e")
+
+    def has(self, message: MessageExt) -> bool:
+        at = message.store_timestamp
+        return (self.begin or 0) <= at and (self.end is None or at <= self.end)
+
+
 @command("consumeMessage")
 @topic_option
 @click.option("-b", "--brokerName", "broker_name", type=TEXT, help="Only queues of this broker")
@@ -105,6 +124,7 @@ async def _chosen_queue(
 @click.option(
     "-c", "--MessageNumber", "count", type=Number(1), default=128, help="At most so many, 128"
 )
+@grouped("period", _Period)
 async def consume_message(
     shell: Shell,
     topic: str,
@@ -112,8 +132,7 @@ async def consume_message(
     queue_id: int | None,
     offset: int | None,
     group: str,
-    begin: int | None,
-    end: int | None,
+    period: _Period,
     count: int,
 ) -> None:
     if queue_id is not None and broker_name is None:
@@ -123,35 +142,23 @@ async def consume_message(
             "an offset belongs to a queue: add -i with its number and -b with the name of the "
             "broker"
         )
-    _check_times(begin, end)
+    period.check()
     async with shell.admin() as admin:
-        reader = _Reader(shell.out, admin, group, begin, end)
+        reader = _Reader(shell.out, admin, group, period)
         if queue_id is not None and broker_name is not None:
             await reader.read_queue(MessageQueue(topic, broker_name, queue_id), offset or 0, count)
         else:
             await reader.read_topic(topic, broker_name, count)
 
 
-def _check_times(begin: int | None, end: int | None) -> None:
-    now = time.time_ns() // 1_000_000
-    for name, moment in (("-s", begin), ("-e", end)):
-        if moment is not None and moment > now:
-            raise CommandFailed(f"the time given with {name} is in the future")
-    if begin is not None and end is not None and begin > end:
-        raise CommandFailed("the time given with -s is later than the one given with -e")
-
-
 class _Reader:
     """Prints the messages of queues between two offsets. Nothing is committed."""
 
-    def __init__(
-        self, out: Output, admin: Admin, group: str, begin: int | None, end: int | None
-    ) -> None:
+    def __init__(self, out: Output, admin: Admin, group: str, period: _Period) -> None:
         self._out = out
         self._admin = admin
         self._group = group
-        self._begin = begin
-        self._end = end
+        self._period = period
 
     async def read_topic(self, topic: str, broker_name: str | None, count: int) -> None:
         """All queues (of one broker), at most ``count`` messages of all of them together."""
@@ -182,7 +189,7 @@ class _Reader:
     async def _range(self, queue: MessageQueue) -> tuple[int, int]:
         """The first offset and the one after the last; by time, one message too many at each end is
         possible."""
-        begin, end = self._begin, self._end
+        begin, end = self._period
         first = await (
             self._admin.min_offset(queue)
             if begin is None
@@ -194,7 +201,7 @@ class _Reader:
 
     async def _print(self, queue: MessageQueue, offset: int, end: int, *, whole: bool) -> None:
         """Up to ``end``. When that is the end of the queue, one more pull says so."""
-        last = end if whole and self._end is None else end - 1
+        last = end if whole and self._period.end is None else end - 1
         while offset <= last:
             pulled = await self._admin.pull(queue, offset, last - offset + 1, group=self._group)
             self._out.progress(f"{queue_text(queue)} at {pulled.next_offset} of {end}")
@@ -220,12 +227,7 @@ class _Reader:
         self._out.flush()
 
     def _print_messages(self, pulled: Pulled) -> None:
-        begin, end = self._begin or 0, self._end
-        wanted = [
-            m
-            for m in pulled.messages
-            if begin <= m.store_timestamp and (end is None or m.store_timestamp <= end)
-        ]
+        wanted = [message for message in pulled.messages if self._period.has(message)]
         if wanted:
             self._out.line("Consume ok")
         for message in wanted:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import codecs
 from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import click
 
 from ....client.admin import TOOLS_GROUP, Admin, Pulled, PullStatus
 from ....remoting.protocol.message.message_queue import MessageQueue
-from ..command import BOOLEAN, TEXT, TIME, Number, command, topic_option
+from ..command import BOOLEAN, TEXT, TIME, Number, command, grouped, topic_option
 from ..java_text import message_text, queue_text
 from ..shell import CommandFailed, Shell
 
@@ -32,6 +32,13 @@ end_option: Final = click.option(
 )
 
 
+class _Period(NamedTuple):
+    """Which messages of a queue, by the time at which they were stored (ms)."""
+
+    begin: int | None
+    end: int | None
+
+
 @command("printMsg")
 @topic_option
 @charset_option
@@ -41,20 +48,15 @@ end_option: Final = click.option(
 @click.option(
     "-d", "--printBody", "with_body", type=BOOLEAN, default=True, help="false: without the bodies"
 )
+@grouped("period", _Period)
 async def print_msg(
-    shell: Shell,
-    topic: str,
-    charset: str,
-    expression: str,
-    begin: int | None,
-    end: int | None,
-    with_body: bool,
+    shell: Shell, topic: str, charset: str, expression: str, period: _Period, with_body: bool
 ) -> None:
     _check_charset(charset)
     printed = 0
     async with shell.admin() as admin:
         for queue in await admin.read_queues(topic):
-            first, last = await _range(admin, queue, begin, end)
+            first, last = await _range(admin, queue, period)
             shell.out.line(f"minOffset={first}, maxOffset={last}, {queue_text(queue)}")
             async for pulled in _pulls(admin, queue, first, last, expression):
                 if pulled.status is PullStatus.FOUND:
@@ -108,29 +110,28 @@ async def print_msg(
     default=False,
     help="true: count messages by tag",
 )
+@grouped("queue", MessageQueue)
+@grouped("period", _Period)
 async def print_msg_by_queue(
     shell: Shell,
-    topic: str,
-    broker_name: str,
-    queue_id: int,
+    queue: MessageQueue,
     charset: str,
     expression: str,
-    begin: int | None,
-    end: int | None,
+    period: _Period,
     with_messages: bool,
     with_body: bool,
     count_tags: bool,
 ) -> None:
     """Stops at the first pull that brings nothing."""
     _check_charset(charset)
-    queue, tags = MessageQueue(topic, broker_name, queue_id), Counter[str]()
+    tags = Counter[str]()
     async with shell.admin() as admin:
-        if queue not in await admin.read_queues(topic):
+        if queue not in await admin.read_queues(queue.topic):
             raise CommandFailed(
-                f"the broker {broker_name} has no queue {queue_id} of the topic {topic} that can "
-                "be read"
+                f"the broker {queue.broker_name} has no queue {queue.queue_id} of the topic "
+                f"{queue.topic} that can be read"
             )
-        first, last = await _range(admin, queue, begin, end)
+        first, last = await _range(admin, queue, period)
         async for pulled in _pulls(admin, queue, first, last, expression):
             if pulled.status is not PullStatus.FOUND:
                 break
@@ -149,15 +150,13 @@ def _check_charset(charset: str) -> None:
         raise CommandFailed(f"there is no charset {charset}") from None
 
 
-async def _range(
-    admin: Admin, queue: MessageQueue, begin: int | None, end: int | None
-) -> tuple[int, int]:
+async def _range(admin: Admin, queue: MessageQueue, period: _Period) -> tuple[int, int]:
     """The first offset and the one after the last."""
     first, last = await admin.min_offset(queue), await admin.max_offset(queue)
-    if begin is not None and begin > 0:
-        first = await admin.search_offset(queue, begin)
-    if end is not None and end > 0:
-        last = await admin.search_offset(queue, end)
+    if period.begin is not None and period.begin > 0:
+        first = await admin.search_offset(queue, period.begin)
+    if period.end is not None and period.end > 0:
+        last = await admin.search_offset(queue, period.end)
     return first, last
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import click
 import msgspec
@@ -22,6 +22,7 @@ from ..command import (
     broker_address_option,
     cluster_option,
     command,
+    grouped,
     topic_option,
 )
 from ..java_text import cut, hash_order, millis_text, topic_config_text
@@ -49,6 +50,27 @@ STATUS: Final = Layout(
     ("#Broker Name", "#QID", "#Min Offset", "#Max Offset", "#Last Updated"),
     row="%-32s  %-4s  %-20s  %-20s    %s",
 )
+
+
+class _Shape(NamedTuple):
+    """What ``updateTopic`` says about a topic."""
+
+    read_queues: int
+    write_queues: int
+    perm: int
+    order: bool
+    unit: bool
+    unit_sub: bool
+
+    def of(self, topic: str) -> TopicConfig:
+        return TopicConfig(
+            topic_name=topic,
+            read_queue_nums=self.read_queues,
+            write_queue_nums=self.write_queues,
+            perm=self.perm,
+            topic_sys_flag=TopicSysFlag.UNIT * self.unit | TopicSysFlag.UNIT_SUB * self.unit_sub,
+            order=self.order,
+        )
 
 
 @command("updateTopic", one_of=("broker_addr", "cluster"))
@@ -90,26 +112,11 @@ STATUS: Final = Layout(
     default=False,
     help="true: units subscribe to it",
 )
+@grouped("shape", _Shape)
 async def update_topic(
-    shell: Shell,
-    broker_addr: str | None,
-    cluster: str | None,
-    topic: str,
-    read_queues: int,
-    write_queues: int,
-    perm: int,
-    order: bool,
-    unit: bool,
-    unit_sub: bool,
+    shell: Shell, broker_addr: str | None, cluster: str | None, topic: str, shape: _Shape
 ) -> None:
-    config = TopicConfig(
-        topic_name=topic,
-        read_queue_nums=read_queues,
-        write_queue_nums=write_queues,
-        perm=perm,
-        topic_sys_flag=TopicSysFlag.UNIT * unit | TopicSysFlag.UNIT_SUB * unit_sub,
-        order=order,
-    )
+    config = shape.of(topic)
     async with shell.admin() as admin:
         if broker_addr is not None:
             await _update_on_broker(shell.out, admin, broker_addr, config)
