@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 )
 
 from aiorocketmq.remoting.protocol.record import encode_record
-from aiorocketmq.spark_connector.decode.decode import decode_records
+from aiorocketmq.spark_connector.decode.decode import DecodeOptions, decode_records
 from aiorocketmq.spark_connector.decode.schema import chosen_columns, spark_schema
 
 if TYPE_CHECKING:
@@ -98,4 +98,4 @@ def made(columns: tuple[str, ...], size: int, count: int) -> pa.RecordBatch:
         )
         for number in range(count)
     ]  # fmt: skip
-    return decode_records(b"".join(records), columns, broker_name="broker-a")
+    return decode_records(b"".join(records), columns, DecodeOptions(broker_name="broker-a"))

@@ -41,47 +41,21 @@ _HEX: Final = np.frombuffer("".join(f"{byte:02X}" for byte in range(256)).encode
 def decode_records(
     buffer: Buffer,
     columns: Sequence[str],
-    *,
-    broker_name: str,
+    options: DecodeOptions,
     stretches: tuple[list[int], list[int]] | None = None,
-    from_offset: int = 0,
-    until_offset: int | None = None,
-    topic: str | None = None,
-    check_crc: bool = False,
-    fail_on_damage: bool = True,
-    decompress: bool = True,
-    keep_tags: frozenset[str] | None = None,
-    drop_ids: set[str] | None = None,
 ) -> pa.RecordBatch:
     """The records that lie one after the other in ``buffer`` as the columns asked for, in the order
     of ``arrow_schema``.
 
-    ``stretches``, begins and ends: they only lie in these, one stretch after the other. Left out
-    are records with a queue offset outside of ``[from_offset, until_offset)``, of another topic
-    than ``topic``, with tags that are not in ``keep_tags`` (the broker only compares hashes), and
-    those whose property SPARK_DEDUP_ID is in ``drop_ids``; the ids that were met are added to that
-    set. ``check_crc`` compares the body of each that is not left out with its CRC; without
-    ``fail_on_damage`` one that has another is left out, too. ``decompress=False`` leaves compressed
-    bodies as they are, and bit 0 of their sysFlag.
+    ``stretches``, begins and ends: they only lie in these, one stretch after the other.
 
     Raises DecodeError for what is no whole record, with the position in ``buffer``, or among the
     joined stretches; DamagedMessageError for a wrong CRC.
     """
-    options = DecodeOptions(
-        broker_name=broker_name,
-        from_offset=from_offset,
-        until_offset=until_offset,
-        keep_topic=None if topic is None else topic.__eq__,
-        check_crc=check_crc,
-        fail_on_damage=fail_on_damage,
-        decompress=decompress,
-        keep_tags=keep_tags,
-        drop_ids=drop_ids,
-    )
     view = memoryview(buffer)
     if stretches is None:
-        return decode_found(view, find_records(view, check_crc=check_crc), columns, options)
-    records = find_in_stretches(view, *stretches, check_crc=check_crc)
+        return decode_found(view, find_records(view, check_crc=options.check_crc), columns, options)
+    records = find_in_stretches(view, *stretches, check_crc=options.check_crc)
     if records is None or _has_batches(records):
         view = memoryview(
             b"".join([view[begin:end] for begin, end in zip(*stretches, strict=True)])

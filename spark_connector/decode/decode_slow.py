@@ -54,11 +54,11 @@ class DecodeError(RocketMQError, ValueError):
 
 
 class DecodeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is decoded and what is left out; ``decode.decode_records`` tells of those that are not
-    described here."""
+    """What is decoded and what is left out."""
 
     broker_name: str
     from_offset: int = 0
+    """Queue offsets ``[from_offset, until_offset)`` are wanted."""
     until_offset: int | None = None
     from_ms: int | None = None
     """Messages that were stored before are left out ..."""
@@ -66,10 +66,15 @@ class DecodeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """... and those that were stored then or later."""
     keep_topic: Callable[[str], bool] | None = None
     check_crc: bool = False
+    """Compare the body of each that is not left out with its CRC."""
     fail_on_damage: bool = True
+    """False: a message whose body has another CRC is left out, too."""
     decompress: bool = True
+    """False: compressed bodies stay as they are, and so does bit 0 of their sysFlag."""
     keep_tags: frozenset[str] | None = None
+    """Others are left out (the broker only compares hashes)."""
     drop_ids: set[str] | None = None
+    """Messages with one of these ids are left out; the ids that were met are added."""
     drop_ids_property: str = "SPARK_DEDUP_ID"
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from ...client.namespaces import without_namespace
 from ..access.options import SourceOptions
@@ -27,22 +28,21 @@ def read_ranges(
     Raises ``DataLossError``, ``DamagedMessageError``, ``RangeTimeoutError``, ``BrokerError``,
     ``DecodeError``.
     """
-    from ..decode.decode import decode_records
+    from ..decode.decode import DecodeOptions, decode_records
 
     settle_worker()
-    names = ("check_crc", "fail_on_damage", "decompress")
-    more: dict[str, Any] = {name: getattr(options, name) for name in names}
-    if options.tags != "*":
-        more["keep_tags"] = frozenset(
-            tag.strip() for tag in options.tags.split("||") if tag.strip()
-        )
-    if options.drop_spark_duplicates:
-        more["drop_ids"] = set()
+    keep_tags = frozenset(tag.strip() for tag in options.tags.split("||") if tag.strip())
+    decoding = partial(
+        DecodeOptions,
+        check_crc=options.check_crc,
+        fail_on_damage=options.fail_on_damage,
+        decompress=options.decompress,
+        keep_tags=keep_tags if options.tags != "*" else None,
+        drop_ids=set() if options.drop_spark_duplicates else None,
+    )
     for piece in RangeReader(ranges, hints, options, SocketCluster(options)):
-        stretches = piece.begins, piece.ends
-        batch = decode_records(
-            piece.buffer, columns, broker_name=piece.broker_name, stretches=stretches, **more
-        )
+        of_broker = decoding(broker_name=piece.broker_name)
+        batch = decode_records(piece.buffer, columns, of_broker, (piece.begins, piece.ends))
         if batch.num_rows:
             yield _bare(batch, columns, options.connection.namespace)
 

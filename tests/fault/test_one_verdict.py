@@ -195,8 +195,12 @@ def test_spark_reads_the_store(damaged: Damaged, by: str, caplog: pytest.LogCapt
 def test_spark_reads_a_topic(damaged: Damaged) -> None:
     """A broker of the original hands it out."""
     pytest.importorskip("pyarrow", reason="the extra [spark] is not installed")
-    from aiorocketmq.spark_connector.decode.decode import DecodeError, decode_records
+    from aiorocketmq.spark_connector.decode.decode import (
+        DecodeError,
+        DecodeOptions,
+        decode_records,
+    )
 
     with pytest.raises(DecodeError, match=PROBLEM) as error:
-        decode_records(damaged.log, ["body"], broker_name="b", check_crc=True)
+        decode_records(damaged.log, ["body"], DecodeOptions(broker_name="b", check_crc=True))
     assert error.value.position == damaged.begin

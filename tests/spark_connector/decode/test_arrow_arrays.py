@@ -45,10 +45,11 @@ def test_texts(texts: list[str]) -> None:
 
 READ = """
 import sys
-from aiorocketmq.spark_connector.decode.decode import decode_records
+from aiorocketmq.spark_connector.decode.decode import DecodeOptions, decode_records
 from aiorocketmq.spark_connector.decode.schema import SOURCE_COLUMNS
 records = bytes.fromhex(sys.argv[1])
-batch = decode_records(records, tuple(SOURCE_COLUMNS), broker_name="b", check_crc=True)
+options = DecodeOptions(broker_name="b", check_crc=True)
+batch = decode_records(records, tuple(SOURCE_COLUMNS), options)
 print(batch.num_rows, "pandas" in sys.modules)
 """
 

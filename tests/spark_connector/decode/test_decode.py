@@ -127,7 +127,7 @@ def options(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "from_offset": draw(st.sampled_from((-(2**63), -(2**63), 0, 2))),
         "until_offset": draw(st.sampled_from((None, None, 4))),
-        "topic": draw(st.sampled_from((None, None, "orders"))),
+        "keep_topic": draw(st.sampled_from((None, None, "orders".__eq__))),
         "check_crc": draw(st.booleans()),
         "fail_on_damage": draw(st.booleans()),
         "decompress": draw(st.booleans()),
@@ -144,8 +144,6 @@ def with_own_ids(chosen: dict[str, Any]) -> dict[str, Any]:
 
 def one_by_one(data: bytes, chosen: dict[str, Any]) -> Any:
     chosen = with_own_ids(chosen)
-    topic = chosen.pop("topic")
-    chosen["keep_topic"] = None if topic is None else topic.__eq__
     try:
         rows = rows_to_batch(list(read_rows(data, DecodeOptions(broker_name="b", **chosen))), ALL)
     except (DecodeError, DamagedMessageError) as error:
@@ -156,7 +154,7 @@ def one_by_one(data: bytes, chosen: dict[str, Any]) -> Any:
 def at_once(data: bytes, chosen: dict[str, Any]) -> Any:
     chosen = with_own_ids(chosen)
     try:
-        batch = decode_records(data, ALL, broker_name="b", **chosen)
+        batch = decode_records(data, ALL, DecodeOptions(broker_name="b", **chosen))
     except (DecodeError, DamagedMessageError) as error:
         return "broken", getattr(error, "position", None), str(error)
     batch.validate(full=True)
@@ -206,7 +204,9 @@ def rows_of(*records: Stored, **chosen: Any) -> list[dict[str, Any]]:
     """Rows that were decoded at once: the loop is out of reach."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decode, "read_rows", None)
-        return plain(decode_records(joined(*records), ALL, broker_name="broker-a", **chosen))
+        return plain(
+            decode_records(joined(*records), ALL, DecodeOptions(broker_name="broker-a", **chosen))
+        )
 
 
 def test_every_column() -> None:
@@ -343,9 +343,7 @@ def test_a_batch_inside_of_a_record_becomes_its_messages() -> None:
     batch = decode_records(
         data,
         ("queueOffset", "body", "tags", "flag"),
-        broker_name="b",
-        from_offset=11,
-        until_offset=14,
+        DecodeOptions(broker_name="b", from_offset=11, until_offset=14),
     )
     assert batch.to_pydict() == {
         "queueOffset": [11, 12, 13],
@@ -369,7 +367,7 @@ def test_what_is_left_out() -> None:
         4,
     ]
     assert [row["queueOffset"] for row in rows_of(*records, keep_tags=frozenset(("BB",)))] == [2, 5]
-    assert rows_of(*records, topic="other") == []
+    assert rows_of(*records, keep_topic="other".__eq__) == []
     seen = {"q/0"}
     assert [row["queueOffset"] for row in rows_of(*records, drop_ids=seen)] == [2, 4, 6]
     assert seen == {"q/0", "q/1", "q/2", "q/3"}
@@ -377,7 +375,7 @@ def test_what_is_left_out() -> None:
 
 
 def test_no_records_make_a_batch_without_rows() -> None:
-    batch = decode_records(b"", ALL, broker_name="b")
+    batch = decode_records(b"", ALL, DecodeOptions(broker_name="b"))
     assert batch.num_rows == 0
     assert batch.schema == arrow_schema(ALL)
 
@@ -392,22 +390,27 @@ def damaged_in_the_middle() -> bytes:
 
 def test_a_body_with_another_crc_is_no_row() -> None:
     data = damaged_in_the_middle()
-    assert decode_records(data, ("body",), broker_name="b", check_crc=False).num_rows == 3
+    assert (
+        decode_records(data, ("body",), DecodeOptions(broker_name="b", check_crc=False)).num_rows
+        == 3
+    )
     with pytest.raises(
         DamagedMessageError,
         match=r"other, queue b/3, offset 9.*CRC.*mqstore repair.*failOnDamage=false",
     ):
-        decode_records(data, ("body",), broker_name="b", check_crc=True)
+        decode_records(data, ("body",), DecodeOptions(broker_name="b", check_crc=True))
     with pytest.raises(DamagedMessageError, match="offset 9"):
         decode_records(
-            data, ("body",), broker_name="b", check_crc=True, stretches=([0], [len(data)])
+            data, ("body",), DecodeOptions(broker_name="b", check_crc=True), ([0], [len(data)])
         )
 
 
 def test_it_is_left_out_where_that_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
     data = damaged_in_the_middle()
     batch = decode_records(
-        data, ("queueOffset", "body"), broker_name="b", check_crc=True, fail_on_damage=False
+        data,
+        ("queueOffset", "body"),
+        DecodeOptions(broker_name="b", check_crc=True, fail_on_damage=False),
     )
     assert batch.to_pydict() == {"queueOffset": [0, 0], "body": [b"hello", b"hello"]}
     assert [each.getMessage() for each in caplog.records if "offset 9" in each.getMessage()] != []
@@ -415,7 +418,9 @@ def test_it_is_left_out_where_that_is_wanted(caplog: pytest.LogCaptureFixture) -
 
 def test_only_rows_that_are_wanted_are_checked() -> None:
     batch = decode_records(
-        damaged_in_the_middle(), ("body",), broker_name="b", check_crc=True, topic="orders"
+        damaged_in_the_middle(),
+        ("body",),
+        DecodeOptions(broker_name="b", check_crc=True, keep_topic="orders".__eq__),
     )
     assert batch.num_rows == 2
 
@@ -426,7 +431,9 @@ def test_a_damaged_row_takes_no_dedup_id_with_it() -> None:
     data[data.index(b"hello")] ^= 1
     seen: set[str] = set()
     batch = decode_records(
-        data, ("body",), broker_name="b", check_crc=True, fail_on_damage=False, drop_ids=seen
+        data,
+        ("body",),
+        DecodeOptions(broker_name="b", check_crc=True, fail_on_damage=False, drop_ids=seen),
     )
     assert (batch.num_rows, seen) == (1, {"q/1"})
 
@@ -440,8 +447,10 @@ def test_a_damaged_batch_of_messages_is_one_damaged_message() -> None:
     )
     data[data.index(b"abc")] ^= 1
     with pytest.raises(DamagedMessageError, match="offset 0"):
-        decode_records(data, ("body",), broker_name="b", check_crc=True)
-    batch = decode_records(data, ("body",), broker_name="b", check_crc=True, fail_on_damage=False)
+        decode_records(data, ("body",), DecodeOptions(broker_name="b", check_crc=True))
+    batch = decode_records(
+        data, ("body",), DecodeOptions(broker_name="b", check_crc=True, fail_on_damage=False)
+    )
     assert batch.to_pydict() == {"body": [b"hello"]}
 
 
@@ -453,7 +462,7 @@ def test_a_negative_length_of_the_body_is_refused_even_where_everything_else_fit
     record[80] = 3
     record[84:88] = (-8).to_bytes(4, "big", signed=True)
     with pytest.raises(DecodeError, match="body is said to be -8"):
-        decode_records(bytes(record), ALL, broker_name="b")
+        decode_records(bytes(record), ALL, DecodeOptions(broker_name="b"))
 
 
 def test_pull_answers_of_the_original() -> None:
@@ -466,7 +475,7 @@ def test_pull_answers_of_the_original() -> None:
     assert len(answers) > 10
     data = b"".join(bytes.fromhex(frame["hex"])[-frame["bodyLen"] :] for frame in answers)
     assert find_records(data) is not None
-    rows = plain(decode_records(data, ALL, broker_name="broker-g"))
+    rows = plain(decode_records(data, ALL, DecodeOptions(broker_name="broker-g")))
     messages = list(iter_records(data, broker_name="broker-g"))
     assert len(rows) == len(messages)
     for row, message in zip(rows, messages, strict=True):

@@ -44,7 +44,7 @@ def one_by_one(data: bytes) -> Any:
 def in_stretches(buffer: bytes, stretches: list[tuple[int, int]]) -> Any:
     begins, ends = ([edge[side] for edge in stretches] for side in (0, 1))
     try:
-        batch = decode_records(buffer, COLUMNS, broker_name="b", stretches=(begins, ends))
+        batch = decode_records(buffer, COLUMNS, DecodeOptions(broker_name="b"), (begins, ends))
     except DecodeError as error:
         return str(error)
     batch.validate(full=True)
@@ -79,7 +79,9 @@ def test_records_of_few_layouts_are_the_same_as_one_by_one(data: st.DataObject) 
         for number, text in enumerate(chosen)
     ]
     whole = joined(*records)
-    assert decode_records(whole, COLUMNS, broker_name="b").to_pylist() == one_by_one(whole)
+    assert decode_records(whole, COLUMNS, DecodeOptions(broker_name="b")).to_pylist() == one_by_one(
+        whole
+    )
 
 
 SAME_SIZE = [
@@ -105,7 +107,9 @@ def test_strings_of_one_size_that_are_not_built_alike(
         for number in range(300)
     ]
     whole = joined(*records)
-    assert decode_records(whole, COLUMNS, broker_name="b").to_pylist() == one_by_one(whole)
+    assert decode_records(whole, COLUMNS, DecodeOptions(broker_name="b")).to_pylist() == one_by_one(
+        whole
+    )
 
 
 def test_layouts_are_found() -> None:
