@@ -4,6 +4,8 @@
 One client per cluster and process, on the event loop thread of ``loop_thread``. Names are the
 program's: the namespace is added and taken away here. A queue's master is asked first, then its
 slaves, so that a dead master stops nothing.
+
+Over 400 lines: a method for each question, all of them over the same client, names and slaves.
 """
 
 from __future__ import annotations

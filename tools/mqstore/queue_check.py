@@ -2,6 +2,9 @@
 
 While the log is read, each record looks for its entry; which entries were found is kept as runs of
 numbers. What is left over at the end is looked at one by one.
+
+Over 400 lines: what makes an entry right is one rule, asked from its two ends, the record and the
+entry, and its findings say which of them is at fault.
 """
 
 from __future__ import annotations
