@@ -10,7 +10,6 @@ from ...daemon import quiet_interrupt  # noqa: F401  (before all others)
 
 # isort: split
 import atexit
-import datetime
 import gc
 import itertools
 import json
@@ -25,18 +24,24 @@ from typing import Any, Final
 import click
 
 from ...daemon.launch import LaunchError
-from ...remoting.errors import ConnectError
 from ...remoting.file_mode import files_are_as_open_as
 from ...remoting.protocol.java_properties import PropertyError
 from ...remoting.protocol.leaves import KIND
 from ...remoting.protocol.record.decode import MessageExt
-from ...remoting.transport.address import split_address
 from ...remoting.transport.tls import TlsError
 from ...store.inspect import StoreDirectory
-from ...store.model.config import PATH_SPLITTER, MessageStoreConfig
-from ...store.model.delay_levels import parse_delay_levels
+from ...store.model.config import MessageStoreConfig
 from ...store.model.errors import StoreError
 from . import parquet, selection, summary, verify
+from .arguments import (
+    Address,
+    chosen_messages,
+    json_option,
+    levels_option,
+    log_option,
+    slots_option,
+    store_argument,
+)
 from .findings import printable
 from .mend import mend
 from .rebuild import RebuildSettings, copy_store, rebuild, report_lines
@@ -47,120 +52,6 @@ EXIT_UNUSABLE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 _ROWS_ON_TERMINAL: Final = 100
 _BODY_ON_TERMINAL: Final = 60
-
-
-class Time(click.ParamType[int]):
-    """Milliseconds since 1970, or a date and time in local time unless it names its zone."""
-
-    name = "time"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        text = str(value).strip()
-        if text.isdecimal() and len(text) < 19 and text.isascii():
-            return int(text)
-        try:
-            return int(datetime.datetime.fromisoformat(text).astimezone().timestamp() * 1000)
-        except (ValueError, OverflowError):
-            self.fail(
-                f"'{value}' is neither a number of milliseconds nor like 2026-11-20T22:11:21",
-                param,
-                ctx,
-            )
-
-
-class Paths(click.ParamType[tuple[Path, ...]]):
-    """``/disk1/log,/disk2/log``"""
-
-    name = "paths"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[Path, ...]:
-        if isinstance(value, tuple):
-            return value
-        paths = tuple(
-            Path(part.strip()).expanduser()
-            for part in str(value).split(PATH_SPLITTER)
-            if part.strip()
-        )
-        for path in paths:
-            if not path.is_dir():
-                self.fail(f"'{path}' is not a folder", param, ctx)
-        return paths
-
-
-class Address(click.ParamType[tuple[str, int]]):
-    """``host:port``"""
-
-    name = "address"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            return split_address(str(value))
-        except ConnectError as error:
-            self.fail(str(error), param, ctx)
-
-
-class DelayLevels(click.ParamType[str]):
-    """``1s 5s 10s``"""
-
-    name = "levels"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
-        try:
-            parse_delay_levels(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
-
-
-def store_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The store directory, the one that holds ``commitlog``."""
-    kind = click.Path(exists=True, file_okay=False, path_type=Path)
-    return click.argument("directory", type=kind)(function)
-
-
-def chosen_messages(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that choose messages."""
-    for option in (
-        click.option("--limit", type=click.IntRange(0), help="At most so many"),
-        click.option("--end", type=Time(), help="Stored until then"),
-        click.option(
-            "--begin", type=Time(), help="Stored from then on: ms, or like 2026-11-20T22:11:21"
-        ),
-        click.option(
-            "--from", "first_offset", type=click.IntRange(0), help="From this queue offset on"
-        ),
-        click.option(
-            "--queue", "queue_id", type=click.IntRange(0), help="Only queues of this number"
-        ),
-        click.option("--topic", help="Only this topic"),
-    ):
-        function = option(function)
-    return function
-
-
-levels_option: Final = click.option(
-    "--delay-levels", type=DelayLevels(), help="messageDelayLevel of the broker, if it was changed"
-)
-slots_option: Final = click.option(
-    "--slots", type=click.IntRange(1), help="maxHashSlotNum of the broker, if it was changed"
-)
-log_option: Final = click.option(
-    "--commit-log",
-    type=Paths(),
-    default=(),
-    help="storePathCommitLog of the broker, if it was set (several: joined by ,)",
-)
-json_option: Final = click.option("--json", "as_json", is_flag=True, help="JSON")
 
 
 class MqStore(click.Group):
