@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -161,14 +162,13 @@ class _Rebuild:
         self._indexing: Final = Indexing(self._index, clock)
 
     def run(self, progress: Callable[[int, int], None]) -> Rebuilt:
-        try:
+        with ExitStack() as failed:
+            failed.callback(shutil.rmtree, self._work, ignore_errors=True)
+            failed.callback(self._close)
             self._log.files.load()
             records, damaged = self._read(progress)
             self._sync()
-        except BaseException:
-            self._close()
-            shutil.rmtree(self._work, ignore_errors=True)
-            raise
+            failed.pop_all()
         units = sum(queue.max_offset - queue.min_offset for queue in self._queues.all())
         index_files = len(self._index.paths)
         self._as_known = self._is_known()

@@ -94,25 +94,12 @@ def verify(
     for begin, end in log.holes():
         queues.damaged(begin, end)
         index.damaged(begin, end)
-    reader = LogReader(log)
     total = sum(file.length for file in log.files)
-    tails = []
-    newest = 0
-    for item in reader.read():
-        if not isinstance(item, Damage):
-            queues.record(item)
-            index.record(item)
-            if item.store_timestamp > newest:
-                newest = item.store_timestamp
-            if reader.records % _PROGRESS_EVERY == 0:
-                progress(item.phy_offset - log.start, total)
-        elif item.tail:
-            tails.append(item)
-        else:
-            findings.damage(item.path, item.position, _text(item))
-            queues.damaged(item.begin, item.end)
-            index.damaged(item.begin, item.end)
-    _tell_tail(tails, findings, recoverable=recoverable)
+    reader = LogReader(log)
+    newest, tails = _read_log(
+        reader, (queues, index), findings, lambda at: progress(at - log.start, total)
+    )
+    _note_tails(tails, findings, recoverable=recoverable)
     progress(total, total)
     queues.finish(reader.end)
     index.finish(reader.end)
@@ -131,6 +118,34 @@ def verify(
         index.items,
         time.perf_counter() - began,
     )
+
+
+def _read_log(
+    reader: LogReader,
+    checks: tuple[QueueCheck, IndexCheck],
+    findings: Findings,
+    progress: Callable[[int], None],
+) -> tuple[int, list[Damage]]:
+    """Show every record to the checks. Returns the newest store time, and what lies behind the last
+    record."""
+    queues, index = checks
+    tails: list[Damage] = []
+    newest = 0
+    for item in reader.read():
+        if not isinstance(item, Damage):
+            queues.record(item)
+            index.record(item)
+            if item.store_timestamp > newest:
+                newest = item.store_timestamp
+            if reader.records % _PROGRESS_EVERY == 0:
+                progress(item.phy_offset)
+        elif item.tail:
+            tails.append(item)
+        else:
+            findings.damage(item.path, item.position, _text(item))
+            queues.damaged(item.begin, item.end)
+            index.damaged(item.begin, item.end)
+    return newest, tails
 
 
 def _text(damage: Damage) -> str:
@@ -184,7 +199,7 @@ def _check_checkpoint(
         findings.damage(path, _SAFE_OFFSET_AT, problem)
 
 
-def _tell_tail(tails: list[Damage], findings: Findings, *, recoverable: bool) -> None:
+def _note_tails(tails: list[Damage], findings: Findings, *, recoverable: bool) -> None:
     """What lies behind the last record.
 
     Without a crash it is a leftover of a recovery by the original, which clears nothing. A record
