@@ -14,7 +14,7 @@ import pytest
 from aiorocketmq import MessageExt
 from aiorocketmq.remoting.protocol.record import decode_record, encode_record
 from benchmarks.soak import Options, soak
-from benchmarks.soak_ledger import HEAD, Lane, Ledger
+from benchmarks.soak_ledger import HEAD, Ledger, SendStream
 from examples.demo.program import run_program
 
 from .. import forked
@@ -190,43 +190,45 @@ LANES = ((0, 0, 1), (1, 0, 2), (2, 1, 1))
 def test_the_ledger_sees_what_is_lost_sent_twice_or_out_of_order(
     queue: list[tuple[int, int]], counts: tuple[int, int, int]
 ) -> None:
-    ledger = Ledger([Lane(*lane) for lane in LANES])
-    first, batches, _ = ledger.lanes
+    ledger = Ledger([SendStream(*stream) for stream in LANES])
+    first, batches, _ = ledger.streams
     ledger.begin()
-    for lane, offset in (
+    for stream, offset in (
         (first, 100),
         (batches, 101),
         (first, 103),
     ):  # places that are checked further down
-        ledger.acknowledge(lane, offset)
+        ledger.acknowledge(stream, offset)
     ledger.acknowledged_at.clear()
-    for offset, (lane_id, number) in enumerate(queue):
-        ledger.take(stored(ledger.lanes[lane_id], number, offset))
+    for offset, (stream_id, number) in enumerate(queue):
+        ledger.take(stored(ledger.streams[stream_id], number, offset))
     ledger.read()
     assert (ledger.lost, ledger.duplicated, ledger.order_violations) == counts
     assert bool(ledger.problems) == (counts[0] + counts[2] > 0)
 
 
 def test_the_ledger_knows_under_which_number_a_message_was_acknowledged() -> None:
-    ledger = Ledger([Lane(*lane) for lane in LANES])
+    ledger = Ledger([SendStream(*stream) for stream in LANES])
     ledger.begin()
-    ledger.acknowledge(ledger.lanes[0], 1)
-    ledger.take(stored(ledger.lanes[0], 0, 0))
+    ledger.acknowledge(ledger.streams[0], 1)
+    ledger.take(stored(ledger.streams[0], 0, 0))
     ledger.read()
     assert ledger.problems == ["LOST: 0:0, acknowledged as 1; queue 0 does not have it"]
 
 
 def test_the_ledger_sees_another_body_and_a_hole_in_the_numbers() -> None:
-    ledger = Ledger([Lane(*lane) for lane in LANES])
+    ledger = Ledger([SendStream(*stream) for stream in LANES])
     ledger.begin()
-    ledger.take(stored(ledger.lanes[0], 0, 0, body=HEAD.pack(0, 16, 0) + bytes(15)))
+    ledger.take(stored(ledger.streams[0], 0, 0, body=HEAD.pack(0, 16, 0) + bytes(15)))
     assert ledger.lost == 1
-    ledger.take(stored(ledger.lanes[0], 1, 2))
+    ledger.take(stored(ledger.streams[0], 1, 2))
     assert ledger.order_violations == 1
 
 
-def stored(lane: Lane, number: int, offset: int, *, body: bytes | None = None) -> MessageExt:
-    body = lane.body(number, 16) if body is None else body
+def stored(
+    stream: SendStream, number: int, offset: int, *, body: bytes | None = None
+) -> MessageExt:
+    body = stream.body(number, 16) if body is None else body
     hosts = {"born_host": bytes(8), "store_host": bytes(8)}
     numbers = {
         "queue_offset": offset,
@@ -235,4 +237,4 @@ def stored(lane: Lane, number: int, offset: int, *, body: bytes | None = None) -
         "born_timestamp": 0,
         "store_timestamp": 0,
     }
-    return decode_record(encode_record("T", lane.queue_id, body, b"", **hosts, **numbers))
+    return decode_record(encode_record("T", stream.queue_id, body, b"", **hosts, **numbers))
