@@ -1,5 +1,5 @@
 """The way in at the port for slaves: who there is room for, plain or TLS, and then a link
-(``replication_master.py``).
+(``master.py``).
 
 As on the other ports the first byte decides between plain and TLS, and ``tls.server.mode`` says
 which of them are taken. A plain connection begins with an offset, whose first byte is 0, or with a

@@ -10,7 +10,7 @@ ACCESS_KEY: Final = "AccessKey"
 SIGNATURE: Final = "Signature"
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 """The original's client signs it and its broker does not, so such a request never passes
-(``docs/quirks.md``, SIGNED_UNIQUE_KEY_QUERY)."""
+(quirk ``SIGNED_UNIQUE_KEY_QUERY``)."""
 UNSIGNED: Final = (SIGNATURE, UNIQUE_KEY_QUERY)
 
 Signed = tuple[str, bytes, bytes]

@@ -1,5 +1,5 @@
 """Room for the commit log, made ahead and off the event loop (class AllocateMappedFileService;
-DESIGN.md §3, point 9).
+``docs/design/write-order.md``).
 
 The loop must not stall at the end of a file: the next file is made, its first part reserved and its
 pages touched while the current one is still being written; and the reserve of the current file

@@ -1,5 +1,5 @@
 """Python twin of ``frames.pxi``: frames out of what was received. Their layout is at
-``protocol/frame.py``."""
+``frames/frame.py``."""
 
 from __future__ import annotations
 
