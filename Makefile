@@ -34,7 +34,7 @@ endef
 export SAY_WHICH_LEAVES
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check wheel lint types publictypes imports fmt bench smoke fuzz sanitize soak services clean moved copy
+.PHONY: help setup demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz sanitize soak services clean moved copy
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -85,6 +85,9 @@ services: $(RUN_STAMP)  ## delayed messages, transactions, held pulls, new group
 wheel: $(RUN_STAMP)  ## a wheel for the Python of .venv, with the compiled leaves where there is a C compiler
 	@$(PIP) wheel --no-deps --wheel-dir dist .
 	@ls dist/*.whl
+
+docs: $(DEV_STAMP)  ## write the pages and pictures that follow from the code
+	@$(PY) docs/generate.py && $(PY) docs/rooms.py
 
 fmt: $(DEV_STAMP)  ## format the code and fix what can be fixed
 	$(PY) -m ruff check --fix --exit-zero --quiet .
