@@ -184,7 +184,7 @@ class LocalCluster:
         config = TopicConfig(
             topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums
         )
-        await self._broker.name_servers.announce(self._broker.topics.update(config))
+        await self._broker.name_servers.announce(self._broker.state.topics.update(config))
 
     # --- in a thread
     # ----------------------------------------------------------------------------------------------

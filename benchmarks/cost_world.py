@@ -200,20 +200,20 @@ class World:
 
 def _fill(broker: Broker, size: Size) -> None:
     for number in range(size.topics):
-        broker.topics.update(
+        broker.state.topics.update(
             TopicConfig(topic_name=f"topic-{number}", read_queue_nums=4, write_queue_nums=4)
         )
     for number in range(size.groups):
-        broker.groups.update(SubscriptionGroupConfig(group_name=f"group-{number}"))
+        broker.state.groups.update(SubscriptionGroupConfig(group_name=f"group-{number}"))
     nums = size.queues_of_big_topic
-    broker.topics.update(
+    broker.state.topics.update(
         TopicConfig(topic_name=BIG_TOPIC, read_queue_nums=nums, write_queue_nums=nums)
     )
-    broker.topics.update(TopicConfig(topic_name=TOPIC, read_queue_nums=4, write_queue_nums=4))
+    broker.state.topics.update(TopicConfig(topic_name=TOPIC, read_queue_nums=4, write_queue_nums=4))
     for queue_id in range(nums):
-        broker.offsets.commit(GROUP, BIG_TOPIC, queue_id, 0)
+        broker.state.offsets.commit(GROUP, BIG_TOPIC, queue_id, 0)
     for number in range(size.offsets):
-        broker.offsets.commit(
+        broker.state.offsets.commit(
             GROUP if number % 2 else f"group-{number}",
             f"topic-{number % size.topics}",
             number % 4,

@@ -40,7 +40,9 @@ async def open_broker(
         settings.store.root
     ) as lock:  # the tables are in it, too: whoever stops there still writes them
         tables = Tables(settings, clock)
-        bitmap_of = tables.filters.bit_map if settings.broker.enable_calc_filter_bit_map else None
+        bitmap_of = (
+            tables.state.filters.bit_map if settings.broker.enable_calc_filter_bit_map else None
+        )
         store = await _open_store(settings.store, clock, pack_host(*address), bitmap_of, lock)
         broker = None
         try:
@@ -54,7 +56,7 @@ async def open_broker(
             end = store.max_phy_offset
             await to_the_end(asyncio.to_thread(store.close))
             if broker is not None and store.flushed_offset >= end:
-                broker.save_delay_offsets()
+                broker.storage.save_delay_offsets()
 
 
 async def _open_store(

@@ -25,7 +25,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from aiorocketmq.broker.assembly.broker import NOT_ON_VIP, Broker
+from aiorocketmq.broker.assembly.broker import Broker
+from aiorocketmq.broker.assembly.ports import NOT_ON_VIP
 from aiorocketmq.broker.config.config import (
     ALIASES,
     BrokerClientConfig,

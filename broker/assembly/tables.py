@@ -14,19 +14,20 @@ from ...remoting.protocol.bodies.consumer_offsets import (
 )
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
 from ...remoting.protocol.bodies.topic_config import TopicConfigTable
-from ...remoting.protocol.message.topic_names import is_system_topic
+from ...remoting.protocol.message.topic_names import TopicName, is_system_topic
+from ...remoting.services import Service
 from ...remoting.slices import at_once
 from ...store.message_store import MessageStore
 from ...store.model.config import BrokerRole
 from ..config.settings import BrokerSettings
 from ..replication.roles import forget_slave
 from ..schedule.schedule_offsets import DelayOffsets
-from ..state.config_files import ConfigFile, ConfigFiles
+from ..state.config_files import ConfigFile, ConfigFiles, OffsetPersistence
 from ..state.consumer_filter_file import FILE_NAME as FILTERS_FILE
-from ..state.consumer_filter_file import load_filters
-from ..state.consumer_filters import ConsumerFilters
+from ..state.consumer_filter_file import FilterPersistence, load_filters
 from ..state.consumer_offsets import OFFSETS_FILE, ConsumerOffsets
 from ..state.lmq import LIGHT_OFFSETS_FILE, LightConsumerOffsets
+from ..state.state import State
 from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import Topics
 from ..transactions.transactions import TRANSACTION_GROUP
@@ -50,41 +51,74 @@ class Tables:
     def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
         """Blocks. Raises ``StoreFileError``."""
         config, folder = settings.broker, settings.store.root / "config"
-        self._light: Final = settings.store.enable_lmq
-        self.topics: Topics = Topics(config, clock, light=self._light)
-        self.groups: SubscriptionGroups = SubscriptionGroups(config, clock, light=self._light)
-        self.offsets: LightConsumerOffsets | ConsumerOffsets = (
-            LightConsumerOffsets() if self._light else ConsumerOffsets()
+        light = settings.store.enable_lmq
+        self._light: Final = light
+        self.files: ConfigFiles = ConfigFiles(folder, clock)
+        self.state: State = State(
+            topics=Topics(config, clock, light=light),
+            groups=SubscriptionGroups(config, clock, light=light),
+            offsets=LightConsumerOffsets() if light else ConsumerOffsets(),
+            filters=load_filters(config, self.files, clock.time_ms()),
         )
         self.delay_offsets: DelayOffsets = DelayOffsets()
-        self.files: ConfigFiles = ConfigFiles(folder, clock)
-        self.filters: ConsumerFilters = load_filters(config, self.files, clock.time_ms())
         self._load()
-        self.topics_file: ConfigFile = self.files.add(TOPICS_FILE, self.topics.record)
-        self.groups_file: ConfigFile = self.files.add(GROUPS_FILE, self.groups.record)
-        self.offsets_file: ConfigFile = self.files.add(
-            LIGHT_OFFSETS_FILE if self._light else OFFSETS_FILE, self.offsets.record_in_slices
+        state, add = self.state, self.files.add
+        self.topics_file: ConfigFile = add(TOPICS_FILE, state.topics.record)
+        self.groups_file: ConfigFile = add(GROUPS_FILE, state.groups.record)
+        self.offsets_file: ConfigFile = add(
+            LIGHT_OFFSETS_FILE if light else OFFSETS_FILE, state.offsets.record_in_slices
         )
-        self.delay_offsets_file: ConfigFile = self.files.add(
+        self.delay_offsets_file: ConfigFile = add(
             DELAY_OFFSETS_FILE, self.delay_offsets.safe_record
         )
-        self.filters_file: ConfigFile = self.files.add(FILTERS_FILE, self.filters.record)
+        self.filters_file: ConfigFile = add(FILTERS_FILE, state.filters.record)
+        self._offset_persistence = OffsetPersistence(
+            state.offsets, self.offsets_file, lambda: config.flush_consumer_offset_interval, clock
+        )
+        self._filter_persistence = FilterPersistence(
+            config, state.filters, self.filters_file, clock
+        )
+        state.topics.listeners.append(lambda _topic, _change: self.topics_file.changed())
+        state.groups.listeners.append(self.groups_file.changed)
+        state.consumers.on_gone.append(
+            lambda group: state.filters.unregister(group, clock.time_ms())
+        )
 
     def _load(self) -> None:
-        files = self.files
+        files, state = self.files, self.state
         if (topics := files.load(TOPICS_FILE, TopicConfigTable)) is not None:
-            self.topics.load(topics)
+            state.topics.load(topics)
         if (groups := files.load(GROUPS_FILE, SubscriptionGroupTable)) is not None:
-            self.groups.load(groups)
+            state.groups.load(groups)
         light_offsets = (
             files.load(LIGHT_OFFSETS_FILE, LmqConsumerOffsetTable) if self._light else None
         )
         if (offsets := light_offsets or files.load(OFFSETS_FILE, ConsumerOffsetTable)) is not None:
-            self.offsets.load(offsets)
+            state.offsets.load(offsets)
         if (delay_offsets := files.load(DELAY_OFFSETS_FILE, DelayOffsetTable)) is not None:
             self.delay_offsets.load(delay_offsets)
 
-    def clamp_offsets(self, store: MessageStore) -> None:
+    @property
+    def services(self) -> tuple[Service, ...]:
+        return (self._offset_persistence, self.files, self._filter_persistence)
+
+    def save_now(self) -> None:
+        """Blocks: at the end."""
+        self._offset_persistence.check()
+        self.files.save_now()
+
+    def agree_with(self, store: MessageStore) -> None:
+        """Once the store is open, before anybody looks at offsets."""
+        self.delay_offsets.correct(
+            lambda level: (
+                store.min_offset(TopicName.SCHEDULE, level - 1),
+                store.max_offset(TopicName.SCHEDULE, level - 1),
+            )
+        )
+        self._clamp_offsets(store)
+        self._compare(store)
+
+    def _clamp_offsets(self, store: MessageStore) -> None:
         """After a crash of a master, and when a slave has become one, no group goes on behind what
         its store has."""
         if store.config.broker_role is BrokerRole.SLAVE:
@@ -92,13 +126,13 @@ class Tables:
         was_slave = forget_slave(store.config.root / "config")
         if not was_slave and (store.recovery is None or store.recovery.clean):
             return
-        if clamped := self.offsets.clamp(store.max_offset):
+        if clamped := self.state.offsets.clamp(store.max_offset):
             log.warning(
                 "consumer offsets behind the end of their queues were set to it offsets=%d", clamped
             )
             self.offsets_file.changed()
 
-    def compare(self, store: MessageStore) -> None:
+    def _compare(self, store: MessageStore) -> None:
         """Say what tables do not know that did not come from their own files, as far as something
         else tells. A slave gets its master's."""
         if store.config.broker_role is BrokerRole.SLAVE:
@@ -107,14 +141,14 @@ class Tables:
             topics = {
                 topic
                 for topic in store.topics()
-                if not is_system_topic(topic) and topic not in self.topics
+                if not is_system_topic(topic) and topic not in self.state.topics
             }
             _say_unknown(TOPICS_FILE, "the messages in the store", topics, "updateTopic")
         if self.files.is_doubtful(GROUPS_FILE):
             groups = {
                 group
-                for group in at_once(self.offsets.topics_by_group())
-                if group not in self.groups
+                for group in at_once(self.state.offsets.topics_by_group())
+                if group not in self.state.groups
             }
             _say_unknown(GROUPS_FILE, OFFSETS_FILE, groups - {TRANSACTION_GROUP}, "updateSubGroup")
 

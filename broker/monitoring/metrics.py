@@ -22,9 +22,7 @@ from ...remoting.protocol.message.topic_names import TopicName, is_dlq_topic
 from ...store.message_store import MessageStore
 from ..config.config import BrokerConfig
 from ..sends.fast_failure import FastFailure
-from ..state.clients import Consumers, Producers
-from ..state.consumer_offsets import ConsumerOffsets
-from ..state.topics import Topics
+from ..state.state import State
 from ..stats.broker_stats import PUT_TIME_BOUNDS_MS, BrokerStats, PullCounter, StatsSampler
 
 PIECE: Final = 32
@@ -45,10 +43,7 @@ class BrokerMetrics:
         self,
         config: BrokerConfig,
         store: MessageStore,
-        topics: Topics,
-        offsets: ConsumerOffsets,
-        producers: Producers,
-        consumers: Consumers,
+        state: State,
         stats: BrokerStats,
         sampler: StatsSampler,
         load: FastFailure,
@@ -59,10 +54,10 @@ class BrokerMetrics:
         self._own = (config.broker_cluster_name, config.broker_name)
         self._config = config
         self._store = store
-        self._topics = topics
-        self._offsets = offsets
-        self._producers = producers
-        self._consumers = consumers
+        self._topics = state.topics
+        self._offsets = state.offsets
+        self._producers = state.producers
+        self._consumers = state.consumers
         self._stats = stats
         self._sampler = sampler
         self._load = load

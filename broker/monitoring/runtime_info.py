@@ -5,16 +5,19 @@ What each key means here: ``docs/broker-runtime-info.md``.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ...remoting.clock import Clock
 from ...remoting.protocol.codes import VERSION, version_name
 from ...remoting.protocol.leaves import KIND
 from ...store.message_store import MessageStore
 from ..config.config import BrokerConfig
+from ..schedule.schedule import Schedule
 from ..sends.fast_failure import FastFailure
-from ..stats.broker_stats import BrokerStats, DayTotals, PutTimes, Rates, rates_text
+from ..stats.broker_stats import BrokerStats, StatsSampler, rates_text
 
 _NO_TRANSIENT_POOL: Final = 2**31 - 1
 """What the original reports when it has no pool of off-heap buffers."""
@@ -47,82 +50,124 @@ def used_ratio(used: int, available: int) -> float:
     return -(-used * 100 // total) / 100 if total else -1.0
 
 
-def runtime_info(
-    config: BrokerConfig,
-    stats: BrokerStats,
-    rates: list[Rates | None],
-    store: MessageStore,
-    disk: DiskFigures,
-    load: FastFailure,
-    days: DayTotals,
-    put_times: PutTimes | None,
-    *,
-    boot_timestamp_ms: int,
-    now_ms: int,
-) -> dict[str, str]:
-    """All keys. There are no thread pools: the queue of sends is those that wait for the disk, the
-    others are empty."""
-    times = max(1, stats.all_messages)
-    all_gets = " ".join(
-        str(0.0 if each is None else each.get_found + each.get_miss) for each in rates
-    )
-    table: dict[str, object] = {
-        "bootTimestamp": boot_timestamp_ms,
-        "runtime": run_time_text(now_ms - boot_timestamp_ms),
-        "brokerVersion": VERSION,
-        "brokerVersionDesc": version_name(VERSION),
-        "putMessageEntireTimeMax": stats.put_time_max_ms,
-        "putMessageTimesTotal": times,
-        "putMessageFailedTimes": stats.put_failed,
-        "putMessageSizeTotal": stats.all_bytes,
-        "putMessageAverageSize": stats.all_bytes / times,
-        "putMessageDistributeTime": "null" if put_times is None else put_times.text(),
-        "putLatency99": f"{0.0 if put_times is None else put_times.p99_ms:.2f}",
-        "putLatency999": f"{0.0 if put_times is None else put_times.p999_ms:.2f}",
-        "getMessageEntireTimeMax": stats.get_time_max_ms,
-        "putTps": rates_text(rates, "put"),
-        "getFoundTps": rates_text(rates, "get_found"),
-        "getMissTps": rates_text(rates, "get_miss"),
-        "getTotalTps": all_gets,
-        "getTransferedTps": rates_text(rates, "get_messages"),
-        "msgPutTotalYesterdayMorning": days.put_yesterday_morning,
-        "msgPutTotalTodayMorning": days.put_today_morning,
-        "msgGetTotalYesterdayMorning": days.get_yesterday_morning,
-        "msgGetTotalTodayMorning": days.get_today_morning,
-        "msgPutTotalTodayNow": stats.all_messages,
-        "msgGetTotalTodayNow": stats.get_messages,
-        "commitLogMinOffset": store.min_phy_offset,
-        "commitLogMaxOffset": store.max_phy_offset,
-        "commitLogDiskRatio": disk.used_ratio,
-        f"commitLogDiskRatio_{store.config.commit_log_path}": disk.used_ratio,
-        "consumeQueueDiskRatio": disk.used_ratio,
-        "commitLogDirCapacity": (
-            f"Total : {size_text(disk.total_bytes)}, Free : {size_text(disk.free_bytes)}."
-        ),
-        "remainHowManyDataToFlush": size_text(max(0, store.max_phy_offset - store.flushed_offset)),
-        "remainTransientStoreBufferNumbs": _NO_TRANSIENT_POOL,
-        "earliestMessageTimeStamp": store.entries.log_begins_at(),
-        "pageCacheLockTimeMills": load.lag_ms,
-        "sendThreadPoolQueueSize": load.waiting,
-        "sendThreadPoolQueueHeadWaitTimeMills": load.oldest_wait_ms,
-        "startAcceptSendRequestTimeStamp": config.start_accept_send_request_time_stamp,
-        "sendThreadPoolQueueCapacity": config.send_thread_pool_queue_capacity,
-        "pullThreadPoolQueueCapacity": config.pull_thread_pool_queue_capacity,
-        "queryThreadPoolQueueCapacity": config.query_thread_pool_queue_capacity,
-        "EndTransactionThreadPoolQueueCapacity": config.end_transaction_pool_queue_capacity,
-        "leaves": KIND,
-        **dict.fromkeys(_ALWAYS_EMPTY, 0),
-    }
-    ours = {
-        "deadLetterMessages": stats.dead_letters,
-        "skippedMessages": stats.skipped_messages,
-        "damagedRecords": store.damage.found,
-        "mendedRecords": store.damage.mended,
-    }
-    table |= {
-        key: count for key, count in ours.items() if count
-    }  # who looks is to see that it is not as usual
-    return {key: str(value) for key, value in table.items()}
+class RuntimeInfo:
+    """Asks all who know something. There are no thread pools: the queue of sends is those that wait
+    for the disk, the others are empty."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        stats: BrokerStats,
+        sampler: StatsSampler,
+        load: FastFailure,
+        schedule: Schedule,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._stats = stats
+        self._sampler = sampler
+        self._load = load
+        self._schedule = schedule
+        self._clock = clock
+        self._boot_timestamp_ms = clock.time_ms()
+
+    async def table(self) -> dict[str, str]:
+        """All keys."""
+        disk = await asyncio.to_thread(DiskFigures.of, self._store.config.commit_log_path)
+        return self.table_with(disk)
+
+    def table_with(self, disk: DiskFigures) -> dict[str, str]:
+        """The same, where the disk has been asked already."""
+        table = {
+            "bootTimestamp": self._boot_timestamp_ms,
+            "runtime": run_time_text(self._clock.time_ms() - self._boot_timestamp_ms),
+            "brokerVersion": VERSION,
+            "brokerVersionDesc": version_name(VERSION),
+            **self._of_puts(),
+            **self._of_rates(),
+            **self._of_the_store(disk),
+            **self._of_queues(),
+            "leaves": KIND,
+            **dict.fromkeys(_ALWAYS_EMPTY, 0),
+            **self._of_what_is_unusual(),
+        }
+        return {key: str(value) for key, value in table.items()} | self._schedule.figures()
+
+    def _of_puts(self) -> dict[str, object]:
+        stats, put_times = self._stats, self._sampler.put_times
+        times = max(1, stats.all_messages)
+        return {
+            "putMessageEntireTimeMax": stats.put_time_max_ms,
+            "putMessageTimesTotal": times,
+            "putMessageFailedTimes": stats.put_failed,
+            "putMessageSizeTotal": stats.all_bytes,
+            "putMessageAverageSize": stats.all_bytes / times,
+            "putMessageDistributeTime": "null" if put_times is None else put_times.text(),
+            "putLatency99": f"{0.0 if put_times is None else put_times.p99_ms:.2f}",
+            "putLatency999": f"{0.0 if put_times is None else put_times.p999_ms:.2f}",
+        }
+
+    def _of_rates(self) -> dict[str, object]:
+        stats, rates, days = self._stats, self._sampler.rates(), self._sampler.days
+        all_gets = " ".join(
+            str(0.0 if each is None else each.get_found + each.get_miss) for each in rates
+        )
+        return {
+            "getMessageEntireTimeMax": stats.get_time_max_ms,
+            "putTps": rates_text(rates, "put"),
+            "getFoundTps": rates_text(rates, "get_found"),
+            "getMissTps": rates_text(rates, "get_miss"),
+            "getTotalTps": all_gets,
+            "getTransferedTps": rates_text(rates, "get_messages"),
+            "msgPutTotalYesterdayMorning": days.put_yesterday_morning,
+            "msgPutTotalTodayMorning": days.put_today_morning,
+            "msgGetTotalYesterdayMorning": days.get_yesterday_morning,
+            "msgGetTotalTodayMorning": days.get_today_morning,
+            "msgPutTotalTodayNow": stats.all_messages,
+            "msgGetTotalTodayNow": stats.get_messages,
+        }
+
+    def _of_the_store(self, disk: DiskFigures) -> dict[str, object]:
+        store = self._store
+        total, free = size_text(disk.total_bytes), size_text(disk.free_bytes)
+        return {
+            "commitLogMinOffset": store.min_phy_offset,
+            "commitLogMaxOffset": store.max_phy_offset,
+            "commitLogDiskRatio": disk.used_ratio,
+            f"commitLogDiskRatio_{store.config.commit_log_path}": disk.used_ratio,
+            "consumeQueueDiskRatio": disk.used_ratio,
+            "commitLogDirCapacity": f"Total : {total}, Free : {free}.",
+            "remainHowManyDataToFlush": size_text(
+                max(0, store.max_phy_offset - store.flushed_offset)
+            ),
+            "remainTransientStoreBufferNumbs": _NO_TRANSIENT_POOL,
+            "earliestMessageTimeStamp": store.entries.log_begins_at(),
+        }
+
+    def _of_queues(self) -> dict[str, object]:
+        config, load = self._config, self._load
+        return {
+            "pageCacheLockTimeMills": load.lag_ms,
+            "sendThreadPoolQueueSize": load.waiting,
+            "sendThreadPoolQueueHeadWaitTimeMills": load.oldest_wait_ms,
+            "startAcceptSendRequestTimeStamp": config.start_accept_send_request_time_stamp,
+            "sendThreadPoolQueueCapacity": config.send_thread_pool_queue_capacity,
+            "pullThreadPoolQueueCapacity": config.pull_thread_pool_queue_capacity,
+            "queryThreadPoolQueueCapacity": config.query_thread_pool_queue_capacity,
+            "EndTransactionThreadPoolQueueCapacity": config.end_transaction_pool_queue_capacity,
+        }
+
+    def _of_what_is_unusual(self) -> dict[str, object]:
+        """Ours, and only what has happened: who looks is to see that it is not as usual."""
+        counts = {
+            "deadLetterMessages": self._stats.dead_letters,
+            "skippedMessages": self._stats.skipped_messages,
+            "damagedRecords": self._store.damage.found,
+            "mendedRecords": self._store.damage.mended,
+        }
+        return {key: count for key, count in counts.items() if count}
 
 
 _ALWAYS_EMPTY: Final = (

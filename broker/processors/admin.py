@@ -3,11 +3,9 @@ AdminBrokerProcessor; ``headers.md`` part C)."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Final
 
-from ...remoting.clock import Clock
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.kv import KVTable
@@ -15,14 +13,11 @@ from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.admin import GetBrokerConfigResponse
 from ...remoting.protocol.wire import NoFields
 from ...store.message_store import MessageStore
-from ..config.config import BrokerConfig
 from ..config.runtime_config import RuntimeConfig
-from ..monitoring.runtime_info import DiskFigures, runtime_info
+from ..monitoring.runtime_info import RuntimeInfo
 from ..registry.name_servers import NameServers
-from ..schedule.schedule import Schedule
-from ..sends.fast_failure import FastFailure
+from ..schedule.schedule_offsets import DelayOffsets
 from ..state.topics import Topics
-from ..stats.broker_stats import BrokerStats, StatsSampler
 
 log: Final = logging.getLogger(__name__)
 
@@ -30,28 +25,19 @@ log: Final = logging.getLogger(__name__)
 class AdminProcessor:
     def __init__(
         self,
-        config: BrokerConfig,
         runtime_config: RuntimeConfig,
+        runtime_info: RuntimeInfo,
         topics: Topics,
         name_servers: NameServers,
         store: MessageStore,
-        stats: BrokerStats,
-        sampler: StatsSampler,
-        load: FastFailure,
-        schedule: Schedule,
-        clock: Clock,
+        delay_offsets: DelayOffsets,
     ) -> None:
-        self._config = config
         self._runtime_config = runtime_config
+        self._runtime_info = runtime_info
         self._topics = topics
         self._name_servers = name_servers
         self._store = store
-        self._stats = stats
-        self._sampler = sampler
-        self._load = load
-        self._schedule = schedule
-        self._clock = clock
-        self._boot_timestamp_ms = clock.time_ms()
+        self._delay_offsets = delay_offsets
 
     @property
     def table(self) -> ProcessorTable:
@@ -86,25 +72,11 @@ class AdminProcessor:
         )
 
     async def runtime_info(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
-        disk = await asyncio.to_thread(DiskFigures.of, self._store.config.commit_log_path)
-        table = runtime_info(
-            self._config,
-            self._stats,
-            self._sampler.rates(),
-            self._store,
-            disk,
-            self._load,
-            self._sampler.days,
-            self._sampler.put_times,
-            boot_timestamp_ms=self._boot_timestamp_ms,
-            now_ms=self._clock.time_ms(),
-        )
-        table |= self._schedule.figures()
-        return Reply(body=encode_body(KVTable(table=table)))
+        return Reply(body=encode_body(KVTable(table=await self._runtime_info.table())))
 
     def delay_offsets(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         """What slaves ask for: how far each delay level has been delivered."""
-        return Reply(body=encode_body(self._schedule.offsets.record()))
+        return Reply(body=encode_body(self._delay_offsets.record()))
 
     async def clean_expired_queues(self, _request: NoFields, _body: Body, ctx: Context) -> Reply:
         """Delete the consume queues whose messages have all expired."""

@@ -36,11 +36,10 @@ from ..filter.lexer import MAX_EXPRESSION_LENGTH, FilterError
 from ..pulls.long_polling import HeldPull, HeldPulls, Wanted
 from ..pulls.offset_moved import OffsetMovedEvents
 from ..pulls.slow_consumers import SlowConsumers
-from ..state.clients import TAG, Consumers, Subscription
-from ..state.consumer_filters import ConsumerFilters, RetryFilter, compile_expression
-from ..state.consumer_offsets import ConsumerOffsets
-from ..state.subscription_groups import SubscriptionGroups
-from ..state.topics import Topic, TopicChange, Topics
+from ..state.clients import TAG, Subscription
+from ..state.consumer_filters import RetryFilter, compile_expression
+from ..state.state import State
+from ..state.topics import Topic, TopicChange
 from ..stats.broker_stats import LATENCY_EVERY, BrokerStats, PullCounter
 from .send import FAQ
 
@@ -71,11 +70,7 @@ class PullProcessor:
         self,
         config: BrokerConfig,
         store: MessageStore,
-        topics: Topics,
-        groups: SubscriptionGroups,
-        consumers: Consumers,
-        offsets: ConsumerOffsets,
-        filters: ConsumerFilters,
+        state: State,
         stats: BrokerStats,
         clock: Clock,
         *,
@@ -84,11 +79,11 @@ class PullProcessor:
     ) -> None:
         self._config = config
         self.store: Final = store
-        self._topics = topics
-        self._groups = groups
-        self._consumers = consumers
-        self._offsets = offsets
-        self._filters = filters
+        self._topics = state.topics
+        self._groups = state.groups
+        self._consumers = state.consumers
+        self._offsets = state.offsets
+        self._filters = state.filters
         self._stats = stats
         self._clock = clock
         self._moved = moved
@@ -101,7 +96,7 @@ class PullProcessor:
         self._scans: deque[HeldPull] = deque()
         self._scan_is_due = False
         store.arrivals.listeners.append(self._arrived)
-        topics.listeners.append(self._topic_changed)
+        state.topics.listeners.append(self._topic_changed)
         store.arrivals.pending = self._notify_soon
 
     @property

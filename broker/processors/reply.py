@@ -53,17 +53,16 @@ class ReplyProcessor:
         stats: BrokerStats,
         store_address: tuple[str, int],
         check: CheckSend,
-        *,
-        durability: Durability | None = None,
+        durability: Durability,
     ) -> None:
-        """``durability``: what answers wait for; ``None``: for nothing."""
+        """``durability``: what answers wait for."""
         self._config = config
         self._store = store
         self._producers = producers
         self._stats = stats
         self._store_host = format_host(pack_host(*store_address))
         self._check = check
-        self._durability = durability if durability is not None and durability.waits else None
+        self._durability = durability
         self._pushed_bytes = 0
 
     @property
@@ -93,7 +92,7 @@ class ReplyProcessor:
         else:
             msg_id, queue_offset = self._store.message_id(result.phy_offset), result.queue_offset
             if (
-                self._durability is not None
+                self._durability.waits
                 and not ctx.oneway
                 and waits_for_store(request.properties or "")
             ):

@@ -40,11 +40,10 @@ from ...store.message_store import MessageStore
 from ...store.model.put import PutBatch
 from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
-from ..sends.durability import AnswersWait, Durability
-from ..sends.placement import Placements
+from ..sends.durability import AnswersWait
+from ..sends.put_context import PutContext
 from ..state.subscription_groups import SubscriptionGroups
-from ..state.topics import Topic, Topics, topic_sys_flag
-from ..stats.broker_stats import BrokerStats
+from ..state.topics import Topic, topic_sys_flag
 from ..transactions.transaction_log import TransactionLog
 
 FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
@@ -71,27 +70,21 @@ class SendProcessor:
     def __init__(
         self,
         config: BrokerConfig,
-        store: MessageStore,
-        topics: Topics,
+        context: PutContext,
         groups: SubscriptionGroups,
-        stats: BrokerStats,
         store_address: tuple[str, int],
-        placements: Placements,
         transactions: TransactionLog,
-        *,
-        durability: Durability | None = None,
+        answers: AnswersWait,
     ) -> None:
-        """``durability``: what answers wait for; ``None``: for nothing."""
-        self.store: MessageStore = store
-        self._put = store.put_fields
-        self._topics = topics
-        self._topic_of = topics.get
+        """``answers``: what they wait for."""
+        self.store: MessageStore = context.store
+        self._put = context.store.put_fields
+        self._topics = context.topics
+        self._topic_of = context.topics.get
         self._groups = groups
-        self._stats = stats
-        self.durability: AnswersWait | None = (
-            durability if durability is not None and durability.waits else None
-        )
-        self._placements = placements
+        self._stats = context.stats
+        self._answers = answers
+        self._placements = context.placements
         self._transactions = transactions
         self._config = config
         self.busy: str | None = None
@@ -134,10 +127,6 @@ class SendProcessor:
         usual message nothing."""
         self.busy = remark
         self.read_config()
-
-    def wait_for(self, what: AnswersWait | None) -> None:
-        """What answers wait for from now on."""
-        self.durability = what
 
     @property
     def table(self) -> dict[RequestCode, Handler]:
@@ -213,9 +202,9 @@ class SendProcessor:
         topic.put_size_bytes += size
         stats.put_messages += count
         stats.put_bytes += size
-        if self.durability is None or not waits_for_store(request.properties or ""):
+        if not self._answers.waits or not waits_for_store(request.properties or ""):
             return answer
-        self.durability.answer(result.phy_offset + size, ctx, answer)
+        self._answers.answer(result.phy_offset + size, ctx, answer)
         return PENDING
 
     def _send_batch(

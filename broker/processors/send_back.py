@@ -21,14 +21,12 @@ from ...remoting.protocol.message.properties import PropertyName
 from ...remoting.protocol.message.topic_names import dlq_topic, retry_topic
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
-from ...store.message_store import MessageStore
 from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
-from ..sends.dead_letters import DeadLetters
-from ..sends.placement import Placements, encoded_properties, put_copy
+from ..sends.placement import encoded_properties, put_copy
+from ..sends.put_context import PutContext
 from ..state.subscription_groups import SubscriptionGroups
-from ..state.topics import Topic, Topics, topic_sys_flag
-from ..stats.broker_stats import BrokerStats
+from ..state.topics import Topic, topic_sys_flag
 from .send import FAQ
 
 log: Final = logging.getLogger(__name__)
@@ -42,23 +40,19 @@ class SendBackProcessor:
     def __init__(
         self,
         config: BrokerConfig,
-        store: MessageStore,
-        topics: Topics,
+        context: PutContext,
         groups: SubscriptionGroups,
-        stats: BrokerStats,
-        placements: Placements,
-        dead_letters: DeadLetters,
         *,
         busy: Callable[[], str | None] = lambda: None,
     ) -> None:
         """``busy``: why messages are refused now."""
         self._config = config
-        self._store = store
-        self._topics = topics
+        self._store = context.store
+        self._topics = context.topics
         self._groups = groups
-        self._stats = stats
-        self._placements = placements
-        self._dead_letters = dead_letters
+        self._stats = context.stats
+        self._placements = context.placements
+        self._dead_letters = context.dead_letters
         self._busy = busy
         self._random = random.Random()
 

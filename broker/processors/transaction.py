@@ -4,7 +4,6 @@ EndTransactionProcessor, AdminBrokerProcessor; ``headers.md`` §A.8, ``broker-se
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from ...remoting.dispatch import PENDING, Body, Context, Outcome, ProcessorTable, Reply
@@ -19,11 +18,10 @@ from ...remoting.protocol.message.message_id import parse_offset_message_id
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
-from ...store.message_store import MessageStore
+from ...store.model.config import BrokerRole
 from ...store.model.status import PutResult, PutStatus
 from ..sends.durability import Durability
-from ..state.topics import Topics
-from ..stats.broker_stats import BrokerStats
+from ..sends.put_context import PutContext
 from ..transactions.half_properties import destination_of
 from ..transactions.transaction_log import TransactionLog
 from ..transactions.transactions import transaction_of
@@ -51,21 +49,17 @@ class TransactionProcessor:
 
     def __init__(
         self,
-        store: MessageStore,
-        topics: Topics,
+        context: PutContext,
         transactions: TransactionLog,
-        stats: BrokerStats,
-        *,
-        durability: Durability | None = None,
-        is_slave: Callable[[], bool] = lambda: False,
+        durability: Durability,
     ) -> None:
-        self._store = store
-        self._topics = topics
+        """``durability``: what answers wait for."""
+        self._store = context.store
+        self._topics = context.topics
         self._log = transactions
         self._halves = transactions.halves
-        self._stats = stats
-        self._durability = durability if durability is not None and durability.waits else None
-        self._is_slave = is_slave
+        self._stats = context.stats
+        self._durability = durability
 
     @property
     def table(self) -> ProcessorTable:
@@ -81,7 +75,7 @@ class TransactionProcessor:
         A word that was said before is answered with success and does nothing (the original stores
         the message once more).
         """
-        if self._is_slave():
+        if self._store.config.broker_role is BrokerRole.SLAVE:
             remark = "Message store is slave mode, so end transaction is forbidden. "
             return Reply(ResponseCode.SLAVE_NOT_AVAILABLE, remark=remark)
         decision = request.commit_or_rollback
@@ -120,7 +114,7 @@ class TransactionProcessor:
             return self._not_stored(result)
         self._stats.stored(result, self._topics.get(name), queue_id)
         self._note(said, meant, now_ms)
-        if self._durability is None or not half.destination.waits or ctx.oneway:
+        if not self._durability.waits or not half.destination.waits or ctx.oneway:
             return _DONE
         self._durability.when_stored(
             result.phy_offset + result.size, lambda _code: ctx.reply(Reply())

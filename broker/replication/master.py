@@ -15,7 +15,7 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from ...remoting.clock import Clock
 from ...remoting.services import to_the_end
@@ -62,6 +62,17 @@ async def _nobody() -> frozenset[str]:
     return frozenset()
 
 
+class SlavePort(NamedTuple):
+    """Where slaves connect, and how many may."""
+
+    port: int
+    host: str = ""
+    seats: Seats | None = None
+    """Shared with the other ports; ``None``: enough for all slaves."""
+    per_address: int = MAX_SLAVES
+    """Connections from one address."""
+
+
 class ReplicationServer:
     """Service: serves slaves on the port for replication."""
 
@@ -71,30 +82,24 @@ class ReplicationServer:
         settings: ReplicationSettings,
         acks: ReplicaAcks,
         clock: Clock,
-        *,
-        host: str = "",
-        port: int,
-        seats: Seats | None = None,
+        port: SlavePort,
         security: LinkSecurity = LinkSecurity(),  # noqa: B008  (a NamedTuple)
-        per_address: int = MAX_SLAVES,
         registered: Callable[[], Awaitable[frozenset[str]]] = _nobody,
     ) -> None:
-        """``per_address``: connections from one address at most. ``registered`` asks where there
-        are slaves."""
+        """``registered`` asks where there are slaves."""
         self.store = store
         self.settings = settings
         self.clock = clock
         self.slaves: set[SlaveLink] = set()
         self._acks = acks
-        self._host = host
         self._port = port
         self.secret: Final = security.secret
         self.door: ReplicationDoor = ReplicationDoor(
-            SlaveRoom(per_address),
+            SlaveRoom(port.per_address),
             security,
             clock,
             settings.housekeeping_s,
-            seats or Seats(MAX_SLAVES),
+            port.seats or Seats(MAX_SLAVES),
             lambda visitor: SlaveLink(self, visitor),
             registered,
         )
@@ -106,7 +111,7 @@ class ReplicationServer:
     async def listen(self) -> None:
         """Raises ``AddressInUseError``."""
         self._socket = listening_socket(
-            self._host, self._port, MAX_SLAVES, port_property="haListenPort"
+            self._port.host, self._port.port, MAX_SLAVES, port_property="haListenPort"
         )
 
     def close(self) -> None:

@@ -26,17 +26,18 @@ from ...store.model.config import BrokerRole, FlushDiskType
 from ...store.model.errors import translated
 from ...store.replica.replication import ReplicaAcks, ReplicationSettings
 from ..config.config import HA_PORT_DISTANCE, LaterStoreConfig
-from ..schedule.schedule_offsets import DelayOffsetPersistence
 from ..sends.durability import Durability
-from ..state.config_files import ConfigFiles
-from ..state.consumer_offsets import ConsumerOffsets
-from ..state.subscription_groups import SubscriptionGroups
-from ..state.topics import Topics
 from .door import LinkSecurity
-from .master import ReplicationServer
+from .master import ReplicationServer, SlavePort
 from .self_mending import SelfMending
 from .slave import ReplicationClient
-from .slave_sync import ACCEPTED_FILE, AcceptedOffsets, AcceptedOffsetTable, SlaveSync
+from .slave_sync import (
+    ACCEPTED_FILE,
+    AcceptedOffsets,
+    AcceptedOffsetTable,
+    MasterTables,
+    SlaveSync,
+)
 
 
 def ha_port(config: LaterStoreConfig, listen_port: int) -> int:
@@ -88,12 +89,11 @@ class Master:
             replication_settings(config),
             acks,
             clock,
-            host=host,
-            port=ha_port(config, listen_port),
-            seats=seats,
-            security=security,
-            per_address=config.ha_max_connections_per_address,
-            registered=registered,
+            SlavePort(
+                ha_port(config, listen_port), host, seats, config.ha_max_connections_per_address
+            ),
+            security,
+            registered,
         )
         self.durability: Durability = Durability(
             store,
@@ -109,38 +109,29 @@ class Slave:
         self,
         config: LaterStoreConfig,
         store: MessageStore,
-        topics: Topics,
-        groups: SubscriptionGroups,
-        offsets: ConsumerOffsets,
-        delay_offsets: DelayOffsetPersistence,
-        files: ConfigFiles,
+        tables: MasterTables,
         remoting: RemotingClient,
         clock: Clock,
         *,
         own_address: Callable[[], str],
-        tables_changed: Callable[[], None],
         look_for_master: Callable[[], None],
         security: LinkSecurity,
     ) -> None:
         """``look_for_master``: have a name server tell where it is (``registered``). Raises
         ``StoreFileError``."""
         accepted = AcceptedOffsets()
-        accepted.heard(offsets.record().offset_table)
-        if (table := files.load(ACCEPTED_FILE, AcceptedOffsetTable)) is not None:
+        accepted.heard(tables.offsets.record().offset_table)
+        if (table := tables.files.load(ACCEPTED_FILE, AcceptedOffsetTable)) is not None:
             accepted.load(table)
-        accepted_file = files.add(ACCEPTED_FILE, accepted.record)
+        accepted_file = tables.files.add(ACCEPTED_FILE, accepted.record)
         accepted_file.changed()  # that it is there tells who starts next that this was a slave
         self.sync: SlaveSync = SlaveSync(
             store,
-            topics,
-            groups,
-            offsets,
+            tables,
             accepted,
-            delay_offsets,
             remoting,
             clock,
             own_address=own_address,
-            changed=tables_changed,
             accepted_changed=accepted_file.changed,
         )
         self.client: ReplicationClient = ReplicationClient(

@@ -38,6 +38,7 @@ from ...store.replica.repair import are_the_same
 from ...store.replica.replication import ReplicationError
 from ..config.config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
 from ..schedule.schedule_offsets import DelayOffsetPersistence
+from ..state.config_files import ConfigFiles
 from ..state.consumer_offsets import NO_OFFSET, SEPARATOR, ConsumerOffsets
 from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import Topics
@@ -154,38 +155,45 @@ class AcceptedOffsets:
         }
 
 
+class MasterTables(NamedTuple):
+    """What a slave takes over from its master."""
+
+    topics: Topics
+    groups: SubscriptionGroups
+    offsets: ConsumerOffsets
+    delay_offsets: DelayOffsetPersistence
+    files: ConfigFiles
+    changed: Callable[[], None]
+    """Topics or groups have to be written."""
+
+
 class SlaveSync:
     """Service: the tables of the master, if one is known (``master_is``), when they are due."""
 
     def __init__(
         self,
         store: MessageStore,
-        topics: Topics,
-        groups: SubscriptionGroups,
-        offsets: ConsumerOffsets,
+        tables: MasterTables,
         accepted: AcceptedOffsets,
-        delay_offsets: DelayOffsetPersistence,
         remoting: RemotingClient,
         clock: Clock,
         *,
         own_address: Callable[[], str],
-        changed: Callable[[], None],
         accepted_changed: Callable[[], None],
     ) -> None:
-        """``changed``: topics or groups have to be written; ``accepted_changed``:
-        ``AcceptedOffsets`` have."""
+        """``accepted_changed``: ``AcceptedOffsets`` have to be written."""
         self.master: str | None = None
         """Its normal port."""
         self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._offsets = tables.offsets
         self._accepted = accepted
-        self._delay_offsets = delay_offsets
+        self._delay_offsets = tables.delay_offsets
         self._remoting = remoting
         self._clock = clock
         self._own_address = own_address
-        self._changed = changed
+        self._changed = tables.changed
         self._accepted_changed = accepted_changed
         self._known = asyncio.Event()
         self._new_topic = asyncio.Event()

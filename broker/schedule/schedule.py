@@ -23,15 +23,13 @@ from ...remoting.protocol.message.properties import PropertyName, find_property
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
-from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
 from ...store.model.status import PutResult, PutStatus
 from ...store.queues.consume_queue_ext import is_ext_address
 from ...store.queues.consume_queues import topic_problem
-from ..sends.dead_letters import SCHEDULE_CONSUMER, DeadLetters, dead_letters_of
+from ..sends.dead_letters import SCHEDULE_CONSUMER, dead_letters_of
 from ..sends.placement import Placement, put_copy
-from ..state.topics import Topics
-from ..stats.broker_stats import BrokerStats
+from ..sends.put_context import PutContext
 from .schedule_offsets import DelayOffsets
 
 log: Final = logging.getLogger(__name__)
@@ -84,10 +82,7 @@ class Schedule:
         self,
         delays_ms: tuple[int, ...],
         offsets: DelayOffsets,
-        store: MessageStore,
-        topics: Topics,
-        stats: BrokerStats,
-        dead_letters: DeadLetters,
+        context: PutContext,
         clock: Clock,
         *,
         consumer_stats: bool = True,
@@ -95,23 +90,13 @@ class Schedule:
         """``consumer_stats``: count deliveries as gets of the group SCHEDULE_CONSUMER."""
         self._levels = [Level(number, delay_ms) for number, delay_ms in enumerate(delays_ms, 1)]
         self.offsets: Final = offsets
-        self._store = store
-        self._topics = topics
-        self._stats = stats
-        self._dead_letters = dead_letters
+        self._store = context.store
+        self._topics = context.topics
+        self._stats = context.stats
+        self._dead_letters = context.dead_letters
         self._clock = clock
         self._consumer_stats = consumer_stats
         self._next = 0
-
-    def correct_offsets(self) -> None:
-        """Once, when the store is open and the offsets are loaded."""
-        store = self._store
-        self.offsets.correct(
-            lambda level: (
-                store.min_offset(TopicName.SCHEDULE, level - 1),
-                store.max_offset(TopicName.SCHEDULE, level - 1),
-            )
-        )
 
     def figures(self) -> dict[str, str]:
         """``delivered up to,end of the queue`` for every level in use, as in the runtime info."""

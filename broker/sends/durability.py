@@ -27,6 +27,9 @@ class Replicas(Protocol):
 class AnswersWait(Protocol):
     """What answers to stored messages wait for."""
 
+    waits: bool
+    """There is anything to wait for now."""
+
     def answer(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
         """Send an answer that was made for code 0 later, with the code that it turns out to
         deserve; ``phy_offset`` is where the message ends in the commit log."""

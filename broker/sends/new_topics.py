@@ -15,11 +15,14 @@ from typing import Final
 from ...remoting.dispatch import Context, Reply, reply_together
 from ...remoting.protocol.codes import ResponseCode
 from ...store.model.errors import StoreFileError
+from ..state.topics import Topic, TopicChange
 from .durability import AnswersWait, with_code
 
 Waiting = tuple[int, Context, Reply | bytes]
 WhenSaved = Callable[[Callable[[StoreFileError | None], None]], None]
 """``ConfigFile.when_saved``"""
+Answer = Callable[[int, Context, Reply | bytes], None]
+"""``AnswersWait.answer``"""
 
 
 class NewTopics:
@@ -30,31 +33,29 @@ class NewTopics:
     safe (FLUSH_DISK_TIMEOUT), until it can.
     """
 
-    def __init__(
-        self,
-        when_saved: WhenSaved,
-        behind: AnswersWait | None,
-        use: Callable[[AnswersWait | None], None],
-    ) -> None:
-        """``behind``: what comes after. ``use`` is called with what answers are to wait for from
-        now on."""
+    def __init__(self, when_saved: WhenSaved, behind: AnswersWait) -> None:
+        """``behind``: what comes after."""
         self._when_saved: Final = when_saved
         self._behind: Final = behind
-        self._use: Final = use
+        self.waits: bool = behind.waits
+        self.answer: Answer = behind.answer
+        """See ``AnswersWait``. While there is no such topic nothing stands in between."""
         self._held: Final[dict[str, list[Waiting]]] = {}
         """For each of these topics the answers that wait."""
         self._failing: Final[set[str]] = set()
         """Those of them of which the file could not be written."""
 
-    def made(self, topic: str) -> None:
-        """A message has made a topic; its table is about to be written."""
-        if not self._held:
-            self._use(self)
+    def topic_changed(self, topic: Topic, change: TopicChange) -> None:
+        """Listens to topics, after the file of their table, which is to be written then."""
+        if change is TopicChange.MADE:
+            self._made(topic.name)
+
+    def _made(self, topic: str) -> None:
+        self.waits, self.answer = True, self._answer
         self._held.setdefault(topic, [])
         self._when_saved(partial(self._written, topic))
 
-    def answer(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
-        """See ``AnswersWait``."""
+    def _answer(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
         topic = ctx.request.topic
         if topic in self._failing:
             _tell_not_safe([(phy_offset, ctx, answer)])
@@ -68,7 +69,7 @@ class NewTopics:
         if error is None:
             self._failing.discard(topic)
             if not self._held:
-                self._use(self._behind)
+                self.waits, self.answer = self._behind.waits, self._behind.answer
             self._pass_on(held)
             return
         self._held[topic] = []
@@ -77,7 +78,7 @@ class NewTopics:
         self._when_saved(partial(self._written, topic))
 
     def _pass_on(self, answers: list[Waiting]) -> None:
-        if self._behind is None:
+        if not self._behind.waits:
             reply_together((ctx, answer) for _, ctx, answer in answers)
             return
         for each in answers:

@@ -26,15 +26,14 @@ from ...remoting.protocol.message.properties import PropertyName
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.protocol.record.salvage import read_salvaged
-from ...store.message_store import MessageStore
+from ...store.model.config import BrokerRole
 from ...store.model.errors import StoreError, StoreFileError
 from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
-from ..sends.dead_letters import DeadLetters
 from ..sends.placement import HALF_QUEUE_ID
+from ..sends.put_context import PutContext
 from ..state.clients import Producers
 from ..state.consumer_offsets import ConsumerOffsets
-from ..state.topics import Topics
 from .half_properties import Destination, destination_of
 from .transaction_log import TransactionLog, as_sent
 from .transactions import (
@@ -78,30 +77,26 @@ class TransactionCheck:
     def __init__(
         self,
         config: BrokerConfig,
+        context: PutContext,
         transactions: TransactionLog,
-        store: MessageStore,
         offsets: ConsumerOffsets,
         producers: Producers,
-        topics: Topics,
-        dead_letters: DeadLetters,
         clock: Clock,
         *,
         save_offsets: Callable[[], Awaitable[None]],
-        is_slave: Callable[[], bool] = lambda: False,
     ) -> None:
         """``save_offsets`` returns when the offsets are in their file; it may raise
         ``StoreFileError``."""
         self._config = config
         self._log = transactions
         self._halves = transactions.halves
-        self._store = store
+        self._store = context.store
         self._offsets = offsets
         self._producers = producers
-        self._topics = topics
-        self._dead_letters = dead_letters
+        self._topics = context.topics
+        self._dead_letters = context.dead_letters
         self._clock = clock
         self._save_offsets = save_offsets
-        self._is_slave = is_slave
         self._turn = 0
         self._work = 0
         self._bytes = 0
@@ -111,7 +106,7 @@ class TransactionCheck:
     async def run(self) -> None:
         loaded = False
         while True:
-            if not self._is_slave():
+            if self._store.config.broker_role is not BrokerRole.SLAVE:
                 if not loaded and not (loaded := await self._works(self.load())):
                     await self._clock.sleep(RETRY_S)
                     continue

@@ -23,12 +23,11 @@ from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import RecordError, decode_record, encode_record
 from ...remoting.protocol.record.decode import MessageExt
-from ...store.message_store import MessageStore
 from ...store.model.put import PutMessage
 from ...store.model.status import PutResult, PutStatus
-from ..sends.placement import HALF_QUEUE_ID, Placement, Placements, encoded_properties, put_copy
-from ..state.topics import Topic, Topics
-from ..stats.broker_stats import BrokerStats
+from ..sends.placement import HALF_QUEUE_ID, Placement, encoded_properties, put_copy
+from ..sends.put_context import PutContext
+from ..state.topics import Topic
 from .half_properties import Destination, destination_of, to_store
 from .transactions import OP_PROPERTIES, OP_TAG, HalfMessages, op_body
 
@@ -65,23 +64,21 @@ class TransactionLog:
 
     def __init__(
         self,
-        store: MessageStore,
-        topics: Topics,
-        placements: Placements,
-        stats: BrokerStats,
+        context: PutContext,
         cluster_name: str,
         store_host: bytes,
     ) -> None:
         """``store_host``: this broker's packed address, from which ops come."""
+        store = context.store
         self.halves: Final = HalfMessages()
         self.halves.begin(
             store.max_offset(_HALF, HALF_QUEUE_ID), store.max_offset(_HALF, HALF_QUEUE_ID)
         )
         self._store: Final = store
         self._put: Final = store.put_message
-        self._topics: Final = topics
-        self._placements: Final = placements
-        self._stats: Final = stats
+        self._topics: Final = context.topics
+        self._placements: Final = context.placements
+        self._stats: Final = context.stats
         self._cluster_name: Final = cluster_name
         self._store_host: Final = store_host
         self._half_topic: Topic | None = None

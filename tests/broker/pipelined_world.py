@@ -162,7 +162,7 @@ class World:
 
     def __init__(self, sim: SimBroker) -> None:
         for name, order in (("T", False), ("ordered", True), ("%RETRY%G", False)):
-            sim.broker.topics.update(
+            sim.broker.state.topics.update(
                 TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4, order=order)
             )
         self.sim = sim
@@ -258,7 +258,7 @@ def play_sync(folder: Path, scene: Callable[[World], Awaitable[None]], **feature
     """The same with answers that wait for the disk or a slave."""
 
     async def with_a_slave(served: World) -> None:
-        served.sim.broker.master.server._acks.update([0])
+        served.sim.broker.replication.master.server._acks.update([0])
         await scene(served)
 
     play(folder, with_a_slave, store=config_of(folder, **feature))

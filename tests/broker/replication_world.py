@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.broker.replication.master import ReplicationServer, SlaveLink
+from aiorocketmq.broker.replication.master import ReplicationServer, SlaveLink, SlavePort
 from aiorocketmq.broker.replication.slave import MasterLink, ReplicationClient
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole
@@ -124,7 +124,7 @@ class World:
             folder / "slave", mapped_file_size_commit_log=1 << 20, broker_role=BrokerRole.SLAVE
         )
         acks = ReplicaAcks(in_sync, 1 << 28, 3.0)
-        self.server = ReplicationServer(self.master, self.settings, acks, self.clock, port=1)
+        self.server = ReplicationServer(self.master, self.settings, acks, self.clock, SlavePort(1))
         self.client = ReplicationClient(self.slave, self.settings, self.clock, self._verify)
 
     async def _verify(self, _address: str) -> None:

@@ -39,7 +39,7 @@ async def world(folder: Path, levels: str = LEVELS, **more: Any) -> AsyncIterato
     async with sim_broker(folder, store=store) as sim:
         yield sim
     if sim.broker.store.recovery is not None:  # as ``open_broker`` does when the store is closed
-        sim.broker.save_delay_offsets()
+        sim.broker.storage.save_delay_offsets()
 
 
 def play(folder: Path, *scenes: Scene, levels: str = LEVELS, **more: Any) -> None:
@@ -55,7 +55,7 @@ def play(folder: Path, *scenes: Scene, levels: str = LEVELS, **more: Any) -> Non
 
 def deliver(sim: SimBroker) -> float:
     """Everything that is due. In how many seconds more is."""
-    while (wait := sim.broker.schedule.deliver_due()) == 0:
+    while (wait := sim.broker.storage.schedule.deliver_due()) == 0:
         pass
     return wait
 

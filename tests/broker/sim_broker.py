@@ -112,13 +112,13 @@ class SimBroker:
         self.broker = broker
         self.clock = clock
         self.owner = SimOwner(Dispatcher(broker.table, guard=broker.guard), clock=clock)
-        self.owner.disconnected = broker.watch.on_disconnect  # type: ignore[method-assign]
+        self.owner.disconnected = broker.clients.watch.on_disconnect  # type: ignore[method-assign]
         self._ports = iter(range(50000, 60000))
 
     async def make_topic(self, name: str) -> None:
         """As an administrator does, in the file when this returns: answers to messages wait for
         that."""
-        self.broker.topics.update(
+        self.broker.state.topics.update(
             TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4)
         )
         await self.broker.tables.topics_file.saved()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.broker.assembly.broker import NOT_ON_VIP
+from aiorocketmq.broker.assembly.ports import NOT_ON_VIP
 from aiorocketmq.broker.config.addresses import free_port, resolve
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.services import run_stages
@@ -98,11 +98,11 @@ def test_tables_survive_a_restart(tmp_path: Path) -> None:
             await client.heartbeat("c1", "g")
             await client.send("T", b"one")
         async with sim_broker(tmp_path) as sim:
-            assert sim.broker.topics.get("%RETRY%g") is not None
-            topic = sim.broker.topics.get("T")
+            assert sim.broker.state.topics.get("%RETRY%g") is not None
+            topic = sim.broker.state.topics.get("T")
             assert topic is not None
             assert topic.write_queue_nums == 4
-            assert sim.broker.groups.find("g") is not None
+            assert sim.broker.state.groups.find("g") is not None
             assert sim.broker.store.max_offset("T", 0) == 1
 
     asyncio.run(main())

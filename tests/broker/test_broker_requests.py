@@ -82,7 +82,7 @@ def test_a_property_of_the_store_waits_for_the_next_start(play: Play, tmp_path: 
 def test_the_brokers_permission_makes_a_new_version_of_the_topics(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         await sim.connect().ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"brokerPermission=4\n")
-        assert sim.broker.topics.data_version.counter == 1
+        assert sim.broker.state.topics.data_version.counter == 1
 
     play(scenario)
 
@@ -107,7 +107,7 @@ def test_queues_of_unknown_topics_are_cleaned(play: Play) -> None:
         client = sim.connect()
         for topic in ("T", "U"):
             await client.send(topic, b"one")
-        sim.broker.topics.delete("U")
+        sim.broker.state.topics.delete("U")
         assert (await client.ask(RequestCode.CLEAN_UNUSED_TOPIC)).code == 0
         assert sim.broker.store.topics() == {"T"}
 

@@ -58,8 +58,8 @@ def test_a_heartbeat_joins_groups_makes_retry_topics_and_tells_the_members(play:
         assert [code for code, _ in two.pushed] == [NOTIFY]
         while len(one.pushed) < 2:
             await asyncio.sleep(0)
-        assert "%RETRY%g" in sim.broker.topics
-        assert sim.broker.groups.find("g") is not None
+        assert "%RETRY%g" in sim.broker.state.topics
+        assert sim.broker.state.groups.find("g") is not None
         listed = await two.ask(
             RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupRequest(consumer_group="g")
         )
@@ -103,13 +103,13 @@ def test_who_leaves_or_is_lost_is_no_member_and_the_others_are_told(play: Play) 
         )
         while not one.pushed:
             await asyncio.sleep(0)
-        assert sim.broker.consumers.client_ids("g") == ["c0", "c2"]
+        assert sim.broker.state.consumers.client_ids("g") == ["c0", "c2"]
         one.pushed.clear()
         three.connection.close()
         while not one.pushed:
             await asyncio.sleep(0)
-        assert sim.broker.consumers.client_ids("g") == ["c0"]
-        group = sim.broker.producers.get("p")
+        assert sim.broker.state.consumers.client_ids("g") == ["c0"]
+        group = sim.broker.state.producers.get("p")
         assert group is not None
         assert [each.client_id for each in group.channels.values()] == ["c0"]
 
@@ -125,10 +125,10 @@ def test_a_silent_client_is_closed_and_the_others_are_told(play: Play) -> None:
         await lively.heartbeat("c2", "g")
         sim.clock.advance(0.001)
         lively.pushed.clear()
-        sim.broker.watch.scan(sim.clock.time_ms())
+        sim.broker.clients.watch.scan(sim.clock.time_ms())
         while not (lively.pushed and silent.connection.closed):
             await asyncio.sleep(0)
-        assert sim.broker.consumers.client_ids("g") == ["c2"]
+        assert sim.broker.state.consumers.client_ids("g") == ["c2"]
         assert not lively.connection.closed
 
     play(scenario)
@@ -158,7 +158,7 @@ def test_a_group_whose_retry_topic_would_have_no_name_gets_none(play: Play) -> N
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
         assert (await client.heartbeat("c1", "x" * 130, "../../x")).code == 0
-        assert not any(topic.name.startswith("%RETRY%") for topic in sim.broker.topics)
+        assert not any(topic.name.startswith("%RETRY%") for topic in sim.broker.state.topics)
 
     play(scenario)
 
@@ -298,13 +298,13 @@ def test_a_client_that_goes_in_the_middle_of_its_long_heartbeat_is_in_no_group(p
     async def scene(sim: SimBroker) -> None:
         client = sim.connect()
         beat = asyncio.create_task(client.heartbeat("c", *(f"g{number}" for number in range(2000))))
-        while not sim.broker.consumers.get("g0"):
+        while not sim.broker.state.consumers.get("g0"):
             await asyncio.sleep(0)
         client.connection.close()
         await asyncio.gather(beat, *sim.owner.tasks, return_exceptions=True)
         await asyncio.sleep(0)
-        assert len(sim.broker.consumers) == 0
-        assert not sim.broker.topics.get("%RETRY%g1999")
+        assert len(sim.broker.state.consumers) == 0
+        assert not sim.broker.state.topics.get("%RETRY%g1999")
 
     play(scene)
 
@@ -314,7 +314,7 @@ def test_a_client_that_goes_while_its_expressions_are_compiled_leaves_no_living_
 ) -> None:
     async def main() -> None:
         async with sim_broker(tmp_path, enable_property_filter=True) as sim:
-            client, filters = sim.connect(), sim.broker.filters
+            client, filters = sim.connect(), sim.broker.state.filters
             wanted = tuple(
                 SubscriptionData(
                     topic=f"t{number}",

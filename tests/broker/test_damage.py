@@ -85,7 +85,7 @@ def test_a_damaged_delayed_message_is_not_delivered_and_holds_up_none(
         [unit] = sim.broker.store.entries.some("SCHEDULE_TOPIC_XXXX", 0, 1, 1) or []
         spoil(sim.broker.store, unit[0], BODY_AT)
         sim.clock.advance(2)
-        sim.broker.schedule.deliver_due()
+        sim.broker.storage.schedule.deliver_due()
         assert (
             await client.ask(RequestCode.GET_MAX_OFFSET, QueueRequest(topic="T", queue_id=0))
         ).check().header.offset == 2

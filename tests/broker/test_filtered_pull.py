@@ -44,7 +44,7 @@ def play(
     async def main() -> None:
         async with sim_broker(folder, **{"enable_property_filter": True, **config}) as world:
             for name in ("T", "%RETRY%g"):
-                world.broker.topics.update(
+                world.broker.state.topics.update(
                     TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2)
                 )
             await scene(world, world.connect())
@@ -243,7 +243,7 @@ def test_a_heartbeat_with_more_sql_than_can_be_compiled_at_once_is_refused(tmp_p
             member = ConsumerData(group_name="g", subscription_data_set=wanted[:count])
             body = encode_body(HeartbeatData(client_id="c1", consumer_data_set=(member,)))
             assert (await client.ask(RequestCode.HEART_BEAT, None, body)).code == code
-        assert len(world.broker.filters) == 8
+        assert len(world.broker.state.filters) == 8
 
     play(tmp_path, scene)
 
@@ -260,7 +260,7 @@ def test_a_newer_expression_that_does_not_compile_ends_the_older(tmp_path: Path)
 def test_filter_data_that_are_older_than_the_subscription(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         await subscribe(client, "a > 3", version=5)
-        found = world.broker.filters.get("T", "g")
+        found = world.broker.state.filters.get("T", "g")
         assert found is not None
         found.version = 4
         assert (
@@ -275,7 +275,7 @@ def test_the_filter_dies_with_the_last_member(tmp_path: Path) -> None:
         await subscribe(client, "a > 3")
         leaving = UnregisterClientRequest(client_id="c1", consumer_group="g")
         (await client.ask(RequestCode.UNREGISTER_CLIENT, leaving)).check()
-        found = world.broker.filters.get("T", "g")
+        found = world.broker.state.filters.get("T", "g")
         assert found is not None
         assert found.is_dead
         world.clock.advance(1)
@@ -356,7 +356,7 @@ def test_a_held_pull_wakes_only_for_what_matches(tmp_path: Path, by_heartbeat: b
         await send(other, 7, 8, 9)
         await turns()
         assert not waiting.done()
-        assert world.broker.pull.held_pulls == 1
+        assert world.broker.reads.pull.held_pulls == 1
         await send(other, 2)
         answer = await waiting
         assert (bodies(answer), answer.header.next_begin_offset) == ([b"2"], 4)
@@ -381,7 +381,7 @@ def test_a_held_pull_goes_through_thousands_of_messages_in_steps(tmp_path: Path)
         answer = await waiting
         assert (bodies(answer), answer.header.next_begin_offset) == ([b"1"], 3001)
         assert seen > 8
-        assert world.broker.pull.held_pulls == 0
+        assert world.broker.reads.pull.held_pulls == 0
 
     play(tmp_path, scene)
 
@@ -410,7 +410,7 @@ def test_a_pull_that_is_being_read_goes_with_its_connection(tmp_path: Path) -> N
             put(PutMessage("T", 0, b"m", b"a\x019", bytes(8), 1, 1))
         client.at_broker.close("test")
         await turns(60)
-        assert world.broker.pull.held_pulls == 0
+        assert world.broker.reads.pull.held_pulls == 0
         await asyncio.gather(waiting, return_exceptions=True)
         await send(world.connect(), 1)
 

@@ -94,7 +94,7 @@ def test_every_consumer_is_told_where_to_go_on(
         one, two = sim.connect(), sim.connect()
         await one.heartbeat("c1", "g")
         await two.heartbeat("c2", "g")
-        sim.broker.offsets.commit("g", "T", 0, 3)
+        sim.broker.state.offsets.commit("g", "T", 0, 3)
         answer = await admin.ask(RESET, reset(timestamp, force=force))
         assert (answer.code, answer.remark) == (0, "not set any response code")
         expected = ResetOffsetBody(offset_table={QUEUE: target})
@@ -103,7 +103,7 @@ def test_every_consumer_is_told_where_to_go_on(
             body = await pushed(consumer, RequestCode.RESET_CONSUMER_CLIENT_OFFSET)
             assert decode_body(ResetOffsetBody, body) == expected
             assert consumer.pushed[-1][1] == reset(timestamp)  # isForce is never passed on
-        assert sim.broker.offsets.get("g", "T", 0) == 3  # the consumers commit
+        assert sim.broker.state.offsets.get("g", "T", 0) == 3  # the consumers commit
 
     play(tmp_path, scene)
 
@@ -113,7 +113,7 @@ def test_a_reset_asked_for_from_cpp_is_pushed_as_a_list(
 ) -> None:
     async def scene(sim: SimBroker, admin: SimClient) -> None:
         await admin.heartbeat("c1", "g")
-        sim.broker.offsets.commit("g", "T", 0, 3)
+        sim.broker.state.offsets.commit("g", "T", 0, 3)
         monkeypatch.setattr("aiorocketmq.remoting.dispatch.Context.language", LanguageCode.CPP)
         await admin.ask(RESET, reset())
         body = await pushed(admin, RequestCode.RESET_CONSUMER_CLIENT_OFFSET)
@@ -133,12 +133,12 @@ def test_what_cannot_be_reset(tmp_path: Path) -> None:
         )
         answer = await admin.ask(RESET, reset())
         assert (answer.code, answer.remark) == (1, "THe consumer group <g> not exist")
-        sim.broker.offsets.commit("g", "T", 0, 3)
+        sim.broker.state.offsets.commit("g", "T", 0, 3)
         answer = await admin.ask(RESET, reset())
         assert answer.code == ResponseCode.CONSUMER_NOT_ONLINE
         consumer = sim.connect()
         await consumer.heartbeat("c1", "g")
-        for channel in sim.broker.consumers.get("g").channels.values():  # type: ignore[union-attr]
+        for channel in sim.broker.state.consumers.get("g").channels.values():  # type: ignore[union-attr]
             channel.version = 27
         answer = await admin.ask(RESET, reset())
         assert answer.code == 1
@@ -154,7 +154,7 @@ def test_what_cannot_be_reset(tmp_path: Path) -> None:
 
 def test_time_spans(tmp_path: Path) -> None:
     async def scene(sim: SimBroker, admin: SimClient) -> None:
-        sim.broker.offsets.commit("g", "T", 0, 3)
+        sim.broker.state.offsets.commit("g", "T", 0, 3)
         answer = await admin.ask(
             RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest(topic="T", group="g")
         )
@@ -168,7 +168,7 @@ def test_time_spans(tmp_path: Path) -> None:
         )
         assert span.delay_time == 2000  # message number 3 was stored at second 3, it is second 5
         assert (span.consume_time_stamp_str or "").endswith(":22:000")
-        sim.broker.offsets.commit("g", "T", 0, 5)
+        sim.broker.state.offsets.commit("g", "T", 0, 5)
         answer = await admin.ask(
             RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest(topic="T", group="g")
         )
@@ -190,7 +190,7 @@ def test_time_spans(tmp_path: Path) -> None:
 )
 def test_corrections(tmp_path: Path, without: str | None, expected: dict[int, int]) -> None:
     async def scene(sim: SimBroker, admin: SimClient) -> None:
-        commit = sim.broker.offsets.commit
+        commit = sim.broker.state.offsets.commit
         for group, queue_id, offset in (("g", 0, 3), ("g", 1, 4), ("far", 0, 1), ("ahead", 0, 5)):
             commit(group, "T", queue_id, offset)
         request = QueryCorrectionOffsetRequest(topic="T", compare_group="g", filter_groups=without)
@@ -199,7 +199,7 @@ def test_corrections(tmp_path: Path, without: str | None, expected: dict[int, in
             decode_body(QueryCorrectionOffsetBody, answer.check().body).correction_offsets
             == expected
         )
-        assert sim.broker.offsets.get("far", "T", 0) == 1  # the original forgets it
+        assert sim.broker.state.offsets.get("far", "T", 0) == 1  # the original forgets it
 
     play(tmp_path, scene)
 
@@ -211,7 +211,7 @@ def test_corrections(tmp_path: Path, without: str | None, expected: dict[int, in
 @pytest.mark.parametrize("topic", ["T", None, " "])
 def test_offsets_are_cloned(tmp_path: Path, topic: str | None) -> None:
     async def scene(sim: SimBroker, admin: SimClient) -> None:
-        offsets = sim.broker.offsets
+        offsets = sim.broker.state.offsets
         offsets.commit("g", "T", 0, 3)
         offsets.commit("g", "gone", 0, 3)
         offsets.commit("h", "T", 7, 9)
@@ -231,10 +231,10 @@ def test_a_topic_that_the_online_group_left_is_cloned_only_on_demand(
 ) -> None:
     async def scene(sim: SimBroker, admin: SimClient) -> None:
         await admin.heartbeat("c1", "g", topic="U")
-        sim.broker.offsets.commit("g", "T", 0, 3)
+        sim.broker.state.offsets.commit("g", "T", 0, 3)
         request = CloneGroupOffsetRequest(src_group="g", dest_group="h", topic="T", offline=offline)
         assert (await admin.ask(RequestCode.CLONE_GROUP_OFFSET, request)).code == 0
-        assert sim.broker.offsets.get("h", "T", 0) == (3 if offline else -1)
+        assert sim.broker.state.offsets.get("h", "T", 0) == (3 if offline else -1)
 
     play(tmp_path, scene)
 

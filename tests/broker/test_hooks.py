@@ -138,7 +138,7 @@ def test_an_answer_that_comes_later_is_shown_too(tmp_path: Path) -> None:
                 suspend_timeout_millis=10_000, sub_version=0, subscription="*",
             )  # fmt: skip
             pulling = asyncio.ensure_future(client.ask(RequestCode.PULL_MESSAGE, header))
-            while not world.broker.pull.held_pulls:
+            while not world.broker.reads.pull.held_pulls:
                 await asyncio.sleep(0)
             SEEN.clear()
             await client.send("T", b"yy")

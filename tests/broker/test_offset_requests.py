@@ -192,7 +192,7 @@ def test_a_message_given_back_goes_to_the_retry_topic(play: Play) -> None:
             "REAL_QID": "0",
         }
         sim.clock.advance(10)
-        sim.broker.schedule.deliver_due()
+        sim.broker.storage.schedule.deliver_due()
         (message,) = decode_messages(sim.broker.store.get("%RETRY%g", 0, 0).body)
         await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back(offset=message.commit_log_offset))
         message = decode_messages(sim.broker.store.get("SCHEDULE_TOPIC_XXXX", 3, 0).body)[0]
@@ -226,9 +226,11 @@ def test_messages_that_cannot_be_given_back(play: Play) -> None:
         assert answer.code == 26
         answer = await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back(group="x" * 125))
         assert answer.code == 1  # its retry topic would have no valid name
-        sim.broker.groups.update(SubscriptionGroupConfig(group_name="none", retry_queue_nums=0))
+        sim.broker.state.groups.update(
+            SubscriptionGroupConfig(group_name="none", retry_queue_nums=0)
+        )
         assert (await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back(group="none"))).code == 0
-        assert "%RETRY%none" not in sim.broker.topics
+        assert "%RETRY%none" not in sim.broker.state.topics
         sim.broker.settings.broker.broker_permission = 4
         assert (await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back())).code == 16
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.broker.assembly.broker import Broker
+from aiorocketmq.broker.assembly.storage import Storage
 from aiorocketmq.broker.config.config import BrokerConfig, BrokerServerConfig
 from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.opening import open_broker
@@ -59,13 +60,13 @@ def test_tables_are_read_only_when_nobody_else_can_write_them(
 def test_the_last_table_is_written_before_another_broker_may_read_it(
     settings: BrokerSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write(_broker: Broker) -> None:
+    def write(_storage: Storage) -> None:
         with pytest.raises(StoreLockedError):
             LockFile(tmp_path / "lock").acquire()
         written.append(True)
 
     written: list[bool] = []
-    monkeypatch.setattr(Broker, "save_delay_offsets", write)
+    monkeypatch.setattr(Storage, "save_delay_offsets", write)
 
     async def main() -> None:
         async with open_broker(settings):

@@ -25,12 +25,12 @@ from .pipelined_world import (
 
 def test_every_message_is_stored_counted_and_named(tmp_path: Path) -> None:
     async def scene(served: World) -> None:
-        topic = served.sim.broker.topics.get("T")
+        topic = served.sim.broker.state.topics.get("T")
         assert topic is not None
         puts, batched, found = (
             topic.put_nums,
             topic.batched_nums,
-            served.sim.broker.stats.put_messages,
+            served.sim.broker.monitoring.stats.put_messages,
         )
         for number, frame in enumerate(BATCHED):
             served.receive(number % CONNECTIONS, frame)
@@ -40,7 +40,7 @@ def test_every_message_is_stored_counted_and_named(tmp_path: Path) -> None:
             MESSAGES,
             MESSAGES - len(BATCHED),
         )
-        assert served.sim.broker.stats.put_messages - found == MESSAGES
+        assert served.sim.broker.monitoring.stats.put_messages - found == MESSAGES
         headers = [header for answers in served.answers for _, header in answers]
         ids = [decode_header(0, header).ext_fields["msgId"].split(",") for header in headers]
         store = served.sim.broker.store

@@ -108,7 +108,7 @@ class World:
     def __init__(self, sim: SimBroker, sizes: list[int], each: int = 1) -> None:
         """``each``: so many records of a queue lie side by side."""
         store = sim.broker.store
-        sim.broker.topics.update(
+        sim.broker.state.topics.update(
             TopicConfig(topic_name="T", read_queue_nums=EMPTY + 1, write_queue_nums=EMPTY + 1)
         )
         queues = CONNECTIONS * QUEUES_OF_EACH
@@ -122,7 +122,7 @@ class World:
         late = SimpleNamespace(
             time_ms=lambda: sim.clock.time_ms() + 5, monotonic=sim.clock.monotonic
         )
-        sim.broker.pull._clock = late  # type: ignore[assignment]  # a pull takes 5 ms
+        sim.broker.reads.pull._clock = late  # type: ignore[assignment]  # a pull takes 5 ms
         self.ends = [
             connect(sim.owner, ("127.0.0.1", 50000 + number)) for number in range(CONNECTIONS)
         ]
@@ -145,7 +145,7 @@ class World:
     def counted(self) -> dict[str, Any]:
         """All that pulls leave behind."""
         broker = self.sim.broker
-        stats, offsets = broker.stats, broker.offsets
+        stats, offsets = broker.monitoring.stats, broker.state.offsets
         names = [name for name in vars(stats) if name.startswith("get_")]
         counted: dict[str, Any] = {name: getattr(stats, name) for name in names}
         for (topic, group), queues in stats.pulls.items():
@@ -155,7 +155,7 @@ class World:
         counted["committed"] = [
             (group, topic, dict(queues)) for group, topic, queues in offsets.each()
         ]
-        counted["held"] = broker.pull.held_pulls
+        counted["held"] = broker.reads.pull.held_pulls
         return counted
 
 

@@ -196,7 +196,7 @@ def test_answers_wait_for_a_slave_and_leave_together(
     code = ResponseCode.FLUSH_SLAVE_TIMEOUT if late else ResponseCode.SUCCESS
 
     async def scene(served: World) -> None:
-        acks = served.sim.broker.master.server._acks
+        acks = served.sim.broker.replication.master.server._acks
         served.receive(0, b"".join(frames[:3]))
         served.receive(1, b"".join(frames[3:5]))
         served.receive(2, b"".join(frames[5:]))
@@ -227,7 +227,7 @@ def test_answers_wait_for_a_slave_and_leave_together(
 
 def test_without_a_slave_everybody_is_told_at_once(tmp_path: Path) -> None:
     async def scene(served: World) -> None:
-        served.sim.broker.master.server._acks.update([])
+        served.sim.broker.replication.master.server._acks.update([])
         served.receive(0, b"".join(PLAIN))
         await served.turn()
         none = ResponseCode.SLAVE_NOT_AVAILABLE
@@ -281,7 +281,7 @@ def test_while_a_new_topic_is_not_on_the_disk_others_are_answered(tmp_path: Path
     async def scene(served: World) -> None:
         made = served.sim.connect()
         asking = asyncio.ensure_future(made.send("new", b"x"))
-        while served.sim.broker.topics.get("new") is None:
+        while served.sim.broker.state.topics.get("new") is None:
             await asyncio.sleep(0)
         served.receive(0, b"".join(PLAIN))
         assert not asking.done()
@@ -307,7 +307,7 @@ def test_no_more_than_a_connection_may_have_in_flight(tmp_path: Path) -> None:
 def test_a_queue_that_the_topic_has_no_more(tmp_path: Path, frames: list[bytes]) -> None:
     async def scene(served: World) -> None:
         topic = TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2)
-        served.sim.broker.topics.update(topic)
+        served.sim.broker.state.topics.update(topic)
         served.receive(1, b"".join(frames))
         await served.turn()
         codes = [decode_header(0, header).code for _, header in served.answers[1]]

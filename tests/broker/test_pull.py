@@ -51,7 +51,7 @@ def play(
 ) -> None:
     async def main() -> None:
         async with sim_broker(folder, **config) as world:
-            world.broker.topics.update(
+            world.broker.state.topics.update(
                 TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2)
             )
             await scene(world, world.connect())
@@ -185,13 +185,13 @@ def test_what_is_refused(
 def test_permissions(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         broker = world.broker
-        broker.topics.update(
+        broker.state.topics.update(
             TopicConfig(topic_name="WriteOnly", read_queue_nums=1, write_queue_nums=1, perm=2)
         )
         assert (await pull(client, topic="WriteOnly")).code == ResponseCode.NO_PERMISSION
-        group = broker.groups.get("g")
+        group = broker.state.groups.get("g")
         assert group is not None
-        broker.groups.update(replace(group, consume_enable=False))
+        broker.state.groups.update(replace(group, consume_enable=False))
         assert (await pull(client)).code == ResponseCode.NO_PERMISSION
 
     play(tmp_path, scene)
@@ -204,7 +204,7 @@ def test_the_subscription_of_the_heartbeat(tmp_path: Path) -> None:
         assert bodies(await pull(client, sys_flag=0)) == [b"m"]
         newer = await pull(client, sys_flag=0, sub_version=2)
         assert newer.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
-        world.broker.topics.update(
+        world.broker.state.topics.update(
             TopicConfig(topic_name="U", read_queue_nums=1, write_queue_nums=1)
         )
         assert (
@@ -221,7 +221,7 @@ def test_the_offset_that_comes_with_a_pull_is_committed_also_when_it_is_held(
         flags = HELD_BY_REQUEST | PullSysFlag.COMMIT_OFFSET
         waiting = asyncio.ensure_future(pull(client, sys_flag=flags, commit_offset=42))
         await turns()
-        assert world.broker.offsets.get("g", "T", 0) == 42
+        assert world.broker.state.offsets.get("g", "T", 0) == 42
         assert not waiting.done()
         waiting.cancel()
 
@@ -237,10 +237,10 @@ def test_a_held_pull_is_answered_when_a_message_arrives(tmp_path: Path) -> None:
         other_queue = asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST, queue_id=1))
         waiting = asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST))
         await turns()
-        assert world.broker.pull.held_pulls == 2
+        assert world.broker.reads.pull.held_pulls == 2
         await world.connect().send("T", b"news")
         assert bodies(await waiting) == [b"news"]
-        assert world.broker.pull.held_pulls == 1
+        assert world.broker.reads.pull.held_pulls == 1
         other_queue.cancel()
 
     play(tmp_path, scene)
@@ -258,7 +258,7 @@ def test_what_cannot_be_read_just_now_is_said_in_words(
         await client.send("T", b"one")
         held = asyncio.ensure_future(pull(client, queue_offset=1, sys_flag=HELD_BY_REQUEST))
         await turns()
-        assert world.broker.pull.held_pulls == 1
+        assert world.broker.reads.pull.held_pulls == 1
         with monkeypatch.context() as patch:
             patch.setattr(world.broker.store, "get", fails)
             answers = [await pull(client), await pull(client)]
@@ -269,7 +269,7 @@ def test_what_cannot_be_read_just_now_is_said_in_words(
                 ResponseCode.SYSTEM_ERROR,
                 True,
             )
-        assert world.broker.pull.held_pulls == 0
+        assert world.broker.reads.pull.held_pulls == 0
         assert (await pull(client)).code == ResponseCode.SUCCESS
 
     play(tmp_path, scene)
@@ -316,7 +316,7 @@ def test_a_held_pull_goes_with_its_connection(tmp_path: Path) -> None:
         await turns()
         gone.at_broker.close("test")
         await turns()
-        assert world.broker.pull.held_pulls == 0
+        assert world.broker.reads.pull.held_pulls == 0
         await client.send("T", b"m")
         with pytest.raises(Exception, match="lost"):
             await waiting
@@ -334,7 +334,7 @@ def test_many_wait_for_one_queue_and_all_are_answered(tmp_path: Path) -> None:
         await turns()
         await client.send("T", b"m")
         assert [bodies(answer) for answer in await asyncio.gather(*waiting)] == [[b"m"]] * 50
-        assert world.broker.pull.held_pulls == 0
+        assert world.broker.reads.pull.held_pulls == 0
 
     play(tmp_path, scene)
 
@@ -345,12 +345,12 @@ def test_more_than_can_be_answered_in_one_turn_are_answered_in_the_next(tmp_path
             asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST)) for _ in range(300)
         ]
         await turns()
-        assert world.broker.pull.held_pulls == 300
+        assert world.broker.reads.pull.held_pulls == 300
         world.broker.store.put_message(PutMessage("T", 0, b"m", b"", bytes(8), 1, 1))
         left = []
-        while world.broker.pull.held_pulls:
+        while world.broker.reads.pull.held_pulls:
             await asyncio.sleep(0)
-            left.append(world.broker.pull.held_pulls)
+            left.append(world.broker.reads.pull.held_pulls)
         assert len(set(left)) >= 4
         assert [bodies(answer) for answer in await asyncio.gather(*waiting)] == [[b"m"]] * 300
 
@@ -379,7 +379,7 @@ def test_a_group_may_be_forbidden_to_broadcast(
     tmp_path: Path, allowed: bool, code: ResponseCode
 ) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
-        world.broker.groups.update(
+        world.broker.state.groups.update(
             SubscriptionGroupConfig(group_name="g", consume_broadcast_enable=allowed)
         )
         await client.send("T", b"m")
@@ -402,7 +402,7 @@ def test_a_held_pull_is_told_when_its_topic_is_deleted_and_the_broker_goes_on(
         await turns()
         (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))).check()
         assert (await waiting).code == ResponseCode.TOPIC_NOT_EXIST
-        assert world.broker.pull.held_pulls == 0
+        assert world.broker.reads.pull.held_pulls == 0
         flushing = asyncio.create_task(
             world.broker.store.run()
         )  # nothing was ever stored: there is no folder yet
@@ -436,7 +436,10 @@ def test_a_wrong_offset_is_told_to_whoever_watches(tmp_path: Path) -> None:
             }
             for queue_id, asked, new in ((0, 5, 1), (1, 7, 0))
         ]
-        assert (world.broker.stats.put_messages, world.broker.stats.all_messages) == (1, 3)
+        assert (
+            world.broker.monitoring.stats.put_messages,
+            world.broker.monitoring.stats.all_messages,
+        ) == (1, 3)
         assert (events[0].tags, list(events[0].keys)) == ("g", ["g"])
 
     play(tmp_path, scene)
@@ -449,7 +452,7 @@ def test_who_reads_what_lies_far_back_is_sent_to_a_slave(
     tmp_path: Path, enabled: bool, in_memory: bool, suggested: int
 ) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
-        world.broker.groups.update(
+        world.broker.state.groups.update(
             SubscriptionGroupConfig(group_name="g", broker_id=3, which_broker_when_consume_slowly=7)
         )
         for _ in range(3):
@@ -484,7 +487,7 @@ def test_groups_that_read_far_back_may_be_stopped(
     async def scene(world: SimBroker, client: SimClient) -> None:
         for _ in range(5):
             await client.send("T", b"m" * 100)
-        slow = world.broker._slow_consumers
+        slow = world.broker.reads.slow_consumers
         await pull(client, max_msg_nums=1)
         slow.check()
         await pull(client, max_msg_nums=1, consumer_group="quick", queue_offset=4)

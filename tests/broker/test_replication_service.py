@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.broker.replication.door import LinkSecurity
-from aiorocketmq.broker.replication.master import ReplicationServer, SlaveLink
+from aiorocketmq.broker.replication.master import ReplicationServer, SlaveLink, SlavePort
 from aiorocketmq.broker.replication.slave import PAUSED_CHECK_S, MasterLink, ReplicationClient
 from aiorocketmq.broker.sends.durability import Durability
 from aiorocketmq.remoting.protocol.codes import ResponseCode
@@ -241,7 +241,7 @@ def test_with_a_secret_the_log_is_copied_as_ever(tmp_path: Path) -> None:
         security = LinkSecurity(secret=b"a secret of slave and master")
         acks = ReplicaAcks(1, 1 << 28, 3.0)
         server = ReplicationServer(
-            world.master, world.settings, acks, world.clock, port=1, security=security
+            world.master, world.settings, acks, world.clock, SlavePort(1), security=security
         )
         client = ReplicationClient(
             world.slave, world.settings, world.clock, world._verify, security=security

@@ -25,8 +25,8 @@ async def fill(sim: SimBroker) -> None:
     for topic, group in (("Old", "old"), ("New", "new")):
         await sim.make_topic(topic)
         await client.send(topic, b"x")
-        broker.groups.update(SubscriptionGroupConfig(group_name=group))
-        broker.offsets.commit(group, topic, 0, 1)
+        broker.state.groups.update(SubscriptionGroupConfig(group_name=group))
+        broker.state.offsets.commit(group, topic, 0, 1)
         await broker.tables.groups_file.saved()
         await broker.tables.save_offsets()
 
@@ -56,8 +56,11 @@ def test_a_table_from_its_backup_is_told_with_what_differs(
         caplog.clear()
         async with sim_broker(tmp_path) as sim:
             broker = sim.broker
-            assert ("Old" in broker.topics, "New" in broker.topics) == (True, False)
-            assert (broker.offsets.get("old", "Old", 0), broker.offsets.get("new", "New", 0)) == (
+            assert ("Old" in broker.state.topics, "New" in broker.state.topics) == (True, False)
+            assert (
+                broker.state.offsets.get("old", "Old", 0),
+                broker.state.offsets.get("new", "New", 0),
+            ) == (
                 1,
                 -1,
             )
@@ -115,7 +118,7 @@ def test_so_it_is_with_the_filters_of_groups(tmp_path: Path) -> None:
     async def main() -> None:
         async with sim_broker(tmp_path) as sim:
             for number in range(2):
-                at_once(sim.broker.filters.register(f"g{number}", [Subscription(sql)], 1))
+                at_once(sim.broker.state.filters.register(f"g{number}", [Subscription(sql)], 1))
                 sim.broker.tables.filters_file.changed()
                 await sim.broker.tables.filters_file.saved()
         file = tmp_path / "config/consumerFilter.json"
@@ -125,7 +128,7 @@ def test_so_it_is_with_the_filters_of_groups(tmp_path: Path) -> None:
         assert b'"g1"' not in before
         file.write_bytes(b"{garbled")
         async with sim_broker(tmp_path) as sim:
-            assert sim.broker.filters.get("T", "g0") is not None
+            assert sim.broker.state.filters.get("T", "g0") is not None
             await sim.broker.tables.filters_file.saved()
             assert b'"g0"' in file.read_bytes()
             assert backup.read_bytes() == before
@@ -147,7 +150,7 @@ def test_without_any_backup_it_is_told_too(
             (tmp_path / "config/topics.json").touch()
         caplog.clear()
         async with sim_broker(tmp_path) as sim:
-            assert "Old" not in sim.broker.topics
+            assert "Old" not in sim.broker.state.topics
         assert ("topics.json is empty and has no backup" in caplog.text) == (how == "empty")
         assert "does not know: New, Old" in caplog.text
 

@@ -196,7 +196,7 @@ def test_what_is_refused(
 def test_a_topic_is_made_after_the_pattern_of_the_default_topic(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         (await send(client, default_topic_queue_nums=3)).check()
-        topic = world.broker.topics.get("T")
+        topic = world.broker.state.topics.get("T")
         assert topic is not None
         assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (3, 3, 6)
 
@@ -347,7 +347,7 @@ def test_an_ordered_topic_is_refused_by_a_broker_that_may_not_be_written(tmp_pat
         (await send(client)).check()
         world.broker.settings.broker.broker_permission = PermName.READ
         (await send(client)).check()
-        world.broker.topics.set_order_topics({"T"})
+        world.broker.state.topics.set_order_topics({"T"})
         assert (await send(client)).code == ResponseCode.NO_PERMISSION
         world.broker.settings.broker.broker_permission = PermName.READ | PermName.WRITE
         (await send(client)).check()
@@ -361,9 +361,9 @@ def test_what_is_stored_is_counted(tmp_path: Path) -> None:
         body = encode_batch([BatchItem(0, b"one", b""), BatchItem(0, b"three", b"")])
         (await send(client, body, batch=True)).check()
         assert (await send(client, queue_id=99)).code != 0
-        broker, topic = world.broker, world.broker.topics.get("T")
+        broker, topic = world.broker, world.broker.state.topics.get("T")
         assert topic is not None
-        assert (broker.stats.put_messages, broker.stats.put_bytes) == (
+        assert (broker.monitoring.stats.put_messages, broker.monitoring.stats.put_bytes) == (
             3,
             broker.store.max_phy_offset,
         )

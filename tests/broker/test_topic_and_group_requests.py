@@ -81,7 +81,7 @@ def test_a_topic_is_made_changed_listed_and_deleted(play: Play, tmp_path: Path) 
         assert (
             await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))
         ).code == 0
-        assert "T" not in sim.broker.topics
+        assert "T" not in sim.broker.state.topics
         assert '"T":{' not in (tmp_path / "config" / "topics.json").read_text()
 
     play(scenario)
@@ -92,7 +92,7 @@ def test_the_same_topic_again_is_no_change(play: Play) -> None:
         client = sim.connect()
         for _ in range(2):
             await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_request("T"))
-        assert sim.broker.topics.data_version.counter == 1
+        assert sim.broker.state.topics.data_version.counter == 1
 
     play(scenario)
 
@@ -116,7 +116,7 @@ def test_topics_that_cannot_be_made(play: Play, request_: CreateTopicRequest) ->
         answer = await sim.connect().ask(RequestCode.UPDATE_AND_CREATE_TOPIC, request_)
         assert answer.code == ResponseCode.SYSTEM_ERROR
         assert answer.remark
-        assert sim.broker.topics.data_version.counter == 0
+        assert sim.broker.state.topics.data_version.counter == 0
 
     play(scenario)
 
@@ -168,8 +168,11 @@ def test_a_topic_is_deleted_altogether_or_not_at_all_when_the_broker_stops(play:
         for task in sim.owner.tasks:
             task.cancel()
         await asyncio.gather(*sim.owner.tasks, return_exceptions=True)
-        assert ("Begun" in sim.broker.topics, store.queue_ids("Begun")) == (False, [])
-        assert ("Waiting" in sim.broker.topics, store.queue_ids("Waiting")) == (True, [0, 1, 2, 3])
+        assert ("Begun" in sim.broker.state.topics, store.queue_ids("Begun")) == (False, [])
+        assert ("Waiting" in sim.broker.state.topics, store.queue_ids("Waiting")) == (
+            True,
+            [0, 1, 2, 3],
+        )
         assert not any(answer.done() for answer in answers)
         for answer in answers:
             answer.cancel()
@@ -198,8 +201,8 @@ def test_who_consumes_a_topic(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
         await client.heartbeat("c1", "online")
-        sim.broker.offsets.commit("offline", "T", 0, 1)
-        sim.broker.offsets.commit("online", "T", 0, 1)
+        sim.broker.state.offsets.commit("offline", "T", 0, 1)
+        sim.broker.state.offsets.commit("online", "T", 0, 1)
         answer = await client.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequest(topic="T"))
         assert decode_body(GroupList, answer.check().body).group_list == ("online", "offline")
 
@@ -221,15 +224,15 @@ def test_a_group_is_made_listed_and_deleted(play: Play, tmp_path: Path) -> None:
             == wanted
         )
         for group in ("g", "h", "i"):
-            sim.broker.offsets.commit(group, "T", 0, 1)
+            sim.broker.state.offsets.commit(group, "T", 0, 1)
         for delete in (
             DeleteSubscriptionGroupRequest(group_name="g"),
             DeleteSubscriptionGroupRequest(group_name="h", remove_offset=True),
             DeleteSubscriptionGroupRequest(group_name="i", clean_offset=True),  # as 5.x says it
         ):
             assert (await client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, delete)).code == 0
-        assert sim.broker.groups.find("g") is None
-        assert at_once(sim.broker.offsets.groups_of("T")) == ["g"]
+        assert sim.broker.state.groups.find("g") is None
+        assert at_once(sim.broker.state.offsets.groups_of("T")) == ["g"]
         bad = encode_body(SubscriptionGroupConfig(group_name="a b"))
         assert (
             await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, bad)
@@ -245,7 +248,7 @@ def test_progress_of_a_group(play: Play) -> None:
         for _ in range(3):
             await client.send("T", b"x", 0)
         for topic in ("T", "gone"):
-            sim.broker.offsets.commit("g", topic, 0, 2)
+            sim.broker.state.offsets.commit("g", topic, 0, 2)
         now = sim.clock.time_ms()
         answer = await client.ask(
             RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group="g")
@@ -280,11 +283,11 @@ def test_a_group_cannot_have_any_number_of_retry_queues(play: Play, queues: int)
             ResponseCode.SYSTEM_ERROR,
             True,
         )
-        sim.broker.groups.update(
+        sim.broker.state.groups.update(
             SubscriptionGroupConfig(group_name="g", retry_queue_nums=queues)
         )  # from an older file
         (await client.heartbeat("c", "g")).check()
-        retry = sim.broker.topics.get("%RETRY%g")
+        retry = sim.broker.state.topics.get("%RETRY%g")
         assert retry is not None
         assert retry.read_queue_nums == (0 if queues < 0 else MAX_QUEUES_PER_TOPIC)
 
@@ -327,11 +330,11 @@ def test_a_list_of_topics_is_made_all_or_none(play: Play, tmp_path: Path) -> Non
         ]
         answer = await ask(client, *listed)
         assert (answer.code, answer.remark) == (0, None)
-        config = sim.broker.topics.get("T99")
+        config = sim.broker.state.topics.get("T99")
         assert config is not None
         assert (config.read_queue_nums, config.write_queue_nums, config.order) == (3, 16, False)
         assert '"T99":{' in (tmp_path / "config" / "topics.json").read_text()
-        version = sim.broker.topics.data_version
+        version = sim.broker.state.topics.data_version
         for bad in (
             {"topicName": "a b"},
             {"topicName": "TBW102"},
@@ -340,7 +343,7 @@ def test_a_list_of_topics_is_made_all_or_none(play: Play, tmp_path: Path) -> Non
             answer = await ask(client, {"topicName": "Good"}, bad)
             assert (answer.code, bool(answer.remark)) == (1, True)
         assert (await ask(client, *listed)).code == 0
-        assert sim.broker.topics.data_version == version
+        assert sim.broker.state.topics.data_version == version
         answer = await client.ask(
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, b" " * (1 << 20) + b"{}"
         )
@@ -364,7 +367,7 @@ def test_a_list_of_groups_is_made_all_or_none(play: Play, tmp_path: Path) -> Non
         assert '"g99":{' in (tmp_path / "config" / "subscriptionGroup.json").read_text()
         for bad in ({"groupName": "a b"}, {"groupName": "h", "retryQueueNums": -1}):
             assert (await ask(client, {"groupName": "good"}, bad)).code == 1
-        assert "good" not in sim.broker.groups
+        assert "good" not in sim.broker.state.groups
 
     play(scenario)
 
@@ -373,10 +376,10 @@ def test_an_answer_has_so_many_queues_at_most(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
         for name in ("T", "U"):
-            sim.broker.topics.update(
+            sim.broker.state.topics.update(
                 TopicConfig(topic_name=name, read_queue_nums=60_000, write_queue_nums=60_000)
             )
-            sim.broker.offsets.commit("g", name, 0, 1)
+            sim.broker.state.offsets.commit("g", name, 0, 1)
         assert (
             await client.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic="T"))
         ).code == 0
@@ -394,7 +397,7 @@ def test_an_answer_has_so_many_queues_at_most(play: Play) -> None:
 
 def test_others_are_served_while_many_queues_are_looked_at(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
-        sim.broker.topics.update(
+        sim.broker.state.topics.update(
             TopicConfig(topic_name="T", read_queue_nums=8000, write_queue_nums=8000)
         )
         slow, quick = sim.connect(), sim.connect()
@@ -433,7 +436,10 @@ def test_many_lists_at_once_do_not_make_a_turn_long(
         client = sim.connect()
 
         def changes() -> int:
-            return sim.broker.topics.data_version.counter + sim.broker.groups.data_version.counter
+            return (
+                sim.broker.state.topics.data_version.counter
+                + sim.broker.state.groups.data_version.counter
+            )
 
         asking = asyncio.gather(
             *(client.ask(code, None, json.dumps(listed(number)).encode()) for number in range(3))

@@ -56,8 +56,8 @@ def test_a_half_message_is_an_ordinary_message_of_the_half_topic(tmp_path: Path)
             "CLUSTER": "C", "REAL_TOPIC": "T", "REAL_QID": "1",
         }  # fmt: skip
         assert (message.sys_flag, message.flag, message.prepared_transaction_offset) == (0, 7, 0)
-        assert "T" in world.broker.topics
-        topic = world.broker.topics.get(HALF)
+        assert "T" in world.broker.state.topics
+        topic = world.broker.state.topics.get(HALF)
         assert topic is not None
         assert (topic.perm, topic.read_queue_nums, topic.put_nums) == (6, 1, 2)
 
@@ -133,10 +133,10 @@ def test_commit_stores_the_message_and_an_op(tmp_path: Path) -> None:
             0,
             "127.0.0.1:10911",
         )
-        topic = world.broker.topics.get("T")
+        topic = world.broker.state.topics.get("T")
         assert topic is not None
         assert topic.put_nums == 1
-        assert OP not in world.broker.topics
+        assert OP not in world.broker.state.topics
         assert world.broker.store.get("T", 1, 0, tags=frozenset({97})).count == 1
 
     play(tmp_path, scene)
@@ -151,7 +151,7 @@ def test_what_is_remembered_of_a_half_message_is_what_is_stored(tmp_path: Path, 
             await half(world, client, more=more),
             await half(world, client, "L", more=more, queue_id=2),
         )
-        log = world.broker.transactions
+        log = world.broker.storage.transactions
         remembered = [log.take(0), log.take(1)]
         assert remembered == [log.take(0), log.take(1)]
         assert None not in remembered
@@ -181,7 +181,7 @@ def test_rollback_stores_an_op_only(tmp_path: Path) -> None:
         await end(client, await half(world, client), ROLLBACK)
         assert [op.body for op in stored(world, OP)] == [b"1"]
         assert stored(world, "T", 1) == []
-        assert world.broker.transactions.halves.undecided == 1
+        assert world.broker.storage.transactions.halves.undecided == 1
 
     play(tmp_path, scene)
 
@@ -252,7 +252,7 @@ def test_everything_that_is_stored_counts_for_the_store(tmp_path: Path) -> None:
     """Ops and copies too, as in the original, though they are no messages of any producer."""
 
     async def scene(world: SimBroker, client: SimClient) -> None:
-        stats = world.broker.stats
+        stats = world.broker.monitoring.stats
         await end(client, await half(world, client, "K1"), COMMIT)
         assert (stats.put_messages, stats.all_messages) == (2, 3)
         await half(world, client, "K2")
@@ -280,15 +280,20 @@ def test_a_word_that_is_said_twice_counts_once(tmp_path: Path) -> None:
 
 
 def test_a_slave_ends_nothing(tmp_path: Path) -> None:
-    async def scene(world: SimBroker, client: SimClient) -> None:
-        sent = await half(world, client)
-        world.broker.settings.store = replace(
-            world.broker.settings.store, broker_role=BrokerRole.SLAVE
-        )
-        answer = await client.ask(RequestCode.END_TRANSACTION, word(sent, COMMIT))
+    sent: list[SendMessageResponse] = []
+
+    async def as_master(world: SimBroker, client: SimClient) -> None:
+        sent.append(await half(world, client))
+
+    async def as_slave(_world: SimBroker, client: SimClient) -> None:
+        answer = await client.ask(RequestCode.END_TRANSACTION, word(sent[0], COMMIT))
         assert answer.code == ResponseCode.SLAVE_NOT_AVAILABLE
 
-    play(tmp_path, scene)
+    config = MessageStoreConfig(
+        store_path_root_dir=str(tmp_path), mapped_file_size_commit_log=1 << 20
+    )
+    play(tmp_path, as_master, store=config)
+    play(tmp_path, as_slave, store=replace(config, broker_role=BrokerRole.SLAVE))
 
 
 def test_a_full_store_refuses_and_keeps_the_half_message(tmp_path: Path) -> None:
@@ -302,7 +307,7 @@ def test_a_full_store_refuses_and_keeps_the_half_message(tmp_path: Path) -> None
             assert answer.remark == "Service not available now. the disk is full"
         await checked(world)
         writer.refusal = None
-        assert world.broker.transactions.halves.undecided == 1
+        assert world.broker.storage.transactions.halves.undecided == 1
         await checked(world)
         assert len(asked(client)) == 1
 
@@ -332,7 +337,7 @@ def test_a_delay_that_is_no_number_does_not_hold_a_commit(tmp_path: Path) -> Non
         result = world.broker.store.put_message(
             PutMessage(HALF, 0, b"body K", properties, bytes(8), 0, world.clock.time_ms())
         )
-        world.broker.transactions.halves.added(result.queue_offset)
+        world.broker.storage.transactions.halves.added(result.queue_offset)
         message_id = world.broker.store.message_id(result.phy_offset)
         await end(
             client,

@@ -82,7 +82,7 @@ def test_the_answer_to_a_check_decides(tmp_path: Path, decision: int) -> None:
         assert [op.body for op in stored(world, OP)] == [b"1"]
         await checked(world)
         assert asked(client) == []
-        assert world.broker.transactions.halves.front == 2
+        assert world.broker.storage.transactions.halves.front == 2
 
     play(tmp_path, scene)
 
@@ -114,10 +114,14 @@ def test_silence_ends_in_the_topic_of_those_given_up(tmp_path: Path) -> None:
         assert message.properties == stored(world, HALF)[-1].properties
         assert message.properties["TRANSACTION_CHECK_TIMES"] == "3"
         assert (message.body, message.queue_id) == (b"body K", 0)
-        topic = world.broker.topics.get(GIVEN_UP)
+        topic = world.broker.state.topics.get(GIVEN_UP)
         assert topic is not None
         assert (topic.perm, topic.read_queue_nums) == (6, 1)
-        assert world.broker.transactions.halves.front == world.broker.transactions.halves.end == 4
+        assert (
+            world.broker.storage.transactions.halves.front
+            == world.broker.storage.transactions.halves.end
+            == 4
+        )
 
     play(tmp_path, scene, transaction_check_max=3)
 
@@ -221,7 +225,7 @@ def test_while_nobody_can_be_written_to_the_round_waits_a_little(tmp_path: Path)
             await half(world, client, key=f"K{number}")
         client.at_broker.pause_writing()
         world.clock.advance(60)
-        round_ = asyncio.ensure_future(world.broker.transaction_check.check())
+        round_ = asyncio.ensure_future(world.broker.storage.transaction_check.check())
         while not world.clock._sleepers:
             await asyncio.sleep(0.001)
         client.at_broker.resume_writing()
@@ -280,7 +284,7 @@ def test_what_is_too_old_is_given_up_unasked(tmp_path: Path) -> None:
 
 def test_progress_is_in_the_table_of_consumer_offsets(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
-        offsets = world.broker.offsets
+        offsets = world.broker.state.offsets
         for number in range(3):
             sent = await half(world, client, key=f"K{number}")
             if number != 1:
@@ -303,7 +307,7 @@ def test_producers_are_asked_when_the_copies_and_the_progress_are_safe(
 ) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         events: list[str] = []
-        store, check = world.broker.store, world.broker.transaction_check
+        store, check = world.broker.store, world.broker.storage.transaction_check
         sync, save = store.sync, check._save_offsets
 
         async def synced() -> None:
@@ -337,7 +341,7 @@ def test_a_progress_that_cannot_be_saved_does_not_end_the_checks(
         async def fails() -> None:
             raise StoreFileError(tmp_path, "cannot be written")
 
-        monkeypatch.setattr(world.broker.transaction_check, "_save_offsets", fails)
+        monkeypatch.setattr(world.broker.storage.transaction_check, "_save_offsets", fails)
         await half(world, client)
         await checked(world)
         assert len(asked(client)) == 1
@@ -370,7 +374,7 @@ def test_what_cannot_be_read_just_now_is_checked_in_a_later_round(
             raise ShortageError(tmp_path, "cannot be used: Too many open files")
 
         await half(world, client)
-        check = world.broker.transaction_check
+        check = world.broker.storage.transaction_check
         await check.load()
         world.clock.advance(60)
         with monkeypatch.context() as patch:
@@ -394,7 +398,7 @@ def test_a_round_gives_way(tmp_path: Path) -> None:
             await half(world, client, key=f"K{number}")
         turns = 0
         world.clock.advance(60)
-        round_ = asyncio.ensure_future(world.broker.transaction_check.check())
+        round_ = asyncio.ensure_future(world.broker.storage.transaction_check.check())
         while not round_.done():
             turns += 1
             await asyncio.sleep(0)
@@ -408,7 +412,7 @@ def test_a_round_gives_way(tmp_path: Path) -> None:
 
 def test_a_service_checks_every_interval(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
-        service = asyncio.ensure_future(world.broker.transaction_check.run())
+        service = asyncio.ensure_future(world.broker.storage.transaction_check.run())
         await half(world, client)
         for _ in range(2):
             while not world.clock._sleepers:
@@ -433,7 +437,7 @@ def replay(folder: Path, *scenes: Scene, **config: Any) -> None:
     for scene in scenes:
 
         async def loaded(world: SimBroker, client: SimClient, scene: Scene = scene) -> None:
-            await world.broker.transaction_check.load()
+            await world.broker.storage.transaction_check.load()
             await scene(world, client)
 
         play(folder, loaded, **config)
@@ -448,7 +452,7 @@ def test_after_a_restart_everything_is_known(tmp_path: Path) -> None:
             await end(client, sent[number], COMMIT)
 
     async def after(world: SimBroker, client: SimClient) -> None:
-        assert world.broker.transactions.halves.undecided == 50
+        assert world.broker.storage.transactions.halves.undecided == 50
         await end(client, sent[2], COMMIT)  # said before
         assert len(stored(world, "T", 1)) == 50
         world.clock.advance(100)
@@ -458,7 +462,7 @@ def test_after_a_restart_everything_is_known(tmp_path: Path) -> None:
         )
 
     async def at_last(world: SimBroker, client: SimClient) -> None:
-        halves = world.broker.transactions.halves
+        halves = world.broker.storage.transactions.halves
         assert (halves.front, halves.end, halves.undecided) == (100, 150, 50)
 
     replay(tmp_path, before, after, at_last)
@@ -476,11 +480,11 @@ def test_copies_whose_originals_are_still_there_after_a_crash_stand_for_them(
             await half(world, client, key="A", born_timestamp=world.clock.time_ms() + 1)
         )  # sent again by its client
         await checked(world)
-        world.broker.offsets.commit(GROUP, HALF, 0, 0)
+        world.broker.state.offsets.commit(GROUP, HALF, 0, 0)
         await world.broker.tables.save_offsets()
 
     async def after(world: SimBroker, client: SimClient) -> None:
-        halves = world.broker.transactions.halves
+        halves = world.broker.storage.transactions.halves
         assert halves.front == 2
         await end(client, sent[0], COMMIT)
         assert [op.body for op in stored(world, OP)] == [b"2", b"0"]
@@ -500,7 +504,7 @@ def test_after_a_restart_a_word_about_the_first_number_decides_its_copy(tmp_path
         asked(client)
 
     async def after(world: SimBroker, client: SimClient) -> None:
-        assert world.broker.transactions.halves.front == 1
+        assert world.broker.storage.transactions.halves.front == 1
         world.clock.advance(100)
         await checked(world)  # a copy of the copy
         await end(client, sent[0], COMMIT)
@@ -521,7 +525,7 @@ def test_after_a_restart_a_word_about_the_first_number_ends_an_immune_copy(tmp_p
         await checked(world)
 
     async def after(world: SimBroker, client: SimClient) -> None:
-        world.broker.transactions.halves.copies.clear()  # there were too many to know them
+        world.broker.storage.transactions.halves.copies.clear()  # there were too many to know them
         await end(client, sent[0], COMMIT)
         world.clock.advance(600)
         await checked(world)

@@ -93,7 +93,7 @@ async def end(client: SimClient, sent: SendMessageResponse, decision: int, **cha
 async def checked(world: SimBroker, seconds: float = 60.0) -> None:
     """A round after so much time."""
     world.clock.advance(seconds)
-    await world.broker.transaction_check.check()
+    await world.broker.storage.transaction_check.check()
     await asyncio.sleep(0.001)
 
 

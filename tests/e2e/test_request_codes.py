@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.broker.assembly.broker import NOT_ON_VIP
+from aiorocketmq.broker.assembly.ports import NOT_ON_VIP
 from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.dispatch import Dispatcher, Reply
 from aiorocketmq.remoting.protocol.codes import RequestCode as Code

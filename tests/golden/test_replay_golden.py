@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from aiorocketmq.broker.assembly.broker import NOT_ON_VIP, Broker
+from aiorocketmq.broker.assembly.broker import Broker
+from aiorocketmq.broker.assembly.ports import NOT_ON_VIP
 from aiorocketmq.broker.config.config import (
     BrokerClientConfig,
     BrokerConfig,
@@ -198,10 +199,14 @@ class Client:
                 self.pushes.append((command, bytes(body)))
 
 
+def host_of(run: str) -> str:
+    return "::1" if run.startswith("v6") else "127.0.0.1"
+
+
 class Replay:
     def __init__(self, run: str, broker: Broker, clock: ManualClock, first_check_ms: int) -> None:
         self._run = run
-        self._host = broker._address[0]
+        self._host = host_of(run)
         self._broker = broker
         self._next_check_ms = first_check_ms
         """Our checks of transactions come just before theirs did."""
@@ -213,7 +218,7 @@ class Replay:
             "broker-vip": SimOwner(Dispatcher(vip), clock=clock),
         }
         for owner in self._owners.values():
-            owner.disconnected = broker.watch.on_disconnect  # type: ignore[method-assign]
+            owner.disconnected = broker.clients.watch.on_disconnect  # type: ignore[method-assign]
         self._clients: dict[int, Client] = {}
         self._phy_offsets: dict[int, int] = {}
         self._half_offsets: dict[int, int] = {}
@@ -227,7 +232,7 @@ class Replay:
         for number, line in enumerate(lines):
             await self._go_on_to(line.time_ms)
             if line.port == "namesrv":
-                self._broker.topics.set_order_topics(set(fastjson.loads(line.body)["table"]))
+                self._broker.state.topics.set_order_topics(set(fastjson.loads(line.body)["table"]))
                 continue
             client = self._clients.get(line.conn)
             if client is None:
@@ -250,12 +255,12 @@ class Replay:
             self._tick(min(left, STEP_S))
             if self._clock.time_ms() >= self._next_check_ms:
                 self._next_check_ms += self._broker.settings.broker.transaction_check_interval
-                await self._broker.transaction_check.check()
+                await self._broker.storage.transaction_check.check()
             await turns()
 
     def _tick(self, seconds: float = STEP_S) -> None:
         self._clock.advance(seconds)
-        self._broker.pull._deadline()
+        self._broker.reads.pull._deadline()
 
     # --- sending
     # ----------------------------------------------------------------------------------------------
@@ -498,16 +503,22 @@ async def replay(run: str, folder: Path) -> Replay:
     settings = settings_of(run, folder)
     clock = ManualClock(lines[0].time_ms - 1)
     checks = [line.time_ms for line in lines if line.code == RequestCode.CHECK_TRANSACTION_STATE]
-    address = ("::1" if run.startswith("v6") else "127.0.0.1", settings.server.listen_port)
+    address = (host_of(run), settings.server.listen_port)
     store = MessageStore.open(settings.store, clock, store_host=pack_host(*address))
     try:
         broker = Broker(settings, store, address, clock)
-        services = (broker.tables.files, store, broker.schedule, broker._sampler, broker.windows)
+        services = (
+            broker.tables.files,
+            store,
+            broker.storage.schedule,
+            broker.monitoring.sampler,
+            broker.monitoring.windows,
+        )
         tasks = [asyncio.create_task(service.run()) for service in services]
         try:
-            await broker.transaction_check.load()
+            await broker.storage.transaction_check.load()
             if checks:
-                broker.transactions.half_topic()
+                broker.storage.transactions.half_topic()
             first_check = (
                 checks[0] - AHEAD_MS - broker.settings.broker.transaction_check_interval
                 if checks

@@ -120,7 +120,7 @@ class Played:
 
     async def round(self) -> None:
         self.world.clock.advance(ROUND_S)
-        await self.world.broker.transaction_check.check()
+        await self.world.broker.storage.transaction_check.check()
         await asyncio.sleep(0.001)
         for (_, request), record in zip(self.client.pushed, self.client.pushed_bodies, strict=True):
             assert isinstance(request, CheckTransactionStateRequest)
@@ -152,9 +152,10 @@ def test_the_captured_transactions_end_as_they_did(tmp_path: Path) -> None:
             await played.round()  # gives up
             for topic in (HALF, OP, "GoldTx", GIVEN_UP):
                 assert ours(world, topic) == original(topic), topic
-            await world.broker.transaction_check.check()
+            await world.broker.storage.transaction_check.check()
             positions = [
-                world.broker.offsets.get("CID_RMQ_SYS_TRANS", topic, 0) for topic in (HALF, OP)
+                world.broker.state.offsets.get("CID_RMQ_SYS_TRANS", topic, 0)
+                for topic in (HALF, OP)
             ]
             assert positions == [10, 4]  # consumerOffset.json of the capture
             compare_questions(played.asked, [frame for frame in captured if frame["code"] == 39])

@@ -248,8 +248,8 @@ class Guarded(NamedTuple):
         )
 
     def rights_are(self, *rights: str) -> None:
-        assert self.world.broker.acl is not None
-        self.world.broker.acl.table = accounts(*rights)
+        assert self.world.broker.access.acl is not None
+        self.world.broker.access.acl.table = accounts(*rights)
 
     def put(self, topic: str, properties: str = "", body: bytes = b"x") -> int:
         place = (topic, 0, body, properties.encode(), b"\x7f\0\0\1\0\0\0\1", 1, 1)

@@ -96,7 +96,7 @@ def test_waits_become_a_histogram(tmp_path: Path) -> None:
             client = world.connect()
             for _ in range(3):
                 await client.send("T", b"x")
-            flush, sampler = world.broker.store.flush, world.broker._sampler
+            flush, sampler = world.broker.store.flush, world.broker.monitoring.sampler
             flush._waits_ms.update({7: 1, 300: 1})
             for _ in range(10):
                 sampler.sample()
@@ -116,7 +116,7 @@ def test_many_topics_come_in_pieces_and_are_described_once(tmp_path: Path) -> No
     async def run() -> None:
         async with sim_broker(tmp_path, prometheus_port=1) as world:
             for number in range(3 * PIECE):
-                world.broker.topics.create_for_broker(f"T{number}").put_nums = number + 1
+                world.broker.state.topics.create_for_broker(f"T{number}").put_nums = number + 1
             metrics = prometheus_of(world)._metrics
             pieces = [piece for piece in metrics.pieces({}) if piece.name == "rocketmq_messages_in"]
             assert [len(piece.samples) for piece in pieces] == [PIECE] * 3
@@ -133,7 +133,7 @@ def test_other_work_goes_on_during_a_scrape(tmp_path: Path) -> None:
     async def run() -> None:
         async with sim_broker(tmp_path, prometheus_port=1) as world:
             for number in range(20 * PIECE):
-                world.broker.topics.create_for_broker(f"T{number}").put_nums = 1
+                world.broker.state.topics.create_for_broker(f"T{number}").put_nums = 1
             turns = 0
 
             async def others() -> None:

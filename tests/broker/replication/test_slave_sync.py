@@ -131,10 +131,10 @@ class Pair:
         self.master, self.slave = master, slave
         self.at_master, self.at_slave = master.connect(), slave.connect()
         self.network = Network(master.connect())
-        assert slave.broker.slave is not None
-        self.sync: SlaveSync = slave.broker.slave.sync
+        assert slave.broker.replication.slave is not None
+        self.sync: SlaveSync = slave.broker.replication.slave.sync
         self.sync._remoting = self.network  # type: ignore[assignment]
-        slave.broker.slave.registered(
+        slave.broker.replication.slave.registered(
             RegisterBrokerResponse(ha_server_addr="10.0.0.1:10912", master_addr=MASTER)
         )
 
@@ -154,7 +154,7 @@ class Pair:
         await turns()
 
     def offset(self) -> int:
-        return self.slave.broker.offsets.get("g", "T", 0)
+        return self.slave.broker.state.offsets.get("g", "T", 0)
 
 
 def config_of(folder: Path, role: BrokerRole) -> MessageStoreConfig:
@@ -197,18 +197,20 @@ def commit(offset: int) -> UpdateConsumerOffsetRequest:
 def test_topics_groups_and_offsets_become_those_of_the_master(tmp_path: Path) -> None:
     async def scene(pair: Pair) -> None:
         master, slave = pair.master.broker, pair.slave.broker
-        master.topics.update(TopicConfig(topic_name="T", read_queue_nums=3, write_queue_nums=3))
-        master.groups.update(SubscriptionGroupConfig(group_name="g", retry_max_times=3))
+        master.state.topics.update(
+            TopicConfig(topic_name="T", read_queue_nums=3, write_queue_nums=3)
+        )
+        master.state.groups.update(SubscriptionGroupConfig(group_name="g", retry_max_times=3))
         pair.slave.clock.advance(5)
-        slave.topics.update(TopicConfig(topic_name="Gone"))
-        slave.groups.update(SubscriptionGroupConfig(group_name="gone"))
-        master.delay_offsets.set(3, 17)
+        slave.state.topics.update(TopicConfig(topic_name="Gone"))
+        slave.state.groups.update(SubscriptionGroupConfig(group_name="gone"))
+        master.tables.delay_offsets.set(3, 17)
         await pair.at_master.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit(7))
         await pair.once()
-        assert slave.topics.record() == master.topics.record()
-        assert slave.groups.record() == master.groups.record()
-        assert slave.offsets.record() == master.offsets.record()
-        assert slave.delay_offsets.get(3) == 17
+        assert slave.state.topics.record() == master.state.topics.record()
+        assert slave.state.groups.record() == master.state.groups.record()
+        assert slave.state.offsets.record() == master.state.offsets.record()
+        assert slave.tables.delay_offsets.get(3) == 17
         await asyncio.gather(*(file.saved() for file in slave.tables.files._files))
         for name in ("topics.json", "subscriptionGroup.json", "delayOffset.json"):
             assert (tmp_path / "s" / "config" / name).exists()
@@ -236,13 +238,13 @@ def test_topics_are_asked_for_when_the_log_brings_one_that_is_not_known(
         await pair.master.make_topic("T")
         for _ in range(messages):
             await pair.at_master.send("T", b"hello")
-        assert "T" not in pair.slave.broker.topics
+        assert "T" not in pair.slave.broker.state.topics
         pair.replicate()
         await turns()
         assert [code for _, code in pair.network.asked[TABLES:]] == [
             RequestCode.GET_ALL_TOPIC_CONFIG
         ]
-        assert "T" in pair.slave.broker.topics
+        assert "T" in pair.slave.broker.state.topics
         pair.slave.clock.advance(SOON_S)
         await pair.at_master.send("T", b"hello", queue_id=1)
         pair.replicate()
@@ -265,7 +267,7 @@ def test_a_topic_that_was_deleted_and_made_again_is_asked_for_too(tmp_path: Path
         await pair.at_master.send("T", b"after")
         pair.replicate()
         await pair.passes(2.1 * SOON_S)
-        assert "T" in pair.slave.broker.topics
+        assert "T" in pair.slave.broker.state.topics
         service.cancel()
 
     play(tmp_path, scene)
@@ -273,7 +275,7 @@ def test_a_topic_that_was_deleted_and_made_again_is_asked_for_too(tmp_path: Path
 
 async def with_a_deleted_topic(pair: Pair, name: str) -> None:
     await pair.at_master.send(name, b"hello")
-    pair.master.broker.topics.delete(name)
+    pair.master.broker.state.topics.delete(name)
     pair.replicate()
     await turns()
 
@@ -285,7 +287,7 @@ def test_the_longer_asking_for_topics_brings_nothing_the_more_seldom_it_is_done(
         asked, ends = pair.network.asked, []
         for name in ("A", "B", "C"):
             await pair.at_master.send(name, b"hello")
-            pair.master.broker.topics.delete(name)
+            pair.master.broker.state.topics.delete(name)
             ends.append(pair.master.broker.store.max_phy_offset)
         service = asyncio.create_task(pair.sync.run())
         await turns()
@@ -319,9 +321,9 @@ def test_topics_that_could_not_be_asked_for_are_asked_for_again(tmp_path: Path) 
         pair.replicate()
         await turns()
         pair.network.client = here
-        assert "T" not in pair.slave.broker.topics
+        assert "T" not in pair.slave.broker.state.topics
         await pair.passes(2.1 * SOON_S)
-        assert "T" in pair.slave.broker.topics
+        assert "T" in pair.slave.broker.state.topics
         service.cancel()
 
     play(tmp_path, scene)
@@ -348,10 +350,10 @@ def test_a_master_that_is_away_for_long_is_asked_now_and_then(tmp_path: Path) ->
 
 def test_a_master_without_its_second_port_is_asked_at_the_first(tmp_path: Path) -> None:
     async def scene(pair: Pair) -> None:
-        pair.master.broker.topics.update(TopicConfig(topic_name="T"))
+        pair.master.broker.state.topics.update(TopicConfig(topic_name="T"))
         pair.network.vip = False
         await pair.once()
-        assert "T" in pair.slave.broker.topics
+        assert "T" in pair.slave.broker.state.topics
 
     play(tmp_path, scene)
 
@@ -420,7 +422,7 @@ def test_a_slave_that_becomes_a_master_has_no_offsets_behind_its_end(tmp_path: P
     async def as_master() -> None:
         store = config_of(tmp_path / "s", BrokerRole.ASYNC_MASTER)
         async with sim_broker(tmp_path / "s", store=store) as promoted:
-            assert promoted.broker.offsets.get("g", "T", 0) == 1
+            assert promoted.broker.state.offsets.get("g", "T", 0) == 1
             assert not (tmp_path / "s" / "config" / "slaveOffset.json").exists()
 
     play(tmp_path, scene)
@@ -446,7 +448,7 @@ def test_a_slave_hands_out_messages_and_says_where_to_go_on(
     tmp_path: Path, slave_read_enable: bool, suggested: int
 ) -> None:
     async def scene(pair: Pair) -> None:
-        pair.master.broker.groups.update(SubscriptionGroupConfig(group_name="g", broker_id=4))
+        pair.master.broker.state.groups.update(SubscriptionGroupConfig(group_name="g", broker_id=4))
         await pair.at_master.send("T", b"hello")
         await pair.once()
         pair.replicate()
@@ -469,13 +471,13 @@ def test_what_a_slave_takes_counts_as_put(tmp_path: Path) -> None:
         await pair.at_master.send("T", b"first")
         pair.replicate()
         for _ in range(11):
-            broker._sampler.sample()
+            broker.monitoring.sampler.sample()
             pair.slave.clock.advance(1.0)
         for number in range(50):
             await pair.at_master.send("T", b"%d" % number, queue_id=number % 4)
         pair.replicate()
-        broker._sampler.sample()
-        (ten, *_) = broker._sampler.rates()
+        broker.monitoring.sampler.sample()
+        (ten, *_) = broker.monitoring.sampler.rates()
         assert ten is not None
         assert ten.put == 5.0
         answer = (await pair.at_slave.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).check()

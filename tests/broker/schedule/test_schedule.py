@@ -152,7 +152,7 @@ def test_exact_deadlines_when_it_may_sleep_as_it_likes(tmp_path: Path) -> None:
     chance = random.Random(3)
 
     async def scene(sim: SimBroker, client: SimClient) -> None:
-        running = asyncio.create_task(sim.broker.schedule.run())
+        running = asyncio.create_task(sim.broker.storage.schedule.run())
         sent: list[int] = []
         for number in range(200):
             await client.send("T", b"%d" % number, properties=f"DELAY\x01{chance.randint(1, 3)}")
@@ -207,7 +207,7 @@ def test_the_file_never_says_more_than_the_disk_has(tmp_path: Path) -> None:
     """What is written after a sync is what was delivered before it."""
 
     async def scene(sim: SimBroker, client: SimClient) -> None:
-        persistence = sim.broker.delay_offset_persistence
+        persistence = sim.broker.storage.delay_offset_persistence
         file = sim.broker.tables.delay_offsets_file
         await client.send("T", b"1", properties="DELAY\x011")
         await client.send("T", b"2", properties="DELAY\x012")
@@ -225,7 +225,7 @@ def test_the_file_never_says_more_than_the_disk_has(tmp_path: Path) -> None:
             (tmp_path / "config/delayOffset.json").read_text().replace("1:", '"1":')
         ) == {"offsetTable": {"1": 1}}
         persistence.check()
-        while sim.broker.delay_offsets.safe_record().offset_table != {1: 1, 2: 1}:
+        while sim.broker.tables.delay_offsets.safe_record().offset_table != {1: 1, 2: 1}:
             await asyncio.sleep(0.001)
         syncing.cancel()
         await asyncio.gather(syncing, return_exceptions=True)
@@ -240,7 +240,7 @@ def test_offsets_that_the_queue_does_not_have_are_corrected_at_start(tmp_path: P
     )
 
     async def scene(sim: SimBroker, client: SimClient) -> None:
-        assert sim.broker.delay_offsets.table() == {1: 0, 4: 0, 40: 0}
+        assert sim.broker.tables.delay_offsets.table() == {1: 0, 4: 0, 40: 0}
         await client.send("T", b"1", properties="DELAY\x011")
         sim.clock.advance(1)
         deliver(sim)
@@ -273,7 +273,7 @@ def test_a_full_disk_stops_a_level_and_not_its_order(
         sim.clock.advance(1)
         store._writer.refusal = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark="full")
         assert deliver(sim) == RETRY_MS / 1000
-        assert (bodies(sim), sim.broker.delay_offsets.get(1)) == ([], 0)
+        assert (bodies(sim), sim.broker.tables.delay_offsets.get(1)) == ([], 0)
         sim.clock.advance(0.1)
         assert deliver(sim) == RETRY_MS / 1000
         store._writer.refusal = None
@@ -348,7 +348,7 @@ def test_lost_messages_are_passed_over_and_told(
         await client.send("T", b"1", properties="DELAY\x011")
         sim.clock.advance(1)
         deliver(sim)
-        assert (bodies(sim), sim.broker.delay_offsets.get(1)) == ([b"1"], 3)
+        assert (bodies(sim), sim.broker.tables.delay_offsets.get(1)) == ([b"1"], 3)
         [line] = [each for each in caplog.messages if "are lost" in each]
         assert "level=1 count=2 offsets=0..1" in line
 
@@ -381,17 +381,15 @@ def test_a_slice_ends_when_its_time_is_over_and_every_level_has_a_turn(tmp_path:
         for number in range(20):
             await client.send("T", b"%d" % number, properties=f"DELAY\x01{number % 4 + 1}")
         sim.clock.advance(30)
-        store = sim.broker.store
         clock = SlowClock(sim)
         schedule = Schedule(
-            (1_000, 5_000, 10_000, 30_000), sim.broker.delay_offsets, store, sim.broker.topics,
-            sim.broker.stats,
-            sim.broker._dead_letters, clock,
+            (1_000, 5_000, 10_000, 30_000), sim.broker.tables.delay_offsets,
+            sim.broker.storage.context, clock,
         )  # fmt: skip
         for turn in range(4):
             assert schedule.deliver_due() == 0
             assert len(bodies(sim)) == turn + 1
-        assert set(sim.broker.delay_offsets.table().values()) == {1}
+        assert set(sim.broker.tables.delay_offsets.table().values()) == {1}
 
     play(tmp_path, scene)
 
@@ -416,14 +414,14 @@ class SlowClock:
 def test_what_is_delivered_is_counted(tmp_path: Path) -> None:
     async def scene(sim: SimBroker, client: SimClient) -> None:
         await client.send("T", b"1", properties="DELAY\x011")
-        topics = sim.broker.topics
+        topics = sim.broker.state.topics
         schedule, topic = topics.get(SCHEDULE), topics.get("T")
         assert schedule is not None
         assert topic is not None
         assert (schedule.put_nums, topic.put_nums) == (1, 0)
         sim.clock.advance(1)
         deliver(sim)
-        stats = sim.broker.stats
+        stats = sim.broker.monitoring.stats
         assert (schedule.put_nums, topic.put_nums, stats.put_messages) == (1, 1, 2)
         got = stats.pulls[SCHEDULE, "SCHEDULE_CONSUMER"][0]
         assert (got.messages, got.size_bytes) == (1, topic.put_size_bytes)

@@ -31,7 +31,7 @@ def test_what_a_java_broker_left_is_delivered(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with sim_broker(folder, store=store) as sim:
-            broker, schedule = sim.broker, sim.broker.schedule
+            broker, schedule = sim.broker, sim.broker.storage.schedule
             answer = await sim.connect().ask(RequestCode.GET_ALL_DELAY_OFFSET)
             assert decode_body(DelayOffsetTable, answer.check().body).offset_table == {1: 4, 2: 1}
             assert broker.store.max_offset("GoldDelay", 0) == 2
@@ -47,7 +47,7 @@ def test_what_a_java_broker_left_is_delivered(tmp_path: Path) -> None:
             schedule.deliver_due()
             delivered = decode_messages(broker.store.get("GoldDelay", 0, 2).body)
             assert [message.keys for message in delivered] == [("d18",), ("d99",)]
-        broker.save_delay_offsets()
+        broker.storage.save_delay_offsets()
 
     before = (folder / "config/delayOffset.json").read_text()
     asyncio.run(scene())

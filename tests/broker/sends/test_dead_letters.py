@@ -75,7 +75,7 @@ def no_place(sim: SimBroker) -> None:
 
 
 def dead_letters(sim: SimBroker) -> int:
-    return sim.broker.stats.dead_letters
+    return sim.broker.monitoring.stats.dead_letters
 
 
 REFUSED = [
@@ -125,7 +125,7 @@ def test_a_retry_goes_to_the_dead_letters_of_its_group(tmp_path: Path) -> None:
         sim.clock.advance(1)
         deliver(sim)
         assert (bodies(sim, "%RETRY%g"), bodies(sim, "%DLQ%g")) == ([b"short"], [b"long" * 100])
-        topic = sim.broker.topics.get("%DLQ%g")
+        topic = sim.broker.state.topics.get("%DLQ%g")
         assert topic is not None
         assert topic.put_nums == 1
 
@@ -158,7 +158,7 @@ def test_what_not_even_the_dead_letters_can_take_stays_in_the_log(
         sim.clock.advance(1)
         deliver(sim)
         assert (bodies(sim), bodies(sim, DELAYED)) == ([b"x"], [])
-        assert (dead_letters(sim), sim.broker.stats.skipped_messages) == (0, 1)
+        assert (dead_letters(sim), sim.broker.monitoring.stats.skipped_messages) == (0, 1)
         assert f"mqadmin queryMsgById -i {sim.broker.store.message_id(0)}" in caplog.text
         answer = await client.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=0))
         assert decode_record(answer.check().body).body == b"x" * 30_000
@@ -175,11 +175,15 @@ def test_a_refusal_that_passes_keeps_the_order_also_in_front_of_the_dead_letters
         put_scheduled(sim, TO_T, 1)
         store._writer.refusal = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark="full")
         deliver(sim)
-        assert (sim.broker.delay_offsets.get(1), dead_letters(sim)) == (0, 0)
+        assert (sim.broker.tables.delay_offsets.get(1), dead_letters(sim)) == (0, 0)
         store._writer.refusal = None
         sim.clock.advance(0.1)
         deliver(sim)
-        assert (len(bodies(sim)), len(bodies(sim, DELAYED)), sim.broker.delay_offsets.get(1)) == (
+        assert (
+            len(bodies(sim)),
+            len(bodies(sim, DELAYED)),
+            sim.broker.tables.delay_offsets.get(1),
+        ) == (
             1,
             1,
             2,
@@ -313,7 +317,7 @@ def test_a_half_message_that_cannot_be_copied_does_not_end_the_checks(
         assert {request.msg_id for request, _ in asked(client)} == {"K"}
         [given_up] = stored(sim, GIVEN_UP)
         assert given_up.properties["UNIQ_KEY"].startswith("long")
-        assert (dead_letters(sim), sim.broker.transactions.halves.undecided) == (1, 1)
+        assert (dead_letters(sim), sim.broker.storage.transactions.halves.undecided) == (1, 1)
         lower_limit(sim, 4 << 20)
         await end(client, bad, COMMIT)  # a late word counts, as for others that were given up
         assert len(stored(sim, "T", 1)) == 1
@@ -373,7 +377,7 @@ def test_a_full_table_of_topics_stops_neither_dead_letters_nor_checks(
     async def scene(sim: SimBroker, client: SimClient) -> None:
         await client.heartbeat("c1", producers=("pg",))
         await half(sim, client)
-        monkeypatch.setattr(broker_topics, "MAX_TOPICS", len(sim.broker.topics))
+        monkeypatch.setattr(broker_topics, "MAX_TOPICS", len(sim.broker.state.topics))
         no_place(sim)
         deliver(sim)
         assert (len(messages(sim, DELAYED)), dead_letters(sim)) == (1, 1)
@@ -390,7 +394,7 @@ def test_a_full_table_of_topics_does_not_stop_a_broker_without_transactions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene(sim: SimBroker, _client: SimClient) -> None:
-        monkeypatch.setattr(broker_topics, "MAX_TOPICS", len(sim.broker.topics))
+        monkeypatch.setattr(broker_topics, "MAX_TOPICS", len(sim.broker.state.topics))
         await checked(sim)  # an error here would end the process
 
     play(tmp_path, scene)

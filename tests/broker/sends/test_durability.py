@@ -52,7 +52,7 @@ class Slave:
 
     def __init__(self, sim: SimBroker) -> None:
         self._sim = sim
-        self._acks = sim.broker.master.server._acks
+        self._acks = sim.broker.replication.master.server._acks
         self._acks.update([0])
 
     def acknowledge(self) -> None:
@@ -180,7 +180,7 @@ def test_the_delivery_of_a_delayed_message_waits_for_nobody(tmp_path: Path) -> N
                 request = client.ask(RequestCode.SEND_MESSAGE, message({"DELAY": "1"}), b"x")
                 await slave.must_acknowledge(request)
             sim.clock.advance(1.1)
-            sim.broker.schedule.deliver_due()
+            sim.broker.storage.schedule.deliver_due()
             assert sim.broker.store.max_offset("T", 0) == 2
 
     asyncio.run(scene())

@@ -136,7 +136,7 @@ def test_a_slow_disk(tmp_path: Path) -> None:
             max_hash_slot_num=100, max_index_num=400, flush_disk_type=FlushDiskType.SYNC_FLUSH,
         )  # fmt: skip
         async with sim_broker(tmp_path, store=config, disk=disk) as world:
-            store, judge = world.broker.store, world.broker.fast_failure
+            store, judge = world.broker.store, world.broker.sends.fast_failure
             services = [asyncio.ensure_future(store.run()), asyncio.ensure_future(judge.run())]
             client = world.connect()
             try:

@@ -117,7 +117,7 @@ def test_nobody_else_waits_and_nothing_is_slower_afterwards(tmp_path: Path) -> N
             gate.opened.set()
             (await first).check()
             handler = sim.broker.table[RequestCode.SEND_MESSAGE]
-            assert handler.__self__.durability is None  # type: ignore[union-attr]
+            assert not handler.__self__._answers.waits  # type: ignore[union-attr]
 
     asyncio.run(scene())
 
@@ -146,7 +146,7 @@ def test_a_file_that_cannot_be_written_is_told_and_tried_again(tmp_path: Path) -
             assert (await send(client, "known")).code == 0
             gate.broken = False
             sim.clock.advance(60)
-            await turns(lambda: not sim.broker._new_topics._held)
+            await turns(lambda: not sim.broker.sends.new_topics._held)
             assert "new" in topics_in(tmp_path)
             answer = (await send(client, "new")).check()
             assert answer.header.queue_offset == 2, "the first ones were kept"
@@ -191,6 +191,6 @@ def test_oneway_messages_are_stored_without_an_answer(tmp_path: Path) -> None:
             await turns(lambda: gate.begun > 0)
             gate.opened.set()
             assert (await send(client, "new")).check().header.queue_offset == 1
-            assert sim.broker.topics.get("new") is not None
+            assert sim.broker.state.topics.get("new") is not None
 
     asyncio.run(scene())

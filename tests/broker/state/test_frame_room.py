@@ -243,8 +243,12 @@ def test_who_asks_is_told(tmp_path: Path) -> None:
         async with asyncio.timeout(30), sim_broker(tmp_path) as sim:
             client, broker = sim.connect(), sim.broker
             await client.heartbeat("c", "known")
-            broker.offsets.commit("known", "U", 0, 1)
-            for room in (broker.topics.room, broker.groups.room, broker.offsets.room):
+            broker.state.offsets.commit("known", "U", 0, 1)
+            for room in (
+                broker.state.topics.room,
+                broker.state.groups.room,
+                broker.state.offsets.room,
+            ):
                 room.room_bytes = room.taken_bytes
             topic = CreateTopicRequest(
                 topic="new", default_topic="TBW102", read_queue_nums=4, write_queue_nums=4, perm=6,
@@ -263,6 +267,6 @@ def test_who_asks_is_told(tmp_path: Path) -> None:
                 assert "cannot be added" in (answer.remark or "")
             assert (await client.heartbeat("c", "known")).code == 0
             assert (await sim.connect().heartbeat("d", "new", "known", producers=("p",))).code == 1
-            assert broker.consumers.client_ids("known") == ["c", "d"]  # what can be served is
+            assert broker.state.consumers.client_ids("known") == ["c", "d"]  # what can be served is
 
     asyncio.run(scene())

@@ -60,9 +60,9 @@ def test_a_light_queue_is_pulled_without_topic_and_group(tmp_path: Path) -> None
             (message,) = decode_messages(answer.body, "b")
             assert (message.topic, message.body) == ("T", b"hello")
             assert (await pull(client, 1)).code == 19
-            assert LIGHT not in sim.broker.topics
-            assert GROUP not in sim.broker.groups
-            assert sim.broker.topics.get("%LMQ%a b") is None
+            assert LIGHT not in sim.broker.state.topics
+            assert GROUP not in sim.broker.state.groups
+            assert sim.broker.state.topics.get("%LMQ%a b") is None
 
     asyncio.run(main())
 
@@ -113,7 +113,7 @@ def test_offsets_of_light_groups_have_a_table_of_their_own(tmp_path: Path) -> No
             header = QueryConsumerOffsetRequest(consumer_group=GROUP, topic=LIGHT, queue_id=0)
             answer = await sim.connect().ask(RequestCode.QUERY_CONSUMER_OFFSET, header)
             assert answer.check().header.offset == 3
-            assert sim.broker.offsets.get("g", "T", 0) == 1
+            assert sim.broker.state.offsets.get("g", "T", 0) == 1
 
     asyncio.run(main())
 
@@ -126,10 +126,10 @@ def test_the_offsets_from_before_the_switch_are_kept(tmp_path: Path) -> None:
                 sim_broker(tmp_path, store=config_of(tmp_path, light=light)) as sim,
             ):
                 if light:
-                    assert sim.broker.offsets.get("g", "T", 0) == 1
+                    assert sim.broker.state.offsets.get("g", "T", 0) == 1
                 else:
                     await sim.connect().send("T", b"x")
-                    sim.broker.offsets.commit("g", "T", 0, 1)
+                    sim.broker.state.offsets.commit("g", "T", 0, 1)
                     sim.broker.tables.offsets_file.changed()
                     await sim.broker.tables.offsets_file.saved()
 

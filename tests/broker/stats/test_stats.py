@@ -12,8 +12,8 @@ import pytest
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.monitoring.runtime_info import (
     DiskFigures,
+    RuntimeInfo,
     run_time_text,
-    runtime_info,
     size_text,
     used_ratio,
 )
@@ -91,18 +91,12 @@ def table(stats: BrokerStats, put_times: PutTimes | None = None) -> dict[str, st
     disk = DiskFigures(252 * 1024**3, 66 * 1024**3, 0.35)
     days: DayTotals = DayTotals(0)
     load: Any = SimpleNamespace(waiting=3, oldest_wait_ms=150, lag_ms=7)
-    return runtime_info(
-        BrokerConfig(),
-        stats,
-        [None] * 3,
-        store,
-        disk,
-        load,
-        days,
-        put_times,
-        boot_timestamp_ms=1000,
-        now_ms=76_000,
-    )
+    sampler: Any = SimpleNamespace(rates=lambda: [None] * 3, days=days, put_times=put_times)
+    schedule: Any = SimpleNamespace(figures=dict)
+    clock = ManualClock(1000)
+    info = RuntimeInfo(BrokerConfig(), store, stats, sampler, load, schedule, clock)
+    clock.advance(75)
+    return info.table_with(disk)
 
 
 def test_the_table_has_every_key_and_only_text() -> None:

@@ -161,7 +161,7 @@ async def traffic(world: SimBroker, client: SimClient) -> None:
     await client.ask(RequestCode.PULL_MESSAGE, pull("T", "g", 0, 1))
     await client.ask(RequestCode.PULL_MESSAGE, pull("T", "h", 5))
     world.clock.advance(10)
-    await world.broker.windows.sample()
+    await world.broker.monitoring.windows.sample()
 
 
 def test_the_statistics_of_a_broker(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_batch_is_one_call(tmp_path: Path) -> None:
             await client.send("T", b"x")
             await client.send("T", b"x")
             world.clock.advance(10)
-            await world.broker.windows.sample()
+            await world.broker.monitoring.windows.sample()
             data = await view(client, "TOPIC_PUT_NUMS", "T")
             assert isinstance(data, BrokerStatsData)
             assert (data.stats_minute.sum, data.stats_minute.avgpt) == (8, 8 / 3)
@@ -223,10 +223,10 @@ def test_without_detail_there_are_no_queues(tmp_path: Path) -> None:
             client_send_times = [await client.send("T", b"x") for _ in range(2)]
             assert len(client_send_times) == 2
             world.clock.advance(0.5)  # as if the read took so long
-            world.broker.stats.pull_counter("T", "g", 0).latency_ms = 8
+            world.broker.monitoring.stats.pull_counter("T", "g", 0).latency_ms = 8
             await client.ask(RequestCode.PULL_MESSAGE, pull("T", "g", 0))
             world.clock.advance(10)
-            await world.broker.windows.sample()
+            await world.broker.monitoring.windows.sample()
             assert isinstance(await view(client, "QUEUE_GET_NUMS", "T@0@g"), str)
             data = await view(client, "GROUP_GET_LATENCY", "T@g")
             assert isinstance(data, BrokerStatsData)
@@ -261,11 +261,11 @@ def test_counters_of_a_deleted_topic_go(tmp_path: Path) -> None:
         async with sim_broker(tmp_path) as world:
             client = world.connect()
             await traffic(world, client)
-            assert world.broker.stats.pull_counters == 2
-            world.broker.topics.delete("T")
-            assert not world.broker.stats.pulls
-            assert world.broker.stats.pull_counters == 0
-            await world.broker.windows.sample()
+            assert world.broker.monitoring.stats.pull_counters == 2
+            world.broker.state.topics.delete("T")
+            assert not world.broker.monitoring.stats.pulls
+            assert world.broker.monitoring.stats.pull_counters == 0
+            await world.broker.monitoring.windows.sample()
             assert isinstance(await view(client, "TOPIC_PUT_NUMS", "T"), str)
             assert isinstance(await view(client, "GROUP_GET_NUMS", "T@g"), str)
 
@@ -280,7 +280,7 @@ def test_messages_given_back(tmp_path: Path) -> None:
             back = ConsumerSendMsgBackRequest(offset=0, group="g", delay_level=0)
             (await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)).check()
             world.clock.advance(10)
-            await world.broker.windows.sample()
+            await world.broker.monitoring.windows.sample()
             for name, key in (
                 ("SNDBCK_PUT_NUMS", "T@g"),
                 ("QUEUE_PUT_NUMS", "SCHEDULE_TOPIC_XXXX@2"),
@@ -299,7 +299,7 @@ def test_messages_are_counted_by_delay_level(tmp_path: Path) -> None:
             for level in (1, 3, 3):
                 await client.send("T", b"x", properties=f"DELAY\x01{level}")
             world.clock.advance(10)
-            await world.broker.windows.sample()
+            await world.broker.monitoring.windows.sample()
             for queue_id, expected in ((0, 1), (2, 2)):
                 data = await view(client, "QUEUE_PUT_NUMS", f"SCHEDULE_TOPIC_XXXX@{queue_id}")
                 assert isinstance(data, BrokerStatsData)

@@ -54,7 +54,9 @@ class BrokerDriver(Driver):
 
     async def opened(self) -> None:
         """The broker has started, now or again."""
-        keep_running(self._life, self.sim.broker.schedule.run(), self.sim.broker.watch.run())
+        keep_running(
+            self._life, self.sim.broker.storage.schedule.run(), self.sim.broker.clients.watch.run()
+        )
 
     def client(self, name: str) -> SimClient:
         if name not in self.clients:
@@ -66,12 +68,12 @@ class BrokerDriver(Driver):
     @step("topic {name} queues {queues}")
     async def topic(self, name: str, queues: int) -> None:
         config = TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)
-        self.sim.broker.topics.update(config)
+        self.sim.broker.state.topics.update(config)
         await self.sim.broker.tables.topics_file.saved()
 
     @step("group {name}[ retries {retries}][ retry queues {queues}]")
     async def group(self, name: str, retries: int = 16, queues: int = 1) -> None:
-        self.sim.broker.groups.update(
+        self.sim.broker.state.groups.update(
             SubscriptionGroupConfig(
                 group_name=name, retry_max_times=retries, retry_queue_nums=queues
             )
@@ -95,7 +97,7 @@ class BrokerDriver(Driver):
         broker = self.sim.broker
         broker.tables.offsets_file.changed()
         await self._life.aclose()
-        broker.save_delay_offsets()
+        broker.storage.save_delay_offsets()
         self.clock.advance(seconds)
         await self._open()
 

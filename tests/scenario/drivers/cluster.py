@@ -95,17 +95,25 @@ class ClusterDriver(Driver):
         self.processes[host] = Process(name, host, broker_id, sim, life)
         broker = sim.broker
         self.network.listen(f"{host}:{PORT}", lambda: Connection(sim.owner))
-        self.network.listen(f"{host}:{HA_PORT}", lambda: SlaveLink(broker.master.server))
-        services = [broker.name_servers, broker.watch, broker.schedule]
-        services += broker.slave.services if broker.slave is not None else ()
-        keep_running(life, *(service.run() for service in services), broker.master.server._watch())
+        self.network.listen(
+            f"{host}:{HA_PORT}", lambda: SlaveLink(broker.replication.master.server)
+        )
+        services = [broker.name_servers, broker.clients.watch, broker.storage.schedule]
+        services += (
+            broker.replication.slave.services if broker.replication.slave is not None else ()
+        )
+        keep_running(
+            life,
+            *(service.run() for service in services),
+            broker.replication.master.server._watch(),
+        )
         await settle()
 
     @step("topic {topic} on {host} queues {queues}")
     async def topic(self, topic: str, host: str, queues: int) -> None:
         """Or another number of them; name servers are told at once."""
         broker = self.processes[host].sim.broker
-        broker.topics.update(
+        broker.state.topics.update(
             TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues)
         )
         await broker.tables.topics_file.saved()
@@ -126,7 +134,7 @@ class ClusterDriver(Driver):
         self.network.down(f"{host}:{PORT}")
         self.network.down(f"{host}:{HA_PORT}")
         before, self.network.refuses = self.network.refuses, True
-        await process.sim.broker._remoting.close()
+        await process.sim.broker.registry.remoting.close()
         await process.life.aclose()
         self.network.refuses = before
         await settle()
@@ -260,7 +268,7 @@ class ClusterDriver(Driver):
 
     @step("offset of {group} on {topic} at {host}[ queue {queue_id}]")
     def offset(self, group: str, topic: str, host: str, queue_id: int = 0) -> str:
-        return f"{self.processes[host].sim.broker.offsets.get(group, topic, queue_id)}"
+        return f"{self.processes[host].sim.broker.state.offsets.get(group, topic, queue_id)}"
 
     @step("brokers of {topic}")
     async def brokers(self, topic: str) -> list[str]:

@@ -47,7 +47,7 @@ class LongPollingDriver(BrokerDriver):
         """Those that came since, and who still waits."""
         await settle()
         said = list(self._answers())
-        held = self.sim.broker.pull.held_pulls
+        held = self.sim.broker.reads.pull.held_pulls
         return [*said, f"{held} held"]
 
     async def _pull(

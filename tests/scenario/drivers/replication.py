@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from aiorocketmq.broker.replication.master import ReplicationServer, SlaveLink
+from aiorocketmq.broker.replication.master import ReplicationServer, SlaveLink, SlavePort
 from aiorocketmq.broker.replication.slave import MasterLink, ReplicationClient
 from aiorocketmq.broker.sends.durability import Durability
 from aiorocketmq.remoting.protocol.codes import ResponseCode
@@ -87,7 +87,7 @@ class ReplicationDriver(Driver):
 
     def _serve(self) -> None:
         self.server = NotingServer(
-            self.master, self.settings, ReplicaAcks(*self.acks), self.clock, port=1
+            self.master, self.settings, ReplicaAcks(*self.acks), self.clock, SlavePort(1)
         )
         self.durability = Durability(self.master, server=self.server)
         keep_running(self.stack, self.server._watch())

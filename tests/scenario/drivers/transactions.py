@@ -35,7 +35,7 @@ class TransactionDriver(BrokerDriver):
 
     async def opened(self) -> None:
         await super().opened()
-        await self.sim.broker.transaction_check.load()
+        await self.sim.broker.storage.transaction_check.load()
         keep_running(self._life, self._heartbeats())
 
     async def _heartbeats(self) -> None:
@@ -83,7 +83,7 @@ class TransactionDriver(BrokerDriver):
         said = []
         for _ in range(times):
             await pass_time(self.clock, seconds)
-            await self.sim.broker.transaction_check.check()
+            await self.sim.broker.storage.transaction_check.check()
             await settle()
             for name, client in self.clients.items():
                 for request, message in asked(client):

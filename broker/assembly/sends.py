@@ -1,0 +1,61 @@
+"""What messages pass on their way into the store, and what their answers wait for."""
+
+from __future__ import annotations
+
+from ...remoting.clock import Clock
+from ..config.settings import BrokerSettings
+from ..processors.reply import ReplyProcessor
+from ..processors.send import SendProcessor
+from ..processors.send_back import SendBackProcessor
+from ..processors.transaction import TransactionProcessor
+from ..replication.roles import Master
+from ..sends.fast_failure import FastFailure
+from ..sends.new_topics import NewTopics
+from ..sends.sync_rounds import SyncRounds
+from .storage import Storage
+from .table import Processor
+from .tables import Tables
+
+
+class Sends:
+    """Requests that bring messages, and who refuses them when there are too many."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        address: tuple[str, int],
+        tables: Tables,
+        storage: Storage,
+        master: Master,
+        clock: Clock,
+    ) -> None:
+        config, state, context = settings.broker, tables.state, storage.context
+        store, durability = context.store, master.durability
+        if durability.waits_for_disk:
+            store.flush.rounds = SyncRounds(lambda: store.flush.waiting, clock)
+        self.new_topics: NewTopics = NewTopics(tables.topics_file.when_saved, durability)
+        state.topics.listeners.append(self.new_topics.topic_changed)
+        self.send: SendProcessor = SendProcessor(
+            config, context, state.groups, address, storage.transactions, self.new_topics
+        )
+        self.fast_failure: FastFailure = FastFailure(
+            config,
+            (store.flush, master.server),
+            clock,
+            self.send.refuse,
+            lambda: settings.later.os_page_cache_busy_time_out_mills,
+        )
+        self.processors: tuple[Processor, ...] = (
+            self.send,
+            ReplyProcessor(
+                config,
+                store,
+                state.producers,
+                context.stats,
+                address,
+                self.send.check,
+                durability,
+            ),
+            SendBackProcessor(config, context, state.groups, busy=lambda: self.send.busy),
+            TransactionProcessor(context, storage.transactions, durability),
+        )
