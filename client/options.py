@@ -15,9 +15,9 @@ import msgspec
 
 from ..daemon.local_address import local_address
 from ..remoting.clock import Clock
-from ..remoting.protocol.message.topic_names import group_error, topic_error
 from ..remoting.signature import Credentials
 from .errors import ConfigError
+from .usage_errors import positive
 
 _instances = itertools.count()
 
@@ -153,6 +153,33 @@ def takes(kind: type[Settings]) -> Callable[[F], F]:
     return shown
 
 
+def known_options(client: object, options: ClientOptions) -> ClientOptions:
+    """The options if all of them exist. Raises ``TypeError``, as Python does, naming the one that
+    was meant."""
+    for name in options:
+        if name not in ClientOptions.__annotations__:
+            import difflib  # only here: it is not needed to start
+
+            own = {
+                each
+                for kind in type(client).__mro__[:-1]
+                for each in inspect.signature(kind).parameters
+            }
+            meant = difflib.get_close_matches(name, [*own, *ClientOptions.__annotations__], n=1)
+            hint = f"; did you mean {meant[0]}?" if meant else ""
+            raise TypeError(f"{type(client).__name__} has no option {name}{hint}")
+    return options
+
+
+def checked_tls(tls: ssl.SSLContext | None) -> ssl.SSLContext | None:
+    """Raises ``ConfigError`` for what is none."""
+    if tls is not None and not isinstance(tls, ssl.SSLContext):
+        raise ConfigError(
+            f"tls is an ssl.SSLContext, such as ssl.create_default_context() makes, not {tls!r}"
+        )
+    return tls
+
+
 def unique_instance_name() -> str:
     """``pid#time``: other than any other one in this process, on this machine, and in containers
     that share an address."""
@@ -177,30 +204,3 @@ def vip_address(address: str) -> str:
     """
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) - 2}"
-
-
-def checked_group(group: str) -> str:
-    """The group name if it may be used. Raises ``ConfigError``."""
-    if (why := group_error(group)) is not None:
-        raise ConfigError(why)
-    if group in ("DEFAULT_PRODUCER", "DEFAULT_CONSUMER"):
-        raise ConfigError(
-            f"the group name {group} is reserved; choose one that names what the program does"
-        )
-    return group
-
-
-def checked_topic(topic: str) -> str:
-    """The topic name if it may be used. Raises ``ConfigError``."""
-    if (why := topic_error(topic)) is not None:
-        raise ConfigError(why)
-    return topic
-
-
-def positive(name: str, value: float) -> float:
-    """The value of an option that must be above zero. Raises ``ConfigError`` naming it."""
-    if not isinstance(value, (int, float)):
-        raise ConfigError(f"{name} must be a number, not {value!r}")
-    if not value > 0:
-        raise ConfigError(f"{name} must be greater than 0, not {value!r}")
-    return value

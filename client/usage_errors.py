@@ -1,47 +1,56 @@
 """Slips of a program, told in its own words: looked for when a client is made, or when something
-has failed already."""
+has failed already. Pure."""
 
 from __future__ import annotations
 
 import inspect
-import ssl
 from collections.abc import Mapping
 from enum import Enum
 from typing import TypeVar
 
 from ..remoting.protocol.message.message import Message
 from ..remoting.protocol.message.message_queue import MessageQueue
+from ..remoting.protocol.message.topic_names import group_error, topic_error
 from .errors import ConfigError
-from .options import ClientOptions
 
 __all__ = [
     "check_handler",
-    "checked_tls",
+    "checked_group",
+    "checked_topic",
     "chosen",
-    "known_options",
     "mistake_in",
     "mistake_in_queue",
+    "positive",
 ]
 
 E = TypeVar("E", bound=Enum)
 
 
-def known_options(client: object, options: ClientOptions) -> ClientOptions:
-    """The options if all of them exist. Raises ``TypeError``, as Python does, naming the one that
-    was meant."""
-    for name in options:
-        if name not in ClientOptions.__annotations__:
-            import difflib  # only here: it is not needed to start
+def checked_group(group: str) -> str:
+    """The group name if it may be used. Raises ``ConfigError``."""
+    if (why := group_error(group)) is not None:
+        raise ConfigError(why)
+    if group in ("DEFAULT_PRODUCER", "DEFAULT_CONSUMER"):
+        raise ConfigError(
+            f"the group name {group} is reserved; choose one that names what the program does"
+        )
+    return group
 
-            own = {
-                each
-                for kind in type(client).__mro__[:-1]
-                for each in inspect.signature(kind).parameters
-            }
-            meant = difflib.get_close_matches(name, [*own, *ClientOptions.__annotations__], n=1)
-            hint = f"; did you mean {meant[0]}?" if meant else ""
-            raise TypeError(f"{type(client).__name__} has no option {name}{hint}")
-    return options
+
+def checked_topic(topic: str) -> str:
+    """The topic name if it may be used. Raises ``ConfigError``."""
+    if (why := topic_error(topic)) is not None:
+        raise ConfigError(why)
+    return topic
+
+
+def positive(name: str, value: float) -> float:
+    """The value of an option that must be above zero. Raises ``ConfigError`` naming it."""
+    if not isinstance(value, (int, float)):
+        raise ConfigError(f"{name} must be a number, not {value!r}")
+    if not value > 0:
+        raise ConfigError(f"{name} must be greater than 0, not {value!r}")
+    return value
 
 
 def chosen(name: str, value: E, kind: type[E]) -> E:
@@ -51,15 +60,6 @@ def chosen(name: str, value: E, kind: type[E]) -> E:
         choices = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
         raise ConfigError(f"{name} is one of {choices}, not {value!r}")
     return value
-
-
-def checked_tls(tls: ssl.SSLContext | None) -> ssl.SSLContext | None:
-    """Raises ``ConfigError`` for what is none."""
-    if tls is not None and not isinstance(tls, ssl.SSLContext):
-        raise ConfigError(
-            f"tls is an ssl.SSLContext, such as ssl.create_default_context() makes, not {tls!r}"
-        )
-    return tls
 
 
 def check_handler(handler: object, what: str) -> None:

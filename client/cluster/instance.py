@@ -61,12 +61,13 @@ from ..options import (
     AccessChannel,
     ClientOptions,
     ClientSettings,
+    checked_tls,
     client_id,
+    known_options,
     settings_of,
     takes,
     vip_address,
 )
-from ..usage_errors import checked_tls, known_options
 from .address_server import AddressServer, address_server_url
 from .name_servers import NameServers
 from .replies import Requests

@@ -13,7 +13,7 @@ from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
 from ..errors import ConfigError
 from ..namespaces import without_namespace
-from ..options import positive
+from ..usage_errors import positive
 from .consume_stats import TopicStats
 from .process_queue import ProcessQueue
 from .pulling import Pulled, PullRequest, QueuePuller

@@ -35,8 +35,9 @@ from ..cluster.instance import ClientInstance, instance_for
 from ..errors import ClientStateError, ConfigError
 from ..lifecycle import Startable
 from ..namespaces import unwrap_queue, with_namespace
-from ..options import checked_group, settings_of, takes
+from ..options import settings_of, takes
 from ..program import Program, current_program
+from ..usage_errors import checked_group
 from ..user_code import UserCode
 from .group_member import GroupMember
 from .options import PullConsumerOptions, PullConsumerSettings

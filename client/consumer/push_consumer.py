@@ -45,13 +45,13 @@ from ..errors import ClientStateError
 from ..handlers import BatchHandler, Call, Handler, MessageHandler, failure_of
 from ..lifecycle import Startable
 from ..namespaces import unwrap_queue, with_namespace, without_namespace
-from ..options import checked_group, settings_of, takes
+from ..options import settings_of, takes
 from ..producer.batches import DEFAULT_MAX_BYTES
 from ..producer.delivery import Delivery
 from ..producer.message_ids import next_message_id
 from ..producer.request_reply import reply_to
 from ..producer.sending import SendResult
-from ..usage_errors import check_handler
+from ..usage_errors import check_handler, checked_group
 from .consume_hooks import ConsumeHooks
 from .consume_stats import ConsumeStats
 from .consumption import ConcurrentConsumption, Consumption

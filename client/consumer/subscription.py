@@ -13,7 +13,7 @@ from ...remoting.protocol.bodies.heartbeat import SubscriptionData
 from ...remoting.protocol.message.properties import find_property, tags_code
 from ...remoting.protocol.record.decode import MessageExt
 from ..errors import ConfigError
-from ..options import checked_topic
+from ..usage_errors import checked_topic
 
 EVERYTHING = "*"
 TAG = "TAG"

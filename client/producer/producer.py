@@ -36,8 +36,8 @@ from ..cluster.instance import ClientInstance, instance_for
 from ..errors import Attempt, ClientStateError, ConfigError, MessageError, ReplyTimeout
 from ..lifecycle import Startable
 from ..namespaces import unwrap_queue, with_namespace
-from ..options import checked_group, positive, settings_of, takes
-from ..usage_errors import mistake_in, mistake_in_queue
+from ..options import settings_of, takes
+from ..usage_errors import checked_group, mistake_in, mistake_in_queue, positive
 from .batches import Accumulator
 from .delivery import Delivery
 from .fast_path import SEND, Lane, PlainSends

@@ -24,7 +24,7 @@ from ...remoting.protocol.record.decode import MessageExt
 from ..cluster.instance import ClientInstance
 from ..errors import MessageError
 from ..namespaces import without_namespace
-from ..options import checked_topic
+from ..usage_errors import checked_topic
 from .delivery import Delivery
 from .hooks import MessageKind, SendContext
 from .message_ids import next_message_id

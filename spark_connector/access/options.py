@@ -20,7 +20,7 @@ from ...client.cluster.server_addresses import ENVIRONMENT_VARIABLE, parse_addre
 from ...client.credentials import credentials_from, read_key_file
 from ...client.errors import ConfigError
 from ...client.namespaces import checked_namespace, namespace_of_address
-from ...client.options import checked_group, checked_topic
+from ...client.usage_errors import checked_group, checked_topic
 from ...remoting.protocol.wire import to_fields
 from ...remoting.signature import Credentials
 from ...remoting.transport.tls import TlsConfig, client_context

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...client.errors import ConfigError
-from ...client.options import checked_group, checked_topic
 from ...client.producer.batches import DEFAULT_MAX_BYTES
+from ...client.usage_errors import checked_group, checked_topic
 from ..access.option_reader import OptionReader
 from ..access.options import ConnectionOptions, read_connection
 

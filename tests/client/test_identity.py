@@ -12,8 +12,9 @@ import pytest
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.consumer.start_offset import milliseconds
 from aiorocketmq.client.errors import ConfigError
-from aiorocketmq.client.options import checked_group, checked_topic, client_id, positive
+from aiorocketmq.client.options import client_id
 from aiorocketmq.client.producer.message_ids import month_of, next_message_id
+from aiorocketmq.client.usage_errors import checked_group, checked_topic, positive
 
 
 def test_no_two_clients_have_one_id() -> None:
