@@ -17,8 +17,8 @@ from .client.producer.sending import SendAnswer, SendResult, read_send_answer, s
 from .remoting.errors import BrokerError, RemotingError
 from .remoting.protocol.message.message import Message
 from .remoting.protocol.message.message_queue import MessageQueue
+from .remoting.responses import Response
 from .remoting.transport.blocking_connection import BlockingConnection
-from .remoting.transport.invocations import Response
 
 LOOK_AFTER_S: Final = 1.0
 """A connection that was idle for longer may have been closed meanwhile: it is looked at before it

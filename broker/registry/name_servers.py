@@ -39,10 +39,10 @@ from ...remoting.protocol.bodies.topic_config import DataVersion, TopicConfigTab
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.route import RegisterBrokerResponse
 from ...remoting.protocol.frames.frame import FrameError
+from ...remoting.responses import Response
 from ...remoting.services import happens_within
 from ...remoting.transport.address import split_address
 from ...remoting.transport.client import RemotingClient
-from ...remoting.transport.invocations import Response
 from ..config.addresses import resolve
 from ..config.config import BrokerConfig
 from ..state.topics import Topic, Topics

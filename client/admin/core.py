@@ -9,7 +9,7 @@ from typing import Final, TypeVar, Unpack
 from ...remoting.protocol.bodies.route import BrokerData, ClusterInfo
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.wire import Record
-from ...remoting.transport.invocations import Response
+from ...remoting.responses import Response
 from ..cluster.answers import answer_body
 from ..cluster.instance import ClientInstance, instance_for
 from ..cluster.route_cache import TopicRoute

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from ...remoting.errors import ProtocolError
 from ...remoting.protocol.bodies.codec import BodyError, decode_body
-from ...remoting.transport.invocations import Response
+from ...remoting.responses import Response
 
 B = TypeVar("B")
 

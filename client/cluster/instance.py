@@ -50,9 +50,9 @@ from ...remoting.protocol.message.properties import PropertyName
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.protocol.wire import Record
+from ...remoting.responses import Response
 from ...remoting.services import TaskSet
 from ...remoting.transport.client import RemotingClient
-from ...remoting.transport.invocations import Response
 from ..credentials import credentials_from
 from ..errors import ClientStateError, ConfigError
 from ..lifecycle import Startable

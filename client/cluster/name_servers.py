@@ -15,8 +15,8 @@ from typing import Final
 from ...remoting.errors import ConnectError, RemotingError
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.wire import Record
+from ...remoting.responses import Response
 from ...remoting.transport.client import RemotingClient
-from ...remoting.transport.invocations import Response
 
 log: Final = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageRe
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.protocol.record.salvage import DamagedRecord, read_salvaged
-from ...remoting.transport.invocations import Response
+from ...remoting.responses import Response
 from .consume_hooks import FilterHook, filtered
 from .consume_stats import TopicStats
 from .group_member import GroupMember

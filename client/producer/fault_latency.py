@@ -7,9 +7,8 @@ minutes. When all are left out, the better half of them takes turns.
 
 from __future__ import annotations
 
-import random
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from ...remoting.protocol.message.message_queue import MessageQueue
@@ -33,11 +32,15 @@ class Fault(NamedTuple):
 class FaultLatency:
     """The table, and the choice of queues by it."""
 
-    def __init__(self, start: int = 0, shuffle: random.Random | None = None) -> None:
+    def __init__(
+        self, start: int = 0, shuffle: Callable[[list[Fault]], None] | None = None
+    ) -> None:
+        """``shuffle`` puts brokers into a random order; without one it is that of their first
+        attempts."""
         self._faults: dict[str, Fault] = {}
         self._next = start
         self._next_of_better = start
-        self._random = shuffle or random.Random()
+        self._shuffle = shuffle
 
     def update(
         self, broker_name: str, latency_ms: float, now_ms: float, *, failed: bool = False
@@ -68,7 +71,8 @@ class FaultLatency:
 
     def _one_of_the_better(self, now_ms: float) -> str:
         faults = list(self._faults.values())
-        self._random.shuffle(faults)
+        if self._shuffle is not None:
+            self._shuffle(faults)
         faults.sort(
             key=lambda fault: (
                 now_ms < fault.available_at_ms,

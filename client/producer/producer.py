@@ -30,8 +30,8 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.properties import PropertyName
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.record.decode import MessageExt
+from ...remoting.responses import Response
 from ...remoting.services import TaskSet
-from ...remoting.transport.invocations import Response
 from ..cluster.instance import ClientInstance, instance_for
 from ..errors import Attempt, ClientStateError, ConfigError, MessageError, ReplyTimeout
 from ..lifecycle import Startable
@@ -97,7 +97,9 @@ class Producer(Startable):
             self.instance,
             self.group,
             settings.delivery,
-            faults=FaultLatency(random.randrange(1 << 16)) if settings.latency_fault else None,
+            faults=FaultLatency(random.randrange(1 << 16), random.shuffle)
+            if settings.latency_fault
+            else None,
             hooks=self._hooks or None,
         )
         self._tasks = TaskSet(f"producer {self.group}")

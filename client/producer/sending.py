@@ -30,7 +30,7 @@ from ...remoting.protocol.message.topic_names import (
     topic_error,
 )
 from ...remoting.protocol.record.batch import BatchItem, encode_batch
-from ...remoting.transport.invocations import UNREADABLE, Response, read_answer
+from ...remoting.responses import UNREADABLE, Response, read_answer
 from ..errors import MessageError
 from ..usage_errors import mistake_in
 

@@ -19,6 +19,7 @@ from ..peer import Buffer
 from ..protocol.codes import LanguageCode, RequestCode
 from ..protocol.frames.serialization import RemotingCommand, SerializeType, encode_header
 from ..protocol.wire import Record, to_fields
+from ..responses import Response
 from ..services import TaskSet
 from ..signature import Credentials, signed
 from .address import split_address
@@ -26,7 +27,7 @@ from .blocking_connection import BlockingConnection
 from .config import ClientSettings
 from .connection import Connection
 from .flow import Limits
-from .invocations import Response, next_opaque
+from .invocations import next_opaque
 
 log: Final = logging.getLogger(__name__)
 

@@ -27,6 +27,7 @@ from ..protocol.frames.frame import BrokenStream, Frame, FrameDecoder, pack_pref
 from ..protocol.frames.serialization import ONEWAY_FLAG, HeaderError, RemotingCommand, SerializeType
 from ..protocol.message.message_id import pack_host
 from ..protocol.wire import Record
+from ..responses import Response
 from .address import format_address, host_and_port
 from .buffers import Buffers
 from .connection_state import ANSWERING, ASKING, START, Event
@@ -34,7 +35,7 @@ from .direct_write import MUCH_BYTES, socket_of, unwritten
 from .farewell import Farewell
 from .flow import FlowControl, Limits, long_header_bytes
 from .flush_turns import FlushTurns
-from .invocations import Invocations, Response, encode_request, next_opaque
+from .invocations import Invocations, encode_request, next_opaque
 from .signs_of_life import SignsOfLife
 
 log: Final = logging.getLogger(__name__)

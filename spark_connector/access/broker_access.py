@@ -45,7 +45,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import is_dlq_topic, is_retry_topic, is_system_topic
 from ...remoting.protocol.record import RecordError, read_messages
 from ...remoting.protocol.wire import Record
-from ...remoting.transport.invocations import Response
+from ...remoting.responses import Response
 from .offsets import Offsets
 from .options import ConnectionOptions
 

@@ -25,8 +25,8 @@ from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageResponse
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.wire import Record
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.transport.connection import Connection
-from aiorocketmq.remoting.transport.invocations import Response
 from aiorocketmq.store.disk.mapped_file import Disk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import MessageStoreConfig

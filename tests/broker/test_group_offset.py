@@ -33,8 +33,8 @@ from aiorocketmq.remoting.protocol.commands.offset import (
 from aiorocketmq.remoting.protocol.fastjson.reader import loads
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.message.properties import tags_code
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.remoting.transport.invocations import Response
 from aiorocketmq.store.model.config import MessageStoreConfig
 
 from .sim_broker import SimBroker, SimClient, sim_broker

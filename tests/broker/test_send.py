@@ -17,7 +17,7 @@ from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag, PermN
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
-from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.store.model.config import BrokerRole, FlushDiskType, MessageStoreConfig
 from tests.stored import decode_messages
 

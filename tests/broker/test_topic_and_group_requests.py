@@ -34,8 +34,8 @@ from aiorocketmq.remoting.protocol.commands.group import (
 )
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.remoting.transport.invocations import Response
 
 from .sim_broker import SimBroker, SimClient
 

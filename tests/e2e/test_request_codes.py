@@ -26,9 +26,9 @@ from aiorocketmq.remoting.protocol.fastjson.reader import loads
 from aiorocketmq.remoting.protocol.frames.frame import encode_frame
 from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
 from aiorocketmq.remoting.protocol.wire import fields_of
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.signature import Credentials
 from aiorocketmq.remoting.transport.client import RemotingClient
-from aiorocketmq.remoting.transport.invocations import Response
 from tests.stored import decode_messages
 
 from ..house.test_request_codes import BROKER, BROKER_OF_5

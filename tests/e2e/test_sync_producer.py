@@ -36,8 +36,8 @@ from aiorocketmq.remoting.errors import (
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.frames.frame import encode_frame
 from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
+from aiorocketmq.remoting.responses import read_answer
 from aiorocketmq.remoting.transport.blocking_connection import BlockingConnection
-from aiorocketmq.remoting.transport.invocations import read_answer
 
 from .cluster import HOST, Cluster, DaemonProcess
 

@@ -20,8 +20,8 @@ from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
 from aiorocketmq.remoting.protocol.wire import fields_of
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.transport.client import RemotingClient
-from aiorocketmq.remoting.transport.invocations import Response
 from aiorocketmq.store.model.config import MessageStoreConfig
 from tests.stored import decode_messages
 

@@ -20,8 +20,8 @@ import pytest
 
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.transport.client import RemotingClient
-from aiorocketmq.remoting.transport.invocations import Response
 
 from ..e2e.cluster import PATIENCE_S, asynchronous, until
 from ..store.world import bodies_of, open_store

@@ -27,9 +27,9 @@ from aiorocketmq.remoting.protocol.commands.route import (
     RegisterBrokerRequest,
 )
 from aiorocketmq.remoting.protocol.wire import NoFields
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.flow import Limits
-from aiorocketmq.remoting.transport.invocations import Response
 
 from ..sim import ManualClock, Pipe, SimOwner
 

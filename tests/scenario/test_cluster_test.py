@@ -27,8 +27,8 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import (
 )
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.route import GetRouteInfoRequest, RegisterBrokerRequest
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.transport.client import RemotingClient
-from aiorocketmq.remoting.transport.invocations import Response
 from tests.sim import ManualClock
 
 

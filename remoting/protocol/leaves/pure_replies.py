@@ -20,7 +20,7 @@ class Replies(Generic[R]):
         """Opaque and typed header of an answer of code 0.
 
         ``None`` for whatever is not as almost all of them are, right or wrong: the general rule
-        (``invocations.read_answer``) then tells. What is read here is read alike. Compiled: 200 ns
+        (``responses.read_answer``) then tells. What is read here is read alike. Compiled: 200 ns
         for a send.
         """
         if form != 0:

@@ -42,8 +42,8 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
     encode_header,
 )
 from aiorocketmq.remoting.protocol.wire import Record, to_fields
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.signature import Credentials, signed
-from aiorocketmq.remoting.transport.invocations import Response
 from aiorocketmq.store.model.put import PutMessage
 
 from ..accounts import ACCOUNTS, ADMINISTRATOR, NARROW, PRODUCER, home

@@ -29,8 +29,8 @@ from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRe
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerResponse
 from aiorocketmq.remoting.protocol.wire import Record
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.remoting.transport.invocations import Response
 from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
 
 from ..sim_broker import SimBroker, SimClient, sim_broker

@@ -31,7 +31,7 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
 )
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.wire import to_fields
-from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.store.model.config import BrokerRole, FlushDiskType, MessageStoreConfig
 
 from ...sim import SimTransport, connect

@@ -14,7 +14,7 @@ from aiorocketmq.remoting.protocol.commands.send import (
     ConsumerSendMsgBackRequest,
     SendMessageRequest,
 )
-from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.store.disk.mapped_file import Disk
 from aiorocketmq.store.model.config import FlushDiskType, MessageStoreConfig
 

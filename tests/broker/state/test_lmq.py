@@ -13,7 +13,7 @@ from aiorocketmq.remoting.protocol.commands.offset import (
     UpdateConsumerOffsetRequest,
 )
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
-from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.store.model.config import MessageStoreConfig
 from tests.stored import decode_messages
 

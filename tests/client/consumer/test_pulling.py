@@ -14,7 +14,7 @@ from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.record import encode_record
 from aiorocketmq.remoting.protocol.wire import to_fields
-from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.remoting.responses import Response
 
 HOST = pack_host("127.0.0.1", 10911)
 

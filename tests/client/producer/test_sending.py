@@ -38,7 +38,7 @@ from aiorocketmq.remoting.protocol.message.message import Message
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.message.properties import decode_properties
 from aiorocketmq.remoting.protocol.record.batch import decode_batch
-from aiorocketmq.remoting.transport.invocations import Response, read_answer
+from aiorocketmq.remoting.responses import Response, read_answer
 
 LIMIT = 1000
 QUEUE = MessageQueue("T", "b", 3)

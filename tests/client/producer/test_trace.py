@@ -16,7 +16,7 @@ from aiorocketmq.client.producer.trace import (
     trace_topic,
 )
 from aiorocketmq.client.producer.trace_records import Consumed, ConsumeOutcome, Consuming
-from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.remoting.responses import Response
 
 from ..messages import stored
 from .test_delivery import World

@@ -19,7 +19,8 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
     SerializeType,
     encode_header,
 )
-from aiorocketmq.remoting.transport.invocations import MAX_INVOCATIONS, Invocations, Response, Send
+from aiorocketmq.remoting.responses import Response
+from aiorocketmq.remoting.transport.invocations import MAX_INVOCATIONS, Invocations, Send
 
 QUERY = RequestCode.QUERY_CONSUMER_OFFSET
 

@@ -11,7 +11,7 @@ from aiorocketmq.remoting.protocol.commands.pull import (
     PullMessageRequest,
     PullSysFlag,
 )
-from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.remoting.responses import Response
 from tests.stored import decode_messages
 
 from ..language import step

@@ -28,8 +28,8 @@ from aiorocketmq.remoting.protocol.commands.route import (
     RegisterBrokerRequest,
 )
 from aiorocketmq.remoting.protocol.wire import Record
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.transport.connection import Connection
-from aiorocketmq.remoting.transport.invocations import Response
 
 from ...sim import SimOwner
 from ..language import Driver, step

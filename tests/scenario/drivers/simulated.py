@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from aiorocketmq.remoting.protocol.codes import ResponseCode
-from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.remoting.responses import Response
 
 from ...sim import ManualClock, Pipe
 

@@ -23,7 +23,7 @@ from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand
 from aiorocketmq.remoting.protocol.message.compression import decompress_body
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
-from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.remoting.responses import Response
 from aiorocketmq.spark_connector.sink.chunks import Chunk
 from aiorocketmq.spark_connector.sink.sink_delivery import Deliverer, NotSafe, Outbox, Totals
 from aiorocketmq.spark_connector.sink.sink_options import parse_sink_options

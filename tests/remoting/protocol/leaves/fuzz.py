@@ -45,7 +45,7 @@ from aiorocketmq.remoting.protocol.record.stored_properties import stored_proper
 from aiorocketmq.remoting.protocol.record.units import believed_units, queue_runs
 from aiorocketmq.remoting.protocol.signed import signed_of
 from aiorocketmq.remoting.protocol.wire import FieldError, from_fields, from_texts
-from aiorocketmq.remoting.transport.invocations import read_answer
+from aiorocketmq.remoting.responses import read_answer
 
 from ..test_record import sample
 from ..test_record_verdict import V6, with_zeros

@@ -19,7 +19,7 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
 )
 from aiorocketmq.remoting.protocol.leaves import pure_replies as pure
 from aiorocketmq.remoting.protocol.wire import Record, from_fields, i32
-from aiorocketmq.remoting.transport.invocations import read_answer
+from aiorocketmq.remoting.responses import read_answer
 
 from .both import compiled_leaves
 from .fuzz import mutated
