@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from .names import REPOSITORY, module_of, named_in, problem_of
+from .names import REPOSITORY, ROOMS, module_of, named_in, problem_of
 
 ARCHITECTURE = REPOSITORY / "ARCHITECTURE.md"
 DOCS = REPOSITORY / "docs"
@@ -32,6 +32,15 @@ def load_rooms() -> ModuleType:
     return module
 
 
+def code_and_pages() -> list[Path]:
+    places = [REPOSITORY / room for room in (*ROOMS, "benchmarks", "docs", "examples", "tests")]
+    found = [*REPOSITORY.glob("*.md")]
+    for place in places:
+        for ending in ("py", "pyx", "pxi", "md"):
+            found += place.rglob(f"*.{ending}")
+    return found
+
+
 def walk_of(heading: str) -> str:
     return ARCHITECTURE.read_text("utf-8").split(f"\n### {heading}\n", 1)[1].split("\n#", 1)[0]
 
@@ -40,6 +49,21 @@ def walk_of(heading: str) -> str:
 def test_what_a_page_names_is_defined_there(page: Path) -> None:
     problems = [problem_of(named) for named in named_in(page.read_text("utf-8"))]
     assert [problem for problem in problems if problem] == []
+
+
+def test_files_that_are_named_without_a_room_exist() -> None:
+    """In pages (`mapped_file.py`) and in docstrings (``disk/mapped_file.py``). The changelog speaks
+    of what was, tests of the house of anything."""
+    paths = code_and_pages()
+    files = [f"/{path.relative_to(REPOSITORY)}" for path in paths]
+    missing = [
+        f"{path.relative_to(REPOSITORY)}: {name}"
+        for path in paths
+        if path.name != "CHANGELOG.md" and path.parent != Path(__file__).parent
+        for name in re.findall(r"`((?:\w+/)*\w+\.(?:py|pyx|pxi))`", path.read_text("utf-8"))
+        if not any(file.endswith(f"/{name}") for file in files)
+    ]
+    assert missing == []
 
 
 @pytest.mark.parametrize("walk", WALKS)
