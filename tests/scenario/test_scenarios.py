@@ -51,8 +51,10 @@ def test_scenario(path: Path, tmp_path: Path) -> None:
         async with AsyncExitStack() as stack:
             driver = DRIVERS[path.parent.name](tmp_path, stack, clock)
             await driver.start()
-            await play(path, driver, rewrite=bool(os.environ.get("REWRITE")))
+            short = Path(os.path.relpath(path))
+            await play(short, driver, rewrite=bool(os.environ.get("REWRITE")))
 
+    problem = ""
     try:
         with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
             loop, clock = runner.get_loop(), ManualClock()
@@ -60,5 +62,6 @@ def test_scenario(path: Path, tmp_path: Path) -> None:
             loop.clock = clock
             runner.run(run(clock))
     except ScenarioError as error:
-        notes = getattr(error, "__notes__", [])
-        pytest.fail("\n".join([str(error), *notes]), pytrace=False)
+        problem = "\n".join([str(error), *getattr(error, "__notes__", [])])
+    if problem:
+        pytest.fail(problem, pytrace=False)

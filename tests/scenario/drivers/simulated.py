@@ -12,7 +12,9 @@ from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.responses import Response
 
 from ...sim import ManualClock, Pipe
+from ..language import ScenarioError
 
+MOST_TURNS = 20_000
 Protocol = asyncio.Protocol | asyncio.BufferedProtocol
 
 
@@ -88,11 +90,14 @@ def simulated_loop() -> SimulatedLoop:
 
 
 async def settle() -> None:
-    """Until all have done what they can do without more time."""
+    """Until all have done what they can do without more time. Raises ``ScenarioError`` when that
+    has no end."""
     loop = simulated_loop()
-    await asyncio.sleep(0)
-    while not loop.is_idle:
+    for _ in range(MOST_TURNS):
         await asyncio.sleep(0)
+        if loop.is_idle:
+            return
+    raise ScenarioError("somebody is never done, without any time that passes")
 
 
 async def pass_time(clock: ManualClock, seconds: float) -> None:
