@@ -12,20 +12,21 @@ import re
 from typing import Final
 
 from ..remoting.protocol.message.message_queue import MessageQueue
-from ..remoting.protocol.message.topic_names import SYSTEM_TOPICS, TopicName
+from ..remoting.protocol.message.topic_names import SYSTEM_GROUP_PREFIX, SYSTEM_TOPICS, TopicName
 from .errors import ConfigError
 
 __all__ = [
     "checked_namespace",
     "namespace_of_address",
     "unwrap_queue",
+    "unwrap_queues",
     "with_namespace",
     "without_namespace",
+    "wrap_queue",
 ]
 
 SEPARATOR: Final = "%"
 _PREFIXES: Final = (TopicName.RETRY_PREFIX, TopicName.DLQ_PREFIX)
-_SYSTEM_GROUPS: Final = "CID_RMQ_SYS_"
 _INSTANCE: Final = re.compile(r"(?:\w+://)?(MQ_INST_\w+_\w+)\.")
 
 
@@ -60,6 +61,18 @@ def unwrap_queue(queue: MessageQueue, namespace: str | None) -> MessageQueue:
     return queue._replace(topic=without_namespace(queue.topic, namespace)) if namespace else queue
 
 
+def unwrap_queues(
+    queues: tuple[MessageQueue, ...], namespace: str | None
+) -> tuple[MessageQueue, ...]:
+    """The queues as the program knows them."""
+    return tuple(unwrap_queue(queue, namespace) for queue in queues) if namespace else queues
+
+
+def wrap_queue(queue: MessageQueue, namespace: str | None) -> MessageQueue:
+    """The queue as the cluster knows it."""
+    return queue._replace(topic=with_namespace(queue.topic, namespace)) if namespace else queue
+
+
 def checked_namespace(namespace: str | None) -> str | None:
     """The namespace if it may be used. Raises ``ConfigError``."""
     if namespace is None:
@@ -87,4 +100,4 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _is_system(name: str) -> bool:
-    return name in SYSTEM_TOPICS or name.startswith((TopicName.SYSTEM_PREFIX, _SYSTEM_GROUPS))
+    return name in SYSTEM_TOPICS or name.startswith((TopicName.SYSTEM_PREFIX, SYSTEM_GROUP_PREFIX))

@@ -12,7 +12,7 @@ from typing import Final
 
 from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
 from ...remoting.errors import RequestError
-from ...remoting.protocol.codes import V3_4_9, RequestCode, ResponseCode
+from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import (
     SendErrorFields,
     SendMessageRequest,
@@ -21,6 +21,7 @@ from ...remoting.protocol.commands.send import (
 from ...remoting.protocol.frames.reply_frames import Fill, reply_frames
 from ...remoting.protocol.message.message_id import pack_host
 from ...remoting.protocol.message.properties import MessageError
+from ...remoting.protocol.message.retries import retry_limit_at_broker
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.message.topic_names import (
     SEND_FORBIDDEN_TOPICS,
@@ -397,9 +398,9 @@ class SendProcessor:
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"subscription group not exist, {group_name}{FAQ}",
             )
-        limit = group.retry_max_times
-        if ctx.version >= V3_4_9 and request.max_reconsume_times is not None:
-            limit = request.max_reconsume_times
+        limit = retry_limit_at_broker(
+            group.retry_max_times, request.max_reconsume_times, ctx.version
+        )
         if (request.reconsume_times or 0) < limit:
             return topic
         return self._topics.create_for_broker(dlq_topic(group_name))

@@ -15,9 +15,10 @@ from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
-from ...remoting.protocol.codes import V3_4_9, RequestCode, ResponseCode
+from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import ConsumerSendMsgBackRequest
 from ...remoting.protocol.message.properties import PropertyName
+from ...remoting.protocol.message.retries import retry_delay_level, retry_limit_at_broker
 from ...remoting.protocol.message.topic_names import dlq_topic, retry_topic
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
@@ -31,8 +32,6 @@ from .send import FAQ
 
 log: Final = logging.getLogger(__name__)
 
-FIRST_DELAY_LEVEL: Final = 3
-"""The first retry of a message waits 10 s, each one longer than the one before."""
 _DLQ_QUEUE_ID: Final = 0
 
 
@@ -80,9 +79,9 @@ class SendBackProcessor:
         properties = message.properties
         properties.setdefault(PropertyName.RETRY_TOPIC, message.topic)
         properties[PropertyName.WAIT] = "false"  # so the original waits for nobody here either
-        limit = group.retry_max_times
-        if ctx.version >= V3_4_9 and request.max_reconsume_times is not None:
-            limit = request.max_reconsume_times
+        limit = retry_limit_at_broker(
+            group.retry_max_times, request.max_reconsume_times, ctx.version
+        )
         if message.reconsume_times >= limit or request.delay_level < 0:
             topic, queue_id = (
                 self._topics.create_for_broker(dlq_topic(request.group)),
@@ -90,7 +89,7 @@ class SendBackProcessor:
             )
             properties[PropertyName.DELAY] = "0"
         else:
-            level = request.delay_level or FIRST_DELAY_LEVEL + message.reconsume_times
+            level = retry_delay_level(request.delay_level, message.reconsume_times)
             properties[PropertyName.DELAY] = str(level)
         properties.setdefault(
             PropertyName.ORIGIN_MESSAGE_ID, self._store.message_id(request.offset)

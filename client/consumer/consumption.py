@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from ...remoting.clock import Clock
 from ...remoting.errors import RocketMQError
+from ...remoting.protocol.message.retries import FIRST_DELAY_LEVEL
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
 from ..errors import RetryLater
@@ -24,7 +25,6 @@ log: Final = logging.getLogger(__name__)
 LOCAL_RETRY_DELAY = 5.0
 FAIR_SHARE = 32
 """Messages that a worker handles before it lets the rest of the program have a turn."""
-_TIMED_OUT_DELAY_LEVEL = 3
 _MAX_TIMED_OUT = 16
 """Of one queue in one round."""
 
@@ -199,7 +199,7 @@ class ConcurrentConsumption:
             ):
                 return
             log.warning("handler takes over %.0f s group=%s message=%r", timeout, self._group, head)
-            if not await self._taken_back(send_back, head, _TIMED_OUT_DELAY_LEVEL):
+            if not await self._taken_back(send_back, head, FIRST_DELAY_LEVEL):
                 return
             owned.finish(process_queue, [head])
 

@@ -146,8 +146,8 @@ class PullConsumerSettings(ConsumerSettings, frozen=True, kw_only=True):
     """See ``PullConsumer``."""
 
     auto_commit: bool = True
-    max_cached: int = 1000
-    max_cached_bytes: int = 100 << 20
+    max_cached: int = CacheLimits().messages
+    max_cached_bytes: int = CacheLimits().size_bytes
     max_cached_total: int = 10_000
     suspend: float = 20.0
 

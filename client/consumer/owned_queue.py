@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from ...remoting.protocol.bodies.running_info import ProcessQueueInfo
+from ...remoting.protocol.message.properties import PropertyName
 from ...remoting.protocol.message.topic_names import is_retry_topic
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
@@ -56,6 +57,17 @@ def checked_limits(limits: CacheLimits) -> CacheLimits:
 
 Work: TypeAlias = "tuple[OwnedQueue, ProcessQueue, list[MessageExt]]"
 """Messages for a handler. The process queue tells whether they are still ours when it is done."""
+
+
+def restore_topics(messages: list[MessageExt], *, retried: bool, namespace: str | None) -> None:
+    """The handler sees the topic that a retried message was sent to, not the retry topic, and no
+    namespace."""
+    if retried:
+        for message in messages:
+            message.topic = message.properties.get(PropertyName.RETRY_TOPIC, message.topic)
+    if namespace is not None:
+        for message in messages:
+            message.topic = without_namespace(message.topic, namespace)
 
 
 class OwnedQueue:
@@ -152,14 +164,8 @@ class OwnedQueue:
     # ---------------------------------------------------------------------------------------------
 
     def prepare(self, messages: list[MessageExt]) -> None:
-        """The handler sees the topic that a retried message was sent to, not the retry topic, and
-        no namespace."""
-        if self._is_retry:
-            for message in messages:
-                message.topic = message.properties.get("RETRY_TOPIC", message.topic)
-        if self._namespace is not None:
-            for message in messages:
-                message.topic = without_namespace(message.topic, self._namespace)
+        """As ``restore_topics``."""
+        restore_topics(messages, retried=self._is_retry, namespace=self._namespace)
 
     def finish(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
         """These are consumed or given back: the offset may move on. Nothing happens when they are

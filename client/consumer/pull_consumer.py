@@ -34,7 +34,7 @@ from ...remoting.services import TaskSet
 from ..cluster.instance import ClientInstance, instance_for
 from ..errors import ClientStateError, ConfigError
 from ..lifecycle import Startable
-from ..namespaces import unwrap_queue, with_namespace
+from ..namespaces import unwrap_queue, unwrap_queues, with_namespace, wrap_queue
 from ..options import settings_of, takes
 from ..program import Program, current_program
 from ..usage_errors import checked_group
@@ -210,7 +210,10 @@ class PullConsumer(Startable):
                 "this consumer subscribes topics; subscribe and assign exclude each other"
             )
         self._assigned = True
-        wanted, before = {self._known(queue) for queue in queues}, dict(self._member.subscriptions)
+        wanted, before = (
+            {wrap_queue(queue, self._namespace) for queue in queues},
+            dict(self._member.subscriptions),
+        )
         now_ms = self.instance.clock.time_ms()
         after = {
             topic: subscription_of(topic, expression, now_ms)
@@ -245,7 +248,7 @@ class PullConsumer(Startable):
         ``BrokerError``."""
         self._check_running()
         route = await self.instance.routes.get(with_namespace(topic, self._namespace))
-        return self._bare(route.subscribe_queues)
+        return unwrap_queues(route.subscribe_queues, self._namespace)
 
     async def on_queues_changed(
         self, topic: str, callback: Callable[[tuple[MessageQueue, ...]], None]
@@ -262,7 +265,7 @@ class PullConsumer(Startable):
         if (
             callback is None
             or route is None
-            or (queues := self._bare(route.subscribe_queues)) == before
+            or (queues := unwrap_queues(route.subscribe_queues, self._namespace)) == before
         ):
             return
         self._watched[topic] = (queues, callback)
@@ -270,22 +273,6 @@ class PullConsumer(Startable):
             callback(queues)
         code.log_failure(
             log, "callback for changed queues failed group=%s topic=%s", self.group, topic
-        )
-
-    def _bare(self, queues: tuple[MessageQueue, ...]) -> tuple[MessageQueue, ...]:
-        """As the program knows them."""
-        return (
-            queues
-            if self._namespace is None
-            else tuple(unwrap_queue(queue, self._namespace) for queue in queues)
-        )
-
-    def _known(self, queue: MessageQueue) -> MessageQueue:
-        """As the cluster knows it."""
-        return (
-            queue._replace(topic=with_namespace(queue.topic, self._namespace))
-            if self._namespace
-            else queue
         )
 
     # --- messages
@@ -368,7 +355,9 @@ class PullConsumer(Startable):
             self.mark_done()
             wanted = {queue: stream.done for queue, stream in self._streams.items()}
         else:
-            wanted = {self._known(queue): offset for queue, offset in offsets.items()}
+            wanted = {
+                wrap_queue(queue, self._namespace): offset for queue, offset in offsets.items()
+            }
         for queue, offset in wanted.items():
             self._member.offsets.update(queue, offset, only_forwards=False)
         await self._member.offsets.commit(wanted)
@@ -377,7 +366,7 @@ class PullConsumer(Startable):
         """What the broker has of the group for this queue. Raises ``RemotingError``,
         ``BrokerError``."""
         self._check_running()
-        return await self._member.offsets.fetch(self._known(queue))
+        return await self._member.offsets.fetch(wrap_queue(queue, self._namespace))
 
     def position(self, queue: MessageQueue) -> int:
         """Offset of the next message that will be handed out. Raises ``ClientStateError`` when the
@@ -401,19 +390,21 @@ class PullConsumer(Startable):
 
     async def seek_to_begin(self, *queues: MessageQueue) -> None:
         """Go on with the oldest message of these queues (default: all). Raises as ``seek``."""
-        for queue in map(self._known, queues or tuple(self._streams)):
+        for queue in (wrap_queue(each, self._namespace) for each in queues or tuple(self._streams)):
             self._move(self._stream(queue), await min_offset(self.instance, queue))
 
     async def seek_to_end(self, *queues: MessageQueue) -> None:
         """Go on with what arrives from now on (default: all queues). Raises as ``seek``."""
-        for queue in map(self._known, queues or tuple(self._streams)):
+        for queue in (wrap_queue(each, self._namespace) for each in queues or tuple(self._streams)):
             self._move(self._stream(queue), await max_offset(self.instance, queue))
 
     async def offset_for_time(self, queue: MessageQueue, when: datetime) -> int:
         """Offset of the first message stored at or after that time. Raises ``RemotingError``,
         ``BrokerError``."""
         self._check_running()
-        return await offset_at(self.instance, self._known(queue), milliseconds(when))
+        return await offset_at(
+            self.instance, wrap_queue(queue, self._namespace), milliseconds(when)
+        )
 
     def pause(self, *queues: MessageQueue) -> None:
         """Hand out nothing of these queues until ``resume``; what was pulled stays."""
@@ -427,7 +418,7 @@ class PullConsumer(Startable):
 
     def _stream(self, queue: MessageQueue) -> PullStream:
         self._check_running()
-        stream = self._streams.get(self._known(queue))
+        stream = self._streams.get(wrap_queue(queue, self._namespace))
         if stream is None:
             raise ClientStateError(f"{queue} is not assigned to this consumer at present")
         return stream

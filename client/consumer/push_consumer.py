@@ -36,7 +36,6 @@ from ...remoting.protocol.bodies.running_info import (
     ConsumerRunningInfo,
 )
 from ...remoting.protocol.message.message_queue import MessageQueue
-from ...remoting.protocol.message.properties import PropertyName
 from ...remoting.protocol.message.topic_names import is_retry_topic, retry_topic
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
@@ -47,7 +46,7 @@ from ..lifecycle import Startable
 from ..namespaces import unwrap_queue, with_namespace, without_namespace
 from ..options import settings_of, takes
 from ..producer.batches import DEFAULT_MAX_BYTES
-from ..producer.delivery import Delivery
+from ..producer.delivery import SEND_TIMEOUT, Delivery
 from ..producer.message_ids import next_message_id
 from ..producer.request_reply import reply_to
 from ..producer.sending import SendResult
@@ -58,7 +57,7 @@ from .consumption import ConcurrentConsumption, Consumption
 from .group_member import GroupMember
 from .options import WITHOUT_END, PushConsumerOptions, PushConsumerSettings
 from .ordered_consumption import OrderedConsumption, OrderedRetries
-from .owned_queue import OwnedQueue
+from .owned_queue import OwnedQueue, restore_topics
 from .pulling import PullRequest
 from .queue_locks import QueueLocks
 from .running_info import direct_result, running_info
@@ -332,7 +331,7 @@ class PushConsumer(Startable):
         body: bytes,
         *,
         properties: Mapping[str, str] | None = None,
-        timeout: float = 3.0,
+        timeout: float = SEND_TIMEOUT,
     ) -> SendResult:
         """Answer a request (``Producer.request``) that came as a message: returns when the
         requester has the reply.
@@ -445,9 +444,7 @@ class PushConsumer(Startable):
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult | None:
         if self._call is None:
             return None
-        if is_retry_topic(message.topic):
-            message.topic = message.properties.get(PropertyName.RETRY_TOPIC, message.topic)
-        message.topic = without_namespace(message.topic, self._namespace)
+        restore_topics([message], retried=is_retry_topic(message.topic), namespace=self._namespace)
         clock = self.instance.clock
         began = clock.monotonic()
         failure = await failure_of(self._call, [message], self.group)

@@ -10,21 +10,19 @@ from ...remoting.errors import RocketMQError
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.send import ConsumerSendMsgBackRequest
 from ...remoting.protocol.message.properties import PropertyName, encode_properties
+from ...remoting.protocol.message.retries import retry_delay_level, retry_limit_of_consumer
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.message.topic_names import retry_topic
 from ...remoting.protocol.record.decode import MessageExt
 from ..cluster.instance import ClientInstance
-from ..namespaces import with_namespace
+from ..namespaces import with_namespace, wrap_queue
 from ..producer.delivery import Delivery
 from ..producer.sending import Outgoing
 
 log: Final = logging.getLogger(__name__)
 
-DEFAULT_MAX_RECONSUME_TIMES = 16
 INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 _TIMEOUT = 5.0
-_FIRST_DELAY_LEVEL = 3
-"""10 s with the usual levels; one level more each time."""
 _COMPRESSION = MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_MASK
 
 
@@ -34,7 +32,7 @@ class SendBack:
     def __init__(self, instance: ClientInstance, group: str, max_reconsume_times: int) -> None:
         self._instance = instance
         self._group = group
-        self._max = max_reconsume_times if max_reconsume_times >= 0 else DEFAULT_MAX_RECONSUME_TIMES
+        self._max = retry_limit_of_consumer(max_reconsume_times)
         self._delivery = Delivery(instance, INNER_PRODUCER_GROUP)
 
     async def __call__(self, message: MessageExt, delay_level: int) -> None:
@@ -72,7 +70,7 @@ class SendBack:
             max_reconsume_times=self._max,
             bname=message.broker_name,
         )
-        queue = message.queue._replace(topic=self._topic(message))
+        queue = wrap_queue(message.queue, self._instance.namespace)
         await self._instance.ask_master(
             queue, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=_TIMEOUT
         )
@@ -93,7 +91,7 @@ class SendBack:
         }
         if delay_level >= 0:
             properties[PropertyName.DELAY] = str(
-                delay_level or _FIRST_DELAY_LEVEL + message.reconsume_times
+                retry_delay_level(delay_level, message.reconsume_times)
             )
         else:
             properties.pop(PropertyName.DELAY, None)  # a dead letter is one at once

@@ -28,16 +28,18 @@ from typing import Final, NamedTuple, NoReturn, Self, TypeVar
 from ...remoting.errors import RocketMQError
 from ...remoting.protocol.message.message import Message as RocketMQMessage
 from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.retries import MAX_RECONSUME_TIMES
 from ...remoting.protocol.message.topic_names import retry_topic
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
+from ..consumer.options import PullConsumerSettings, PushConsumerSettings
 from ..consumer.pull_consumer import PullConsumer as RocketMQPullConsumer
 from ..consumer.push_consumer import PushConsumer as RocketMQPushConsumer
 from ..consumer.send_back import SendBack
 from ..consumer.start_offset import StartFrom
 from ..errors import MessageError, NoRouteError, RetryLater
 from ..lifecycle import Startable
-from ..producer.batches import split
+from ..producer.batches import DEFAULT_MAX_BYTES, split
 from ..producer.producer import Producer as RocketMQProducer
 from ..producer.sending import SendStatus, item_of
 from .messages import (
@@ -88,6 +90,9 @@ class SendResult(NamedTuple):
 
 
 Properties = Mapping[str, str] | None
+_PULL: Final = PullConsumerSettings()
+_PUSH: Final = PushConsumerSettings()
+"""Our defaults are those of this API, too."""
 R = TypeVar("R")
 
 
@@ -211,7 +216,7 @@ class Producer(Startable):
             )
             / 1000
         )
-        sent = await _told(self._producer.send(to_rocketmq(message), timeout=timeout))
+        sent = await _as_oms_error(self._producer.send(to_rocketmq(message), timeout=timeout))
         if sent.status is not SendStatus.SEND_OK:
             raise OMSError(
                 f"a broker has the message {sent.msg_id}, but not safely: {sent.status.name}"
@@ -227,7 +232,7 @@ class Producer(Startable):
 
     async def send_oneway(self, message: BytesMessage, properties: Properties = None) -> None:
         """Send without waiting for an answer."""
-        await _told(self._producer.send_oneway(to_rocketmq(message)))
+        await _as_oms_error(self._producer.send_oneway(to_rocketmq(message)))
 
 
 class SequenceProducer(Producer):
@@ -242,7 +247,7 @@ class SequenceProducer(Producer):
         ``MessageFormatError``."""
         try:
             rocketmq = to_rocketmq(message)
-            item_of(rocketmq, "0" * 32, 4 << 20)
+            item_of(rocketmq, "0" * 32, DEFAULT_MAX_BYTES)
         except MessageError as error:
             raise MessageFormatError(str(error)) from error
         self._gathered.append((message, rocketmq))
@@ -255,7 +260,7 @@ class SequenceProducer(Producer):
         gathered = self._gathered
         ids: list[str] = []
         for part in split(rocketmq for _, rocketmq in gathered):
-            ids += (await _told(self._producer.send(part))).msg_id.split(",")
+            ids += (await _as_oms_error(self._producer.send(part))).msg_id.split(",")
         for (message, _), msg_id in zip(gathered, ids, strict=True):
             message.put_header(Headers.MESSAGE_ID, msg_id)
         self._gathered = []
@@ -279,13 +284,13 @@ class PullConsumer(Startable):
             group, queue, retry_topic(group),
             namesrv=_namesrv(properties), instance_name=name, auto_commit=False,
             start_from=StartFrom.FIRST,
-            pull_batch=properties.get_int(PropertyKeys.PULL_BATCH, 32),
-            max_cached=properties.get_int(PropertyKeys.PULL_CACHE, 1000),
+            pull_batch=properties.get_int(PropertyKeys.PULL_BATCH, _PULL.pull_batch),
+            max_cached=properties.get_int(PropertyKeys.PULL_CACHE, _PULL.max_cached),
         )  # fmt: skip
         self._send_back = SendBack(
             self._consumer.instance,
             group,
-            properties.get_int(PropertyKeys.MAX_REDELIVERY_TIMES, 16),
+            _max_redelivery_times(properties),
         )
         self._unacked: dict[str, tuple[MessageExt, MessageQueue, float]] = {}
         self._open: dict[MessageQueue, dict[int, None]] = {}
@@ -309,7 +314,7 @@ class PullConsumer(Startable):
             )
             / 1000
         )
-        messages = await _told(self._consumer.poll(timeout, _POLL_MESSAGES))
+        messages = await _as_oms_error(self._consumer.poll(timeout, _POLL_MESSAGES))
         if not messages:
             return None
         message = messages[0]
@@ -328,7 +333,7 @@ class PullConsumer(Startable):
     async def _finish(self, message: MessageExt, queue: MessageQueue) -> None:
         offsets = self._open.get(queue, {})
         offsets.pop(message.queue_offset, None)
-        await _told(self._consumer.commit({queue: next(iter(offsets), self._next[queue])}))
+        await _as_oms_error(self._consumer.commit({queue: next(iter(offsets), self._next[queue])}))
 
     async def _give_back_expired(self) -> None:
         clock = self._consumer.instance.clock
@@ -374,8 +379,8 @@ class PushConsumer(Startable):
         properties.put(PropertyKeys.CONSUMER_ID, name)
         self._consumer = RocketMQPushConsumer(
             _group(properties), namesrv=_namesrv(properties), instance_name=name,
-            concurrency=properties.get_int(PropertyKeys.MIN_CONSUME_THREADS, 20),
-            max_reconsume_times=properties.get_int(PropertyKeys.MAX_REDELIVERY_TIMES, 16),
+            concurrency=properties.get_int(PropertyKeys.MIN_CONSUME_THREADS, _PUSH.concurrency),
+            max_reconsume_times=_max_redelivery_times(properties),
         )  # fmt: skip
         self._consumer.on_message(self._handle)
         self._listeners: dict[str, Listener] = {}
@@ -421,7 +426,11 @@ class PushConsumer(Startable):
             raise RetryLater
 
 
-async def _told(work: Awaitable[R]) -> R:
+def _max_redelivery_times(properties: KeyValue) -> int:
+    return properties.get_int(PropertyKeys.MAX_REDELIVERY_TIMES, MAX_RECONSUME_TIMES)
+
+
+async def _as_oms_error(work: Awaitable[R]) -> R:
     """The result; errors in the words of OpenMessaging."""
     try:
         return await work

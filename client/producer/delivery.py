@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...remoting.errors import BrokerError, ConnectError, RemotingError
 from ...remoting.protocol.codes import RequestCode
@@ -23,6 +23,9 @@ from .fault_latency import FaultLatency
 from .hooks import SendContext, SendHooks, kind_of
 from .queue_choice import RoundRobin
 from .sending import RETRY_CODES, Outgoing, SendResult, SendStatus, may_retry, send_result
+
+SEND_TIMEOUT: Final = 3.0
+"""Seconds for a send in all, retries included, unless a program says otherwise."""
 
 
 class DeliverySettings(NamedTuple):

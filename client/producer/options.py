@@ -12,7 +12,7 @@ from ..cluster.instance import ClientInstance
 from ..errors import ConfigError
 from ..options import ClientOptions, Settings
 from .batches import DEFAULT_MAX_BYTES, Accumulate
-from .delivery import DeliverySettings
+from .delivery import SEND_TIMEOUT, DeliverySettings
 from .hooks import SendCheck, SendHook
 from .sending import RETRY_CODES
 
@@ -50,7 +50,7 @@ class ProducerSettings(Settings, frozen=True, kw_only=True):
     """See ``Producer``."""
 
     instance: ClientInstance | None = None
-    send_timeout: float = 3.0
+    send_timeout: float = SEND_TIMEOUT
     retries: int = DeliverySettings().attempts - 1
     retry_other_broker_on_not_ok: bool = False
     compress_over: int = 4096

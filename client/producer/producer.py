@@ -35,7 +35,7 @@ from ...remoting.services import TaskSet
 from ..cluster.instance import ClientInstance, instance_for
 from ..errors import Attempt, ClientStateError, ConfigError, MessageError, ReplyTimeout
 from ..lifecycle import Startable
-from ..namespaces import unwrap_queue, with_namespace
+from ..namespaces import unwrap_queue, unwrap_queues, with_namespace, wrap_queue
 from ..options import settings_of, takes
 from ..usage_errors import checked_group, mistake_in, mistake_in_queue, positive
 from .batches import Accumulator
@@ -421,11 +421,7 @@ class Producer(Startable):
         """
         self._check_running()
         queues = await self._delivery.publish_queues(with_namespace(topic, self._namespace))
-        return (
-            queues
-            if self._namespace is None
-            else tuple(unwrap_queue(queue, self._namespace) for queue in queues)
-        )
+        return unwrap_queues(queues, self._namespace)
 
     # --- one message
     # ----------------------------------------------------------------------------------------------
@@ -502,9 +498,7 @@ class Producer(Startable):
             raise MessageError(
                 f"the message's topic is {first.topic}, the queue's is {queue.topic}"
             )
-        if self._namespace is not None:
-            queue = queue._replace(topic=with_namespace(queue.topic, self._namespace))
-        return queue
+        return wrap_queue(queue, self._namespace)
 
 
 def _is_plain(*wishes: object) -> bool:

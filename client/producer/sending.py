@@ -18,7 +18,7 @@ from ...remoting.errors import (
     RocketMQError,
 )
 from ...remoting.protocol.codes import RequestCode, ResponseCode
-from ...remoting.protocol.commands.send import SendMessageResponse
+from ...remoting.protocol.commands.send import DEFAULT_REGION, SendMessageResponse
 from ...remoting.protocol.frames.serialization import RESPONSE_FLAG
 from ...remoting.protocol.message.message import Message, message_properties
 from ...remoting.protocol.message.message_queue import MessageQueue
@@ -72,7 +72,7 @@ class SendResult(NamedTuple):
     queue: MessageQueue
     queue_offset: int
     transaction_id: str | None = None
-    region_id: str = "DefaultRegion"
+    region_id: str = DEFAULT_REGION
     trace_on: bool = True
 
 
@@ -229,7 +229,7 @@ class _Stored(msgspec.Struct, gc=False, rename="camel"):
     queue_id: int
     queue_offset: int
     transaction_id: str | None = None
-    region_id: str = msgspec.field(name="MSG_REGION", default="DefaultRegion")
+    region_id: str = msgspec.field(name="MSG_REGION", default=DEFAULT_REGION)
     trace_on: str = msgspec.field(name="TRACE_ON", default="true")
 
 
@@ -278,7 +278,7 @@ def send_result(
     queue_id = stored.queue_id
     if queue_id != queue.queue_id:  # the broker chose
         queue = queue._replace(queue_id=queue_id)
-    region_id = region_id or "DefaultRegion"
+    region_id = region_id or DEFAULT_REGION
     return _new_tuple(
         SendResult,
         (

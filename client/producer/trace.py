@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ...remoting.errors import RocketMQError
+from ...remoting.protocol.commands.send import DEFAULT_REGION
 from ...remoting.protocol.message.message import Message
 from ...remoting.protocol.message.properties import PropertyName
 from ...remoting.protocol.message.topic_names import TopicName
@@ -55,7 +56,6 @@ FLUSH_AFTER_S: Final = 0.5
 _CLOSE_TIMEOUT_S: Final = 0.5
 _SEND_TIMEOUT_S: Final = 5.0
 _MAX_MESSAGE_BYTES: Final = 1 << 20
-_DEFAULT_REGION: Final = "DefaultRegion"
 _numbers = itertools.count()
 
 
@@ -88,9 +88,7 @@ class Tracer:
         self._dropped = 0
         self._sending = asyncio.Lock()
 
-    def add(
-        self, record: TraceRecord, keys: tuple[str, ...], region: str = _DEFAULT_REGION
-    ) -> None:
+    def add(self, record: TraceRecord, keys: tuple[str, ...], region: str = DEFAULT_REGION) -> None:
         """``region``: of the broker that has the message. Dropped when too many wait."""
         if len(self._waiting) >= MAX_WAITING:
             self._dropped += 1
@@ -219,7 +217,7 @@ class Tracer:
         """Trace what a broker was told of a transaction; ``state`` as in ``TransactionEnded``."""
         record = TransactionEnded(
             time_ms=self._instance.clock.time_ms(),
-            region=message.properties.get(PropertyName.MSG_REGION, _DEFAULT_REGION),
+            region=message.properties.get(PropertyName.MSG_REGION, DEFAULT_REGION),
             group=self._group,
             topic=message.topic,
             msg_id=msg_id,
@@ -281,7 +279,7 @@ class ConsumeTracer:
         for message in traced:
             record = Consuming(
                 time_ms=now_ms,
-                region=message.properties.get(PropertyName.MSG_REGION, _DEFAULT_REGION),
+                region=message.properties.get(PropertyName.MSG_REGION, DEFAULT_REGION),
                 group=self._group,
                 request_id=request_id,
                 msg_id=message.msg_id,
@@ -311,7 +309,7 @@ class ConsumeTracer:
                 time_ms=now_ms,
                 group=self._group,
             )
-            region = message.properties.get(PropertyName.MSG_REGION, _DEFAULT_REGION)
+            region = message.properties.get(PropertyName.MSG_REGION, DEFAULT_REGION)
             self._tracer.add(record, (message.msg_id, *message.keys), region)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec import field
 
+from ..message.retries import MAX_RECONSUME_TIMES
 from ..wire import Record, i32, i64
 from .topic_config import DataVersion
 
@@ -21,7 +22,7 @@ class SubscriptionGroupConfig(Record, frozen=True, kw_only=True):
     consume_broadcast_enable: bool = True
     retry_queue_nums: i32 = 1
     """0: messages that are given back are dropped."""
-    retry_max_times: i32 = 16
+    retry_max_times: i32 = MAX_RECONSUME_TIMES
     broker_id: i64 = 0
     which_broker_when_consume_slowly: i64 = 1
     notify_consumer_ids_changed_enable: bool = True

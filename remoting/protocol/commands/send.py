@@ -6,11 +6,16 @@ SendMessageResponseHeader, ConsumerSendMsgBackRequestHeader, ReplyMessageRequest
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import field
 
 from ..codes import RequestCode
 from ..wire import NoFields, Record, i32, i64
 from .base import Command, RpcRequest
+
+DEFAULT_REGION: Final = "DefaultRegion"
+"""What a broker calls its region unless it is told otherwise (``regionId``)."""
 
 
 class SendMessageRequest(Record, frozen=True, kw_only=True):
@@ -57,7 +62,7 @@ class SendMessageRequestV2(SendMessageRequest, frozen=True, kw_only=True):
 class SendErrorFields(Record, frozen=True, kw_only=True):
     """What stands on every reply of the send processors, also when the message was refused."""
 
-    msg_region: str = field(name="MSG_REGION", default="DefaultRegion")
+    msg_region: str = field(name="MSG_REGION", default=DEFAULT_REGION)
     trace_on: bool = field(name="TRACE_ON", default=True)
 
 
@@ -72,7 +77,7 @@ class SendMessageResponse(Record, frozen=True, kw_only=True):
     """Of a batch: that of its first message."""
     transaction_id: str | None = None
     trace_on: bool = field(name="TRACE_ON", default=True)
-    msg_region: str = field(name="MSG_REGION", default="DefaultRegion")
+    msg_region: str = field(name="MSG_REGION", default=DEFAULT_REGION)
 
 
 class ConsumerSendMsgBackRequest(RpcRequest, frozen=True, kw_only=True):

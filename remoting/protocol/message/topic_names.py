@@ -80,7 +80,7 @@ RESERVED_GROUPS: Final = frozenset(
         "CID_RMQ_SYS_TRANS",
     }
 )
-_SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
+SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 
 
 def topic_error(topic: str) -> str | None:
@@ -115,7 +115,7 @@ def is_system_topic(topic: str) -> bool:
 
 def is_system_group(group: str) -> bool:
     """A group that the system itself uses."""
-    return group in RESERVED_GROUPS or group.startswith(_SYSTEM_GROUP_PREFIX)
+    return group in RESERVED_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def retry_topic(group: str) -> str:
