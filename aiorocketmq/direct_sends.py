@@ -12,7 +12,7 @@ from typing import Final
 
 from .client.cluster.instance import ClientInstance
 from .client.errors import Attempt
-from .client.producer.fast_path import PlainSends
+from .client.producer.fast_path import FastPath
 from .client.producer.sending import SendAnswer, SendResult, read_send_answer, send_result
 from .remoting.errors import BrokerError, RemotingError
 from .remoting.protocol.message.message import Message
@@ -43,7 +43,7 @@ class DirectSends:
 
     def send(
         self,
-        plain: PlainSends,
+        fast_path: FastPath,
         message: Message,
         sharding_key: str | int | None,
         queue: MessageQueue | None,
@@ -54,11 +54,11 @@ class DirectSends:
 
         Raises ``MessageError``, ``ConfigError``, and whatever interrupts the thread.
         """
-        prepared = plain.prepare(message, sharding_key, queue) if timeout > 0 else None
+        prepared = fast_path.prepare(message, sharding_key, queue) if timeout > 0 else None
         if prepared is None:
             return None
-        lane, opaque, header, msg_id = prepared
-        address, began = lane.address, self._monotonic()
+        target, opaque, header, msg_id = prepared
+        address, began = target.address, self._monotonic()
         if self._not_before and self._not_before.get(address, 0.0) > began:
             return None
         idle = self._idle.get(address)
@@ -78,12 +78,12 @@ class DirectSends:
             idle.append(connection)
             if len(idle) > 1 or self._closed:
                 self._close_oldest(idle, began)
-            return send_result(answer, msg_id, lane.queue, address)
+            return send_result(answer, msg_id, target.queue, address)
         except (RemotingError, BrokerError) as error:
             now = self._monotonic()
             if isinstance(error, RemotingError):
                 self._not_before[address] = now + KEEP_AWAY_S
-            return msg_id, lane.failed(error, now - began)
+            return msg_id, target.failed(error, now - began)
 
     def _take(self, idle: list[BlockingConnection], now: float) -> BlockingConnection | None:
         """The one that was used last."""

@@ -115,17 +115,17 @@ class Producer(Facade):
         """As that of the asyncio client. Most messages are sent by the calling thread itself, see
         ``direct_sends.py``; it also calls the ``selector`` when the topic's queues are known."""
         self._loop.check_caller()
-        client, plain = self._client, self._client.plain
-        if plain is not None and isinstance(message, Message):
+        client, fast_path = self._client, self._client.fast_path
+        if fast_path is not None and isinstance(message, Message):
             if selector is not None and queue is None and sharding_key is None:
-                queues = plain.queues(message.topic)
+                queues = fast_path.queues(message.topic)
                 if queues is not None:
                     queue, selector = selector(queues, message), None
                     if not isinstance(queue, MessageQueue):
                         raise ConfigError(f"a selector chooses one of the queues, not {queue!r}")
             if selector is None:
                 seconds = client.send_timeout if timeout is None else timeout
-                sent = self._direct.send(plain, message, sharding_key, queue, seconds)
+                sent = self._direct.send(fast_path, message, sharding_key, queue, seconds)
                 if isinstance(sent, SendResult):
                     return sent
                 if sent is not None:

@@ -33,8 +33,10 @@ _INSTANCE: Final = re.compile(r"(?:\w+://)?(MQ_INST_\w+_\w+)\.")
 def with_namespace(name: str, namespace: str | None) -> str:
     """The topic or group as the cluster knows it.
 
-    >>> with_namespace("Order", "shop"), with_namespace("%RETRY%billing", "shop"),
-    with_namespace("shop%Order", "shop") ('shop%Order', '%RETRY%shop%billing', 'shop%Order')
+    >>> with_namespace("Order", "shop"), with_namespace("%RETRY%billing", "shop")
+    ('shop%Order', '%RETRY%shop%billing')
+    >>> with_namespace("shop%Order", "shop")
+    'shop%Order'
     """
     if not namespace or not name or _is_system(name):
         return name

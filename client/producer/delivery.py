@@ -18,7 +18,7 @@ from ..cluster.instance import ClientInstance
 from ..errors import Attempt, SendFailed, SendTimedOut
 from ..namespaces import unwrap_queue, without_namespace
 from ..options import vip_address
-from .fast_path import PlainSends
+from .fast_path import FastPath
 from .fault_latency import FaultLatency
 from .hooks import SendContext, SendHooks, kind_of
 from .queue_choice import RoundRobin
@@ -65,8 +65,8 @@ class Delivery:
         self._looked_at = faults is not None or hooks is not None
         self._turns = RoundRobin(random.randrange(1 << 16))
 
-    def plain_sends(self, too_long: int) -> PlainSends | None:
-        """The short way for plain messages of less than ``too_long`` bytes; None where no message
+    def fast_path(self, too_long: int) -> FastPath | None:
+        """The fast path for plain messages of less than ``too_long`` bytes; None where no message
         of this producer is."""
         instance = self._instance
         if (
@@ -81,7 +81,7 @@ class Delivery:
         header = self._header(
             Outgoing("", RequestCode.SEND_MESSAGE_V2, b"", "", ""), MessageQueue("", "", 0)
         )
-        return PlainSends(instance, header, self._turns, too_long, instance.remoting.credentials)
+        return FastPath(instance, header, self._turns, too_long, instance.remoting.credentials)
 
     async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Where messages of this topic can go; never empty. Raises ``NoRouteError``,

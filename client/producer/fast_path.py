@@ -1,9 +1,9 @@
 """The usual send, prepared as far as can be: a message as it is, for one of the queues of its
 topic, with nobody looking on.
 
-What is known before the message is kept per queue, in lanes: the broker's address, the request's
-header with holes in it. The general way (``delivery.py``) does everything else: it takes over where
-this one does not know how (``prepare`` returns ``None``), and goes on where an attempt has failed.
+What is known before the message is kept per queue: the broker's address, the request's header with
+holes in it. The general path (``delivery.py``) does everything else: it takes over where this one
+does not know how (``prepare`` returns ``None``), and goes on where an attempt has failed.
 Nothing here touches the event loop: the blocking client prepares its sends in the threads of its
 callers.
 """
@@ -47,7 +47,7 @@ _MAX_BOUND: Final = 100_000
 _json: Final = msgspec.json.Encoder().encode
 
 
-class Lane:
+class SendTarget:
     """One queue, with everything that is known before the message is. ``connection`` is that of the
     event loop; ``signed`` says what is signed, and is None where nothing is."""
 
@@ -68,8 +68,8 @@ class Lane:
         return Attempt(self.queue.broker_name, self.address, error, seconds)
 
 
-class PlainSends:
-    """The lanes of one producer.
+class FastPath:
+    """The targets of one producer.
 
     ``header`` is that of all its messages, but for topic, queue and what stands in a message;
     bodies of ``too_long`` bytes and more are not for here. May be used from several threads.
@@ -90,8 +90,8 @@ class PlainSends:
         self._too_long = min(too_long, MAX_BODY)
         self._credentials = credentials
         self._signer = Signer(credentials.secret_key) if credentials is not None else None
-        self._lanes: dict[str, list[Lane | None]] = {}
-        self._bound: dict[MessageQueue, Lane] = {}
+        self._targets: dict[str, list[SendTarget | None]] = {}
+        self._bound: dict[MessageQueue, SendTarget] = {}
         self._made_at = -1
 
     def prepare(
@@ -99,9 +99,9 @@ class PlainSends:
         message: Message,
         sharding_key: str | int | None = None,
         queue: MessageQueue | None = None,
-    ) -> tuple[Lane, int, bytes, str] | None:
-        """The lane, and the request but for its body: opaque, header, message id. ``None``: the
-        general way has to do it.
+    ) -> tuple[SendTarget, int, bytes, str] | None:
+        """The target, and the request but for its body: opaque, header, message id. ``None``: the
+        general path has to do it.
 
         Raises ``MessageError``, and ``ConfigError`` for a key that is none.
         """
@@ -109,81 +109,83 @@ class PlainSends:
         if type(body) is not bytes or not 0 < len(body) < self._too_long:
             return None
         if self._made_at != self._routes.changes:
-            self._forget_lanes()
-        lanes = self._lanes.get(message.topic)
-        if lanes is None and (lanes := self._make_lanes(message.topic)) is None:
+            self._forget_targets()
+        targets = self._targets.get(message.topic)
+        if targets is None and (targets := self._make_targets(message.topic)) is None:
             return None
         if queue is None:
             index = (self._turn() if sharding_key is None else abs(java_hash(sharding_key))) % len(
-                lanes
+                targets
             )
-            lane = lanes[index] or self._make_lane_of(message.topic, lanes, index)
+            target = targets[index] or self._make_target_of(message.topic, targets, index)
         elif sharding_key is None and queue.topic == message.topic:
-            lane = self._bound.get(queue) or self._make_bound(queue)
+            target = self._bound.get(queue) or self._make_bound(queue)
         else:
             return None
-        if lane is None:
+        if target is None:
             return None
         now_ms, opaque = self._time_ms(), next_opaque()
         msg_id = next_message_id(now_ms)
         properties = plain_properties(message, msg_id)
-        if lane.signed is not None:
-            return lane, opaque, self._sign(lane, now_ms, message, properties, opaque), msg_id
-        return lane, opaque, lane.header((now_ms, message.flag, properties, opaque)), msg_id
+        if target.signed is not None:
+            return target, opaque, self._sign(target, now_ms, message, properties, opaque), msg_id
+        return target, opaque, target.header((now_ms, message.flag, properties, opaque)), msg_id
 
     def _sign(
-        self, lane: Lane, now_ms: int, message: Message, properties: str, opaque: int
+        self, target: SendTarget, now_ms: int, message: Message, properties: str, opaque: int
     ) -> bytes:
         """The header, with its signature."""
-        assert lane.signed is not None
+        assert target.signed is not None
         assert self._signer is not None
         signature = self._signer.sign(
-            lane.signed % (now_ms, message.flag, properties.encode()), message.body
+            target.signed % (now_ms, message.flag, properties.encode()), message.body
         )
-        return lane.header((signature, now_ms, message.flag, properties, opaque))
+        return target.header((signature, now_ms, message.flag, properties, opaque))
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
         """Where its messages can go, as far as known."""
         route = self._routes.cached(topic)
         return route.publish_queues or None if route is not None else None
 
-    def _forget_lanes(self) -> None:
-        """Some route or address is another one now. (A thread that makes a lane from old ones puts
-        it into old lists.)"""
+    def _forget_targets(self) -> None:
+        """Some route or address is another one now. (A thread that makes a target from old ones
+        puts it into old lists.)"""
         changes = self._routes.changes
-        self._lanes = {}
+        self._targets = {}
         self._bound = {}
         self._made_at = changes
 
-    def _make_lanes(self, topic: str) -> list[Lane | None] | None:
-        """None while it is not known where its messages go: the general way finds out, and tells
+    def _make_targets(self, topic: str) -> list[SendTarget | None] | None:
+        """None while it is not known where its messages go: the general path finds out, and tells
         what is wrong."""
-        by_topic, route = self._lanes, self._routes.cached(topic)
+        by_topic, route = self._targets, self._routes.cached(topic)
         if route is None or not route.publish_queues:
             return None
         check_topic(topic)
         if len(by_topic) >= _MAX_TOPICS:
             by_topic.clear()
-        lanes = by_topic[topic] = [None] * len(route.publish_queues)
-        return lanes
+        targets = by_topic[topic] = [None] * len(route.publish_queues)
+        return targets
 
-    def _make_lane_of(self, topic: str, lanes: list[Lane | None], index: int) -> Lane | None:
+    def _make_target_of(
+        self, topic: str, targets: list[SendTarget | None], index: int
+    ) -> SendTarget | None:
         route = self._routes.cached(topic)
-        if route is None or len(route.publish_queues) != len(lanes):
+        if route is None or len(route.publish_queues) != len(targets):
             return None
-        lane = lanes[index] = self._make_lane(route.publish_queues[index])
-        return lane
+        target = targets[index] = self._make_target(route.publish_queues[index])
+        return target
 
-    def _make_bound(self, queue: MessageQueue) -> Lane | None:
+    def _make_bound(self, queue: MessageQueue) -> SendTarget | None:
         """For a queue that somebody has named; it need not be one of the route."""
         by_queue = self._bound
-        if (lane := self._make_lane(queue)) is not None:
+        if (target := self._make_target(queue)) is not None:
             if len(by_queue) >= _MAX_BOUND:
                 by_queue.clear()
-            by_queue[queue] = lane
-        return lane
+            by_queue[queue] = target
+        return target
 
-    def _make_lane(self, queue: MessageQueue) -> Lane | None:
+    def _make_target(self, queue: MessageQueue) -> SendTarget | None:
         address = self._routes.master(queue.broker_name)
         if address is None:
             return None
@@ -192,8 +194,8 @@ class PlainSends:
         )
         template = request_template(SEND, header, _HOLES)
         if self._credentials is None:
-            return Lane(queue, address, template, None)
-        return Lane(queue, address, *_with_signature(template, header, self._credentials))
+            return SendTarget(queue, address, template, None)
+        return SendTarget(queue, address, *_with_signature(template, header, self._credentials))
 
 
 def _with_signature(

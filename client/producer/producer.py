@@ -40,7 +40,7 @@ from ..options import settings_of, takes
 from ..usage_errors import checked_group, mistake_in, mistake_in_queue, positive
 from .batches import Accumulator
 from .delivery import Delivery
-from .fast_path import SEND, Lane, PlainSends
+from .fast_path import SEND, FastPath, SendTarget
 from .fault_latency import FaultLatency
 from .hooks import SendHooks
 from .message_ids import next_message_id
@@ -111,8 +111,8 @@ class Producer(Startable):
             else None
         )
         self._soon: set[asyncio.Task[SendResult]] = set()
-        self.plain: PlainSends | None = None
-        """The short way, while running; it takes messages that are neither gathered nor
+        self.fast_path: FastPath | None = None
+        """The fast path, while running; it takes messages that are neither gathered nor
         compressed."""
         self._running = False
 
@@ -127,7 +127,7 @@ class Producer(Startable):
         if self._tracer is not None:
             self._tasks.spawn(self._tracer.run(), name="trace")
         if self._accumulator is None:
-            self.plain = self._delivery.plain_sends(min(self._compress_over, self._max_size + 1))
+            self.fast_path = self._delivery.fast_path(min(self._compress_over, self._max_size + 1))
         self._running = True
 
     async def stop(self) -> None:
@@ -135,7 +135,7 @@ class Producer(Startable):
         if not self._running:
             return
         self._running = False
-        self.plain = None
+        self.fast_path = None
         async with AsyncExitStack() as last:  # what is cancelled is cut short, the rest is done
             if self._owns_instance:
                 last.push_async_callback(self.instance.stop)
@@ -180,11 +180,11 @@ class Producer(Startable):
         try:
             written = self._written(message, queue, selector, sharding_key, timeout)
             if written is not None:
-                lane, msg_id, began, answer = written
+                target, msg_id, began, answer = written
                 try:
-                    return send_result(await answer, msg_id, lane.queue, lane.address)
+                    return send_result(await answer, msg_id, target.queue, target.address)
                 except (RemotingError, BrokerError) as error:
-                    failed = lane.failed(error, self._monotonic() - began)
+                    failed = target.failed(error, self._monotonic() - began)
                 bound = sharding_key is not None or queue is not None
                 return await self.send_again(message, msg_id, bound, timeout, failed)  # type: ignore[arg-type]
             if self._accumulator is not None and _is_plain(queue, selector, sharding_key, timeout):
@@ -205,24 +205,24 @@ class Producer(Startable):
         selector: QueueSelector | None,
         sharding_key: str | int | None,
         timeout: float | None,
-    ) -> tuple[Lane, str, float, asyncio.Future[Response | SendMessageResponse]] | None:
-        """The short way: the message has been sent; over which lane, with which id, when, and the
-        answer to come. None: it has to go the general way. Raises ``MessageError``."""
-        plain = self.plain
-        if plain is None or selector is not None or not isinstance(message, Message):
+    ) -> tuple[SendTarget, str, float, asyncio.Future[Response | SendMessageResponse]] | None:
+        """The fast path: the message has been sent; to which target, with which id, when, and the
+        answer to come. None: it has to go the general path. Raises ``MessageError``."""
+        fast_path = self.fast_path
+        if fast_path is None or selector is not None or not isinstance(message, Message):
             return None
         try:
-            prepared = plain.prepare(message, sharding_key, queue)
+            prepared = fast_path.prepare(message, sharding_key, queue)
         except AttributeError:
             if mistake_in_queue(queue) is None:
                 raise
             return None
         if prepared is None:
             return None
-        lane, opaque, header, msg_id = prepared
-        connection = lane.connection
+        target, opaque, header, msg_id = prepared
+        connection = target.connection
         if connection is None or connection.closed:
-            connection = lane.connection = self.instance.remoting.connected_to(lane.address)
+            connection = target.connection = self.instance.remoting.connected_to(target.address)
             if connection is None:
                 return None
         seconds = self.send_timeout if timeout is None else timeout
@@ -231,7 +231,7 @@ class Producer(Startable):
         began = self._monotonic()
         try:
             return (
-                lane,
+                target,
                 msg_id,
                 began,
                 connection.invoke_encoded(SEND, opaque, header, message.body, seconds),
@@ -244,15 +244,15 @@ class Producer(Startable):
         message: Message,
         bound: bool,
         timeout: float | None,
-        lane: Lane,
+        target: SendTarget,
         msg_id: str,
         began: float,
         answer: asyncio.Future[Response | SendMessageResponse],
     ) -> SendResult:
         try:
-            return send_result(await answer, msg_id, lane.queue, lane.address)
+            return send_result(await answer, msg_id, target.queue, target.address)
         except (RemotingError, BrokerError) as error:
-            failed = lane.failed(error, self._monotonic() - began)
+            failed = target.failed(error, self._monotonic() - began)
         return await self.send_again(message, msg_id, bound, timeout, failed)
 
     async def send_again(

@@ -1,4 +1,4 @@
-"""The short way of a plain send: it says what the general way says, and leaves to it what it does
+"""The fast path of a send: it says what the general path says, and leaves to it what it does
 not know."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.cluster.route_cache import topic_route
 from aiorocketmq.client.errors import ClientStateError, ConfigError, MessageError, SendFailed
-from aiorocketmq.client.producer.fast_path import PlainSends
+from aiorocketmq.client.producer.fast_path import FastPath
 from aiorocketmq.client.producer.producer import Producer
 from aiorocketmq.client.producer.queue_choice import RoundRobin, choose_by_key
 from aiorocketmq.client.producer.sending import SendStatus, single
@@ -67,12 +67,12 @@ def know(
     return [MessageQueue("T", broker, number) for broker in brokers for number in range(queues)]
 
 
-def plain_sends(
+def make_fast_path(
     *brokers: str, too_long: int = 4096, start: int = 0
-) -> tuple[PlainSends, ClientInstance, list[MessageQueue]]:
+) -> tuple[FastPath, ClientInstance, list[MessageQueue]]:
     instance = ClientInstance(namesrv="ns:1", clock=ManualClock())
     queues = know(instance, *brokers) if brokers else []
-    return PlainSends(instance, HEADER, RoundRobin(start), 4096), instance, queues
+    return FastPath(instance, HEADER, RoundRobin(start), 4096), instance, queues
 
 
 @given(
@@ -83,20 +83,20 @@ def plain_sends(
     st.booleans(),
     st.dictionaries(st.sampled_from(["a", "b%d"]), st.sampled_from(['"', "\\", "%b"])),
 )
-def test_it_says_what_the_general_way_says(
+def test_it_says_what_the_general_path_says(
     tags: str | None, keys: list[str], delay: int, flag: int, wait: bool, own: dict[str, str]
 ) -> None:
-    plain, instance, queues = plain_sends("a", "b", start=3)
+    fast_path, instance, queues = make_fast_path("a", "b", start=3)
     message = Message("T", b"x", tags, keys, delay, flag, wait, own)
     try:
         general = single(message, "ID", 4096)
     except MessageError:
         with pytest.raises(MessageError):
-            plain.prepare(message)
+            fast_path.prepare(message)
         return
-    prepared = plain.prepare(message)
+    prepared = fast_path.prepare(message)
     assert prepared is not None
-    lane, opaque, header, msg_id = prepared
+    target, opaque, header, msg_id = prepared
     command = msgspec.json.decode(header)
     fields = from_fields(SendMessageRequestV2, command["extFields"])
     assert (command["code"], command["flag"], command["opaque"], command["language"]) == (
@@ -109,27 +109,29 @@ def test_it_says_what_the_general_way_says(
         **decode_properties(general.properties),
         "UNIQ_KEY": msg_id,
     }
-    assert lane.queue == queues[3]
+    assert target.queue == queues[3]
     assert msgspec.structs.replace(fields, properties="") == msgspec.structs.replace(
         HEADER,
         topic="T",
-        queue_id=lane.queue.queue_id,
-        bname=lane.queue.broker_name,
+        queue_id=target.queue.queue_id,
+        bname=target.queue.broker_name,
         born_timestamp=instance.clock.time_ms(),
         flag=flag,
     )
 
 
 def test_queues_take_turns_and_keys_have_theirs() -> None:
-    plain, _, queues = plain_sends("a", "b")
-    taken = [prepared[0].queue for _ in range(8) if (prepared := plain.prepare(Message("T", b"x")))]
+    fast_path, _, queues = make_fast_path("a", "b")
+    taken = [
+        prepared[0].queue for _ in range(8) if (prepared := fast_path.prepare(Message("T", b"x")))
+    ]
     assert taken == queues * 2
     for key in ("order-1", 42, -7):
-        prepared = plain.prepare(Message("T", b"x"), key)
+        prepared = fast_path.prepare(Message("T", b"x"), key)
         assert prepared is not None
         assert prepared[0].queue == choose_by_key(queues, key)
     with pytest.raises(ConfigError):
-        plain.prepare(Message("T", b"x"), 1 << 64)
+        fast_path.prepare(Message("T", b"x"), 1 << 64)
 
 
 @given(
@@ -138,13 +140,13 @@ def test_queues_take_turns_and_keys_have_theirs() -> None:
     st.none() | st.text(st.characters(blacklist_categories=["Cs", "Cc"]), max_size=20),
     st.binary(min_size=1, max_size=9),
 )
-def test_the_signature_is_that_of_the_general_way(
+def test_the_signature_is_that_of_the_general_path(
     key: str, token: str | None, tags: str | None, body: bytes
 ) -> None:
     credentials = Credentials(key, "a secret", token)
-    _, instance, queues = plain_sends("a")
-    plain = PlainSends(instance, HEADER, RoundRobin(), 4096, credentials)
-    prepared = plain.prepare(Message("T", body, tags, flag=-3))
+    _, instance, queues = make_fast_path("a")
+    fast_path = FastPath(instance, HEADER, RoundRobin(), 4096, credentials)
+    prepared = fast_path.prepare(Message("T", body, tags, flag=-3))
     assert prepared is not None
     fields = msgspec.json.decode(prepared[2])["extFields"]
     unsigned = to_fields(from_fields(SendMessageRequestV2, fields))
@@ -153,13 +155,13 @@ def test_the_signature_is_that_of_the_general_way(
 
 
 def test_a_queue_that_was_named() -> None:
-    plain, instance, _ = plain_sends("a", "b")
+    fast_path, instance, _ = make_fast_path("a", "b")
     for queue in (
         MessageQueue("T", "b", 1),
         MessageQueue("T", "a", 99),
     ):  # the second is none that would have its turn
         for _ in range(2):
-            prepared = plain.prepare(Message("T", b"x"), None, queue)
+            prepared = fast_path.prepare(Message("T", b"x"), None, queue)
             assert prepared is not None
             assert prepared[0].queue == queue
             fields = from_fields(
@@ -167,16 +169,16 @@ def test_a_queue_that_was_named() -> None:
             )
             assert (fields.queue_id, fields.bname) == (queue.queue_id, queue.broker_name)
     know(instance, "a", "b", port=20911)
-    prepared = plain.prepare(Message("T", b"x"), None, MessageQueue("T", "b", 1))
+    prepared = fast_path.prepare(Message("T", b"x"), None, MessageQueue("T", "b", 1))
     assert prepared is not None
     assert prepared[0].address == "10.0.0.1:20911"  # the master is another machine
-    assert plain.prepare(Message("T", b"x"), None, MessageQueue("T", "unknown", 1)) is None
-    assert plain.prepare(Message("T", b"x"), None, MessageQueue("Other", "a", 1)) is None
-    assert plain.prepare(Message("T", b"x"), "key", MessageQueue("T", "a", 1)) is None
-    assert plain.queues("T") == tuple(
+    assert fast_path.prepare(Message("T", b"x"), None, MessageQueue("T", "unknown", 1)) is None
+    assert fast_path.prepare(Message("T", b"x"), None, MessageQueue("Other", "a", 1)) is None
+    assert fast_path.prepare(Message("T", b"x"), "key", MessageQueue("T", "a", 1)) is None
+    assert fast_path.queues("T") == tuple(
         MessageQueue("T", broker, number) for broker in "ab" for number in (0, 1)
     )
-    assert plain.queues("Other") is None
+    assert fast_path.queues("Other") is None
 
 
 @pytest.mark.parametrize(
@@ -189,13 +191,13 @@ def test_a_queue_that_was_named() -> None:
         Message("T", "text"),  # type: ignore[arg-type]
     ],
 )
-def test_the_rest_is_left_to_the_general_way(message: Message) -> None:
-    assert plain_sends("a")[0].prepare(message) is None
-    assert plain_sends()[0].prepare(Message("T", b"x")) is None
+def test_the_rest_is_left_to_the_general_path(message: Message) -> None:
+    assert make_fast_path("a")[0].prepare(message) is None
+    assert make_fast_path()[0].prepare(Message("T", b"x")) is None
 
 
 def test_lanes_follow_routes_and_addresses() -> None:
-    plain, instance, _ = plain_sends("a")
+    fast_path, instance, _ = make_fast_path("a")
     addresses = []
     for change in (
         lambda: None,
@@ -204,7 +206,7 @@ def test_lanes_follow_routes_and_addresses() -> None:
         lambda: know(instance, "b"),
     ):
         change()
-        prepared = plain.prepare(Message("T", b"x"))
+        prepared = fast_path.prepare(Message("T", b"x"))
         assert prepared is not None
         addresses.append((prepared[0].queue.broker_name, prepared[0].address))
     assert addresses == [
