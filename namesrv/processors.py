@@ -1,5 +1,5 @@
 """What the name server answers (class DefaultRequestProcessor; ``headers.md`` part D,
-``namesrv.md``)."""
+``namesrv.md``). Its four processors are one file: together they are the whole table."""
 
 from __future__ import annotations
 
@@ -90,12 +90,7 @@ class BrokerProcessor:
                 max_topics=limits.max_topics_per_registration,
             )
         except CrcError as error:
-            log.warning(
-                "registration refused broker=%s addr=%s error=%s",
-                request.broker_name,
-                request.broker_addr,
-                error,
-            )
+            _log_refusal(request, error)
             return Reply(
                 ResponseCode.SYSTEM_ERROR, header=RegisterBrokerResponse(), remark=str(error)
             )
@@ -112,12 +107,7 @@ class BrokerProcessor:
                 request, version, filter_servers, topics, ctx.connection, ctx.received_at_ms
             )
         except RouteTableFullError as error:
-            log.warning(
-                "registration refused broker=%s addr=%s error=%s",
-                request.broker_name,
-                request.broker_addr,
-                error,
-            )
+            _log_refusal(request, error)
             raise
         except BrokerGoneError as error:
             raise RequestError(ResponseCode.SYSTEM_ERROR, str(error)) from None
@@ -168,6 +158,15 @@ class BrokerProcessor:
     def connection_closed(self, connection: Peer) -> None:
         """Whoever registered last over this connection is gone."""
         log_removed(self._routes.disconnect(connection), "connection closed")
+
+
+def _log_refusal(request: RegisterBrokerRequest, error: Exception) -> None:
+    log.warning(
+        "registration refused broker=%s addr=%s error=%s",
+        request.broker_name,
+        request.broker_addr,
+        error,
+    )
 
 
 def _still_there(ctx: Context) -> None:

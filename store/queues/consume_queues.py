@@ -176,16 +176,18 @@ class ConsumeQueues:
         if queue.flushed_offset >= queue.max_offset and not has_new_names:
             return False
         begin, end = queue.to_sync()
+        synced = False
         try:
-            return self._sync_one(queue, begin * CQ_UNIT_SIZE, end * CQ_UNIT_SIZE)
-        except BaseException as error:
-            queue.sync_again(begin)
-            if (
-                not isinstance(error, StoreFileError)
-                or self.table.get((queue.topic, queue.queue_id)) is queue
-            ):
+            new_names = self._sync_one(queue, begin * CQ_UNIT_SIZE, end * CQ_UNIT_SIZE)
+            synced = True
+        except StoreFileError:
+            if self.table.get((queue.topic, queue.queue_id)) is queue:
                 raise
             return False  # deleted meanwhile
+        finally:
+            if not synced:
+                queue.sync_again(begin)
+        return new_names
 
     def _sync_one(self, queue: ConsumeQueue, begin: int, end: int) -> bool:
         if self.exts is not None and queue.ext is not None:  # first, for the units point to it
