@@ -13,6 +13,8 @@ cancelled. ``main`` does the rest:
 * it may have as many files and connections open as the system allows it to (``descriptors``);
 * exit code 0 after a clean stop; 1 after one line that says what failed. Only a bug leaves a
   traceback.
+
+One file: from the command line to the exit code it is one sequence.
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@ behind that nothing ever removes:
   request);
 * a connection that never registered anything removes nothing (the original looks for a broker whose
   address is the connection's).
+
+One file: every change keeps the invariants of all six tables.
 """
 
 from __future__ import annotations

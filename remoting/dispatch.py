@@ -16,8 +16,10 @@ dict of text, to the same typed header. Property tests hold both equal.
 An ``async def`` handler runs in a task owned by the connection's owner. ``body`` is valid during
 the call only (``async`` handlers get a copy). A handler that raises ``RequestError`` answers with
 its code; any other exception is answered with code 1 and logged, as a bug unless it says that it is
-none (``is_operating``): one request must not end a connection, so here stands the one broad
-``except``.
+none (``is_operating``): one request must not end a connection, so here stand the broad ``except``s
+of a daemon (``docs/design/broad-excepts.md``).
+
+One file: the way of a request to its answer, and all ways on which it fails, are read in one place.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 ``write``, ``writeStream``.
 
 Importing this needs neither Spark nor pyarrow; using what is in it does.
+Imports the face, lazily. Start with ``data_source.py``, then ``source/`` or ``sink/``.
 """
 
 from __future__ import annotations

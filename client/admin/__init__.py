@@ -11,7 +11,8 @@ DefaultMQAdminExtImpl).
 Every operation raises ``RemotingError`` when a server cannot be asked and ``BrokerError`` (by code)
 when it refuses; what else one raises, it says. Addresses are ``host:port``, times milliseconds
 since 1970 as everywhere in the cluster, offsets count the entries of a queue. A module per subject,
-``Admin`` is all of them. ``mqadmin`` is made of nothing else.
+``Admin`` is all of them. ``mqadmin`` is made of nothing else. Imports ``cluster``, ``consumer`` and
+``producer``. Start with ``core.py``.
 """
 
 from __future__ import annotations

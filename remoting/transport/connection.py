@@ -8,6 +8,8 @@ nothing more is read from it (``flow.py``); frames that were already received wa
 
 Calling: ``invoke`` sends a request and awaits its answer, matched by ``opaque``. Frames sent
 outside of a read event in the same turn of the loop leave in one write as well.
+
+One file: reading, serving, calling and the end work on the same few fields.
 """
 
 from __future__ import annotations

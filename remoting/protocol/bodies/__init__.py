@@ -5,4 +5,6 @@ Java's collections keep their order here, so that a body can be written again as
 ``list[T]`` is a List, ``tuple[T, ...]`` a Set or an array, ``dict[K, V]`` a Map. A key that is
 absent gets the original's default; fields without one are those without which a body has no
 meaning.
+
+Imports the protocol's ``wire``, ``message`` and ``fastjson``. Start with ``codec.py``.
 """

@@ -3,6 +3,8 @@ wire names.
 
 A file per area, each with its slice of the table; here they become one. The dispatcher, the client,
 one property test over all rows, the golden-bytes test and the documentation read it.
+
+Imports the protocol's ``wire``, ``codes`` and bodies. Start with ``base.py``, then ``send.py``.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ handed over. It knows no socket, loop or store, and keeps nothing; property test
 its twin, errors included. None holds the GIL for a millisecond: what takes longer is cut into
 several calls, or lets other threads run.
 
+Imports the twins, from all over ``protocol``. Start with the branches below.
+
 A new leaf: its twin first; its ``.pxi`` (and ``.h``) beside ``_compiled.pyx``, which includes it;
 one line in each branch below, or, where the twin stands with the rules of its subject, ``@leaf``
 there (its type is the twin's); in ``tests/remoting/protocol/leaves/`` a test of equality, and a

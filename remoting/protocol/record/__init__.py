@@ -3,7 +3,8 @@ response.
 
 ``layout`` has its fields, ``verdict`` decides whether bytes are one, ``scan`` finds all in a buffer
 and ``walk`` all in a file, ``decode`` makes messages of them and ``encode`` records of messages.
-Pure; a reader starts with the table in ``docs/store-format.md``.
+Pure. Imports the protocol's ``message`` and ``leaves``. Start with ``layout.py``, beside the table
+in ``docs/store-format.md``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,237 @@
+"""Sizes of functions, files and folders, broad excepts, and what rooms say of themselves.
+
+What is over a limit is listed here with its size. The lists only shrink.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from .test_packages import REPOSITORY, folders_with_code
+
+MOST_LINES_OF_A_FUNCTION: Final = 60
+MOST_PARAMETERS: Final = 8
+MOST_LINES_OF_A_FILE: Final = 400
+MOST_FILES_OF_A_FOLDER: Final = 22
+PAGE: Final = REPOSITORY / "docs" / "design" / "broad-excepts.md"
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+LONG_FUNCTIONS: Final = {
+    # put together in an order that matters; to be parts
+    "broker: Broker.__init__": 134,
+    "broker: Broker._processor_table": 162,
+    "store: MessageStore.__init__": 114,
+    # one straight list of rows
+    "broker: runtime_info": 76,
+    # one loop over entries with its cases
+    "store: MessageReader._scan": 83,
+}
+"""``room: Class.function`` (so that a file may move): lines."""
+
+MANY_PARAMETERS: Final = {
+    # numbers and bytes of one record, for a compiled leaf or its twin: no object per message
+    "remoting: encode_record": 14,
+    "remoting: put_batch": 13,
+    "remoting: put_record": 13,
+    "remoting: record_of": 14,
+    # to be groups of what belongs together
+    "broker: AdminProcessor.__init__": 10,
+    "broker: BrokerMetrics.__init__": 11,
+    "broker: PullProcessor.__init__": 11,
+    "broker: ReplicationServer.__init__": 10,
+    "broker: SendProcessor.__init__": 9,
+    "broker: Slave.__init__": 13,
+    "broker: SlaveSync.__init__": 11,
+    "broker: TransactionCheck.__init__": 10,
+    "broker: TransactionLog.put_half": 10,
+    "broker: runtime_info": 10,
+    "store: MessageReader.get": 10,
+    "store: MessageStore.get": 10,
+    "store: MessageWriter.put_fields": 12,
+    "store: QueueRebuild.__init__": 9,
+    "store: Recovery.__init__": 12,
+}
+"""``self`` and ``cls`` do not count."""
+
+LONG_FILES_THAT_DO_NOT_SAY_WHY: Final = {
+    "aiorocketmq: sync.py",
+    "broker: broker.py",
+    "broker: name_servers.py",
+    "broker: pull.py",
+    "broker: send.py",
+    "broker: topics.py",
+    "client: access_point.py",
+    "client: instance.py",
+    "client: producer.py",
+    "client: pull_consumer.py",
+    "client: push_consumer.py",
+    "client: transaction.py",
+    "spark_connector: broker_access.py",
+    "store: consume_queue.py",
+    "store: mapped_file.py",
+    "store: message_store.py",
+    "store: recovery.py",
+    "tools: queue_check.py",
+}
+"""Of a file that is longer, the docstring says why it is one idea, with the words "one file"."""
+
+FULL_FOLDERS: Final = {"client/consumer": 23}
+"""Folder: modules, ``__init__`` among them."""
+
+ROOMS_THAT_DO_NOT_SAY: Final = {
+    "aiorocketmq",  # the face: shown to its users
+    "spark_connector/pyspark_rocketmq",  # one name each, for Spark
+    "spark_connector/pyspark_rocketmq_store",
+}
+
+
+def modules() -> list[Path]:
+    """Everything that is installed."""
+    return sorted(file for folder in folders_with_code() for file in folder.glob("*.py"))
+
+
+def room_of(file: Path) -> str:
+    return file.relative_to(REPOSITORY).parts[0]
+
+
+TREES: Final = {file: ast.parse(file.read_text()) for file in modules()}
+
+
+def functions() -> Iterator[tuple[str, Function]]:
+    for file, tree in TREES.items():
+        for name, node in named(tree):
+            if isinstance(node, Function):
+                yield f"{room_of(file)}: {name}", node
+
+
+def named(node: ast.AST, outer: str = "") -> Iterator[tuple[str, ast.AST]]:
+    """Every node below ``node`` with the name of the class or function that it is or is in."""
+    for child in ast.iter_child_nodes(node):
+        name = outer
+        if isinstance(child, Function | ast.ClassDef):
+            name = f"{outer}.{child.name}".lstrip(".")
+        yield name, child
+        yield from named(child, name)
+
+
+def lines_of(node: Function) -> int:
+    return (node.end_lineno or 0) - node.lineno + 1
+
+
+def parameters_of(node: Function) -> int:
+    args = node.args
+    names = [each.arg for each in args.posonlyargs + args.args]
+    return len(names) + len(args.kwonlyargs) - (names[:1] in (["self"], ["cls"]))
+
+
+def largest(sizes: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Of those with the same name."""
+    found: dict[str, int] = {}
+    for name, size in sizes:
+        found[name] = max(size, found.get(name, 0))
+    return found
+
+
+def grown(found: Mapping[str, int], listed: Mapping[str, int], limit: int) -> dict[str, int]:
+    """What is over its limit, or over the size that it is listed with."""
+    return {name: size for name, size in found.items() if size > listed.get(name, limit)}
+
+
+def docstring_of(file: Path) -> str:
+    return " ".join((ast.get_docstring(TREES[file]) or "").split())
+
+
+def is_broad(handler: ast.ExceptHandler) -> bool:
+    """It takes whatever is raised, and does not end in a ``raise`` of its own."""
+    names = {each.id for each in ast.walk(handler) if isinstance(each, ast.Name)}
+    if handler.type is not None:
+        names = {each.id for each in ast.walk(handler.type) if isinstance(each, ast.Name)}
+        if not names & {"Exception", "BaseException"}:
+            return False
+    leaves = (ast.Return, ast.Continue, ast.Break)
+    return not isinstance(handler.body[-1], ast.Raise) or any(
+        isinstance(each, leaves) for line in handler.body for each in ast.walk(line)
+    )
+
+
+def swallows(node: ast.AST) -> bool:
+    """An ``__exit__`` that may end an error, or a ``suppress`` of all of them."""
+    if isinstance(node, Function) and node.name in ("__exit__", "__aexit__"):
+        return isinstance(node.returns, ast.Name) and node.returns.id == "bool"
+    return (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func).endswith("suppress")
+        and any(ast.unparse(each) in ("Exception", "BaseException") for each in node.args)
+    )
+
+
+def test_no_function_is_longer() -> None:
+    found = largest((name, lines_of(node)) for name, node in functions())
+    assert not grown(found, LONG_FUNCTIONS, MOST_LINES_OF_A_FUNCTION)
+
+
+def test_no_function_has_more_parameters() -> None:
+    found = largest((name, parameters_of(node)) for name, node in functions())
+    assert not grown(found, MANY_PARAMETERS, MOST_PARAMETERS)
+
+
+def test_a_long_file_says_why_it_is_one() -> None:
+    silent = {
+        f"{room_of(file)}: {file.name}"
+        for file in TREES
+        if len(file.read_text().splitlines()) > MOST_LINES_OF_A_FILE
+        and not re.search(r"\bone file\b", docstring_of(file), re.IGNORECASE)
+    }
+    assert silent <= LONG_FILES_THAT_DO_NOT_SAY_WHY
+
+
+def test_no_folder_is_fuller() -> None:
+    found = Counter(file.parent.relative_to(REPOSITORY).as_posix() for file in TREES)
+    assert not grown(found, FULL_FOLDERS, MOST_FILES_OF_A_FOLDER)
+
+
+@pytest.mark.parametrize(
+    "folder", sorted(each.relative_to(REPOSITORY).as_posix() for each in folders_with_code())
+)
+def test_a_room_says_what_it_imports_and_where_to_start(folder: str) -> None:
+    text = docstring_of(REPOSITORY / folder / "__init__.py")
+    says = "imports" in text.lower() and "start with" in text.lower()
+    assert says is (folder not in ROOMS_THAT_DO_NOT_SAY), text
+
+
+def test_every_broad_except_is_on_its_page_with_a_reason() -> None:
+    listed = re.findall(r"^\| `(.+?)` \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
+    found = [
+        f"{room_of(file)}: {name}"
+        for file, tree in TREES.items()
+        for name, node in named(tree)
+        if swallows(node) or (isinstance(node, ast.ExceptHandler) and is_broad(node))
+    ]
+    assert sorted(found) == sorted(name for name, _ in listed)
+
+
+@pytest.mark.parametrize(
+    ("code", "broad"),
+    [
+        ("except Exception: pass", True),
+        ("except BaseException as error: report(error)", True),
+        ("except (ValueError, Exception): pass", True),
+        ("except: pass", True),
+        ("except Exception:\n  if odd: return\n  raise", True),
+        ("except BaseException:\n  close()\n  raise", False),
+        ("except Exception as error: raise Known from error", False),
+        ("except (OSError, ValueError): pass", False),
+    ],
+)
+def test_what_is_broad(code: str, broad: bool) -> None:
+    function = ast.parse(f"def f():\n try: g()\n {code.replace(chr(10), chr(10) + ' ')}")
+    (handler,) = [each for each in ast.walk(function) if isinstance(each, ast.ExceptHandler)]
+    assert is_broad(handler) is broad
