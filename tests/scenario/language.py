@@ -35,6 +35,7 @@ from ..sim import ManualClock
 RULE: Final = "----"
 _WORDS: Final[dict[Any, tuple[str, Callable[[str], Any]]]] = {
     str: (r"\S+", str),
+    str | None: (r"\S+", str),
     int: (r"-?\d+", int),
     float: (r"-?\d+(?:\.\d+)?", float),
     list[str]: (r"\S.*", str.split),

@@ -4,19 +4,23 @@ users write them. A broker process is named by its host (``10.0.0.1``)."""
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from aiorocketmq import Message, Producer, PushConsumer, RetryLater
 from aiorocketmq.broker.replication.master import SlaveLink
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.consumer.rebalance import averagely, by_circle, consistent_hash
 from aiorocketmq.client.consumer.start_offset import StartFrom
+from aiorocketmq.client.producer.sending import SendStatus
 from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
+from aiorocketmq.remoting.services import Service
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
 
@@ -35,8 +39,8 @@ class Process:
     """A broker, and how it is started again."""
 
     name: str
-    host: str
     broker_id: int
+    role: str
     sim: SimBroker
     life: AsyncExitStack
 
@@ -48,6 +52,8 @@ class Client:
     group: str
     handled: list[str] = field(default_factory=list)
     failing: set[str] = field(default_factory=set)
+    slow: dict[str, asyncio.Event] = field(default_factory=dict)
+    """Messages whose handlers wait, and what for."""
 
 
 class ClusterDriver(Driver):
@@ -67,18 +73,18 @@ class ClusterDriver(Driver):
 
     # -- brokers
 
-    @step("broker {name} at {host}[ id {broker_id}]")
-    async def broker(self, name: str, host: str, broker_id: int = 0) -> None:
-        """Id 0 is the master, others are slaves."""
-        life, folder = AsyncExitStack(), self.folder / f"{name}-{broker_id}"
-        role = BrokerRole.SLAVE if broker_id else BrokerRole.ASYNC_MASTER
+    @step("broker {name} at {host}[ id {broker_id}][ as {role}]")
+    async def broker(self, name: str, host: str, broker_id: int = 0, role: str = "") -> None:
+        """Id 0 is the master (``as SYNC_MASTER``: who waits for slaves), others are slaves."""
+        life, folder = AsyncExitStack(), self._folder(name, broker_id)
+        role = role or ("SLAVE" if broker_id else "ASYNC_MASTER")
         store = MessageStoreConfig(
             store_path_root_dir=str(folder),
             mapped_file_size_commit_log=1 << 20,
             mapped_file_size_consume_queue=20_000,
             max_hash_slot_num=100,
             max_index_num=400,
-            broker_role=role,
+            broker_role=BrokerRole(role),
         )
         sim = await life.enter_async_context(
             sim_broker(
@@ -92,21 +98,22 @@ class ClusterDriver(Driver):
                 namesrv_addr=NAME_SERVER,
             )
         )
-        self.processes[host] = Process(name, host, broker_id, sim, life)
+        self.processes[host] = Process(name, broker_id, role, sim, life)
         broker = sim.broker
         self.network.listen(f"{host}:{PORT}", lambda: Connection(sim.owner))
         self.network.listen(
             f"{host}:{HA_PORT}", lambda: SlaveLink(broker.replication.master.server)
         )
-        services = [broker.name_servers, broker.clients.watch, broker.storage.schedule]
-        services += (
-            broker.replication.slave.services if broker.replication.slave is not None else ()
-        )
-        keep_running(
-            life,
-            *(service.run() for service in services),
-            broker.replication.master.server._watch(),
-        )
+        replication = broker.replication
+        services: list[Service] = [
+            broker.name_servers,
+            broker.clients.watch,
+            broker.storage.schedule,
+            broker.tables._offset_persistence,
+        ]
+        services += replication.slave.services if replication.slave is not None else ()
+        keep_running(life, *(service.run() for service in services))
+        keep_running(life, replication.master.server._watch())
         await settle()
 
     @step("topic {topic} on {host} queues {queues}")
@@ -119,15 +126,29 @@ class ClusterDriver(Driver):
         await broker.tables.topics_file.saved()
         await settle()
 
-    @step("{host} dies")
-    async def dies(self, host: str) -> None:
-        """Its connections end, it says good-bye to nobody."""
-        await self._kill(host)
+    @step("{who} dies")
+    async def dies(self, who: str) -> None:
+        """A broker or a client: its connections end, it says good-bye to nobody."""
+        if who in self.processes:
+            await self._kill(who)
+            return
+        client = self.clients.pop(who)
+        await client.consumer._tasks.close()
+        await client.consumer._workers.close()
+        await client.instance._tasks.close()
+        await client.instance.remoting.close()
+        await settle()
 
-    @step("{host} starts again")
-    async def starts_again(self, host: str) -> None:
+    @step("{host} starts again[ with {nothing}]")
+    async def starts_again(self, host: str, nothing: str = "") -> None:
+        """``with nothing``: its disk was lost."""
         process = self.processes[host]
-        await self.broker(process.name, host, process.broker_id)
+        if nothing:
+            shutil.rmtree(self._folder(process.name, process.broker_id))
+        await self.broker(process.name, host, process.broker_id, process.role)
+
+    def _folder(self, name: str, broker_id: int) -> Path:
+        return self.folder / f"{name}-{broker_id}"
 
     async def _kill(self, host: str) -> None:
         process = self.processes[host]
@@ -141,23 +162,29 @@ class ClusterDriver(Driver):
 
     # -- clients
 
-    @step("consumer {name} of {group} on {topic}[ by {strategy}][ {ordered}]")
+    @step("consumer {name} of {group} on {topic}[ by {strategy}][ in {manner}][ tags {tags}]")
     async def consumer(
-        self, name: str, group: str, topic: str, strategy: str = "AVG", ordered: str = ""
+        self,
+        name: str,
+        group: str,
+        topic: str,
+        strategy: str = "AVG",
+        manner: str = "",
+        tags: list[str] | None = None,
     ) -> None:
-        """A push consumer that notes what it gets; ``ordered``: a queue's messages one after the
+        """A push consumer that notes what it gets; ``in order``: a queue's messages one after the
         other."""
-        instance = self._instance(name)
+        instance, ordered = self._instance(name), manner == "order"
         consumer = PushConsumer(
             group,
             instance=instance,
             start_from=StartFrom.FIRST,
             allocate=STRATEGIES[strategy],
-            ordered=ordered == "ordered",
+            ordered=ordered,
             max_reconsume_times=2 if ordered else -1,
         )
         client = self.clients[name] = Client(instance, consumer, group)
-        consumer.subscribe(topic)
+        consumer.subscribe(topic, " ".join(tags or ["*"]))
         consumer.on_message(self._handler(client))
         await instance.start()
         await consumer.start()
@@ -173,6 +200,9 @@ class ClusterDriver(Driver):
         async def handle(message: MessageExt) -> None:
             body = message.body.decode()
             again = f" (attempt {message.reconsume_times})" if message.reconsume_times else ""
+            if body in client.slow:
+                client.handled.append(f"{body} begins")
+                await client.slow[body].wait()
             if body in client.failing:
                 client.handled.append(f"{body} fails{again}")
                 raise RetryLater
@@ -208,6 +238,15 @@ class ClusterDriver(Driver):
     def manages(self, name: str) -> None:
         self.clients[name].failing = set()
 
+    @step("{name} is slow on {bodies}")
+    def slow_on(self, name: str, bodies: list[str]) -> None:
+        self.clients[name].slow = {body: asyncio.Event() for body in bodies}
+
+    @step("{name} finishes {body}")
+    async def finishes(self, name: str, body: str) -> None:
+        self.clients[name].slow[body].set()
+        await settle()
+
     @step("{name} pauses")
     def pauses(self, name: str) -> None:
         self.clients[name].consumer.suspend()
@@ -217,9 +256,12 @@ class ClusterDriver(Driver):
         self.clients[name].consumer.resume()
         await settle()
 
-    @step("send {bodies} to {topic} on {broker}")
-    async def send(self, bodies: list[str], topic: str, broker: str) -> list[str]:
-        """All to queue 0, or to another one (``broker-a/1``), one after the other."""
+    @step("send {bodies} to {topic} on {broker}[ tag {tag}]")
+    async def send(
+        self, bodies: list[str], topic: str, broker: str, tag: str | None = None
+    ) -> list[str]:
+        """All to queue 0, or to another one (``broker-a/1``), one after the other, in the time that
+        answers take."""
         said = []
         name, _, queue_id = broker.partition("/")
         queue = MessageQueue(topic, name, int(queue_id or 0))
@@ -227,9 +269,15 @@ class ClusterDriver(Driver):
         await instance.start()
         async with Producer("p", instance=instance) as producer:
             for body in bodies:
+                message = Message(topic, body.encode(), tags=tag)
+                sending = asyncio.ensure_future(producer.send(message, queue=queue))
+                await settle()
+                while not sending.done():
+                    await pass_time(self.clock, 0.01)
                 try:
-                    result = await producer.send(Message(topic, body.encode()), queue=queue)
-                    said.append(f"{body}: ok, offset {result.queue_offset}")
+                    result = sending.result()
+                    status = "ok" if result.status is SendStatus.SEND_OK else result.status.name
+                    said.append(f"{body}: {status}, offset {result.queue_offset}")
                 except RocketMQError as error:
                     said.append(f"{body}: {type(error).__name__}")
         await instance.stop()
