@@ -11,6 +11,8 @@ All of them work on one event loop in a background thread, so they may be used f
 at once. A handler of ``PushConsumer`` is a plain function and runs in a pool of threads. After a
 fork nothing of this works in the child: make new clients there; the old ones raise
 ``ClientStateError``.
+
+More than 400 lines, and one idea: a line for each method of the asyncio clients.
 """
 
 from __future__ import annotations

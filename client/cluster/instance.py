@@ -17,38 +17,20 @@ import asyncio
 import logging
 import os
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Final, NoReturn, Protocol, Unpack
+from typing import Final, NoReturn, Unpack
 
 from ...remoting.clock import Clock, SystemClock
-from ...remoting.dispatch import Body, Context, Dispatcher, ProcessorTable, Reply
+from ...remoting.dispatch import Dispatcher
 from ...remoting.errors import BrokerError, ConnectError, RemotingError
-from ...remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
-from ...remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
-from ...remoting.protocol.bodies.reset import (
-    GetConsumerStatusBody,
-    ResetOffsetBody,
-    ResetOffsetBodyForC,
-)
+from ...remoting.protocol.bodies.codec import encode_body
+from ...remoting.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from ...remoting.protocol.bodies.route import MASTER_ID
-from ...remoting.protocol.bodies.running_info import (
-    ConsumeMessageDirectlyResult,
-    ConsumerRunningInfo,
-)
-from ...remoting.protocol.codes import RequestCode, ResponseCode
-from ...remoting.protocol.commands.base import ConsumerGroupRequest
+from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.client import (
-    ConsumeMessageDirectlyRequest,
-    GetConsumerRunningInfoRequest,
     UnregisterClientRequest,
 )
-from ...remoting.protocol.commands.offset import GetConsumerStatusRequest, ResetOffsetRequest
-from ...remoting.protocol.commands.transaction import CheckTransactionStateRequest
 from ...remoting.protocol.message.message_queue import MessageQueue
-from ...remoting.protocol.message.properties import PropertyName
-from ...remoting.protocol.record import RecordError, decode_record
-from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.protocol.wire import Record
 from ...remoting.responses import Response
 from ...remoting.services import TaskSet
@@ -56,7 +38,7 @@ from ...remoting.transport.client import RemotingClient
 from ..credentials import credentials_from
 from ..errors import ClientStateError, ConfigError
 from ..lifecycle import Startable
-from ..namespaces import checked_namespace, namespace_of_address, without_namespace
+from ..namespaces import checked_namespace
 from ..options import (
     AccessChannel,
     ClientOptions,
@@ -70,9 +52,10 @@ from ..options import (
 )
 from .address_server import AddressServer, address_server_url
 from .name_servers import NameServers
+from .pushed_requests import ConsumerMember, PushedRequests, TransactionChecker
 from .replies import Requests
 from .route_cache import RouteCache
-from .server_addresses import ENVIRONMENT_VARIABLE, parse_addresses, split_addresses
+from .server_addresses import ENVIRONMENT_VARIABLE, namespace_of_servers, parse_addresses
 
 log: Final = logging.getLogger(__name__)
 
@@ -80,40 +63,6 @@ _HEARD = "has heard our heartbeat"
 """Attribute of a connection: a new connection to the same broker needs a new heartbeat."""
 _STREAM: Final = {"ReqT": "0"}
 """What a stream client adds to every request (classes StreamTypeRPCHook, RequestType)."""
-
-TransactionChecker = Callable[[CheckTransactionStateRequest, MessageExt, str], Awaitable[None]]
-"""Answers a check: the request, the half message, the address of the broker that asks."""
-
-
-class ConsumerMember(Protocol):
-    """A consumer as its instance sees it."""
-
-    group: str
-
-    def consumer_data(self) -> ConsumerData:
-        """What the heartbeat says of it."""
-        ...
-
-    def wake_rebalance(self) -> None:
-        """The members of its group changed."""
-        ...
-
-    def reset_offsets(self, offsets: dict[MessageQueue, int]) -> None:
-        """An administrator moved the group."""
-        ...
-
-    def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
-        """How far it is in its queues of a topic, as far as it knows."""
-        ...
-
-    async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult | None:
-        """Handle a message outside of its turn, because an administrator wants it; None: it
-        cannot."""
-        ...
-
-    def running_info(self) -> ConsumerRunningInfo:
-        """For an administrator who wants to look inside."""
-        ...
 
 
 class ClientInstance(Startable):
@@ -131,7 +80,7 @@ class ClientInstance(Startable):
         self.client_id: str = client_id(
             settings.client_ip, self.chosen_name, unit_name, stream=stream
         )
-        self.namespace: str | None = checked_namespace(settings.namespace) or _told_namespace(
+        self.namespace: str | None = checked_namespace(settings.namespace) or namespace_of_servers(
             namesrv
         )
         """Of all topics and groups, see ``namespaces``."""
@@ -139,10 +88,14 @@ class ClientInstance(Startable):
         self.access_channel: AccessChannel = settings.access_channel
         self.request_timeout: float = settings.request_timeout
         self._heartbeat_interval = settings.heartbeat_interval
-        self.requests: Requests = Requests()
+        pushed = PushedRequests(self.namespace)
+        self.requests: Requests = pushed.replies
+        self.checkers: dict[str, TransactionChecker] = pushed.checkers
+        """Whom brokers may ask about transactions, by producer group."""
+        self._consumers: dict[str, ConsumerMember] = pushed.consumers
         self.remoting: RemotingClient | _Forked = RemotingClient(
             clock=self.clock,
-            dispatcher=Dispatcher(self._pushed()),
+            dispatcher=Dispatcher(pushed.table),
             tls=checked_tls(settings.tls),
             credentials=credentials_from(settings.credentials),
             ext_fields=_STREAM if stream else None,
@@ -165,9 +118,6 @@ class ClientInstance(Startable):
         )
         self.routes.on_change.append(self._route_changed)
         self._producers: set[str] = set()
-        self.checkers: dict[str, TransactionChecker] = {}
-        """Whom brokers may ask about transactions, by producer group."""
-        self._consumers: dict[str, ConsumerMember] = {}
         self._state = "new"
         self._loop: asyncio.AbstractEventLoop | None = None
         _instances.add(self)
@@ -309,6 +259,13 @@ class ClientInstance(Startable):
             await self.clock.sleep(self._heartbeat_interval)
             await self.heartbeat()
 
+    def _route_changed(self, topic: str) -> None:
+        if self._producers and self._state == "running":
+            self._tasks.spawn(self.heartbeat(only_new=True), name="heartbeat to new brokers")
+        for member in self._consumers.values():
+            if any(s.topic == topic for s in member.consumer_data().subscription_data_set):
+                member.wake_rebalance()
+
     async def _greet(self, address: str, body: bytes) -> None:
         if await self._try_broker(address, RequestCode.HEART_BEAT, body=body):
             connection = self.remoting.connected_to(address)
@@ -397,102 +354,6 @@ class ClientInstance(Startable):
             replica[0]
         )
 
-    # --- what brokers push
-    # ------------------------------------------------------------------------------------------
-
-    def _pushed(self) -> ProcessorTable:
-        return {
-            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._consumer_ids_changed,
-            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_offset,
-            RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
-            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._consumer_status,
-            RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
-            RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.requests.replied,
-            RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
-        }
-
-    def _route_changed(self, topic: str) -> None:
-        if self._producers and self._state == "running":
-            self._tasks.spawn(self.heartbeat(only_new=True), name="heartbeat to new brokers")
-        for member in self._consumers.values():
-            if any(s.topic == topic for s in member.consumer_data().subscription_data_set):
-                member.wake_rebalance()
-
-    def _consumer_ids_changed(
-        self, request: ConsumerGroupRequest, _body: Body, ctx: Context
-    ) -> Reply | None:
-        member = self._consumers.get(request.consumer_group)
-        if member is not None:
-            log.info("group members changed group=%s broker=%s", request.consumer_group, ctx.peer)
-            member.wake_rebalance()
-        return None
-
-    def _reset_offset(self, request: ResetOffsetRequest, body: Body, ctx: Context) -> Reply | None:
-        member = self._consumers.get(request.group)
-        if member is not None and len(body):
-            table = _reset_targets(bytes(body))
-            offsets = {
-                queue: offset for queue, offset in table.items() if queue.topic == request.topic
-            }
-            log.info(
-                "offsets reset group=%s topic=%s broker=%s", request.group, request.topic, ctx.peer
-            )
-            member.reset_offsets(offsets)
-        return None
-
-    def _consumer_status(
-        self, request: GetConsumerStatusRequest, _body: Body, _ctx: Context
-    ) -> Reply:
-        """A group that is not here stands nowhere, as in the original."""
-        member = self._consumers.get(request.group)
-        table = member.offsets_of(request.topic) if member is not None else {}
-        return Reply(body=encode_body(GetConsumerStatusBody(message_queue_table=table)))
-
-    async def _consume_directly(
-        self, request: ConsumeMessageDirectlyRequest, body: Body, ctx: Context
-    ) -> Reply:
-        member = self._consumers.get(request.consumer_group)
-        message = decode_record(bytes(body), broker_name=request.broker_name or "", check_crc=True)
-        log.info(
-            "message to be consumed now group=%s broker=%s message=%r",
-            request.consumer_group,
-            ctx.peer,
-            message,
-        )
-        result = await member.consume_directly(message) if member is not None else None
-        if result is None:
-            remark = f"The Consumer Group <{request.consumer_group}> not exist in this consumer"
-            return Reply(ResponseCode.SYSTEM_ERROR, remark=remark)
-        return Reply(body=encode_body(result))
-
-    async def _check_transaction(
-        self, request: CheckTransactionStateRequest, body: Body, ctx: Context
-    ) -> None:
-        """A broker asks how a transaction ended; the answer is a request of its own."""
-        try:
-            message = decode_record(bytes(body), check_crc=True)
-        except RecordError as error:
-            log.warning("check of a transaction cannot be read broker=%s error=%s", ctx.peer, error)
-            return
-        message.topic = without_namespace(message.topic, self.namespace)
-        group = message.properties.get(PropertyName.PGROUP, "")
-        checker = self.checkers.get(group)
-        if checker is None:
-            log.warning(
-                "check of a transaction that is nobody's group=%s broker=%s", group, ctx.peer
-            )
-            return
-        await checker(request, message, ctx.peer)
-
-    def _running_info(
-        self, request: GetConsumerRunningInfoRequest, _body: Body, _ctx: Context
-    ) -> Reply:
-        member = self._consumers.get(request.consumer_group)
-        if member is None:
-            remark = f"The Consumer Group <{request.consumer_group}> not exist in this consumer"
-            return Reply(ResponseCode.SYSTEM_ERROR, remark=remark)
-        return Reply(body=encode_body(member.running_info()))
-
 
 def instance_for(
     client: object,
@@ -531,20 +392,3 @@ def _forked() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
-
-
-def _told_namespace(namesrv: str | Sequence[str] | None) -> str | None:
-    addresses = namesrv if namesrv is not None else os.environ.get(ENVIRONMENT_VARIABLE, "")
-    return next(
-        (found for text in split_addresses(addresses) if (found := namespace_of_address(text))),
-        None,
-    )
-
-
-def _reset_targets(body: bytes) -> dict[MessageQueue, int]:
-    """Both forms: a table, and the list that is pushed when a client of C++ asked for the reset."""
-    try:
-        return decode_body(ResetOffsetBody, body).offset_table
-    except BodyError:
-        rows = decode_body(ResetOffsetBodyForC, body).offset_table
-        return {MessageQueue(row.topic, row.broker_name, row.queue_id): row.offset for row in rows}

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..errors import ConfigError
+from ..namespaces import namespace_of_address
 
 ENVIRONMENT_VARIABLE: Final = "NAMESRV_ADDR"
 
@@ -52,3 +53,12 @@ def _checked(text: str) -> str:
     if not host or not port.isdecimal() or not 0 < int(port) < 65536 or "/" in host:
         raise ConfigError(f"the name server address {address!r} must look like host:9876")
     return address
+
+
+def namespace_of_servers(namesrv: str | Sequence[str] | None) -> str | None:
+    """The namespace that one of their addresses tells, given or from the environment."""
+    addresses = namesrv if namesrv is not None else os.environ.get(ENVIRONMENT_VARIABLE, "")
+    return next(
+        (found for text in split_addresses(addresses) if (found := namespace_of_address(text))),
+        None,
+    )

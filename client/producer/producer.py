@@ -10,6 +10,9 @@ Many sends may be under way at once: ``await asyncio.gather(...)`` over ``send``
 Everything that is sent in one turn of the event loop leaves in one write per broker. A send that is
 cancelled, that timed out or whose connection was lost may still have been stored: consumers must be
 able to see a message twice.
+
+More than 400 lines, and one idea: all ways of sending, from a caller's arguments to what
+``delivery.py`` or ``fast_path.py`` takes, with the life of what they use.
 """
 
 from __future__ import annotations

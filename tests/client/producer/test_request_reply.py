@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.client.cluster.instance import _reset_targets
+from aiorocketmq.client.cluster.pushed_requests import _reset_targets
 from aiorocketmq.client.cluster.replies import Requests, pushed_message
 from aiorocketmq.client.errors import MessageError
 from aiorocketmq.client.producer.request_reply import reply_to, request_properties
