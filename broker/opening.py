@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from ..remoting.clock import Clock, SystemClock
 from ..remoting.protocol.message.message_id import pack_host
 from ..remoting.services import to_the_end
-from ..store.disk.lock_file import LockFile
+from ..store.disk.disk import Lock
 from ..store.message_store import MessageStore
 from ..store.model.config import MessageStoreConfig
 from ..store.put.consume_queue_ext_writer import BitmapOf
@@ -64,7 +64,7 @@ async def _open_store(
     clock: Clock,
     store_host: bytes,
     bitmap_of: BitmapOf | None,
-    lock: LockFile,
+    lock: Lock,
 ) -> MessageStore:
     """In a thread, which nobody can interrupt: who is cancelled meanwhile waits for it and closes
     the store again."""

@@ -19,7 +19,7 @@ from ..daemon.launch import LaunchError, Settings
 from ..remoting.errors import ConnectError
 from ..remoting.transport.address import split_address
 from ..remoting.transport.tls import TlsConfig, client_context
-from ..store.disk.mapped_file import Disk
+from ..store.disk.system_disk import PosixDisk
 from ..store.model.config import BrokerRole, MessageStoreConfig
 from ..store.model.delay_levels import parse_delay_levels
 from ..store.recovery.opening import log_files
@@ -157,7 +157,7 @@ def _check_bindable(name: str, host: str, port: int) -> None:
 
 
 def _check_store(store: MessageStoreConfig) -> None:
-    log_files(store, Disk())
+    log_files(store, PosixDisk())
     for path in (store.root, *store.commit_log_paths, *store.read_only_paths):
         there = next(each for each in (path, *path.parents) if each.exists())
         if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):

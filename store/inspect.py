@@ -12,7 +12,7 @@ from typing import Final
 
 from .disk.checkpoint import Checkpoint
 from .disk.holes import data_ranges
-from .disk.mapped_file import Disk
+from .disk.system_disk import PosixDisk
 from .log.log_reader import FileSequence, StoredFile
 from .model.config import CQ_UNIT_SIZE
 from .queues.consume_queue_ext import EXT_HEAD, ExtUnit, offset_of_address
@@ -152,7 +152,7 @@ class StoreDirectory:
 
     def topics(self) -> set[str] | None:
         """The topics that ``config/topics.json`` knows; None when it cannot be read."""
-        return configured_topics(self.root)
+        return configured_topics(self.root, PosixDisk())
 
     def queue_readers(self) -> Iterator[QueueReader]:
         """All consume queues by topic and number. What is no folder of a queue is left out:
@@ -185,7 +185,7 @@ class StoreDirectory:
 
     def checkpoint(self) -> Checkpoint:
         """The checkpoint; all zeros when there is none."""
-        checkpoint = Checkpoint(self.root / "checkpoint", Disk())
+        checkpoint = Checkpoint(self.root / "checkpoint", PosixDisk())
         checkpoint.load()
         return checkpoint
 

@@ -40,9 +40,10 @@ from ..remoting.protocol.message.message_id import offset_message_id
 from ..remoting.protocol.message.topic_names import TopicName, is_lmq_topic, is_system_topic
 from ..remoting.slices import Steps
 from .disk.checkpoint import Checkpoint
-from .disk.lock_file import AbortFile, LockFile
-from .disk.mapped_file import Disk, SystemDisk
+from .disk.disk import Disk, Lock
+from .disk.lock_file import AbortFile
 from .disk.mapping_limit import MappingLimit
+from .disk.system_disk import SystemDisk
 from .index.index_files import IndexFiles
 from .index.indexing import Indexing
 from .log.commit_log import CommitLog
@@ -117,7 +118,7 @@ class MessageStore:
         self._checkpoint: Final = Checkpoint(config.root / "checkpoint", disk)
         self._ends: Final = QueueEnds(config.root, disk)
         self._queues.on_delete = self._ends.forget
-        self._lock: Final = LockFile(config.root / "lock")
+        self._lock: Final = disk.lock(config.root / "lock")
         self._abort: Final = AbortFile(config.root / "abort", disk)
         self.damage: Final = DamagedRecords()
         """What readers have found to be damaged in the commit log."""
@@ -218,7 +219,7 @@ class MessageStore:
         disk: Disk | None = None,
         progress: Callable[[int, int], None] | None = None,
         bitmap_of: BitmapOf | None = None,
-        lock: LockFile | None = None,
+        lock: Lock | None = None,
     ) -> MessageStore:
         """Lock the directory, load and recover it; makes it when there is none.
 
@@ -248,9 +249,9 @@ class MessageStore:
     def _load(self, progress: Callable[[int, int], None] | None) -> None:
         clean = not self._abort.exists()
         self._checkpoint.load()
-        load_commit_log(self._log.files, self._checkpoint, clean=clean)
+        load_commit_log(self._log.files, self._checkpoint, self._disk, clean=clean)
         known = self._ends.load()
-        if known is None and self._ends.path.exists():
+        if known is None and self._disk.exists(self._ends.path):
             log.warning(
                 "%s is damaged: what the consume queues must hold comes from the commit log",
                 self._ends.path,
@@ -311,7 +312,7 @@ class MessageStore:
         topics = (
             None
             if self._dispatch_rules is not None or is_system_topic(topic)
-            else configured_topics(self.config.root)
+            else configured_topics(self.config.root, self._disk)
         )
         return topics is not None and topic not in topics
 

@@ -21,14 +21,13 @@ original has worked here since.
 from __future__ import annotations
 
 import errno
-import os
 import struct
 import zlib
 from pathlib import Path
 from typing import Final
 
 from ..model.errors import SyncFailedError, translated
-from .mapped_file import Disk
+from .disk import Disk
 
 _SIZE: Final = 4096
 _TIMES: Final = struct.Struct(">qqq")
@@ -57,7 +56,7 @@ class Checkpoint:
         """Read the file; one that is missing or cut short claims nothing. Raises StoreFileError."""
         with translated(self._path, "cannot be read"):
             try:
-                content = self._path.read_bytes()
+                content = self._disk.contents(self._path)
             except FileNotFoundError:
                 return
         self._content = content[:_SIZE].ljust(_SIZE, b"\0")
@@ -95,12 +94,12 @@ class Checkpoint:
         content[_OWN_AT:] = own.ljust(_SIZE - _OWN_AT, b"\0")
         self._content = bytes(content)
         with translated(self._path, "cannot be written"):
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+            fd = self._disk.open(self._path, "make")
             try:
-                os.pwrite(fd, self._content, 0)
+                self._disk.write(fd, self._content, 0)
                 self._sync(fd)
             finally:
-                os.close(fd)
+                self._disk.close(fd)
         if not self._named:
             self._disk.sync_directory(self._path.parent)
             self._named = True

@@ -6,10 +6,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from typing import Final
-
-_STEP: Final = 1 << 20
-_ZEROS: Final = bytes(_STEP)
 
 
 def first_hole(fd: int) -> int:
@@ -32,12 +28,3 @@ def data_ranges(fd: int, position: int, size: int) -> Iterator[tuple[int, int]]:
             return
         yield start, min(stop, size)
         position = stop
-
-
-def not_zero(fd: int, position: int, size: int) -> Iterator[tuple[int, int]]:
-    """Pieces of [position, size) that do: where, and how long, at most a MiB. Raises OSError."""
-    for start, stop in data_ranges(fd, position, size):
-        for at in range(start, stop, _STEP):
-            data = os.pread(fd, min(_STEP, stop - at), at)
-            if not _ZEROS.startswith(data):
-                yield at, len(data)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ..model.errors import StoreError, StoreLockedError, file_error, translated
-from .mapped_file import Disk
+from .disk import Disk
 
 try:
     import fcntl
@@ -70,16 +70,16 @@ class AbortFile:
         self._disk: Final = disk
 
     def exists(self) -> bool:
-        return self.path.exists()
+        return self._disk.exists(self.path)
 
     def create(self) -> None:
         """Durable, before anything else is written. Raises StoreFileError."""
         with translated(self.path, "cannot be created"):
-            self.path.touch()
+            self._disk.touch(self.path)
         self._disk.sync_directory(self.path.parent)
 
     def remove(self) -> None:
         """Only after everything else is on the disk. Raises StoreFileError."""
         with translated(self.path, "cannot be removed"):
-            self.path.unlink(missing_ok=True)
+            self._disk.delete(self.path)
         self._disk.sync_directory(self.path.parent)

@@ -1,4 +1,4 @@
-"""A file of fixed length that is mapped into memory, and the few things asked of a disk.
+"""A file of fixed length that is mapped into memory.
 
 Rules that keep the process alive and the event loop moving (they hold for every file of the store):
 
@@ -19,105 +19,19 @@ Rules that keep the process alive and the event loop moving (they hold for every
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
-import mmap
-import os
-import shutil
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-try:
-    import resource
-except ImportError:  # not a POSIX system
-    resource = None  # type: ignore[assignment]
-
 from ..model.errors import StoreFileError, file_error, translated, translated_sync
-from .bare_mapping import bare_mapping, most_mappings
-from .holes import data_ranges, first_hole, not_zero
+from .disk import Disk
 
-_NO_FALLOCATE: Final = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+_MADV_RANDOM: Final = 1
 _MADV_POPULATE_WRITE: Final = 23
 _MS_SYNC: Final = 4
 _STEP: Final = 1 << 20
-_FEW_FILES: Final = 512
-_MANY_FILES: Final = 1 << 20
-_HAS_FADVISE: Final = hasattr(os, "posix_fadvise")
-_DELETING: Final = threading.Lock()
-
-
-class Disk:
-    """What the store asks of the operating system, in one place that a test can replace."""
-
-    syncs_parts: bool = False
-    """A part of a file may be synced by its mapping. If not, there are only those of ``sync``."""
-
-    def allocate(self, fd: int, offset: int, length: int) -> None:
-        """Reserve disk blocks; the bytes there stay what they are. Raises OSError."""
-        if hasattr(os, "posix_fallocate"):
-            try:
-                os.posix_fallocate(fd, offset, length)
-                return
-            except OSError as error:
-                if error.errno not in _NO_FALLOCATE:
-                    raise
-        for at in range(offset, offset + length, _STEP):
-            size = min(_STEP, offset + length - at)
-            os.pwrite(fd, os.pread(fd, size, at).ljust(size, b"\0"), at)
-
-    def sync(self, fd: int) -> None:
-        """Return when the file's data is on the disk. Raises OSError."""
-        getattr(os, "fdatasync", os.fsync)(fd)
-
-    def is_directory(self, path: Path) -> bool:
-        """Whether it is there, and one. Raises StoreFileError."""
-        with translated(path, "cannot be looked at"):
-            return path.is_dir()
-
-    def sync_directory(self, path: Path) -> None:
-        """Return when the directory's entries are on the disk. Raises StoreFileError."""
-        with translated(path, "cannot be opened to sync it"):
-            fd = os.open(path, os.O_RDONLY)
-            try:
-                with translated_sync(path):
-                    os.fsync(fd)
-            finally:
-                os.close(fd)
-
-    def replace(self, source: Path, target: Path) -> None:
-        """Give a file that was synced the name of another, at once. Raises OSError."""
-        os.replace(source, target)
-
-    def used_ratio(self, path: Path) -> float:
-        """How full the file system is for an ordinary user, 0.0 to 1.0 in whole percent, rounded up
-        (UtilAll)."""
-        usage = shutil.disk_usage(path)
-        total = usage.used + usage.free
-        return -(-usage.used * 100 // total) / 100 if total else 0.0
-
-    def memory_size(self) -> int:
-        """Bytes of physical memory; a pull tells "on disk" from "in memory" by it."""
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-    def most_mappings(self) -> int:
-        """How many files may be mapped for consume queues: half of what the kernel allows a
-        process; where mappings keep descriptors, a quarter of the files that it may have open.
-        """
-        if _LIBC is not None and (most := most_mappings()):
-            return most // 2
-        if resource is None:
-            return _FEW_FILES // 4
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        return (_MANY_FILES if soft == resource.RLIM_INFINITY else soft) // 4
-
-
-class SystemDisk(Disk):
-    """As the operating system has it."""
-
-    syncs_parts: bool = sys.platform == "linux"
+_ZEROS: Final = bytes(_STEP)
 
 
 class MappedFile:
@@ -129,10 +43,9 @@ class MappedFile:
     )  # fmt: skip
 
     def __init__(self, path: str | Path, size: int, disk: Disk) -> None:
-        self._where: Final = os.fspath(
-            path
-        )  # opening a store makes tens of thousands: a Path takes ten times as long
-        self.start: Final = int(os.path.basename(self._where))
+        # A text: opening a store makes tens of thousands, a Path takes ten times as long.
+        self._where: Final = str(path)
+        self.start: Final = int(self._where.rpartition("/")[2])
         self.size: Final = size
         self.reserved: int = 0
         """Bytes from the start of the file that are known to have disk blocks."""
@@ -146,7 +59,7 @@ class MappedFile:
         ahead, up to some megabytes, through the holes of a new file as well, and that is the work
         of whoever writes its first byte."""
         self._disk: Final = disk
-        self._map: mmap.mmap | memoryview | None = None
+        self._map: Any = None
         self._writing: int | None = None
         """Descriptor for ``write``."""
         self._reading: int | None = None
@@ -171,12 +84,12 @@ class MappedFile:
     def create_at(cls, path: Path, size: int, disk: Disk) -> MappedFile:
         """The same for a file whose name is another number."""
         with translated(path, "cannot be created"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            disk.make_directories(path.parent)
+            fd = disk.open(path, "make")
             try:
-                os.ftruncate(fd, size)
+                disk.resize(fd, size)
             finally:
-                os.close(fd)
+                disk.close(fd)
         return cls(path, size, disk)
 
     @property
@@ -198,15 +111,12 @@ class MappedFile:
         """
         if self._map is None:
             with self._opened() as fd:
-                if os.fstat(fd).st_size < self.size:
+                if self._disk.size(fd) < self.size:
                     raise self._shorter()
-                if _LIBC is not None and self.random:
-                    self._map = bare_mapping(_LIBC, fd, self.size)
-                else:
-                    self._map = mmap.mmap(fd, self.size)
-                self.solid = max(self.reserved, first_hole(fd))
-            if self.random and hasattr(mmap, "MADV_RANDOM"):
-                self._advise("madvise", 0, self.size, mmap.MADV_RANDOM)
+                self._map = self._disk.map(fd, self.size, bare=self.random)
+                self.solid = max(self.reserved, self._disk.first_hole(fd))
+            if self.random:
+                self._advise("madvise", 0, self.size, _MADV_RANDOM)
         return self._map
 
     def map_now(self) -> None:
@@ -228,8 +138,8 @@ class MappedFile:
             return self.read_unmapped(position, length)
         try:  # without the context manager, which takes longer than to read
             if self._reading is None:
-                self._reading = os.open(self._where, os.O_RDONLY)
-            return self._whole(os.pread(self._reading, length, position), position, length)
+                self._reading = self._disk.open(self._where, "read")
+            return self._whole(self._disk.read(self._reading, length, position), position, length)
         except OSError as error:
             raise file_error(self.path, "cannot be read", error) from error
 
@@ -264,13 +174,12 @@ class MappedFile:
     def is_in_memory(self, position: int, length: int) -> bool:
         """Whether the system has these bytes in memory; False where it does not tell. Raises
         StoreFileError."""
-        start, stop = position - position % mmap.PAGESIZE, min(position + length, self.size)
-        pages = (ctypes.c_char * -(-(stop - start) // mmap.PAGESIZE))()
+        page = self._disk.page_size
+        start, stop = position - position % page, min(position + length, self.size)
+        pages = bytearray(-(-(stop - start) // page))
         mapped = self.mapped
         try:
-            return not self._advise("mincore", start, stop, pages) and pages.raw.count(1) == len(
-                pages
-            )
+            return not self._advise("mincore", start, stop, pages) and pages.count(1) == len(pages)
         finally:
             if not mapped:
                 self._unmap()
@@ -282,53 +191,52 @@ class MappedFile:
         end, scratch = min(position + length, self.size), bytearray(_STEP)
         with self._opened() as fd:
             for at in range(position, end, _STEP):
-                os.preadv(fd, (memoryview(scratch)[: end - at],), at)
+                self._disk.read_into(fd, memoryview(scratch)[: end - at], at)
 
     def read_unmapped(self, position: int, length: int) -> bytes:
         """The same without the mapping, and with no descriptor that is kept: for any thread, and
         for many files."""
         try:  # without the context manager: opening a store does it for tens of thousands of files
-            fd = os.open(self._where, os.O_RDONLY)
+            fd = self._disk.open(self._where, "read")
             try:
-                return self._whole(os.pread(fd, length, position), position, length)
+                return self._whole(self._disk.read(fd, length, position), position, length)
             finally:
-                os.close(fd)
+                self._disk.close(fd)
         except OSError as error:
             raise file_error(self.path, "cannot be read", error) from error
 
     def read_to_page_end(self, position: int, length: int) -> tuple[bytes, bool]:
         """The same, with all that follows in the last page; and whether the file has nothing but
         zeros behind that."""
-        stop = min(-(-(position + length) // mmap.PAGESIZE) * mmap.PAGESIZE, self.size)
+        disk, page = self._disk, self._disk.page_size
+        stop = min(-(-(position + length) // page) * page, self.size)
         try:
-            fd = os.open(self._where, os.O_RDONLY)
+            fd = disk.open(self._where, "read")
             try:
-                if _HAS_FADVISE:  # no reading ahead: what is in memory is no hole any more
-                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+                disk.no_read_ahead(fd)  # what is in memory is no hole any more
                 data = self._whole(
-                    os.pread(fd, stop - position, position), position, stop - position
+                    disk.read(fd, stop - position, position), position, stop - position
                 )
-                return data, next(not_zero(fd, stop, self.size), None) is None
+                return data, next(self._not_zero(fd, stop), None) is None
             finally:
-                os.close(fd)
+                disk.close(fd)
         except OSError as error:
             raise file_error(self.path, "cannot be read", error) from error
 
     def forget(self, position: int, length: int) -> None:
         """The system need not keep these bytes in memory. Only thrift; may do nothing."""
-        if _HAS_FADVISE:
-            with contextlib.suppress(OSError):
-                fd = os.open(self._where, os.O_RDONLY)
-                try:
-                    os.posix_fadvise(fd, position, length, os.POSIX_FADV_DONTNEED)
-                finally:
-                    os.close(fd)
+        with contextlib.suppress(OSError):
+            fd = self._disk.open(self._where, "read")
+            try:
+                self._disk.forget(fd, position, length)
+            finally:
+                self._disk.close(fd)
 
     def put_back(self, position: int, data: bytes) -> None:
         """Write bytes in the place of damaged ones and sync them; for a worker thread. Raises
         StoreFileError."""
         with self._opened() as fd:
-            os.pwrite(fd, data, position)
+            self._disk.write(fd, data, position)
             self._disk.sync(fd)
 
     @contextlib.contextmanager
@@ -336,7 +244,7 @@ class MappedFile:
         """For many reads in a row: a function like ``read_unmapped``, with one descriptor."""
         with self._opened() as fd:
             yield lambda position, length: self._whole(
-                os.pread(fd, length, position), position, length
+                self._disk.read(fd, length, position), position, length
             )
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
@@ -345,10 +253,11 @@ class MappedFile:
         """
         try:  # without the context manager, which takes as long as a small write
             if self._writing is None:
-                self._writing = os.open(self._where, os.O_WRONLY)
-            written = os.pwrite(self._writing, data, position)
+                self._writing = self._disk.open(self._where, "write")
+            written = self._disk.write(self._writing, data, position)
             while written < len(data):
-                written += os.pwrite(self._writing, memoryview(data)[written:], position + written)
+                rest = memoryview(data)[written:]
+                written += self._disk.write(self._writing, rest, position + written)
         except OSError as error:
             raise file_error(self.path, "cannot be written", error) from error
 
@@ -365,16 +274,18 @@ class MappedFile:
     def touch(self, start: int, stop: int) -> None:
         """Bring pages in for writing, for a worker thread: ``ctypes`` lets go of the GIL. Only
         speed; may do nothing."""
-        start -= start % mmap.PAGESIZE
+        start -= start % self._disk.page_size
         if start < stop:
             self._advise("madvise", start, stop, _MADV_POPULATE_WRITE)
 
     def lock(self, start: int, stop: int) -> None:
         """Keep pages in memory (``mlock``), for a worker thread. Raises StoreFileError when that is
         not permitted."""
-        start -= start % mmap.PAGESIZE
+        start -= start % self._disk.page_size
         if start < stop and (error := self._advise("mlock", start, stop)):
-            raise StoreFileError(self.path, f"cannot be locked in memory: {os.strerror(error)}")
+            raise StoreFileError(
+                self.path, f"cannot be locked in memory: {self._disk.strerror(error)}"
+            )
 
     def unlock(self) -> None:
         """Let go of what was locked."""
@@ -384,17 +295,7 @@ class MappedFile:
     def _advise(self, call: str, start: int, stop: int, *advice: Any) -> int:
         """One call of the C library about a range of the mapping, without the GIL; its errno, 0 for
         success."""
-        function = getattr(_LIBC, call, None)
-        if function is None:
-            return errno.ENOSYS
-        anchor = ctypes.c_char.from_buffer(self.map, start)
-        try:
-            failed = function(
-                ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(stop - start), *advice
-            )
-            return ctypes.get_errno() if failed else 0
-        finally:
-            del anchor  # the last view of the mapping
+        return self._disk.advise(self.map, call, start, stop, *advice)
 
     def sync(self, start: int = 0, stop: int | None = None) -> None:
         """Write everything to the disk, unless the file was deleted; for a worker thread. With
@@ -417,18 +318,18 @@ class MappedFile:
     def _sync_mapping(self, start: int, stop: int) -> bool:
         """Of this part of the mapping, what ``fdatasync`` does. False where there is no such
         call."""
-        start -= start % mmap.PAGESIZE
+        start -= start % self._disk.page_size
         error = self._advise("msync", start, stop, _MS_SYNC)
         if error and error != errno.ENOSYS:
             with translated_sync(self.path):
-                raise OSError(error, os.strerror(error))
+                raise OSError(error, self._disk.strerror(error))
         return not error
 
     def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
         """Ranges from ``position`` on that may hold something else than zeros (the file system
         knows its holes)."""
         with self._opened() as fd:
-            yield from data_ranges(fd, position, self.size)
+            yield from self._disk.data_ranges(fd, position, self.size)
 
     def clear_from(self, position: int) -> bool:
         """Make everything from ``position`` on zero, touching only what is not; True when something
@@ -438,18 +339,27 @@ class MappedFile:
         """
         found = False
         with self._opened() as fd:
-            for at, length in not_zero(fd, position, self.size):
-                os.pwrite(fd, bytes(length), at)
+            for at, length in self._not_zero(fd, position):
+                self._disk.write(fd, bytes(length), at)
                 found = True
             if found:
                 with translated_sync(self.path):
                     self._disk.sync(fd)  # or it could be there again after a power failure
         return found
 
+    def _not_zero(self, fd: int, position: int) -> Iterator[tuple[int, int]]:
+        """Pieces from ``position`` on that hold something else: where, and how long, at most a MiB.
+        Raises OSError."""
+        for start, stop in self._disk.data_ranges(fd, position, self.size):
+            for at in range(start, stop, _STEP):
+                data = self._disk.read(fd, min(_STEP, stop - at), at)
+                if not _ZEROS.startswith(data):
+                    yield at, len(data)
+
     def modified_ms(self) -> int:
         """Time of the last modification as the file system has it. Raises StoreFileError."""
         with translated(self.path, "cannot be looked at"):
-            return self.path.stat().st_mtime_ns // 1_000_000
+            return self._disk.modified_ms(self.path)
 
     def seal(self) -> None:
         """Nothing more is written: from now on it is read with ``pread`` only, whatever happens to
@@ -462,7 +372,7 @@ class MappedFile:
         self.end_writing()
         reading, self._reading = self._reading, None
         if reading is not None:
-            os.close(reading)
+            self._disk.close(reading)
         self._unmap()
 
     def _unmap(self) -> None:
@@ -476,7 +386,7 @@ class MappedFile:
     def end_writing(self) -> None:
         """Let go of the descriptor of ``write``."""
         if self._writing is not None:
-            os.close(self._writing)
+            self._disk.close(self._writing)
             self._writing = None
 
     def delete(self) -> None:
@@ -485,7 +395,7 @@ class MappedFile:
         Raises StoreFileError, also while somebody holds a view of the mapping; then the file is
         still there.
         """
-        with _DELETING:
+        with self._disk.deleting:
             if self.deleted:
                 return
             try:
@@ -495,11 +405,10 @@ class MappedFile:
                     self.path, "cannot be deleted yet, somebody still reads it"
                 ) from error
             with translated(self.path, "cannot be deleted"):
-                self.deleted = (
-                    True  # before it is true: who syncs meanwhile looks here when the file is gone
-                )
+                # Before it is true: who syncs meanwhile looks here when the file is gone.
+                self.deleted = True
                 try:
-                    self.path.unlink(missing_ok=True)
+                    self._disk.delete(self._where)
                 except OSError:
                     self.deleted = False
                     raise
@@ -508,23 +417,13 @@ class MappedFile:
     def _opened(self) -> Iterator[int]:
         """A descriptor for a moment: tens of thousands of files must not hold one each."""
         try:
-            fd = os.open(self._where, os.O_RDWR)
+            fd = self._disk.open(self._where, "change")
             try:
                 yield fd
             finally:
-                os.close(fd)
+                self._disk.close(fd)
         except OSError as error:
             raise file_error(self.path, "cannot be used", error) from error
 
     def __repr__(self) -> str:
         return f"MappedFile({self._where!r}, {self.size})"
-
-
-def _libc() -> ctypes.CDLL | None:
-    try:
-        return ctypes.CDLL(None, use_errno=True)
-    except (OSError, TypeError):  # not a POSIX system
-        return None
-
-
-_LIBC: Final = _libc()

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-import os
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -27,7 +26,8 @@ from ..model.errors import (
     WrongLengthError,
     file_error,
 )
-from .mapped_file import Disk, MappedFile
+from .disk import DirEntry, Disk
+from .mapped_file import MappedFile
 
 log: Final = logging.getLogger(__name__)
 
@@ -38,11 +38,11 @@ class MappedFileQueue:
     """The files of one range in order, without a hole between them."""
 
     __slots__ = (
-        "_disk",
         "_others",
         "_read_only",
         "_where",
         "behind_hole",
+        "disk",
         "file_size",
         "files",
         "full",
@@ -51,7 +51,7 @@ class MappedFileQueue:
     )
 
     def __init__(self, directory: str | Path, file_size: int, disk: Disk) -> None:
-        self._where: Final = os.fspath(directory)
+        self._where: Final = str(directory)
         self.file_size: Final = file_size
         self.files: list[MappedFile] = []
         self.new_files: bool = False
@@ -63,7 +63,7 @@ class MappedFileQueue:
         """What is wrong with the first file of another length; only with ``load(derived=True)``."""
         self.full: frozenset[Path] = frozenset()
         """Directories that get no new file for now, unless no other is left."""
-        self._disk: Final = disk
+        self.disk: Final = disk
         self._others: tuple[Path, ...] = ()
         self._read_only: frozenset[Path] = frozenset()
 
@@ -132,12 +132,9 @@ class MappedFileQueue:
                 )
             if file.start == before.end:
                 continue
-            missing = MissingFileError(
-                self.directory_of(before.end) / MappedFile.name_of(before.end),
-                before.end,
-                before.path,
-                file.path,
-            )
+            path = self.directory_of(before.end) / MappedFile.name_of(before.end)
+            empty = self.disk.exists(path)
+            missing = MissingFileError(path, before.end, before.path, file.path, empty=empty)
             if not derived:
                 raise missing
             log.warning("%s: the files from there on are made again from the commit log", missing)
@@ -149,16 +146,15 @@ class MappedFileQueue:
     def _found(self, *, derived: bool) -> list[MappedFile]:
         at = self._where
         try:
-            entries: list[os.DirEntry[str]] = []
+            entries: list[DirEntry] = []
             for at in map(str, self.directories) if self._others else (self._where,):
-                with (
-                    contextlib.suppress(FileNotFoundError, NotADirectoryError),
-                    os.scandir(at) as scan,
-                ):
-                    entries += scan
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    entries += self.disk.listed(at)
+            if self._others:
+                entries.sort(key=_name)
             files: list[MappedFile] = []
             empty: list[str] = []
-            for entry in sorted(entries, key=_name):
+            for entry in entries:
                 at = entry.path
                 try:
                     has_content = self._check(entry)
@@ -168,17 +164,17 @@ class MappedFileQueue:
                     self.wrong_length = self.wrong_length or error
                     has_content = True
                 if has_content:
-                    files.append(MappedFile(at, self.file_size, self._disk))
+                    files.append(MappedFile(at, self.file_size, self.disk))
                 else:
                     empty.append(at)
             for at in empty:
-                if derived or not files or int(os.path.basename(at)) > files[-1].start:
-                    os.unlink(at)
+                if derived or not files or int(Path(at).name) > files[-1].start:
+                    self.disk.delete(at)
         except OSError as error:
             raise file_error(Path(at), "cannot be looked at", error) from error
         return files
 
-    def _check(self, entry: os.DirEntry[str]) -> bool:
+    def _check(self, entry: DirEntry) -> bool:
         """False for a file of length 0. Raises StoreFileError, OSError."""
         name, size = entry.name, self.file_size
         if not (
@@ -229,12 +225,12 @@ class MappedFileQueue:
     def make(self, start: int) -> MappedFile:
         """A new file that is not part of the sequence yet. Raises OutOfSpaceError or
         StoreFileError."""
-        return MappedFile.create(self.directory_of(start), start, self.file_size, self._disk)
+        return MappedFile.create(self.directory_of(start), start, self.file_size, self.disk)
 
     def make_named(self, start: int) -> MappedFile:
         """The same, with a name that outlives a power failure. For a worker thread."""
         file = self.make(start)
-        self._disk.sync_directory(file.path.parent)
+        self.disk.sync_directory(file.path.parent)
         return file
 
     def pass_over(self, file: MappedFile) -> bool:
@@ -306,8 +302,8 @@ class MappedFileQueue:
             self.new_files = False  # before: others may come meanwhile
             try:
                 for directory in (self.directory, *self._others, *above):
-                    if self._disk.is_directory(directory):
-                        self._disk.sync_directory(directory)
+                    if self.disk.is_directory(directory):
+                        self.disk.sync_directory(directory)
             except StoreFileError:
                 self.new_files = True
                 raise
@@ -319,7 +315,7 @@ class MappedFileQueue:
     def remove_leftovers(self) -> None:
         """Before the first file is made: delete those that ``delete`` could not. Raises
         StoreFileError."""
-        if self._disk.is_directory(self.directory):
+        if self.disk.is_directory(self.directory):
             for file in self._found(derived=True):
                 file.delete()
 
@@ -329,7 +325,7 @@ class MappedFileQueue:
         self.drop_behind_hole()
         self.drop_from(0)
         try:
-            self.directory.rmdir()
+            self.disk.delete_directory(self.directory)
         except OSError:
             pass  # something else lies there, or it never was
 
@@ -344,5 +340,5 @@ def refuse_other_lengths(ranges: Iterable[MappedFileQueue]) -> None:
         raise wrong
 
 
-def _name(entry: os.DirEntry[str]) -> str:
+def _name(entry: DirEntry) -> str:
     return entry.name

@@ -16,7 +16,8 @@ from collections import OrderedDict
 from typing import Final, Protocol
 
 from ..model.config import MessageStoreConfig
-from .mapped_file import Disk, MappedFile
+from .disk import Disk
+from .mapped_file import MappedFile
 
 _MAX_WRITING: Final = 64
 """Files that are written without their mapping, each with one more descriptor."""

@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ..disk.mapped_file import Disk, MappedFile
+from ..disk.disk import Disk
+from ..disk.mapped_file import MappedFile
 from ..model.errors import OutOfSpaceError, StoreFileError, translated
 from .index_file import HEADER_SIZE, SLOT_SIZE, Fits, IndexFile, index_file_size
 
@@ -68,14 +69,14 @@ class IndexFiles:
         """Open what is there. A file of another length or name is reported and left alone; one of
         length 0 is the trace of a crash and is removed. Raises StoreFileError when a file cannot be
         opened."""
-        if not self.directory.is_dir():
+        if not self._disk.is_directory(self.directory):
             return
-        for path in sorted(self.directory.iterdir()):
-            length = path.stat().st_size if path.is_file() else -1
+        for entry in self._disk.listed(self.directory):
+            path, length = Path(entry.path), entry.stat().st_size if entry.is_file() else -1
             if not (path.name.isascii() and path.name.isdigit()):
                 log.warning("not an index file, left alone: %s", path)
             elif length == 0:
-                path.unlink()
+                self._disk.delete(path)
             elif length != self._size:
                 log.error(
                     "%s is %d bytes long, an index file with the configured maxHashSlotNum and "
@@ -171,7 +172,7 @@ class IndexFiles:
             number = max(number, self._entries[-1].file.start + 1)
         path = self.directory / f"{number:0{_NAME_DIGITS}d}"
         with translated(path, "cannot be looked at"):
-            while path.exists():
+            while self._disk.exists(path):
                 path = self.directory / f"{int(path.name) + 1:0{_NAME_DIGITS}d}"
         file = MappedFile.create_at(path, self._size, self._disk)
         file.random = True

@@ -57,10 +57,10 @@ class StoreFileError(StoreError):
 class MissingFileError(StoreFileError):
     """There is a hole in a sequence of files."""
 
-    def __init__(self, path: Path, start: int, before: Path, behind: Path) -> None:
+    def __init__(self, path: Path, start: int, before: Path, behind: Path, *, empty: bool) -> None:
         super().__init__(
             path,
-            f"is {'empty' if path.exists() else 'missing'} between {before.name} and {behind.name}",
+            f"is {'empty' if empty else 'missing'} between {before.name} and {behind.name}",
         )
         self.start = start
         """Offset of the first byte that is missing."""

@@ -15,7 +15,6 @@ offsets only grow: searches rely on it.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -44,8 +43,6 @@ _UNITS_AT_ONCE: Final = 256
 """Read when an address of the extension is looked for."""
 """A file that is read so often is mapped."""
 _UNLIMITED: Final = 1 << 30
-_FLUSHED: Final = threading.Lock()
-"""Around ``flushed_offset``, which one thread raises and another lowers."""
 
 Edges = dict[int, tuple[int, int, int]]  # units by their numbers
 
@@ -259,14 +256,14 @@ class ConsumeQueue(QueueEnd):
         from now on, so that what is overwritten while they are synced does not; ``sync_again``
         takes it back.
         """
-        with _FLUSHED:
+        with self.files.disk.counting:
             begin, end = self.flushed_offset, self.max_offset
             self.flushed_offset = max(begin, end)
         return begin, end
 
     def sync_again(self, offset: int) -> None:
         """The units from a number on may not be on the disk."""
-        with _FLUSHED:
+        with self.files.disk.counting:
             self.flushed_offset = min(self.flushed_offset, offset)
 
     # -- reading

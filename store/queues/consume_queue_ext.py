@@ -21,13 +21,13 @@ Derived data: what is missing here only costs that a message is looked at itself
 from __future__ import annotations
 
 import logging
-import shutil
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ..disk.mapped_file import Disk, MappedFile
+from ..disk.disk import Disk
+from ..disk.mapped_file import MappedFile
 from ..disk.mapped_file_queue import MappedFileQueue
 from ..model.errors import StoreFileError
 
@@ -244,14 +244,15 @@ class ConsumeQueueExts:
     def found(self) -> Iterator[tuple[str, int]]:
         """Topic and number of every queue that has one on the disk. Raises StoreFileError; not for
         what nobody will write to."""
-        if not self.directory.is_dir():
+        disk = self._disk
+        if not disk.is_directory(self.directory):
             return
-        for topic in sorted(self.directory.iterdir()):
+        for topic in disk.listed(self.directory):
             if not topic.is_dir() and self.enabled:
-                raise StoreFileError(topic, "is not a folder of a topic; move it away")
-            for path in sorted(topic.iterdir()) if topic.is_dir() else ():
-                if path.is_dir() and path.name.isascii() and path.name.isdecimal():
-                    yield topic.name, int(path.name)
+                raise StoreFileError(Path(topic.path), "is not a folder of a topic; move it away")
+            for queue in disk.listed(topic.path) if topic.is_dir() else ():
+                if queue.is_dir() and queue.name.isascii() and queue.name.isdecimal():
+                    yield topic.name, int(queue.name)
 
     def load(self, topic: str, queue_id: int) -> ConsumeQueueExt | None:
         """One of them; None, with a warning, where it cannot be read and nobody will write to it.
@@ -279,4 +280,4 @@ class ConsumeQueueExts:
 
     def delete_topic(self, topic: str) -> None:
         """Delete what is left of a topic."""
-        shutil.rmtree(self.directory / topic, ignore_errors=True)
+        self._disk.delete_tree(self.directory / topic)

@@ -5,16 +5,14 @@ ConsumeQueue).
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
 from ...remoting.protocol.record import MAX_TOPIC_BYTES
 from ...remoting.slices import Steps
-from ..disk.mapped_file import Disk
+from ..disk.disk import Disk
 from ..disk.mapped_file_queue import MappedFileQueue, refuse_other_lengths
 from ..disk.mapping_limit import MappingLimit
 from ..model.config import CQ_UNIT_SIZE
@@ -66,10 +64,11 @@ class ConsumeQueues:
         A file of another length is damage when others have the configured one, or
         ``known_file_size`` says that they had.
         """
-        for topic in _listed(self._where) if self.directory.is_dir() else ():
+        disk = self._disk
+        for topic in disk.listed(self._where) if disk.is_directory(self.directory) else ():
             if not topic.is_dir():
                 raise StoreFileError(Path(topic.path), "is not a folder of a topic; move it away")
-            for queue in _listed(topic.path):
+            for queue in disk.listed(topic.path):
                 if queue.is_dir() and _QUEUE_ID.fullmatch(queue.name):
                     self.get_or_create(topic.name, int(queue.name)).load()
         if known_file_size != self._file_size:
@@ -130,7 +129,7 @@ class ConsumeQueues:
                 self.delete(queue)
                 yield
         if topic not in self.by_topic:
-            shutil.rmtree(self.directory / topic, ignore_errors=True)
+            self._disk.delete_tree(self.directory / topic)
             if self.exts is not None:
                 self.exts.delete_topic(topic)
         return True
@@ -144,7 +143,8 @@ class ConsumeQueues:
             del self.by_topic[queue.topic]
         queue.clear()
         with contextlib.suppress(OSError):
-            (self.directory / queue.topic).rmdir()  # unless there are others
+            # unless there are others
+            self._disk.delete_directory(self.directory / queue.topic)
         self._removed = True
 
     def close(self) -> None:
@@ -199,9 +199,3 @@ class ConsumeQueues:
             return False
         queue.files.sync_directory(queue.files.directory.parent)
         return True
-
-
-def _listed(directory: str) -> list[os.DirEntry[str]]:
-    """What is in a folder, by name. Raises OSError."""
-    with os.scandir(directory) as scan:
-        return sorted(scan, key=lambda entry: entry.name)

@@ -32,10 +32,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import struct
 import sys
-import threading
 import weakref
 import zlib
 from array import array
@@ -45,7 +43,7 @@ from typing import Final, NamedTuple
 
 from ...remoting.protocol.record import topic_field
 from ..disk.checkpoint import Checkpoint
-from ..disk.mapped_file import Disk
+from ..disk.disk import Disk
 from ..model.errors import StoreFileError, translated
 from .consume_queue import ConsumeQueue
 
@@ -127,7 +125,7 @@ class QueueEnds:
     def __init__(self, root: Path, disk: Disk) -> None:
         self.path: Final = root / _NAME
         self._disk: Final = disk
-        self._lock: Final = threading.Lock()
+        self._lock: Final = disk.new_lock()
         self._snapshots: Final[weakref.WeakSet[Snapshot]] = weakref.WeakSet()
         """That are being taken or written."""
         self._complained = False
@@ -137,7 +135,7 @@ class QueueEnds:
         be read."""
         with translated(self.path, "cannot be read"):
             try:
-                data = self.path.read_bytes()
+                data = self._disk.contents(self.path)
             except FileNotFoundError:
                 return None
         return _decode(data)
@@ -155,11 +153,11 @@ class QueueEnds:
         with self._lock, contextlib.suppress(OSError):  # unheard of, they are made again at worst
             for snapshot in self._snapshots:
                 snapshot.deleted.extend(keys)
-            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+            fd = self._disk.open(self.path, "append")
             try:
-                os.write(fd, records)
+                self._disk.append(fd, records)
             finally:
-                os.close(fd)
+                self._disk.close(fd)
 
     def save(
         self,
@@ -176,15 +174,15 @@ class QueueEnds:
             if snapshot.problem is not None:
                 raise snapshot.problem
             data = _encode(snapshot, checkpoint, queue_file_size, index)
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+            fd = self._disk.open(temporary, "replace")
             try:
-                _write(fd, data)
+                self._write(fd, data)
                 self._disk.sync(fd)
                 with self._lock:
-                    _write(fd, b"".join(map(_deletion, snapshot.deleted)))
+                    self._write(fd, b"".join(map(_deletion, snapshot.deleted)))
                     self._disk.replace(temporary, self.path)
             finally:
-                os.close(fd)
+                self._disk.close(fd)
             self._disk.sync_directory(self.path.parent)
         except (OSError, StoreFileError) as error:
             if not self._complained:
@@ -193,11 +191,10 @@ class QueueEnds:
         else:
             self._complained = False
 
-
-def _write(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
+    def _write(self, fd: int, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self._disk.append(fd, view) :]
 
 
 def _deletion(key: QueueKey) -> bytes:

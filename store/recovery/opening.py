@@ -11,16 +11,15 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from ...remoting.protocol.fastjson.reader import JsonError, loads
 from ..disk.checkpoint import Checkpoint
-from ..disk.lock_file import LockFile
-from ..disk.mapped_file import Disk, SystemDisk
+from ..disk.disk import Disk, Lock
 from ..disk.mapped_file_queue import MappedFileQueue
+from ..disk.system_disk import SystemDisk
 from ..model.config import MessageStoreConfig
 from ..model.errors import MissingFileError, StoreFileError, translated
 from ..queues.consume_queue_ext import ConsumeQueueExts
@@ -49,7 +48,7 @@ def log_files(config: MessageStoreConfig, disk: Disk) -> MappedFileQueue:
 def extensions(config: MessageStoreConfig, disk: Disk) -> ConsumeQueueExts | None:
     """The extensions of consume queues; None when there are none and shall be none."""
     directory, enabled = config.root / "consumequeue_ext", config.enable_consume_queue_ext
-    if not enabled and not directory.is_dir():
+    if not enabled and not disk.is_directory(directory):
         return None
     return ConsumeQueueExts(
         directory, config.mapped_file_size_consume_queue_ext, disk, enabled=enabled
@@ -60,18 +59,19 @@ def make_directories(paths: Sequence[Path], disk: Disk) -> None:
     """Make folders, with names that outlive a power failure. Raises StoreFileError."""
     for path in paths:
         with translated(path, "cannot be made"):
-            missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-            path.mkdir(parents=True, exist_ok=True)
+            missing = [folder for folder in (path, *path.parents) if not disk.exists(folder)]
+            disk.make_directories(path)
         for folder in missing:
             disk.sync_directory(folder.parent)
 
 
 @contextlib.contextmanager
-def locked_directory(root: Path) -> Iterator[LockFile]:
+def locked_directory(root: Path) -> Iterator[Lock]:
     """A store directory, made if need be, that nobody else uses: for who keeps more in it than the
     store. Raises StoreLockedError, StoreFileError."""
-    make_directories((root,), SystemDisk())
-    lock = LockFile(root / "lock")
+    disk = SystemDisk()
+    make_directories((root,), disk)
+    lock = disk.lock(root / "lock")
     lock.acquire()
     try:
         yield lock
@@ -79,7 +79,9 @@ def locked_directory(root: Path) -> Iterator[LockFile]:
         lock.release()
 
 
-def load_commit_log(files: MappedFileQueue, checkpoint: Checkpoint, *, clean: bool) -> None:
+def load_commit_log(
+    files: MappedFileQueue, checkpoint: Checkpoint, disk: Disk, *, clean: bool
+) -> None:
     """Take in the files of the commit log. Raises StoreFileError.
 
     A missing file is made anew, empty, when nobody was ever told that it is on the disk: names are
@@ -106,16 +108,14 @@ def load_commit_log(files: MappedFileQueue, checkpoint: Checkpoint, *, clean: bo
             files.make(error.start)
     for file in files.files:
         # Better now than when somebody asks for a message in it.
-        if not os.access(
-            file.path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids
-        ):
+        if not disk.is_usable(file.path):
             raise StoreFileError(file.path, "cannot be used: Permission denied")
 
 
-def configured_topics(root: Path) -> set[str] | None:
+def configured_topics(root: Path, disk: Disk) -> set[str] | None:
     """The topics that ``config/topics.json`` knows; None when it cannot be read."""
     try:
-        value = loads((root / "config" / "topics.json").read_bytes())
+        value = loads(disk.contents(root / "config" / "topics.json"))
     except (OSError, JsonError):
         return None
     table = value.get("topicConfigTable") if isinstance(value, dict) else None

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ...remoting.protocol.message.topic_names import TopicName
-from ..disk.mapped_file import Disk, MappedFile
+from ..disk.disk import Disk
+from ..disk.mapped_file import MappedFile
 from ..log.commit_log import CommitLog
 from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
 from ..model.errors import StoreFileError

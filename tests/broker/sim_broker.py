@@ -27,7 +27,7 @@ from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.transport.connection import Connection
-from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.disk.disk import Disk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import MessageStoreConfig
 

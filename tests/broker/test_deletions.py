@@ -13,7 +13,7 @@ import pytest
 from aiorocketmq.broker.pulls.long_polling import HeldPull, HeldPulls
 from aiorocketmq.broker.stats.broker_stats import BrokerStats
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.queues.consume_queues import ConsumeQueues
 
 from ..steps import steps
@@ -26,7 +26,7 @@ Deletion = Callable[[str], object]
 
 
 def of_store(topics: list[str], folder: Path) -> Deletion:
-    queues = ConsumeQueues(folder, 6000, Disk())
+    queues = ConsumeQueues(folder, 6000, PosixDisk())
     for topic in topics:
         for queue_id in range(QUEUES):
             queues.get_or_create(topic, queue_id)

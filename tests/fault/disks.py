@@ -8,12 +8,12 @@ import random
 import shutil
 from pathlib import Path
 
-from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.disk.system_disk import PosixDisk
 
 SECTOR = 512
 
 
-class FullDisk(Disk):
+class FullDisk(PosixDisk):
     """Has ``free`` bytes left to reserve."""
 
     def __init__(self, free: int) -> None:
@@ -26,7 +26,7 @@ class FullDisk(Disk):
         super().allocate(fd, offset, length)
 
 
-class BrokenDisk(Disk):
+class BrokenDisk(PosixDisk):
     """Syncs fail from some moment on."""
 
     broken = False
@@ -41,7 +41,7 @@ class PowerCut(Exception):
     """The power failed in the middle of something."""
 
 
-class LossyDisk(Disk):
+class LossyDisk(PosixDisk):
     """Remembers what was synced, so that a power failure can take the rest.
 
     What it may take, as POSIX allows it: sectors of 512 bytes that were written since the last

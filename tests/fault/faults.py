@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from aiorocketmq.store.disk import mapped_file
+from aiorocketmq.store.disk import mapped_file, system_disk
 
 PASSING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN)
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -121,9 +121,9 @@ class Faults:
         self._patch(builtins, "open", self._io_open)
         self._patch(fcntl, "flock", self._checked("flock", fcntl.flock))
         self._patch(mmap, "mmap", self._mmap(mmap.mmap))
-        bare = mapped_file.bare_mapping
+        bare = system_disk.bare_mapping
         self._patch(
-            mapped_file,
+            system_disk,
             "bare_mapping",
             lambda libc, fd, size: (self.check("mmap", fd), bare(libc, fd, size))[1],
         )

@@ -13,7 +13,7 @@ from typing import Any
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.disk.mapped_file import SystemDisk
+from aiorocketmq.store.disk.system_disk import SystemDisk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.model.errors import StoreError, SyncFailedError

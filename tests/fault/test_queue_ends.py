@@ -14,8 +14,8 @@ import pytest
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store import message_store
 from aiorocketmq.store.disk.checkpoint import Checkpoint
-from aiorocketmq.store.disk.mapped_file import Disk
 from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.queues.consume_queue import ConsumeQueue
 from aiorocketmq.store.queues.queue_ends import KnownEnds, QueueEnd, QueueEnds
@@ -27,7 +27,7 @@ OWN_PART = 4056
 
 
 def known_in(root: Path) -> KnownEnds | None:
-    return QueueEnds(root, Disk()).load()
+    return QueueEnds(root, PosixDisk()).load()
 
 
 def fill(
@@ -81,7 +81,7 @@ def test_what_it_says(stopped: tuple[Path, dict[tuple[str, int], list[bytes]]]) 
     root, sent = stopped
     known = known_in(root)
     assert known is not None
-    checkpoint = Checkpoint(root / "checkpoint", Disk())
+    checkpoint = Checkpoint(root / "checkpoint", PosixDisk())
     checkpoint.load()
     assert known.belongs_to(checkpoint)
     assert known.queue_file_size == 200
@@ -102,7 +102,7 @@ def test_a_deletion_is_noted_behind_it_and_may_be_cut(
     stopped: tuple[Path, dict[tuple[str, int], list[bytes]]],
 ) -> None:
     root, _ = stopped
-    ends = QueueEnds(root, Disk())
+    ends = QueueEnds(root, PosixDisk())
     length = (root / "queueends").stat().st_size
     ends.forget([("U", 0), ("T", 1)])
     data = (root / "queueends").read_bytes()
@@ -137,9 +137,10 @@ def test_a_queue_that_is_deleted_while_the_file_is_written_is_not_in_it(tmp_path
 
 def test_many_queues_are_looked_at_in_steps(tmp_path: Path) -> None:
     queues = [
-        ConsumeQueue("T", number, MappedFileQueue(tmp_path, 200, Disk())) for number in range(1000)
+        ConsumeQueue("T", number, MappedFileQueue(tmp_path, 200, PosixDisk()))
+        for number in range(1000)
     ]
-    snapshot = QueueEnds(tmp_path, Disk()).snapshot(queues)
+    snapshot = QueueEnds(tmp_path, PosixDisk()).snapshot(queues)
     assert sum(1 for _ in snapshot.steps()) >= 5
 
 
@@ -337,7 +338,7 @@ def test_a_topic_that_the_original_only_deleted_stays_deleted(
 # -- what a recovery has to sync
 
 
-class CountingDisk(Disk):
+class CountingDisk(PosixDisk):
     """Remembers the folders whose names were synced."""
 
     def __init__(self) -> None:
@@ -442,7 +443,7 @@ def test_what_lies_behind_the_end_of_a_queue_is_cleared(tmp_path: Path, at: int,
     store.close()
 
 
-class ReservingDisk(Disk):
+class ReservingDisk(PosixDisk):
     """Remembers for which files space was reserved."""
 
     def __init__(self) -> None:

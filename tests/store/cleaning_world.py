@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.disk.disk import Disk
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.message_store import MessageStore
 
 from ..sim import ManualClock
@@ -19,7 +20,7 @@ LOG_FILE = 8192
 ANY_HOUR = ";".join(map(str, range(24)))
 
 
-class FillingDisk(Disk):
+class FillingDisk(PosixDisk):
     """Says how full it is; each deleted file of the commit log makes a difference of ``step``."""
 
     def __init__(self, ratio: float = 0.5) -> None:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol.wire import fields_of
 from aiorocketmq.store.disk.checkpoint import Checkpoint
 from aiorocketmq.store.disk.lock_file import LockFile
-from aiorocketmq.store.disk.mapped_file import Disk, MappedFile, SystemDisk
+from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
+from aiorocketmq.store.disk.system_disk import PosixDisk, SystemDisk
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.model.delay_levels import parse_delay_levels
 from aiorocketmq.store.model.errors import OutOfSpaceError, StoreFileError, StoreLockedError
@@ -30,7 +31,7 @@ SIZE = 64 << 10
 
 
 def test_a_file_has_its_length_at_once_and_blocks_when_reserved(tmp_path: Path) -> None:
-    file = MappedFile.create(tmp_path / "a/b", 3 * SIZE, SIZE, Disk())
+    file = MappedFile.create(tmp_path / "a/b", 3 * SIZE, SIZE, PosixDisk())
     assert file.path == tmp_path / "a/b" / "00000000000000196608"
     assert (file.start, file.end) == (3 * SIZE, 4 * SIZE)
     assert file.path.stat().st_size == SIZE
@@ -107,13 +108,13 @@ def test_a_part_is_really_synced(tmp_path: Path) -> None:
 
 
 def test_a_disk_of_a_test_sees_every_sync(tmp_path: Path) -> None:
-    disk = Disk()
+    disk = PosixDisk()
     assert not disk.syncs_parts
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems may not tell")
 def test_what_was_written_is_in_memory_and_what_never_was_is_not(tmp_path: Path) -> None:
-    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    file = MappedFile.create(tmp_path, 0, SIZE, PosixDisk())
     assert not file.is_in_memory(0, SIZE)
     file.write(0, bytes(SIZE // 2))
     assert file.is_in_memory(0, SIZE // 2)
@@ -126,9 +127,9 @@ def test_what_was_written_is_in_memory_and_what_never_was_is_not(tmp_path: Path)
 
 
 def test_making_a_file_that_is_there_changes_nothing(tmp_path: Path) -> None:
-    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    file = MappedFile.create(tmp_path, 0, SIZE, PosixDisk())
     file.map[5] = 1
-    again = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    again = MappedFile.create(tmp_path, 0, SIZE, PosixDisk())
     assert again.map[5] == 1
 
 
@@ -143,7 +144,7 @@ def test_a_full_disk_and_other_trouble_name_the_file(tmp_path: Path) -> None:
         file.sync()
     (tmp_path / "x").write_bytes(b"")
     with pytest.raises(StoreFileError, match="cannot be created"):
-        MappedFile.create(tmp_path / "x", 0, SIZE, Disk())
+        MappedFile.create(tmp_path / "x", 0, SIZE, PosixDisk())
 
 
 def test_reserving_where_the_system_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +154,7 @@ def test_reserving_where_the_system_cannot(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(errno.EOPNOTSUPP, "not here")
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
-    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    file = MappedFile.create(tmp_path, 0, SIZE, PosixDisk())
     file.reserve(100)
     file.map[0:100] = b"x" * 100
     file.reserve(5000)
@@ -167,7 +168,7 @@ def test_clearing_takes_everything_behind_a_position_and_nothing_before(
     tmp_path: Path, marks: list[int], position: int
 ) -> None:
     (tmp_path / ("0" * 20)).unlink(missing_ok=True)
-    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    file = MappedFile.create(tmp_path, 0, SIZE, PosixDisk())
     for mark in marks:
         file.map[mark] = 0xFF
     assert file.clear_from(position) == any(mark >= position for mark in marks)
@@ -184,7 +185,7 @@ def test_a_read_to_the_end_of_a_page_tells_whether_that_is_all(
     tmp_path: Path, marks: list[int], position: int, length: int
 ) -> None:
     (tmp_path / ("0" * 20)).unlink(missing_ok=True)
-    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    file = MappedFile.create(tmp_path, 0, SIZE, PosixDisk())
     for mark in marks:
         file.map[mark] = 0xFF
     data, is_all = file.read_to_page_end(position, length)
@@ -199,7 +200,7 @@ def test_a_read_to_the_end_of_a_page_tells_whether_that_is_all(
 
 
 def test_holes_are_not_read(tmp_path: Path) -> None:
-    file = MappedFile.create(tmp_path, 0, 1 << 40, Disk())
+    file = MappedFile.create(tmp_path, 0, 1 << 40, PosixDisk())
     file.map[1 << 30 : (1 << 30) + 3] = b"abc"
     ranges = list(file.data_ranges(100))
     assert sum(stop - start for start, stop in ranges) < 1 << 24
@@ -214,7 +215,7 @@ def test_holes_are_not_read(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("random", [False, True], ids=["few files", "very many"])
 def test_only_what_has_no_hole_is_touched(tmp_path: Path, random: bool) -> None:
-    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    file = MappedFile.create(tmp_path, 0, SIZE, PosixDisk())
     file.random = random
     file.write(0, b"a" * 4096)
     file.write(12288, b"b" * 4096)
@@ -244,7 +245,7 @@ def test_only_what_has_no_hole_is_touched(tmp_path: Path, random: bool) -> None:
 
 
 def test_a_file_that_has_become_shorter_is_an_error(tmp_path: Path) -> None:
-    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    file = MappedFile.create(tmp_path, 0, SIZE, PosixDisk())
     file.write(0, b"abc")
     os.truncate(file.path, 100)
     assert file.read(0, 100)[:3] == b"abc"
@@ -263,7 +264,7 @@ def test_a_file_that_has_become_shorter_is_an_error(tmp_path: Path) -> None:
 
 
 def test_what_is_in_memory_is_known_without_a_mapping_that_stays(tmp_path: Path) -> None:
-    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    file = MappedFile.create(tmp_path, 0, SIZE, PosixDisk())
     file.write(0, bytes(SIZE))
     assert file.is_in_memory(0, SIZE) or not sys.platform.startswith("linux")
     assert (file.mapped, file.solid) == (False, 0)
@@ -274,7 +275,7 @@ def test_what_is_in_memory_is_known_without_a_mapping_that_stays(tmp_path: Path)
 
 
 def test_reserving_a_range_makes_the_files_it_needs(tmp_path: Path) -> None:
-    queue = MappedFileQueue(tmp_path / "q", SIZE, Disk())
+    queue = MappedFileQueue(tmp_path / "q", SIZE, PosixDisk())
     assert (queue.start, queue.end, queue.find(0), queue.read(0, 1)) == (0, 0, None, b"")
     first = queue.reserve(SIZE + 10, 3 * SIZE + 1)
     assert [file.start for file in queue.files] == [SIZE, 2 * SIZE, 3 * SIZE]
@@ -283,7 +284,7 @@ def test_reserving_a_range_makes_the_files_it_needs(tmp_path: Path) -> None:
     assert queue.find(SIZE - 1) is None
     assert queue.find(4 * SIZE) is None
     assert queue.find(2 * SIZE) is queue.files[1]
-    again = MappedFileQueue(tmp_path / "q", SIZE, Disk())
+    again = MappedFileQueue(tmp_path / "q", SIZE, PosixDisk())
     again.load()
     assert (again.start, again.end) == (SIZE, 4 * SIZE)
     assert [file.start for file in again.drop_from(2 * SIZE)] == [3 * SIZE, 2 * SIZE]
@@ -305,7 +306,7 @@ def test_a_full_disk_in_the_middle_of_a_range(tmp_path: Path) -> None:
 
 
 def checkpoint_at(path: Path) -> Checkpoint:
-    checkpoint = Checkpoint(path, Disk())
+    checkpoint = Checkpoint(path, PosixDisk())
     checkpoint.load()
     return checkpoint
 

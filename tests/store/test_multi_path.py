@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.store.disk.mapped_file import Disk
 from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import MissingFileError, StoreConfigError, StoreFileError
 from aiorocketmq.store.model.status import PutStatus
@@ -84,7 +84,7 @@ def test_read_only_paths_get_no_new_files(tmp_path: Path) -> None:
 
 def test_full_paths_are_passed_over_unless_all_are_full(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in "abc"]
-    queue = MappedFileQueue.on_paths(paths, [tmp_path / "c"], LOG_FILE, Disk())
+    queue = MappedFileQueue.on_paths(paths, [tmp_path / "c"], LOG_FILE, PosixDisk())
     assert queue.writable == paths[:2]
     queue.full = frozenset({paths[0]})
     assert [queue.directory_of(number * LOG_FILE).name for number in range(4)] == ["b"] * 4
@@ -117,7 +117,7 @@ def test_a_path_that_is_not_there_is_a_hole(tmp_path: Path) -> None:
 
 
 def test_a_hole_is_named_where_the_file_would_be(tmp_path: Path) -> None:
-    queue = MappedFileQueue.on_paths([tmp_path / "a", tmp_path / "b"], [], LOG_FILE, Disk())
+    queue = MappedFileQueue.on_paths([tmp_path / "a", tmp_path / "b"], [], LOG_FILE, PosixDisk())
     for number in (0, 1, 2, 3):
         queue.make(number * LOG_FILE)
     (tmp_path / "b" / f"{LOG_FILE:020d}").unlink()
@@ -126,7 +126,7 @@ def test_a_hole_is_named_where_the_file_would_be(tmp_path: Path) -> None:
     assert (caught.value.start, caught.value.path.parent.name) == (LOG_FILE, "b")
 
 
-class SmallDisks(Disk):
+class SmallDisks(PosixDisk):
     """Some folders have no space left; how full they look."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.message.properties import encode_properties, tags_code_of
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
-from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.disk.disk import Disk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.model.put import PutMessage

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.model.errors import StoreFileError
 
 from ..sim import ManualClock
@@ -160,7 +160,8 @@ def test_extensions_are_verified(mqstore: MqStore, tmp_path: Path) -> None:
         tmp_path, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=400
     )
     store = MessageStore.open(
-        config, ManualClock(), store_host=STORE_HOST, disk=Disk(), bitmap_of=lambda *_: bytes(14)
+        config, ManualClock(), store_host=STORE_HOST, disk=PosixDisk(),
+        bitmap_of=lambda *_: bytes(14),
     )  # fmt: skip
     for number in range(30):
         put_ok(store, properties={"TAGS": f"t{number}"}, store_timestamp=NOW + number)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...store.disk.mapped_file import Disk
+from ...store.disk.system_disk import PosixDisk
 from ...store.index.index_files import lost_ranges
 from ...store.inspect import QueueReader, StoreDirectory
 from ...store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
@@ -25,7 +25,7 @@ def check_ends(
     findings: Findings,
 ) -> None:
     """Tell what no other check has told. Raises StoreFileError when the file cannot be read."""
-    ends = QueueEnds(directory.root, Disk())
+    ends = QueueEnds(directory.root, PosixDisk())
     if not ends.path.is_file():
         return  # a store of the original, say
     known = ends.load()

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from ...store.disk.lock_file import AbortFile, LockFile
-from ...store.disk.mapped_file import Disk, MappedFile
+from ...store.disk.mapped_file import MappedFile
+from ...store.disk.system_disk import PosixDisk
 from ...store.inspect import StoreDirectory
 from ...store.log.log_reader import FileSequence
 from ...store.model.errors import StoreFileError
@@ -80,7 +81,7 @@ def _mend(directory: StoreDirectory, log: FileSequence, size: int) -> list[str]:
 def _have_everything_read(directory: StoreDirectory) -> None:
     """By the next start, as after a crash: entries of consume queues must not point to what is
     lost."""
-    AbortFile(directory.root / "abort", Disk()).create()
+    AbortFile(directory.root / "abort", PosixDisk()).create()
     checkpoint = directory.checkpoint()
     checkpoint.safe_phy_offset = None
     checkpoint.physic_msg_timestamp = checkpoint.logics_msg_timestamp = 0
@@ -88,7 +89,7 @@ def _have_everything_read(directory: StoreDirectory) -> None:
 
 
 def _make_empty(directory: StoreDirectory, start: int, size: int) -> Path:
-    disk = Disk()
+    disk = PosixDisk()
     folder = directory.commit_logs[start // size % len(directory.commit_logs)]
     file = MappedFile.create(folder, start, size, disk)
     disk.sync_directory(folder)

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 from ...remoting.clock import SystemClock
 from ...store.disk.holes import data_ranges
 from ...store.disk.lock_file import LockFile
-from ...store.disk.mapped_file import Disk
 from ...store.disk.mapped_file_queue import MappedFileQueue
+from ...store.disk.system_disk import PosixDisk
 from ...store.index.index_file import HEADER_SIZE, ITEM
 from ...store.index.index_files import IndexFiles
 from ...store.index.indexing import Indexing
@@ -140,7 +140,7 @@ class _Rebuild:
     ) -> None:
         root = self._root = directory.root
         self._work: Final = work
-        self._disk: Final = Disk()
+        self._disk: Final = PosixDisk()
         self._settings: Final = settings
         self._ends: Final = QueueEnds(root, self._disk)
         known = self._ends.load()

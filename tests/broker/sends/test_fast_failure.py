@@ -15,14 +15,14 @@ from aiorocketmq.remoting.protocol.commands.send import (
     SendMessageRequest,
 )
 from aiorocketmq.remoting.responses import Response
-from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.model.config import FlushDiskType, MessageStoreConfig
 
 from ...sim import ManualClock
 from ..sim_broker import SimBroker, SimClient, sim_broker
 
 
-class SlowDisk(Disk):
+class SlowDisk(PosixDisk):
     """Syncs nothing while ``go_on`` is not set."""
 
     def __init__(self) -> None:

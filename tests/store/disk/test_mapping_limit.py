@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.store.disk.mapped_file import Disk, MappedFile
+from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
 from aiorocketmq.store.disk.mapping_limit import MappingLimit
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.queues.consume_queue import CQ_UNIT, ConsumeQueue
 
 from ..world import bodies_of, open_store, put_ok
@@ -20,7 +21,7 @@ PER_FILE = 10
 def queues_in(folder: Path, count: int, limit: MappingLimit) -> list[ConsumeQueue]:
     return [
         ConsumeQueue(
-            "T", number, MappedFileQueue(folder / str(number), PER_FILE * 20, Disk()), limit
+            "T", number, MappedFileQueue(folder / str(number), PER_FILE * 20, PosixDisk()), limit
         )
         for number in range(count)
     ]
@@ -139,7 +140,9 @@ def test_only_some_of_the_files_that_are_written_without_their_mapping_have_a_de
     tmp_path: Path,
 ) -> None:
     limit = MappingLimit(3)
-    files = [MappedFile.create(tmp_path / str(number), 0, 1 << 16, Disk()) for number in range(70)]
+    files = [
+        MappedFile.create(tmp_path / str(number), 0, 1 << 16, PosixDisk()) for number in range(70)
+    ]
     before = descriptors(tmp_path)
     for _ in range(2):
         for number, file in enumerate(files):

@@ -18,7 +18,7 @@ from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.disk.checkpoint import Checkpoint
-from aiorocketmq.store.disk.mapped_file import Disk, SystemDisk
+from aiorocketmq.store.disk.system_disk import PosixDisk, SystemDisk
 from aiorocketmq.store.index.index_file import IndexFile
 from aiorocketmq.store.index.index_files import IndexFiles
 from aiorocketmq.store.log.log_scanner import LogScanner
@@ -364,7 +364,7 @@ def test_nothing_is_put_into_a_file_that_has_not_all_its_disk_space(tmp_path: Pa
 
 
 def checkpoint_of(root: Path) -> Checkpoint:
-    checkpoint = Checkpoint(root / "checkpoint", Disk())
+    checkpoint = Checkpoint(root / "checkpoint", PosixDisk())
     checkpoint.load()
     return checkpoint
 

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.store.disk.mapped_file import Disk, MappedFile
+from aiorocketmq.store.disk.disk import Disk
+from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.model.errors import OutOfSpaceError, StoreFileError
 from aiorocketmq.store.queues.consume_queue import CQ_UNIT, FILLER_SIZE, ConsumeQueue
 from aiorocketmq.store.queues.queue_survey import believe
@@ -21,7 +23,7 @@ PER_FILE = 10
 
 
 def queue_in(path: Path, disk: Disk | None = None) -> ConsumeQueue:
-    queue = ConsumeQueue("T", 0, MappedFileQueue(path, PER_FILE * 20, disk or Disk()))
+    queue = ConsumeQueue("T", 0, MappedFileQueue(path, PER_FILE * 20, disk or PosixDisk()))
     queue.load()
     believe(queue, UnitChain())
     return queue
@@ -75,7 +77,7 @@ def test_very_many_units_are_written_without_the_mapping_and_read_through_it(
         write(file, position, data)
 
     monkeypatch.setattr(MappedFile, "write", watched)
-    queue = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, 500 * 20, Disk()))
+    queue = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, 500 * 20, PosixDisk()))
     queue.extend_much(units(0, 100))
     assert queue.unit(0) == (0, 100, 0)
     queue.extend_much(units(100, 400))
@@ -91,7 +93,7 @@ def test_very_many_units_are_written_without_the_mapping_and_read_through_it(
         queue.extend_much(units(1500, 1900))
     assert queue.max_offset == 1500
     queue.extend_much(units(1500, 1900))
-    queue = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, 500 * 20, Disk()))
+    queue = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, 500 * 20, PosixDisk()))
     queue.load()
     believe(queue, UnitChain())
     assert queue.max_offset == 1900
@@ -188,7 +190,7 @@ def test_nothing_changes_when_the_disk_is_full(tmp_path: Path) -> None:
 
 def test_a_file_that_is_gone_on_with_has_no_holes(tmp_path: Path) -> None:
     """Its units are read through the mapping that the next ones are written through."""
-    disk = Disk()
+    disk = PosixDisk()
     queue = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, 4 * 4096, disk))
     queue.extend([unit(number) for number in range(1, 700)])
     queue.close()
@@ -231,7 +233,7 @@ def test_units_that_a_kill_has_left_are_not_written_again(
     queue.extend_bytes(units(0, 5))
     queue.close()
     monkeypatch.setattr(MappedFileQueue, "reserve", None)
-    again = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, PER_FILE * 20, Disk()))
+    again = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, PER_FILE * 20, PosixDisk()))
     again.load()
     again.accept(2, {0: (0, 100, 0), 1: (100, 100, 1)}, units(2, 5))
     for number in range(2, 5):
@@ -251,7 +253,7 @@ def test_units_that_a_kill_has_left_but_the_log_does_not_have_are_gone(tmp_path:
     queue = queue_in(tmp_path)
     queue.extend_bytes(units(0, 5))
     for written in (unit(2), CQ_UNIT.pack(777, 100, 0)):
-        again = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, PER_FILE * 20, Disk()))
+        again = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, PER_FILE * 20, PosixDisk()))
         again.load()
         again.accept(2, {0: (0, 100, 0), 1: (100, 100, 1)}, units(2, 5))
         again.append(written)

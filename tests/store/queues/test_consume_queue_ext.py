@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol.message.properties import tags_code, tags_code_of
 from aiorocketmq.remoting.protocol.record.batch import BatchError, BatchItem, encode_batch
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.disk.disk import Disk
 from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import StoreFileError
 from aiorocketmq.store.model.put import PutBatch, PutMessage
@@ -50,7 +51,7 @@ BASE = -(1 << 63)
 
 
 def ext_at(path: Path, size: int = SIZE, disk: Disk | None = None) -> ConsumeQueueExt:
-    ext = ConsumeQueueExt(MappedFileQueue(path, size, disk or Disk()))
+    ext = ConsumeQueueExt(MappedFileQueue(path, size, disk or PosixDisk()))
     ext.load()
     return ext
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.model.errors import StoreFileError
 from aiorocketmq.store.queues.consume_queue import CQ_UNIT
 from aiorocketmq.store.queues.consume_queues import ConsumeQueues
@@ -16,7 +16,7 @@ PER_FILE = 10
 OTHER = CQ_UNIT.pack(1, 1, 1)
 
 
-class WatchedDisk(Disk):
+class WatchedDisk(PosixDisk):
     """``synced``: the names of files, in order. ``before`` and ``after`` are called once each,
     around the next sync."""
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.store.disk.mapped_file import Disk
 from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.queues.consume_queue import CQ_UNIT, FILLER_SIZE, ConsumeQueue
 from aiorocketmq.store.queues.fillers import fill_in
 
 
 def queue_with(folder: Path, begin: int, *units: tuple[int, int]) -> ConsumeQueue:
     """Its units from number ``begin`` on: physical offset and size, 0 for a filler."""
-    queue = ConsumeQueue("T", 0, MappedFileQueue(folder, 200, Disk()))
+    queue = ConsumeQueue("T", 0, MappedFileQueue(folder, 200, PosixDisk()))
     queue.begin_at(begin)
     for phy_offset, size in units:
         queue.append(CQ_UNIT.pack(phy_offset, size or FILLER_SIZE, 0))

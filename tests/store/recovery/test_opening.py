@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from aiorocketmq.store.disk.checkpoint import Checkpoint
-from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.disk.disk import Disk
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.model.errors import StoreFileError
 from aiorocketmq.store.recovery.recovery import Recovery
 from aiorocketmq.store.services.flush import FlushService
@@ -354,7 +355,7 @@ def test_a_checkpoint_that_claims_nothing_is_written_before_files_go(
     sorted((tmp_path / "consumequeue/T/0").iterdir())[2].unlink()
     monkeypatch.setattr(FlushService, "save", lambda _: None)
     store = open_store(tmp_path)
-    checkpoint = Checkpoint(tmp_path / "checkpoint", Disk())
+    checkpoint = Checkpoint(tmp_path / "checkpoint", PosixDisk())
     checkpoint.load()
     assert checkpoint.safe_phy_offset is None
     crash(store)

@@ -15,7 +15,8 @@ import pytest
 
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.disk.checkpoint import Checkpoint
-from aiorocketmq.store.disk.mapped_file import Disk, MappedFile
+from aiorocketmq.store.disk.mapped_file import MappedFile
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import StoreConfigError
 from aiorocketmq.store.model.status import GetMessageStatus, PutStatus
@@ -273,7 +274,7 @@ def test_the_checkpoint_may_be_about_what_is_gone(tmp_path: Path) -> None:
     world.clean()
     end = world.store.max_phy_offset
     crash(world.store)
-    checkpoint = Checkpoint(tmp_path / "checkpoint", Disk())
+    checkpoint = Checkpoint(tmp_path / "checkpoint", PosixDisk())
     checkpoint.load()
     assert checkpoint.safe_phy_offset == end
     checkpoint.safe_phy_offset = LOG_FILE
@@ -352,7 +353,7 @@ def test_a_topic_that_is_deleted_and_made_again_meanwhile_keeps_its_new_files(
 
 
 def test_a_file_that_is_deleted_during_a_sync_is_no_error(tmp_path: Path) -> None:
-    file = MappedFile.create(tmp_path, 0, LOG_FILE, Disk())
+    file = MappedFile.create(tmp_path, 0, LOG_FILE, PosixDisk())
     file.delete()
     file.sync()
     file.delete()
@@ -409,7 +410,7 @@ def test_hours_that_are_none_refuse_to_open_and_leave_everything(tmp_path: Path)
 def test_index_files_follow(tmp_path: Path) -> None:
     world = World(tmp_path, delete_when=ANY_HOUR)
     asked: list[int] = []
-    expired = MappedFile.create(tmp_path / "index", 20_231_114_221_320_000, 100, Disk())
+    expired = MappedFile.create(tmp_path / "index", 20_231_114_221_320_000, 100, PosixDisk())
 
     def drop(min_phy_offset: int) -> list[MappedFile]:
         asked.append(min_phy_offset)

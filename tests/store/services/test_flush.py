@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.disk.mapped_file import Disk, MappedFile
+from aiorocketmq.store.disk.mapped_file import MappedFile
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.queues.consume_queue import ConsumeQueue
 from tests.stored import StoreDirectory
@@ -22,7 +23,7 @@ from ...sim import ManualClock
 from ..world import NOW, STORE_HOST, config_of, crash, put_ok
 
 
-class WatchedDisk(Disk):
+class WatchedDisk(PosixDisk):
     """Remembers what was synced; can be made to hang."""
 
     def __init__(self) -> None:

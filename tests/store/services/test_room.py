@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.store.disk.mapped_file import Disk, MappedFile
+from aiorocketmq.store.disk.mapped_file import MappedFile
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
 from aiorocketmq.store.model.errors import StoreFileError
 
@@ -121,7 +122,7 @@ def test_a_lock_that_is_not_permitted_is_told_once(
 
 
 def test_pages_are_locked_and_unlocked(tmp_path: Path) -> None:
-    file = MappedFile.create(tmp_path, 0, 64 << 10, Disk())
+    file = MappedFile.create(tmp_path, 0, 64 << 10, PosixDisk())
     file.reserve(64 << 10)
 
     def locked_kib() -> int:
