@@ -81,6 +81,7 @@ from .replica.replica_log import ReplicaLog
 from .services.allocation import RoomService
 from .services.cleaning import CleaningService
 from .services.flush import FlushService
+from .services.indexing_service import IndexingService
 from .services.scrub import Scrub
 
 log: Final = logging.getLogger(__name__)
@@ -120,7 +121,7 @@ class MessageStore:
         self._queues.on_delete = self._ends.forget
         self._lock: Final = disk.lock(config.root / "lock")
         self._abort: Final = AbortFile(config.root / "abort", disk)
-        self.damage: Final = DamagedRecords()
+        self.damage: Final = DamagedRecords(disk.new_lock())
         """What readers have found to be damaged in the commit log."""
         self._reader: Final = MessageReader(self._log, config, disk.memory_size(), self.damage)
         self.entries: Final = QueueEntries(self._log, self._table, self._reader)
@@ -132,6 +133,7 @@ class MessageStore:
             clock.time_ms,
         )
         self._indexing: Final = Indexing(self._index, clock)
+        self._index_service: Final = IndexingService(self._indexing, self._index, clock)
         self.query: Final = MessageQuery(
             self._log, self._index, self._indexing, config.max_msgs_num_batch
         )
@@ -168,7 +170,7 @@ class MessageStore:
         self.flush.on_broken = self._refusals.disk_failed
         self.flush.on_put_off = self._refusals.sync_put_off
         self.cleaning.on_space = self._refusals.space_changed
-        self._indexing.on_blocked = self._refusals.index_blocked
+        self._index_service.on_blocked = self._refusals.index_blocked
         self._ext_writer: Final = (
             ConsumeQueueExtWriter(self._writer, self._table, bitmap_of)
             if config.enable_consume_queue_ext
@@ -321,7 +323,7 @@ class MessageStore:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.flush.run())
             group.create_task(self._room.run())
-            group.create_task(self._indexing.run())
+            group.create_task(self._index_service.run())
             group.create_task(self.cleaning.run())
             group.create_task(self.scrub.run())
 
@@ -332,7 +334,7 @@ class MessageStore:
         self._room.close()
         self.cleaning.close()
         self.scrub.close()
-        indexed = self._indexing.close()
+        indexed = self._index_service.close()
         try:
             if self.flush.close() and indexed:
                 self._abort.remove()

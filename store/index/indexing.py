@@ -1,25 +1,21 @@
 """Building the index behind the writer (classes ReputMessageService, IndexService;
 consumequeue-index.md §3.3).
 
-A put only adds the keys of its message to ``keys``; some milliseconds later ``run`` makes items of
-them, in steps of a few hundred (less than a millisecond), one step per turn of the event loop, more
-when too much waits. A new file is made in a thread. When that fails (the disk is full) the store
-refuses messages until it succeeds.
+A put only adds the keys of its message to ``keys``; some milliseconds later ``IndexingService``
+makes items of them, in steps of a few hundred (less than a millisecond), one step per turn of the
+event loop, more when too much waits.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from array import array
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from ...remoting.protocol.leaves import KeyEntries, record_entries
 from ...remoting.protocol.message.index_keys import TopicPrefixes
 from ...remoting.protocol.record import Records
-from ..disk.mapped_file import MappedFile
 from ..model.dispatch_request import DispatchRequest, requests_of
 from ..model.errors import StoreFileError
 from ..model.status import Clock
@@ -37,8 +33,6 @@ _STEP_SECONDS: Final = 0.0007
 """A step that takes longer halves the next one, a whole one that takes less than half of it doubles
 it: after the file was written back to the disk every slot is a page fault, so the first steps are
 small."""
-_GATHER_SECONDS: Final = 0.02
-_RETRY_SECONDS: Final = 1.0
 _TOO_MANY: Final = 2_000
 """For every so many messages that wait, or twice what a step may write, one more step is done per
 turn."""
@@ -52,10 +46,8 @@ class Indexing:
         """Of messages that were put; the writer adds them."""
         self.idle: bool = False
         """Who adds keys has to call ``wake``."""
-        self._wanted = asyncio.Event()
-        self.on_blocked: Callable[[StoreFileError | None], None] = lambda _error: None
-        """Called with the error when there is no room for another file, with None when there is
-        again."""
+        self.on_keys: Callable[[], None] = lambda: None
+        """Called by ``wake``."""
         self._files: Final = files
         self._clock: Final = clock
         self._prefixes: Final = TopicPrefixes()
@@ -66,8 +58,6 @@ class Indexing:
         self._size = _FIRST_STEP
         self._done_offset = -1
         self._done_items = 0
-        self._making: Future[MappedFile] | None = None
-        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-index")
 
     @property
     def waits(self) -> bool:
@@ -93,7 +83,7 @@ class Indexing:
     def wake(self) -> None:
         """There are keys now."""
         self.idle = False
-        self._wanted.set()
+        self.on_keys()
 
     def note(self, request: DispatchRequest) -> None:
         """A message that was read from a log."""
@@ -192,61 +182,20 @@ class Indexing:
             column.extend(more)
         self._written = 0
 
-    # -- the service
-
-    async def run(self) -> None:
-        """Work until cancelled."""
-        self._wanted = asyncio.Event()
-        while True:
-            self._wanted.clear()
-            self.idle = not self.waits
-            if self.idle:
-                await self._wanted.wait()
-            await self._clock.sleep(_GATHER_SECONDS)
-            last = self._last_offset()
-            while self.position(last + 1) <= last:
-                await self._turn()
-
-    def _last_offset(self) -> int:
-        """Of the message that came last; what comes from now on is gathered again: small steps cost
-        twice as much."""
+    def last_offset(self) -> int:
+        """Of the message that came last, -1 when nothing waits."""
         if self.keys:
             return self.keys.last_offset
         return self._entries[1][-1] if self._left else -1
 
-    async def _turn(self) -> None:
-        for _ in range(1 + self.waiting // max(_TOO_MANY, 2 * self._size)):
-            if not self.step():
-                self._files.use(await self._make_file())
-        await asyncio.sleep(0)
-
-    async def _make_file(self) -> MappedFile:
-        """A new file, made in a thread. A full disk is tried again every second."""
-        blocked = False
-        while True:
-            self._making = self._threads.submit(self._files.make)
-            try:
-                file = await asyncio.wrap_future(self._making)
-            except StoreFileError as error:
-                if not blocked:
-                    log.error("no room for the index, messages are refused meanwhile: %s", error)
-                blocked = True
-                self.on_blocked(error)
-                await self._clock.sleep(_RETRY_SECONDS)
-            else:
-                if blocked:
-                    self.on_blocked(None)
-                self._making = None
-                return file
+    def steps_of_a_turn(self) -> int:
+        """How many steps keep up with what comes."""
+        return 1 + self.waiting // max(_TOO_MANY, 2 * self._size)
 
     def close(self) -> bool:
         """Build what waits; blocks. False when that failed: then the index has to be completed from
         the log."""
-        self._threads.shutdown(wait=True)
-        making = self._making
         try:
-            if making is not None and not making.cancelled() and making.exception() is None:
-                self._files.use(making.result())  # nobody waited for it any more
             self.build_all()
         except StoreFileError as error:
             log.error(

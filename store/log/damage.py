@@ -7,7 +7,7 @@ Nothing that reads stops at one: it is left out, and what lies beside it is hand
 from __future__ import annotations
 
 import logging
-import threading
+from contextlib import AbstractContextManager
 from typing import Final
 
 log: Final = logging.getLogger(__name__)
@@ -19,12 +19,12 @@ _MOST: Final = 10_000
 class DamagedRecords:
     """Whoever finds one notes it, in any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, lock: AbstractContextManager[object]) -> None:
         self.found: int = 0
         """Different records since the start."""
         self.mended: int = 0
         self._places: dict[int, int] = {}
-        self._lock: Final = threading.Lock()
+        self._lock: Final = lock
 
     @property
     def places(self) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""Work beside the writer: flushing, room ahead of it, deleting, the scrub, repair.
+"""Work beside the writer: flushing, allocation ahead of it, the index, deleting, the scrub.
 
 Imports ``log``, ``queues``, ``index`` and ``disk``. Start with ``flush.py``.
 """

@@ -43,7 +43,7 @@ BREAKS = [
     ("store-requests", "store", "from ..remoting.protocol.commands import x"),
     ("pure", "remoting.protocol", "import time"),
     ("pure", "remoting.protocol.commands", "from asyncio import Lock"),
-    ("pure-through", "remoting.protocol", "from ..impure import x"),
+    ("pure", "remoting.protocol", "from ..impure import x"),
     ("doors", "namesrv", "from . import bad15"),
     (
         "doors",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -124,7 +125,7 @@ def test_a_queue_of_nothing_but_damage_is_got_past(tmp_path: Path) -> None:
 def test_a_damaged_message_is_not_found_by_key(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     place = put_ok(store, properties={"KEYS": "k"}).phy_offset
-    store._indexing.close()
+    store._index_service.close()
     assert at_once(store.query.steps("T", "k", 8, 0, 1 << 62)).records
     flip(tmp_path, place + BODY_AT)
     assert not at_once(store.query.steps("T", "k", 8, 0, 1 << 62)).records
@@ -132,7 +133,7 @@ def test_a_damaged_message_is_not_found_by_key(tmp_path: Path) -> None:
 
 
 def test_more_damage_than_anybody_reads_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    damage = DamagedRecords()
+    damage = DamagedRecords(threading.Lock())
     for number in range(10_100):
         damage.note(number * 100, 100, "it is", "queue=T/0 offset=0")
         damage.note(number * 100, 100, "it is", "queue=T/0 offset=0")

@@ -1,0 +1,86 @@
+"""The index is built beside the writer (class IndexService).
+
+A new file is made in a thread. When that fails (the disk is full) the store refuses messages until
+it succeeds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+from ..disk.mapped_file import MappedFile
+from ..index.index_files import IndexFiles
+from ..index.indexing import Indexing
+from ..model.errors import StoreFileError
+from ..model.status import Clock
+
+log: Final = logging.getLogger(__name__)
+
+_GATHER_SECONDS: Final = 0.02
+"""So long keys are collected: small steps cost twice as much."""
+_RETRY_SECONDS: Final = 1.0
+
+
+class IndexingService:
+    """Does the steps of an Indexing."""
+
+    def __init__(self, indexing: Indexing, files: IndexFiles, clock: Clock) -> None:
+        self.on_blocked: Callable[[StoreFileError | None], None] = lambda _error: None
+        """Called with the error when there is no room for another file, with None when there is
+        again."""
+        self._indexing: Final = indexing
+        self._files: Final = files
+        self._clock: Final = clock
+        self._making: Future[MappedFile] | None = None
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-index")
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        indexing, wanted = self._indexing, asyncio.Event()
+        indexing.on_keys = wanted.set
+        while True:
+            wanted.clear()
+            indexing.idle = not indexing.waits
+            if indexing.idle:
+                await wanted.wait()
+            await self._clock.sleep(_GATHER_SECONDS)
+            last = indexing.last_offset()  # what comes from now on is gathered again
+            while indexing.position(last + 1) <= last:
+                await self._turn()
+
+    async def _turn(self) -> None:
+        for _ in range(self._indexing.steps_of_a_turn()):
+            if not self._indexing.step():
+                self._files.use(await self._make_file())
+        await asyncio.sleep(0)
+
+    async def _make_file(self) -> MappedFile:
+        """A new file, made in a thread. A full disk is tried again every second."""
+        blocked = False
+        while True:
+            self._making = self._threads.submit(self._files.make)
+            try:
+                file = await asyncio.wrap_future(self._making)
+            except StoreFileError as error:
+                if not blocked:
+                    log.error("no room for the index, messages are refused meanwhile: %s", error)
+                blocked = True
+                self.on_blocked(error)
+                await self._clock.sleep(_RETRY_SECONDS)
+            else:
+                if blocked:
+                    self.on_blocked(None)
+                self._making = None
+                return file
+
+    def close(self) -> bool:
+        """Build what waits; blocks. False when that failed: see ``Indexing``."""
+        self._threads.shutdown(wait=True)
+        making = self._making
+        if making is not None and not making.cancelled() and making.exception() is None:
+            self._files.use(making.result())  # nobody waited for it any more
+        return self._indexing.close()
