@@ -47,7 +47,7 @@ def put(
 
 
 def touch_ahead(store: MessageStore) -> None:
-    """What RoomService does in its thread."""
+    """What AllocationService does in its thread."""
     log = store._log
     if log.current is not None:
         log.current.reserve(log.current.size)

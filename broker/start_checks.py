@@ -20,9 +20,9 @@ from ..remoting.errors import ConnectError
 from ..remoting.transport.address import split_address
 from ..remoting.transport.tls import TlsConfig, client_context
 from ..store.disk.system_disk import PosixDisk
+from ..store.files import log_files
 from ..store.model.config import BrokerRole, MessageStoreConfig
 from ..store.model.delay_levels import parse_delay_levels
-from ..store.recovery.opening import log_files
 from .config.addresses import resolve
 from .config.config import (
     HA_PORT_DISTANCE,

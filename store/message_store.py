@@ -18,11 +18,11 @@ in the extension of its queue. SQL filters use it so that a pull need not look i
 
     store = MessageStore.open(config, clock, store_host=host, bitmap_of=bitmap_of)
     # ... bitmap_of(topic, properties, tags_code)
-    store.get("Orders", 0, offset, accept_ext=lambda unit: hits(unit.bitmap), accept=wanted)
+    store.get("Orders", 0, offset, record_filter=wanted)
 
 ``bitmap_of`` is asked once for each message, also for those that recovery puts into their queues
-again. ``accept_ext`` is asked for the messages that have a unit; all others (written without the
-extension, or its file is lost) go on to ``accept``.
+again. ``accepts_ext`` of a filter is asked for the messages that have a unit; all others (written
+without the extension, or its file is lost) go on to ``accepts``.
 """
 
 from __future__ import annotations
@@ -39,37 +39,28 @@ from typing import Final
 from ..remoting.protocol.message.message_id import offset_message_id
 from ..remoting.protocol.message.topic_names import TopicName, is_lmq_topic, is_system_topic
 from ..remoting.slices import Steps
-from .disk.checkpoint import Checkpoint
 from .disk.disk import Disk, Lock
 from .disk.lock_file import AbortFile
-from .disk.mapping_limit import MappingLimit
 from .disk.system_disk import SystemDisk
-from .index.index_files import IndexFiles
-from .index.indexing import Indexing
-from .log.commit_log import CommitLog
+from .files import StoreFiles
 from .log.damage import DamagedRecords
-from .model.config import BrokerRole, FlushDiskType, MessageStoreConfig
-from .model.delay_levels import parse_delay_levels
+from .model.config import BrokerRole, MessageStoreConfig
 from .model.errors import file_error
 from .model.status import Clock, GetMessageStatus, GetResult, PutResult
 from .put.arrivals import Arrivals
-from .put.consume_queue_ext_writer import BitmapOf, ConsumeQueueExtWriter
+from .put.consume_queue_ext_writer import BitmapOf
 from .put.message_writer import MessageWriter
-from .put.multi_dispatch import DispatchRules, MultiDispatch, batches_without_numbers
-from .put.put_stages import PutStage, by_fields, staged
+from .put.multi_dispatch import MultiDispatch
+from .put.puts import Puts
 from .put.refusals import Refusals
-from .queues.consume_queue_ext import ExtUnit
-from .queues.consume_queues import ConsumeQueues
-from .queues.queue_ends import QueueEnds
+from .put.unit_rules import UnitRules
 from .read.message_query import MessageQuery
-from .read.message_reader import MessageReader, RecordTest
+from .read.message_reader import MessageReader, RecordFilter
 from .read.queue_entries import QueueEntries
 from .recovery.opening import (
     check_claims,
     configured_topics,
-    extensions,
     load_commit_log,
-    log_files,
     make_directories,
     without_garbage_collection,
 )
@@ -78,7 +69,7 @@ from .recovery.recovery_progress import RecoveryProgress
 from .replica.log_fetch import LogStream
 from .replica.repair import fetch_again
 from .replica.replica_log import ReplicaLog
-from .services.allocation import RoomService
+from .services.allocation import AllocationService
 from .services.cleaning import CleaningService
 from .services.flush import FlushService
 from .services.indexing_service import IndexingService
@@ -107,57 +98,26 @@ class MessageStore:
         self._disk: Final = disk
         self._clock: Final = clock
         self._store_host: Final = store_host
-        self._log: Final = CommitLog(log_files(config, disk))
-        self._queues: Final = ConsumeQueues(
-            config.root / "consumequeue",
-            config.consume_queue_file_size,
-            disk,
-            MappingLimit.of(config, disk),
-        )
-        self._queues.exts = extensions(config, disk)
-        self._table: Final = self._queues.table
-        self._checkpoint: Final = Checkpoint(config.root / "checkpoint", disk)
-        self._ends: Final = QueueEnds(config.root, disk)
-        self._queues.on_delete = self._ends.forget
+        files = self._files = StoreFiles(config, disk, clock)
+        self._log: Final = files.log
+        self._queues: Final = files.queues
+        self._table: Final = files.queues.table
+        self._checkpoint: Final = files.checkpoint
+        self._ends: Final = files.ends
+        self._index: Final = files.index
+        self._indexing: Final = files.indexing
         self._lock: Final = disk.lock(config.root / "lock")
         self._abort: Final = AbortFile(config.root / "abort", disk)
         self.damage: Final = DamagedRecords(disk.new_lock())
         """What readers have found to be damaged in the commit log."""
         self._reader: Final = MessageReader(self._log, config, disk.memory_size(), self.damage)
         self.entries: Final = QueueEntries(self._log, self._table, self._reader)
-        self._index: Final = IndexFiles(
-            config.root / "index",
-            config.max_hash_slot_num,
-            config.max_index_num,
-            disk,
-            clock.time_ms,
-        )
-        self._indexing: Final = Indexing(self._index, clock)
+        self.query: Final = MessageQuery(files, config.max_msgs_num_batch)
         self._index_service: Final = IndexingService(self._indexing, self._index, clock)
-        self.query: Final = MessageQuery(
-            self._log, self._index, self._indexing, config.max_msgs_num_batch
-        )
-        self.flush: Final = FlushService(
-            self._log,
-            self._queues,
-            self._checkpoint,
-            self._ends,
-            self._index,
-            self._indexing,
-            config,
-            clock,
-        )
-        self._room: Final = RoomService(
-            self._log,
-            clock,
-            warm=config.warm_maped_file_enable,
-            lock=config.mlock_mapped_file_enable,
-            touch=config.broker_role is not BrokerRole.SLAVE
-            and config.flush_disk_type is not FlushDiskType.SYNC_FLUSH,
-        )
+        self.flush: Final = FlushService(files, config, clock)
+        self._allocation: Final = AllocationService(self._log, config, clock)
         self.cleaning: Final = CleaningService(self._log, self._queues, config, disk, clock)
         self.scrub: Final = Scrub(self._log, self.damage, config, clock)
-        self.cleaning.drop_expired_index = self._index.drop_expired
         self._correct_offsets: Final = (
             config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
         )
@@ -166,48 +126,31 @@ class MessageStore:
         self._writer: Final = MessageWriter(
             self._log, self._queues, self.arrivals, indexing, store_host, config.max_message_size
         )
+        rules = self._rules = UnitRules.of(config, self._writer, bitmap_of)
+        self._dispatch: Final = rules.dispatch and MultiDispatch(
+            self._queues, self.arrivals, rules.dispatch
+        )
+        puts = Puts.through(self._dispatch, rules.ext, self._writer)
+        self.put_message: Final = puts.message
+        self.put_fields: Final = puts.fields
+        """The same, with the fields of the message by position: see ``MessageWriter``."""
+        self.put_again: Final = puts.again
+        """The same for what this store took once already: ``maxMessageSize`` does not count."""
+        self.put_batch: Final = puts.batch
+        self.replica: Final = ReplicaLog(
+            self._log, self._queues, self.arrivals, indexing, rules, self.damage
+        )
+        """For a slave: takes the records of its master."""
         self._refusals: Final = Refusals(self._writer, config)
+        self._connect()
+
+    def _connect(self) -> None:
+        """Who tells whom."""
         self.flush.on_broken = self._refusals.disk_failed
         self.flush.on_put_off = self._refusals.sync_put_off
         self.cleaning.on_space = self._refusals.space_changed
+        self.cleaning.drop_expired_index = self._index.drop_expired
         self._index_service.on_blocked = self._refusals.index_blocked
-        self._ext_writer: Final = (
-            ConsumeQueueExtWriter(self._writer, self._table, bitmap_of)
-            if config.enable_consume_queue_ext
-            else None
-        )
-        self._dispatch_rules: Final = (
-            DispatchRules(config.enable_lmq, config.max_lmq_consume_queue_num)
-            if config.enable_multi_dispatch
-            else None
-        )
-        self._dispatch: MultiDispatch | None = None
-        stages: list[PutStage] = []
-        if self._dispatch_rules is not None:
-            self._dispatch = MultiDispatch(self._queues, self.arrivals, self._dispatch_rules)
-            stages.append(self._dispatch)
-        if self._ext_writer is not None:
-            stages.append(self._ext_writer)
-        self.put_message: Final = staged(self._writer.put_message, stages)
-        self.put_fields: Final = by_fields(self.put_message) if stages else self._writer.put_fields
-        """The same, with the fields of the message by position: see ``MessageWriter``."""
-        self.put_again: Final = self._writer.with_any_size(self.put_message)
-        """The same for what this store took once already: ``maxMessageSize`` does not count."""
-        put_batch = (self._ext_writer or self._writer).put_batch
-        self.put_batch: Final = (
-            put_batch if self._dispatch is None else batches_without_numbers(put_batch)
-        )
-        self.replica: Final = ReplicaLog(
-            self._log,
-            self._queues,
-            self.arrivals,
-            indexing,
-            delay_levels=parse_delay_levels(config.message_delay_level),
-            ext=self._ext_writer,
-            rules=self._dispatch_rules,
-            damage=self.damage,
-        )
-        """For a slave: takes the records of its master."""
 
     # -- life
 
@@ -262,15 +205,10 @@ class MessageStore:
         if known is not None and not known.belongs_to(self._checkpoint):
             known = None
         recovery = Recovery(
-            self._log,
-            self._queues,
-            self._checkpoint,
-            self._index,
+            self._files,
             self._indexing if self.config.message_index_enable else None,
-            ext=self._ext_writer,
-            dispatch=self._dispatch_rules,
+            self._rules,
             check_crc=self.config.check_crc_on_recover,
-            delay_levels=parse_delay_levels(self.config.message_delay_level),
             progress=RecoveryProgress(self._clock.monotonic, progress),
             known=known,
             was_deleted=self._was_deleted,
@@ -313,7 +251,7 @@ class MessageStore:
         """A topic of which no queue is left, and which is not configured either."""
         topics = (
             None
-            if self._dispatch_rules is not None or is_system_topic(topic)
+            if self._rules.dispatch is not None or is_system_topic(topic)
             else configured_topics(self.config.root, self._disk)
         )
         return topics is not None and topic not in topics
@@ -322,7 +260,7 @@ class MessageStore:
         """Sync and make room until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.flush.run())
-            group.create_task(self._room.run())
+            group.create_task(self._allocation.run())
             group.create_task(self._index_service.run())
             group.create_task(self.cleaning.run())
             group.create_task(self.scrub.run())
@@ -331,7 +269,7 @@ class MessageStore:
         """Sync everything, note that it was an orderly stop, unlock. Blocks. After ``run`` has been
         cancelled."""
         self._refusals.from_now_on("the store is closed")
-        self._room.close()
+        self._allocation.close()
         self.cleaning.close()
         self.scrub.close()
         indexed = self._index_service.close()
@@ -398,17 +336,14 @@ class MessageStore:
         max_count: int = 32,
         *,
         tags: frozenset[int] | None = None,
-        accept_ext: Callable[[ExtUnit], bool] | None = None,
-        accept: RecordTest | None = None,
+        record_filter: RecordFilter | None = None,
         max_bytes: int | None = None,
-        scan_limit: int | None = None,
         views: bool = False,
     ) -> GetResult:
         """Messages of a queue from ``offset`` on, as they lie in the commit log.
 
-        ``tags``: only those whose tags code is among them (None: all); ``accept_ext(unit)``: asked
-        for each that has an extension (see the module); ``accept``: asked for each that is left
-        (RecordTest). ``scan_limit``: so many units are looked at (None: 800, or ``max_count``). At
+        ``tags``: only those whose tags code is among them (None: all); ``record_filter`` is asked
+        for each, and says how many units are looked at (else 800, or ``max_count``). At
         most ``max_count``, 32 messages and 256 KiB (8 and 64 KiB for what lies too far back to be
         in memory), but always the first one. ``max_bytes``, when given, stands for the 32 messages.
         ``views``: much may be a view of the log's file, for somebody who has done with it before
@@ -423,10 +358,8 @@ class MessageStore:
             offset,
             max_count,
             tags,
-            accept_ext,
-            accept,
+            record_filter,
             max_bytes,
-            scan_limit,
             views,
             correct=self._correct_offsets,
         )

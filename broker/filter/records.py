@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from ...remoting.protocol.record.verdict import properties_at
+from ...store.read.message_reader import RecordFilter as StoreRecordFilter
 
 _TURN_US: Final = 800
 _RECORD_US: Final = 1.2
 _STEP_US: Final = 0.45
 
 
-class RecordFilter(Protocol):
-    """What is asked for messages one by one."""
-
-    @property
-    def scan_limit(self) -> int:
-        """How many messages may be looked at in one turn of the event loop: about a millisecond's
-        work."""
-
-    def accepts(self, data: Any, start: int, stop: int) -> bool:
-        """Whether the record ``data[start:stop]`` of a mapped file is wanted."""
+class RecordFilter(StoreRecordFilter, Protocol):
+    """What a pull asks for messages one by one."""
 
     @property
     def size_bytes(self) -> int:
         """About the memory that it alone keeps from being freed."""
-
-    @property
-    def accepts_ext(self) -> Callable[[Any], bool] | None:
-        """Whether a message may be wanted, from the ``ExtUnit`` of its consume queue alone;
-        ``None``: that does not tell."""
 
 
 def scan_limit(cost: int) -> int:

@@ -151,15 +151,7 @@ class PullProcessor:
     ) -> GetResult:
         if wanted is None or isinstance(wanted, frozenset):
             return self.store.get(topic, queue_id, offset, max_count, tags=wanted)
-        return self.store.get(
-            topic,
-            queue_id,
-            offset,
-            max_count,
-            accept_ext=wanted.accepts_ext,
-            accept=wanted.accepts,
-            scan_limit=wanted.scan_limit,
-        )
+        return self.store.get(topic, queue_id, offset, max_count, record_filter=wanted)
 
     # --- checks
     # ----------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class MessageWriter:
         self.refusal: PutResult | None = None
         """Why nothing is taken at all (slave, closed, disk failed); None in good times."""
         self._log: Final = commit_log
-        self._queues: Final = queues
+        self.queues: Final = queues
         self._queues_of: Final = queues.by_topic
         self._arrivals: Final = arrivals
         self._indexing: Final = indexing
@@ -124,7 +124,7 @@ class MessageWriter:
             problem = topic_problem(topic, queue_id)
             if problem is not None:
                 return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=problem)
-            queue = self._queues.get_or_create(topic, queue_id)
+            queue = self.queues.get_or_create(topic, queue_id)
         while (
             placed := put_record(
                 self._log, queue, self._keys, body, properties, flag, sys_flag, born_timestamp,
@@ -152,7 +152,7 @@ class MessageWriter:
         could become a GiB. Raises BatchError when the body is not a batch, or one of over 65,536
         messages.
         """
-        queue = self._queues.get(batch.topic, batch.queue_id)
+        queue = self.queues.get(batch.topic, batch.queue_id)
         refusal = self.refusal or self._batch_refusal(queue, batch)
         if refusal is not None:
             return refusal
@@ -161,7 +161,7 @@ class MessageWriter:
         measured = batch_size(data, properties)
         if measured is None:
             raise batch_problem(data)
-        queue = queue or self._queues.get_or_create(batch.topic, batch.queue_id)
+        queue = queue or self.queues.get_or_create(batch.topic, batch.queue_id)
         count, contents = measured
         total = count * self._overhead(queue, batch.born_host) + contents
         if total > self._max_file_record or count * len(properties) > self.max_body:

@@ -30,6 +30,7 @@ from ...remoting.protocol.message.topic_names import (
     topic_error,
 )
 from ...remoting.protocol.record.batch import BatchItem, decode_batch, encode_batch
+from ..model.config import MessageStoreConfig
 from ..model.dispatch_request import DispatchRequest
 from ..model.errors import StoreFileError
 from ..model.put import PutBatch, PutMessage
@@ -59,6 +60,13 @@ class DispatchRules(NamedTuple):
 
     light: bool
     max_light_queues: int
+
+    @classmethod
+    def of(cls, config: MessageStoreConfig) -> DispatchRules | None:
+        """As configured; None when a message is in one queue only."""
+        if not config.enable_multi_dispatch:
+            return None
+        return cls(config.enable_lmq, config.max_lmq_consume_queue_num)
 
     def is_light(self, name: str) -> bool:
         """A topic is one light queue."""

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from ..model.put import PutMessage
+from ..model.put import PutBatch, PutMessage
 from ..model.status import PutResult
 
 Write = Callable[[PutMessage], PutResult]
+PutBatchOf = Callable[[PutBatch], PutResult]
 PutFields = Callable[..., PutResult]
 """With the fields of a PutMessage, in their order: see ``MessageWriter.put_fields``."""
 

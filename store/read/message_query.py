@@ -13,9 +13,7 @@ from typing import Final
 from ...remoting.protocol.message.index_keys import key_hash, keys_of
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.slices import Steps
-from ..index.index_files import IndexFiles
-from ..index.indexing import Indexing
-from ..log.commit_log import CommitLog
+from ..files import StoreFiles
 from ..model.status import QueryResult
 
 _MAX_BYTES: Final = 8 << 20
@@ -25,12 +23,10 @@ _MAX_BYTES: Final = 8 << 20
 class MessageQuery:
     """The searching half of the index."""
 
-    def __init__(
-        self, log: CommitLog, files: IndexFiles, indexing: Indexing, max_count: int
-    ) -> None:
-        self._log: Final = log
-        self._files: Final = files
-        self._indexing: Final = indexing
+    def __init__(self, files: StoreFiles, max_count: int) -> None:
+        self._log: Final = files.log
+        self._files: Final = files.index
+        self._indexing: Final = files.indexing
         self.max_count = max_count
 
     def steps(

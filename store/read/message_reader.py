@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 from ...remoting.protocol.record import MAGIC, MIN_RECORD_SIZE
 from ...remoting.protocol.record.layout import SIZE_AND_MAGIC, STORED_AT_SHOWN, offset_of, stored_at
@@ -21,15 +21,27 @@ from ..model.status import GetMessageStatus, GetResult
 from ..queues.consume_queue import CQ_UNIT, ConsumeQueue
 from ..queues.consume_queue_ext import ExtUnit, is_ext_address
 
-RecordTest = Callable[[Any, int, int], bool]
-"""``(data, start, stop)``: whether the record ``data[start:stop]`` is wanted. ``data`` may be a
-mapped file: slice what is needed, keep none of it."""
-Filters = tuple[frozenset[int] | None, Callable[[ExtUnit], bool] | None, RecordTest | None]
-"""``tags``, ``accept_ext`` and ``accept`` of MessageStore.get."""
+
+class RecordFilter(Protocol):
+    """What is asked for messages one by one."""
+
+    @property
+    def scan_limit(self) -> int:
+        """How many messages may be looked at in one turn of the event loop: about a millisecond's
+        work."""
+
+    def accepts(self, data: Any, start: int, stop: int) -> bool:
+        """Whether the record ``data[start:stop]`` is wanted. ``data`` may be a mapped file: slice
+        what is needed, keep none of it."""
+
+    @property
+    def accepts_ext(self) -> Callable[[ExtUnit], bool] | None:
+        """Whether a message may be wanted, from the ``ExtUnit`` of its consume queue alone;
+        ``None``: that does not tell."""
+
 
 _SCAN_UNITS: Final = 800
 """At most so many units, or as many as are wanted, are looked at in one pull."""
-_NO_FILTERS: Final = (None, None, None)
 _FOUND: Final = GetMessageStatus.FOUND
 _MUCH: Final = 64 << 10
 """Bytes that are not copied when the reader can do with a view."""
@@ -41,6 +53,28 @@ _MAGIC_AT: Final = slice(offset_of("magic"), offset_of("magic") + len(_MAGIC))
 _MAX_WHOLE: Final = 256 * CQ_UNIT_SIZE
 _I64: Final = struct.Struct(">q")
 _size_and_magic: Final = SIZE_AND_MAGIC.unpack_from
+
+
+class _Limits(NamedTuple):
+    """Of one pull."""
+
+    in_memory: bool
+    """It begins where the log is in memory."""
+    max_count: int
+    max_bytes: int | None
+
+
+class _Collected(NamedTuple):
+    """What a pull has found message by message."""
+
+    parts: list[bytes | memoryview]
+    records: int
+    passed_over: int
+    damaged: int
+    removed: int
+    """Records that are not there any more; these, too, are passed over."""
+    looked_at: int
+    """Where the last record lies that was looked at, or the first that did not fit."""
 
 
 class MessageReader:
@@ -68,11 +102,9 @@ class MessageReader:
         offset: int,
         max_count: int,
         tags: frozenset[int] | None,
-        accept_ext: Callable[[ExtUnit], bool] | None,
-        accept: RecordTest | None,
+        record_filter: RecordFilter | None,
         max_bytes: int | None,
-        scan_limit: int | None = None,
-        views: bool = False,
+        views: bool,
         *,
         correct: bool,
     ) -> GetResult:
@@ -90,26 +122,26 @@ class MessageReader:
             status, following = GetMessageStatus.OFFSET_OVERFLOW_BADLY, high
         else:
             max_count = max(max_count, 1)
-            if accept is None and accept_ext is None:
-                units = queue.units(
-                    offset, max_count + 1
-                )  # one more than is taken: what lies behind is counted from there
+            scan_units = max(_SCAN_UNITS, max_count)
+            if record_filter is not None:
+                scan_units = record_filter.scan_limit
+            else:
+                # One more than is taken: what lies behind is counted from there.
+                units = queue.units(offset, max_count + 1)
                 if 0 < len(units) <= _MAX_WHOLE:
                     whole = self._whole(queue, offset, units, max_count, tags, max_bytes, views)
                     if whole is not None:
                         return whole
                 if units and tags is None:
                     result = self._scan(
-                        queue, offset, units, max_count, _NO_FILTERS, max_bytes, views
+                        queue, offset, units, max_count, None, None, max_bytes, views
                     )
                     if result.count:
                         return result
-            units = queue.units(
-                offset, max(_SCAN_UNITS, max_count) if scan_limit is None else scan_limit
-            )
+            units = queue.units(offset, scan_units)
             if units:
                 return self._scan(
-                    queue, offset, units, max_count, (tags, accept_ext, accept), max_bytes, views
+                    queue, offset, units, max_count, tags, record_filter, max_bytes, views
                 )
             status, following = GetMessageStatus.OFFSET_FOUND_NULL, queue.first_of_next_file(offset)
         return GetResult(status, following if correct else offset, low, high)
@@ -120,40 +152,60 @@ class MessageReader:
         offset: int,
         units: bytes,
         max_count: int,
-        filters: Filters,
+        tags: frozenset[int] | None,
+        record_filter: RecordFilter | None,
         max_bytes: int | None,
         views: bool,
     ) -> GetResult:
-        """Collect records until a limit is reached. Hot: what differs from record to record stays
-        in local names."""
+        """Look at messages one by one, from ``offset`` on."""
+        (first,) = _I64.unpack_from(units)
         end = self._log.max_phy_offset
-        tags, accept_ext, accept = filters
-        (phy_offset,) = _I64.unpack_from(units)
-        in_memory = end - phy_offset <= self._in_memory
-        proven_from = self.proven_from if in_memory else end
-        count_limit, byte_limit = self._limits(in_memory, max_count, max_bytes)
-        count = total = passed_over = damaged = 0
-        removed = False
+        limits = _Limits(end - first <= self._in_memory, max_count, max_bytes)
+        found = self._collect(queue, offset, units, tags, record_filter, limits, views)
+        behind = end - found.looked_at
+        return GetResult(
+            _scan_status(found.records, found.removed or found.damaged),
+            offset + found.records + found.passed_over,
+            queue.min_offset,
+            queue.max_offset,
+            found.parts[0] if len(found.parts) == 1 else b"".join(found.parts),
+            found.records,
+            behind,
+            behind > self._in_memory,
+            found.damaged,
+        )
+
+    def _collect(
+        self, queue: ConsumeQueue, offset: int, units: bytes, tags: frozenset[int] | None,
+        record_filter: RecordFilter | None, limits: _Limits, views: bool,
+    ) -> _Collected:  # fmt: skip
+        """Records until a limit is reached. Hot: what differs from record to record stays in local
+        names."""
+        accepts = None if record_filter is None else record_filter.accepts
+        accepts_ext = None if record_filter is None else record_filter.accepts_ext
+        end, phy_offset = self._log.max_phy_offset, -1
+        proven_from = self.proven_from if limits.in_memory else end
+        count_limit, byte_limit = self._limits(*limits)
+        count = total = passed_over = damaged = removed = 0
         data: Any = b""
         data_start = data_end = 0  # where ``data`` lies in the log
         run_start = run_end = 0  # records that lie next to each other are copied as one slice
         parts: list[bytes | memoryview] = []
         for phy_offset, size, code in CQ_UNIT.iter_unpack(units):
             if (count and (count >= count_limit or total + size > byte_limit)) and (
-                in_memory
-                or self._is_full(count, total + size, end - phy_offset, max_count, max_bytes)
+                limits.in_memory or self._is_full(count, total + size, end - phy_offset, limits)
             ):
                 break
             if (
                 tags is not None and code not in tags and not _matches_unusual(queue, code, tags)
-            ) or (accept_ext is not None and not _is_accepted(queue, code, accept_ext)):
+            ) or (accepts_ext is not None and not _is_accepted(queue, code, accepts_ext)):
                 passed_over += 1
                 continue
             stop = phy_offset + size
             if phy_offset < data_start or stop > data_end:
                 window = self._log.window(phy_offset, size)
                 if window is None:
-                    removed = True
+                    removed += 1
                     passed_over += 1
                     continue
                 if run_end > run_start:
@@ -161,18 +213,15 @@ class MessageReader:
                 data, data_start, data_end = window
                 run_start = run_end = phy_offset
             at = phy_offset - data_start
-            doubtful = (
+            if (
                 phy_offset < proven_from
                 or size < MIN_RECORD_SIZE
                 or _size_and_magic(data, at) != (size, MAGIC)
-            )
-            if doubtful and self._is_damaged(
-                queue, offset + count + passed_over, data, at, phy_offset, size
-            ):
+            ) and self._is_damaged(queue, offset + count + passed_over, data, at, phy_offset, size):
                 damaged += 1
                 passed_over += 1
                 continue
-            if accept is not None and not accept(data, at, at + size):
+            if accepts is not None and not accepts(data, at, at + size):
                 passed_over += 1
                 continue
             if phy_offset != run_end:
@@ -185,18 +234,7 @@ class MessageReader:
         if run_end > run_start:
             source = memoryview(data) if views and total >= _MUCH else data
             parts.append(source[run_start - data_start : run_end - data_start])
-        behind = end - phy_offset
-        return GetResult(
-            _scan_status(count, removed or damaged),
-            offset + count + passed_over,
-            queue.min_offset,
-            queue.max_offset,
-            parts[0] if len(parts) == 1 else b"".join(parts),
-            count,
-            behind,
-            behind > self._in_memory,
-            damaged,
-        )
+        return _Collected(parts, count, passed_over, damaged, removed, phy_offset)
 
     def _whole(
         self,
@@ -265,12 +303,11 @@ class MessageReader:
             )
         return problem is not None
 
-    def _is_full(
-        self, count: int, size: int, behind: int, max_count: int, max_bytes: int | None
-    ) -> bool:
+    def _is_full(self, count: int, size: int, behind: int, limits: _Limits) -> bool:
         """Whether a pull that began where the disk has to be read is full, at a record that may be
         in memory."""
-        count_limit, byte_limit = self._limits(behind <= self._in_memory, max_count, max_bytes)
+        in_memory = behind <= self._in_memory
+        count_limit, byte_limit = self._limits(in_memory, limits.max_count, limits.max_bytes)
         return count >= count_limit or size > byte_limit
 
     def _limits(self, in_memory: bool, max_count: int, max_bytes: int | None) -> tuple[int, int]:

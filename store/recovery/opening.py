@@ -20,9 +20,7 @@ from ..disk.checkpoint import Checkpoint
 from ..disk.disk import Disk, Lock
 from ..disk.mapped_file_queue import MappedFileQueue
 from ..disk.system_disk import SystemDisk
-from ..model.config import MessageStoreConfig
 from ..model.errors import MissingFileError, StoreFileError, translated
-from ..queues.consume_queue_ext import ConsumeQueueExts
 from ..queues.consume_queues import ConsumeQueues
 
 log: Final = logging.getLogger(__name__)
@@ -31,28 +29,6 @@ _REMEDY: Final = (
     "put them back; if they are lost, `mqstore mend` (broker stopped) lets it go on with what is "
     "left"
 )
-
-
-def log_files(config: MessageStoreConfig, disk: Disk) -> MappedFileQueue:
-    """The files of the commit log, not loaded yet. Raises StoreConfigError."""
-    paths, read_only, size = (
-        config.commit_log_paths,
-        config.read_only_paths,
-        config.mapped_file_size_commit_log,
-    )
-    if len(paths) == 1 and not read_only:
-        return MappedFileQueue(paths[0], size, disk)
-    return MappedFileQueue.on_paths(paths, read_only, size, disk)
-
-
-def extensions(config: MessageStoreConfig, disk: Disk) -> ConsumeQueueExts | None:
-    """The extensions of consume queues; None when there are none and shall be none."""
-    directory, enabled = config.root / "consumequeue_ext", config.enable_consume_queue_ext
-    if not enabled and not disk.is_directory(directory):
-        return None
-    return ConsumeQueueExts(
-        directory, config.mapped_file_size_consume_queue_ext, disk, enabled=enabled
-    )
 
 
 def make_directories(paths: Sequence[Path], disk: Disk) -> None:

@@ -14,8 +14,8 @@ from ...remoting.protocol.record.layout import QUEUE_UNIT
 from ...remoting.protocol.record.units import QueueRun, queue_runs
 from ..model.delay_levels import UNKNOWN_LEVEL_DELAY_MS
 from ..model.dispatch_request import DispatchRequest, request_of
-from ..put.consume_queue_ext_writer import ConsumeQueueExtWriter
-from ..put.multi_dispatch import DispatchRules, NamedRequest, named_requests
+from ..put.multi_dispatch import NamedRequest, named_requests
+from ..put.unit_rules import UnitRules
 from ..queues.consume_queue import CQ_UNIT, FILLER_SIZE, MOST_NUMBER, ConsumeQueue
 from ..queues.consume_queues import ConsumeQueues, topic_problem
 from ..queues.fillers import MOST_LOST
@@ -54,13 +54,11 @@ class QueueRebuild:
     def __init__(
         self,
         queues: ConsumeQueues,
-        delay_levels: tuple[int, ...],
+        rules: UnitRules,
         begins: Mapping[ConsumeQueue, Begin],
         *,
         certain: Set[ConsumeQueue] = frozenset(),
         whole: bool,
-        ext: ConsumeQueueExtWriter | None = None,
-        dispatch: DispatchRules | None = None,
         safe: int = 0,
         repairs: Mapping[tuple[str, int], int] | None = None,
     ) -> None:
@@ -70,11 +68,11 @@ class QueueRebuild:
         self._repairs: Final = repairs or {}
         self._queues: Final = queues
         self._table: Final = queues.table
-        self._delay_levels: Final = delay_levels
+        self._delay_levels: Final = rules.delay_levels
         self._begins: Final = begins
         self._certain: Final = certain
-        self._ext: Final = ext
-        self._rules: Final = dispatch
+        self._ext: Final = rules.ext
+        self._rules: Final = rules.dispatch
         self._whole: Final = whole
         self._suspects: dict[ConsumeQueue, DispatchRequest] = {}
 

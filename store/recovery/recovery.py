@@ -46,17 +46,14 @@ from ...remoting.protocol.record import (
     size_and_magic,
 )
 from ...remoting.protocol.record.decode import MessageExt
-from ..disk.checkpoint import Checkpoint
-from ..index.index_files import IndexFiles
+from ..files import StoreFiles
 from ..index.indexing import Indexing
-from ..log.commit_log import CommitLog
 from ..log.log_scanner import LogScanner
 from ..model.config import CQ_UNIT_SIZE
 from ..model.dispatch_request import request_of, requests_of
-from ..put.consume_queue_ext_writer import ConsumeQueueExtWriter
-from ..put.multi_dispatch import DispatchRules, dispatched_numbers
+from ..put.multi_dispatch import dispatched_numbers
+from ..put.unit_rules import UnitRules
 from ..queues.consume_queue import FILLER_SIZE, ConsumeQueue
-from ..queues.consume_queues import ConsumeQueues
 from ..queues.queue_ends import KnownEnds, QueueEnd, QueueKey
 from ..queues.queue_survey import Doubt, QueueSurvey
 from .log_coverage import LogCoverage
@@ -90,36 +87,32 @@ class Recovery:
 
     def __init__(
         self,
-        commit_log: CommitLog,
-        queues: ConsumeQueues,
-        checkpoint: Checkpoint,
-        index: IndexFiles,
+        files: StoreFiles,
         indexing: Indexing | None,
+        rules: UnitRules,
         *,
-        ext: ConsumeQueueExtWriter | None = None,
-        dispatch: DispatchRules | None = None,
         check_crc: bool = True,
-        delay_levels: tuple[int, ...] = (),
         progress: Callable[[int, int, int], None] | None = None,
         known: KnownEnds | None = None,
         was_deleted: Callable[[str], bool] = lambda topic: False,
     ) -> None:
-        """``known``: what the queues held at the checkpoint, if that is certain. ``was_deleted``:
-        somebody else may have deleted a topic of which nothing is left.
+        """``indexing``: None when messages are not indexed. ``known``: what the queues held at the
+        checkpoint, if that is certain. ``was_deleted``: somebody else may have deleted a topic of
+        which nothing is left.
         """
-        self._log: Final = commit_log
-        self._queues: Final = queues
-        self._checkpoint: Final = checkpoint
-        self._index: Final = index
+        self._log: Final = files.log
+        self._queues: Final = files.queues
+        self._checkpoint: Final = files.checkpoint
+        self._index: Final = files.index
         self._indexing: Final = indexing
         self._check_crc: Final = check_crc
-        self._delay_levels: Final = delay_levels
         self._progress: Final = progress
-        self._ext: Final = ext
-        self._rules: Final = dispatch
+        self._unit_rules: Final = rules
+        self._ext: Final = rules.ext
+        self._rules: Final = rules.dispatch
         self._known: Final = known
         self._was_deleted: Final = was_deleted
-        self._survey: Final = QueueSurvey(queues, commit_log.files.start)
+        self._survey: Final = QueueSurvey(self._queues, self._log.files.start)
         self._begins: dict[ConsumeQueue, Begin] = {}
         self._certain: set[ConsumeQueue] = set()
         self._restarted: Set[ConsumeQueue] = frozenset()
@@ -460,12 +453,10 @@ class Recovery:
         scanner = LogScanner(self._log, check_crc=self._check_crc)
         rebuild = QueueRebuild(
             self._queues,
-            self._delay_levels,
+            self._unit_rules,
             self._begins,
             certain=self._certain,
             whole=safe == self._log.files.start,
-            ext=self._ext,
-            dispatch=self._rules,
             safe=safe,
             repairs=repairs,
         )

@@ -31,8 +31,8 @@ from ..log.damage import DamagedRecords
 from ..model.dispatch_request import DispatchRequest, requests_of
 from ..model.errors import StoreFileError
 from ..put.arrivals import Arrivals
-from ..put.consume_queue_ext_writer import ConsumeQueueExtWriter
-from ..put.multi_dispatch import DispatchRules, named_requests
+from ..put.multi_dispatch import named_requests
+from ..put.unit_rules import UnitRules
 from ..queues.consume_queue import CQ_UNIT, FILLER_SIZE, MOST_NUMBER, ConsumeQueue
 from ..queues.consume_queues import ConsumeQueues, topic_problem
 from ..queues.fillers import MOST_LOST, fill_in
@@ -45,14 +45,8 @@ class ReplicaQueues(QueueRebuild):
     """Units for records that are known to be what the master has: nothing is held back, the record
     is believed."""
 
-    def __init__(
-        self,
-        queues: ConsumeQueues,
-        delay_levels: tuple[int, ...],
-        ext: ConsumeQueueExtWriter | None,
-        rules: DispatchRules | None,
-    ) -> None:
-        super().__init__(queues, delay_levels, {}, whole=True, ext=ext, dispatch=rules)
+    def __init__(self, queues: ConsumeQueues, rules: UnitRules) -> None:
+        super().__init__(queues, rules, {}, whole=True)
         self.listeners: Final[list[Callable[[str], None]]] = []
 
     def _dispatch_one(self, request: DispatchRequest) -> None:
@@ -166,10 +160,7 @@ class ReplicaLog:
         queues: ConsumeQueues,
         arrivals: Arrivals,
         indexing: Indexing | None,
-        *,
-        delay_levels: tuple[int, ...] = (),
-        ext: ConsumeQueueExtWriter | None = None,
-        rules: DispatchRules | None = None,
+        rules: UnitRules,
         damage: DamagedRecords,
     ) -> None:
         self._log: Final = commit_log
@@ -177,10 +168,10 @@ class ReplicaLog:
         self._queues: Final = queues
         self._arrivals: Final = arrivals
         self._indexing: Final = indexing
-        self._rebuild: Final = ReplicaQueues(queues, delay_levels, ext, rules)
+        self._rebuild: Final = ReplicaQueues(queues, rules)
         self.on_new_queue: Final = self._rebuild.listeners
         """Called with the topic of a queue that a record makes, or begins anew."""
-        self._one_by_one: Final = ext is not None or rules is not None
+        self._one_by_one: Final = rules.ext is not None or rules.dispatch is not None
         self._noted: list[Records | DispatchRequest] = []
         self._found = 0
         self.records: int = 0

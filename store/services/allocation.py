@@ -15,6 +15,7 @@ from typing import Final
 
 from ..disk.mapped_file import MappedFile
 from ..log.commit_log import RESERVE_AHEAD, CommitLog
+from ..model.config import BrokerRole, FlushDiskType, MessageStoreConfig
 from ..model.errors import OutOfSpaceError, StoreFileError
 from ..model.status import Clock
 
@@ -24,31 +25,24 @@ _STEP: Final = 1 << 20
 _RETRY_SECONDS: Final = 1.0
 
 
-class RoomService:
-    """Serves CommitLog.want_room.
+class AllocationService:
+    """Serves CommitLog.want_room."""
 
-    ``warm``: the whole next file is reserved and touched ahead, not only its beginning. ``lock``:
-    what is touched is kept in memory until the file is full. ``touch``: for who writes through the
-    mapping and does not sync all the time: a sync writes the touched pages to the disk, too, and
-    then the first write to each is a page fault again.
-    """
-
-    def __init__(
-        self,
-        commit_log: CommitLog,
-        clock: Clock,
-        *,
-        warm: bool = False,
-        lock: bool = False,
-        touch: bool = True,
-    ) -> None:
+    def __init__(self, commit_log: CommitLog, config: MessageStoreConfig, clock: Clock) -> None:
         self._log: Final = commit_log
         self._clock: Final = clock
-        self._warm: Final = warm
-        self._touch: Final = touch or warm
-        self._lock = lock
+        self._warm: Final = config.warm_maped_file_enable
+        """The whole next file is reserved and touched ahead, not only its beginning."""
+        self._touch: Final = self._warm or (
+            config.broker_role is not BrokerRole.SLAVE
+            and config.flush_disk_type is not FlushDiskType.SYNC_FLUSH
+        )
+        """For who writes through the mapping and does not sync all the time: a sync writes the
+        touched pages to the disk, too, and then the first write to each is a page fault again."""
+        self._lock = config.mlock_mapped_file_enable
+        """What is touched is kept in memory until the file is full."""
         self._locked: Final[list[MappedFile]] = []
-        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-room")
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-allocation")
 
     async def run(self) -> None:
         """Work until cancelled. A full disk is tried again every second; the writer gets its own

@@ -18,16 +18,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
-from ..disk.checkpoint import Checkpoint
-from ..index.index_files import IndexFiles, SyncWork
-from ..index.indexing import Indexing
-from ..log.commit_log import CommitLog
+from ..files import StoreFiles
+from ..index.index_files import SyncWork
 from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
 from ..model.errors import StoreError, StoreFileError, SyncFailedError
 from ..model.status import Clock
 from ..queues.consume_queue import ConsumeQueue
-from ..queues.consume_queues import ConsumeQueues
-from ..queues.queue_ends import QueueEnds, Snapshot
+from ..queues.queue_ends import Snapshot
 
 log: Final = logging.getLogger(__name__)
 
@@ -57,21 +54,16 @@ class FlushService:
 
     def __init__(
         self,
-        commit_log: CommitLog,
-        queues: ConsumeQueues,
-        checkpoint: Checkpoint,
-        ends: QueueEnds,
-        index: IndexFiles,
-        indexing: Indexing,
+        files: StoreFiles,
         config: MessageStoreConfig,
         clock: Clock,
     ) -> None:
-        self._log: Final = commit_log
-        self._queues: Final = queues
-        self._checkpoint: Final = checkpoint
-        self._ends: Final = ends
-        self._index: Final = index
-        self._indexing: Final = indexing
+        self._log: Final = files.log
+        self._queues: Final = files.queues
+        self._checkpoint: Final = files.checkpoint
+        self._ends: Final = files.ends
+        self._index: Final = files.index
+        self._indexing: Final = files.indexing
         self._config: Final = config
         self._clock: Final = clock
         self.broken: StoreError | None = None

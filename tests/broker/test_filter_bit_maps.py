@@ -18,6 +18,7 @@ from aiorocketmq.store.model.status import GetResult
 from tests.stored import decode_messages
 
 from ..sim import ManualClock
+from ..store.world import Filter
 
 HOST = pack_host("127.0.0.1", 10911)
 BORN = 1000
@@ -59,7 +60,9 @@ class Looking:
             self.seen += 1
             return found.accepts(data, start, stop)
 
-        self.result: GetResult = store.get("T", 0, 0, accept_ext=found.accepts_ext, accept=accepts)
+        self.result: GetResult = store.get(
+            "T", 0, 0, record_filter=Filter(accepts, found.accepts_ext)
+        )
 
     @property
     def bodies(self) -> list[bytes]:

@@ -178,7 +178,7 @@ class Life:
         do."""
         store, loop = self.store, asyncio.get_running_loop()
         for _ in range(3):
-            for service in (store.flush, store._room, store._index_service, store.cleaning):
+            for service in (store.flush, store._allocation, store._index_service, store.cleaning):
                 await asyncio.sleep(0)
                 await loop.run_in_executor(service._threads, int)
             await asyncio.sleep(0)

@@ -12,7 +12,7 @@ from pathlib import Path
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import StoreFileError
 
-from ..store.world import bodies_of, open_store, put_ok
+from ..store.world import Filter, bodies_of, open_store, put_ok
 from .own_process import work_done
 
 COUNT = 60
@@ -33,9 +33,7 @@ def cut(root: Path) -> None:
     os.truncate(first, 0)
     reads: dict[str, Callable[[], object]] = {
         "a pull": lambda: store.get("T", 0, 0),
-        "a pull with a filter": lambda: store.get(
-            "T", 0, 0, accept=lambda _data, _start, _stop: True
-        ),
+        "a pull with a filter": lambda: store.get("T", 0, 0, record_filter=Filter()),
         "what slaves are sent": lambda: store.view(0, 1000),
         "raw bytes": lambda: store.read(100, 100),
         "a message": lambda: store.message_by_offset(0),

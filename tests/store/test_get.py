@@ -16,7 +16,7 @@ from aiorocketmq.store.model.status import GetMessageStatus, GetResult
 from aiorocketmq.store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
 from tests.stored import decode_messages
 
-from .world import BORN_HOST, NOW, open_store, put_ok
+from .world import BORN_HOST, NOW, Filter, open_store, put_ok
 
 RECORD = 91 + 1  # of an empty message in topic "T"
 
@@ -110,10 +110,15 @@ def test_record_filter(ten: MessageStore) -> None:
         "T",
         0,
         0,
-        accept=lambda data, start, stop: decode_record(data[start:stop]).body in (b"1", b"2", b"7"),
+        record_filter=Filter(
+            lambda data, start, stop: decode_record(data[start:stop]).body in (b"1", b"2", b"7")
+        ),
     )
     assert found(result) == [b"1", b"2", b"7"]
-    assert ten.get("T", 0, 0, accept=lambda *_: False).status is GetMessageStatus.NO_MATCHED_MESSAGE
+    assert (
+        ten.get("T", 0, 0, record_filter=Filter(lambda *_: False)).status
+        is GetMessageStatus.NO_MATCHED_MESSAGE
+    )
 
 
 def test_delivery_times_and_extension_addresses_as_tags_code(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import GetMessageStatus, PutResult, PutStatus
+from aiorocketmq.store.queues.consume_queue_ext import ExtUnit
 from tests.stored import decode_messages
 
 from ..sim import ManualClock
@@ -72,6 +74,20 @@ def messages_of(store: MessageStore, topic: str = "T", queue_id: int = 0) -> lis
 
 def bodies_of(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
     return [message.body for message in messages_of(store, topic, queue_id)]
+
+
+class Filter:
+    """What is asked for messages one by one (``RecordFilter``)."""
+
+    def __init__(
+        self,
+        accepts: Callable[[Any, int, int], bool] = lambda *_: True,
+        accepts_ext: Callable[[ExtUnit], bool] | None = None,
+        scan_limit: int = 800,
+    ) -> None:
+        self.accepts = accepts
+        self.accepts_ext = accepts_ext
+        self.scan_limit = scan_limit
 
 
 def crash(store: MessageStore) -> None:

@@ -32,6 +32,7 @@ from ...store.model.delay_levels import parse_delay_levels
 from ...store.model.dispatch_request import DispatchRequest
 from ...store.model.errors import StoreFileError
 from ...store.put.multi_dispatch import DispatchRules
+from ...store.put.unit_rules import UnitRules
 from ...store.queues.consume_queues import ConsumeQueues
 from ...store.queues.queue_ends import QueueEnds
 from ...store.recovery.queue_rebuild import QueueRebuild, keep_numbers
@@ -182,10 +183,9 @@ class _Rebuild:
         scanner = LogScanner(self._log)
         rebuild = QueueRebuild(
             self._queues,
-            parse_delay_levels(self._settings.delay_levels),
+            UnitRules(parse_delay_levels(self._settings.delay_levels), dispatch=_NAMED_QUEUES),
             {},
             whole=True,
-            dispatch=_NAMED_QUEUES,
         )
         start, end = self._log.files.start, self._log.files.end
         last: DispatchRequest | None = None

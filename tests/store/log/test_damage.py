@@ -20,7 +20,7 @@ from aiorocketmq.store.model.status import GetMessageStatus
 from tests.stored import decode_messages
 
 from ...fault.damage import log_file_of
-from ..world import BORN_HOST, STORE_HOST, open_store, put_ok
+from ..world import BORN_HOST, STORE_HOST, Filter, open_store, put_ok
 
 COUNT = 40
 BAD = 17
@@ -113,7 +113,7 @@ def test_what_comes_from_the_disk_is_checked_whole(
 def test_a_queue_of_nothing_but_damage_is_got_past(tmp_path: Path) -> None:
     store, place = filled(tmp_path, "even")
     flip(tmp_path, place + MAGIC_AT)
-    result = store.get("T", 0, BAD, 1, scan_limit=1, accept=lambda *_: True)
+    result = store.get("T", 0, BAD, 1, record_filter=Filter(scan_limit=1))
     assert (result.status, result.next_begin_offset) == (
         GetMessageStatus.MESSAGE_WAS_REMOVING,
         BAD + 1,

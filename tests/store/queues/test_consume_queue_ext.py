@@ -37,6 +37,7 @@ from ..world import (
     BORN_HOST,
     NOW,
     STORE_HOST,
+    Filter,
     bodies_of,
     config_of,
     crash,
@@ -227,11 +228,13 @@ def test_each_message_has_its_bitmap(tmp_path: Path) -> None:
         "T",
         0,
         0,
-        accept_ext=lambda unit: bool(seen.append(unit)) or unit.store_timestamp >= NOW + 38,
+        record_filter=Filter(
+            accepts_ext=lambda unit: bool(seen.append(unit)) or unit.store_timestamp >= NOW + 38
+        ),
     )
     assert (result.count, len(seen)) == (2, 40)
     assert (
-        store.get("T", 0, 0, accept_ext=lambda unit: False).status
+        store.get("T", 0, 0, record_filter=Filter(accepts_ext=lambda unit: False)).status
         is GetMessageStatus.NO_MATCHED_MESSAGE
     )
     assert [code for _, _, code in store.entries.some("T", 0, 0, 3) or []] == [

@@ -38,7 +38,7 @@ class WatchedDisk(PosixDisk):
 
     def sync_directory(self, path: Path) -> None:
         if not threading.current_thread().name.startswith(
-            "store-room"
+            "store-allocation"
         ):  # that one names the next file, at any time
             self.synced.append(f"{path.name}/")
         super().sync_directory(path)

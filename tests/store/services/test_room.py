@@ -41,7 +41,7 @@ def test_without_warming_its_beginning_is_ready(tmp_path: Path) -> None:
         await running.until(lambda: log.spare is not None)
         for _ in range(20):
             await asyncio.get_running_loop().run_in_executor(
-                running.store._room._threads, lambda: None
+                running.store._allocation._threads, lambda: None
             )
         assert log.spare is not None
         assert log.spare.reserved == STEP

@@ -1,0 +1,63 @@
+"""All that a store keeps in its directory."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .disk.checkpoint import Checkpoint
+from .disk.disk import Disk
+from .disk.mapped_file_queue import MappedFileQueue
+from .disk.mapping_limit import MappingLimit
+from .index.index_files import IndexFiles
+from .index.indexing import Indexing
+from .log.commit_log import CommitLog
+from .model.config import MessageStoreConfig
+from .model.status import Clock
+from .queues.consume_queue_ext import ConsumeQueueExts
+from .queues.consume_queues import ConsumeQueues
+from .queues.queue_ends import QueueEnds
+
+
+class StoreFiles:
+    """The files of one store, none of them loaded yet."""
+
+    def __init__(self, config: MessageStoreConfig, disk: Disk, clock: Clock) -> None:
+        """Raises StoreConfigError, StoreFileError."""
+        root = config.root
+        self.log: Final = CommitLog(log_files(config, disk))
+        self.queues: Final = ConsumeQueues(
+            root / "consumequeue",
+            config.consume_queue_file_size,
+            disk,
+            MappingLimit.of(config, disk),
+        )
+        self.queues.exts = _extensions(config, disk)
+        self.checkpoint: Final = Checkpoint(root / "checkpoint", disk)
+        self.ends: Final = QueueEnds(root, disk)
+        self.queues.on_delete = self.ends.forget
+        self.index: Final = IndexFiles(
+            root / "index", config.max_hash_slot_num, config.max_index_num, disk, clock.time_ms
+        )
+        self.indexing: Final = Indexing(self.index, clock)
+
+
+def log_files(config: MessageStoreConfig, disk: Disk) -> MappedFileQueue:
+    """The files of the commit log, not loaded yet. Raises StoreConfigError."""
+    paths, read_only, size = (
+        config.commit_log_paths,
+        config.read_only_paths,
+        config.mapped_file_size_commit_log,
+    )
+    if len(paths) == 1 and not read_only:
+        return MappedFileQueue(paths[0], size, disk)
+    return MappedFileQueue.on_paths(paths, read_only, size, disk)
+
+
+def _extensions(config: MessageStoreConfig, disk: Disk) -> ConsumeQueueExts | None:
+    """The extensions of consume queues; None when there are none and shall be none."""
+    directory, enabled = config.root / "consumequeue_ext", config.enable_consume_queue_ext
+    if not enabled and not disk.is_directory(directory):
+        return None
+    return ConsumeQueueExts(
+        directory, config.mapped_file_size_consume_queue_ext, disk, enabled=enabled
+    )
