@@ -253,9 +253,6 @@ class Connection(asyncio.Protocol):
         self._happens(Event.GO_ON)
         self._go_on()
 
-    def eof_received(self) -> bool:
-        return False
-
     def pause_writing(self) -> None:
         self._flow.stop(self._clock.monotonic())
         self._count()
