@@ -13,11 +13,12 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from ..errors import ConnectError, ConnectionLostError, ProtocolError, RemotingError, RequestTimeout
 from ..protocol.frames.frame import FrameDecoder, FrameError, pack_prefix
 from ..protocol.frames.serialization import HeaderError
+from .address import split_address
 from .spin_wait import SPIN_S, SpinWait
 
 _READ_BYTES: Final = 8 << 10
@@ -29,6 +30,22 @@ class _Answer(Protocol):
 
 
 A = TypeVar("A", bound=_Answer)
+
+
+def connected_socket(
+    address: str, timeout: float, tls: ssl.SSLContext | None, **tls_options: Any
+) -> socket.socket:
+    """``timeout`` in seconds, also of what comes later; ``tls_options`` of ``wrap_socket``. Raises
+    ``ConnectError``."""
+    plain: socket.socket | None = None
+    try:
+        plain = socket.create_connection(split_address(address), timeout)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return plain if tls is None else tls.wrap_socket(plain, **tls_options)
+    except OSError as error:
+        if plain is not None:
+            plain.close()
+        raise ConnectError(f"cannot connect to {address}: {error.strerror or error}") from None
 
 
 class BlockingConnection:
@@ -48,15 +65,9 @@ class BlockingConnection:
         """For its owner."""
         self._decoder = FrameDecoder(max_frame_bytes)
         self._timeout = timeout
-        try:
-            self._socket = socket.create_connection((host, port), timeout)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if tls is not None:
-                self._socket = tls.wrap_socket(self._socket, server_hostname=host)
-        except OSError as error:
-            raise ConnectError(
-                f"cannot connect to {self.peer}: {error.strerror or error}"
-            ) from None
+        self._socket: socket.socket = connected_socket(
+            self.peer, timeout, tls, server_hostname=host
+        )
         self._receive = self._socket.recv
         plain = tls is None and hasattr(
             os, "sched_yield"

@@ -19,7 +19,6 @@ import msgspec
 
 from ...remoting.errors import (
     BrokerError,
-    ConnectError,
     ConnectionLostError,
     ProtocolError,
     RequestTimeout,
@@ -39,7 +38,7 @@ from ...remoting.protocol.frames.serialization import (
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.wire import to_fields
 from ...remoting.signature import Credentials, signed
-from ...remoting.transport.address import split_address
+from ...remoting.transport.blocking_connection import connected_socket
 from .frame_buffer import FrameBuffer, PlacedFrame
 from .options import ConnectionOptions
 
@@ -198,15 +197,7 @@ class SocketWire:
     ) -> None:
         self.address = address
         self._frames = FrameBuffer()
-        plain: socket.socket | None = None
-        try:
-            plain = socket.create_connection(split_address(address), timeout_s)
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._socket: socket.socket = plain if tls is None else tls.wrap_socket(plain)
-        except OSError as error:
-            if plain is not None:
-                plain.close()
-            raise ConnectError(f"cannot connect to {address}: {error.strerror or error}") from None
+        self._socket: socket.socket = connected_socket(address, timeout_s, tls)
 
     def send(self, data: bytes) -> None:
         try:
