@@ -15,7 +15,7 @@ from typing import Any
 
 from aiorocketmq.broker.replication.slave import ReplicationClient
 from aiorocketmq.daemon.event_loop import new_event_loop
-from aiorocketmq.remoting.clock import SystemClock
+from aiorocketmq.remoting.system_clock import SystemClock
 from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.replica.replication import ReplicationSettings
 

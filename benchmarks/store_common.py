@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.message.properties import encode_properties, tags_code_of
+from aiorocketmq.remoting.system_clock import SystemClock
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.model.put import PutMessage

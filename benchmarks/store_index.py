@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.slices import at_once
+from aiorocketmq.remoting.system_clock import SystemClock
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.model.put import PutMessage

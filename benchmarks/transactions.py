@@ -21,7 +21,6 @@ from typing import Final, NamedTuple
 
 import click
 
-from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Reply
 from aiorocketmq.remoting.errors import BrokerError, ConnectError, RemotingError
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
@@ -37,6 +36,7 @@ from aiorocketmq.remoting.protocol.commands.transaction import (
 from aiorocketmq.remoting.protocol.message.message_id import parse_offset_message_id
 from aiorocketmq.remoting.protocol.record import decode_record, read_messages
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
+from aiorocketmq.remoting.system_clock import SystemClock
 from aiorocketmq.remoting.transport.client import RemotingClient
 from examples.demo.daemons import data_folder
 from examples.demo.errors import DemoError

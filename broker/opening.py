@@ -7,9 +7,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from ..remoting.clock import Clock, SystemClock
+from ..remoting.clock import Clock
 from ..remoting.protocol.message.message_id import pack_host
 from ..remoting.services import to_the_end
+from ..remoting.system_clock import SystemClock
 from ..store.disk.disk import Lock
 from ..store.message_store import MessageStore
 from ..store.model.config import MessageStoreConfig

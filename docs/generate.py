@@ -40,7 +40,6 @@ from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.namesrv.config import ClusterTestConfig, NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
-from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.java_properties import description_of, enum_type_of
@@ -55,6 +54,7 @@ from aiorocketmq.remoting.protocol.wire import (
     int_bounds,
     to_text,
 )
+from aiorocketmq.remoting.system_clock import SystemClock
 from aiorocketmq.remoting.transport.flow import Limits
 from aiorocketmq.remoting.transport.tls import TlsConfig
 from aiorocketmq.store.message_store import MessageStore

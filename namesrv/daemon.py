@@ -12,11 +12,12 @@ from ..daemon.launch import Daemon, LaunchError, Settings
 from ..daemon.long_lived import looked_at_once
 from ..daemon.persist import backup_of, read_file
 from ..daemon.pid_files import pid_file
-from ..remoting.clock import Clock, SystemClock
+from ..remoting.clock import Clock
 from ..remoting.dispatch import Dispatcher, Handler
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.leaves import KIND
 from ..remoting.services import Service, run_services
+from ..remoting.system_clock import SystemClock
 from ..remoting.transport.accepting import Seats
 from ..remoting.transport.config import ALL_INTERFACES, server_settings
 from ..remoting.transport.connection import Connection

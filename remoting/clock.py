@@ -1,9 +1,9 @@
-"""Time as an argument: whoever needs the time is given a ``Clock``, so that a test can own it."""
+"""Time as an argument: whoever needs the time is given a ``Clock``, so that a test can own it.
+Pure; ``system_clock.py`` has the machine's."""
 
 from __future__ import annotations
 
-import time
-from typing import Final, Protocol
+from typing import Protocol
 
 
 class Clock(Protocol):
@@ -20,19 +20,3 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Return after that many seconds of this clock."""
         ...
-
-
-class SystemClock:
-    """The machine's clock."""
-
-    __slots__ = ()
-
-    def time_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    monotonic: Final = staticmethod(time.monotonic)
-
-    async def sleep(self, seconds: float) -> None:
-        import asyncio  # Spark's processes know this module without a loop
-
-        await asyncio.sleep(seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..remoting.clock import Clock
 from .disk.checkpoint import Checkpoint
 from .disk.disk import Disk
 from .disk.mapped_file_queue import MappedFileQueue
@@ -12,7 +13,6 @@ from .index.index_files import IndexFiles
 from .index.indexing import Indexing
 from .log.commit_log import CommitLog
 from .model.config import MessageStoreConfig
-from .model.status import Clock
 from .queues.consume_queue_ext import ConsumeQueueExts
 from .queues.consume_queues import ConsumeQueues
 from .queues.queue_ends import QueueEnds

@@ -36,6 +36,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from ..remoting.clock import Clock
 from ..remoting.protocol.message.message_id import offset_message_id
 from ..remoting.protocol.message.topic_names import TopicName, is_lmq_topic, is_system_topic
 from ..remoting.slices import Steps
@@ -46,7 +47,7 @@ from .files import StoreFiles
 from .log.damage import DamagedRecords
 from .model.config import BrokerRole, MessageStoreConfig
 from .model.errors import file_error
-from .model.status import Clock, GetMessageStatus, GetResult, PutResult
+from .model.status import GetMessageStatus, GetResult, PutResult
 from .put.arrivals import Arrivals
 from .put.consume_queue_ext_writer import BitmapOf
 from .put.message_writer import MessageWriter

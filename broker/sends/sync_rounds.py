@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from ...store.model.status import Clock
+from ...remoting.clock import Clock
 
 _FEW: Final = 4
 """Senders: with two nothing is gained by waiting."""

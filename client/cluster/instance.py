@@ -20,7 +20,7 @@ import weakref
 from contextlib import AsyncExitStack
 from typing import Final, NoReturn, Unpack
 
-from ...remoting.clock import Clock, SystemClock
+from ...remoting.clock import Clock
 from ...remoting.dispatch import Dispatcher
 from ...remoting.errors import BrokerError, ConnectError, RemotingError
 from ...remoting.protocol.bodies.codec import encode_body
@@ -34,6 +34,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.wire import Record
 from ...remoting.responses import Response
 from ...remoting.services import TaskSet
+from ...remoting.system_clock import SystemClock
 from ...remoting.transport.client import RemotingClient
 from ..credentials import credentials_from
 from ..errors import ClientStateError, ConfigError

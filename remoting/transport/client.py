@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from ..clock import Clock, SystemClock
+from ..clock import Clock
 from ..dispatch import Dispatcher
 from ..errors import ClientClosedError, ConnectError, ConnectionLostError
 from ..peer import Buffer
@@ -22,6 +22,7 @@ from ..protocol.wire import Record, to_fields
 from ..responses import Response
 from ..services import TaskSet
 from ..signature import Credentials, signed
+from ..system_clock import SystemClock
 from .address import split_address
 from .blocking_connection import BlockingConnection
 from .config import ClientSettings

@@ -13,12 +13,12 @@ from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from ...remoting.clock import Clock
 from ...remoting.protocol.leaves import KeyEntries, record_entries
 from ...remoting.protocol.message.index_keys import TopicPrefixes
 from ...remoting.protocol.record import Records
 from ..model.dispatch_request import DispatchRequest, requests_of
 from ..model.errors import StoreFileError
-from ..model.status import Clock
 from .index_files import IndexFiles
 
 if TYPE_CHECKING:

@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Protocol
 
 import msgspec
 
 from ...remoting.protocol.record.layout import QUEUE_UNIT
-
-
-class Clock(Protocol):
-    """What the store needs of a clock."""
-
-    def time_ms(self) -> int: ...
-
-    def monotonic(self) -> float: ...
-
-    async def sleep(self, seconds: float) -> None: ...
 
 
 class PutStatus(Enum):

@@ -13,11 +13,11 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from ...remoting.clock import Clock
 from ..disk.mapped_file import MappedFile
 from ..log.commit_log import RESERVE_AHEAD, CommitLog
 from ..model.config import BrokerRole, FlushDiskType, MessageStoreConfig
 from ..model.errors import OutOfSpaceError, StoreFileError
-from ..model.status import Clock
 
 log: Final = logging.getLogger(__name__)
 

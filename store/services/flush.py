@@ -18,11 +18,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
+from ...remoting.clock import Clock
 from ..files import StoreFiles
 from ..index.index_files import SyncWork
 from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
 from ..model.errors import StoreError, StoreFileError, SyncFailedError
-from ..model.status import Clock
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.queue_ends import Snapshot
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
+from ...remoting.clock import Clock
 from ..disk.mapped_file import MappedFile
 from ..index.index_files import IndexFiles
 from ..index.indexing import Indexing
 from ..model.errors import StoreFileError
-from ..model.status import Clock
 
 log: Final = logging.getLogger(__name__)
 

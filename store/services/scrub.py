@@ -13,6 +13,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
+from ...remoting.clock import Clock
 from ...remoting.protocol.record import Reason, scan
 from ...remoting.protocol.record.search import LOOKED_AT, next_record
 from ..disk.mapped_file import MappedFile
@@ -20,7 +21,6 @@ from ..log.commit_log import CommitLog
 from ..log.damage import DamagedRecords
 from ..model.config import MessageStoreConfig
 from ..model.errors import StoreFileError
-from ..model.status import Clock
 
 log: Final = logging.getLogger(__name__)
 

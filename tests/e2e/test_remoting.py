@@ -17,7 +17,6 @@ import pytest
 import trustme
 
 from aiorocketmq.daemon.event_loop import new_event_loop
-from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.dispatch import PENDING, Body, Context, Dispatcher, Reply
 from aiorocketmq.remoting.errors import (
     AddressInUseError,
@@ -37,6 +36,7 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
 )
 from aiorocketmq.remoting.protocol.wire import to_fields
 from aiorocketmq.remoting.signature import Credentials, signature
+from aiorocketmq.remoting.system_clock import SystemClock
 from aiorocketmq.remoting.transport.accepting import Seats, accept_all, listening_socket
 from aiorocketmq.remoting.transport.client import RemotingClient
 from aiorocketmq.remoting.transport.config import ClientSettings, ServerSettings

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from aiorocketmq.broker.assembly.ports import NOT_ON_VIP
-from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.dispatch import Dispatcher, Reply
 from aiorocketmq.remoting.protocol.codes import RequestCode as Code
 from aiorocketmq.remoting.protocol.codes import ResponseCode
@@ -28,6 +27,7 @@ from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, 
 from aiorocketmq.remoting.protocol.wire import fields_of
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.signature import Credentials
+from aiorocketmq.remoting.system_clock import SystemClock
 from aiorocketmq.remoting.transport.client import RemotingClient
 from tests.stored import decode_messages
 

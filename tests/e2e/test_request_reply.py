@@ -20,7 +20,6 @@ from aiorocketmq import (
     SendFailed,
     StartFrom,
 )
-from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.reset import GetConsumerStatusBody, ResetOffsetBody
@@ -32,6 +31,7 @@ from aiorocketmq.remoting.protocol.commands.offset import (
     GetConsumerStatusRequest,
     ResetOffsetRequest,
 )
+from aiorocketmq.remoting.system_clock import SystemClock
 from aiorocketmq.remoting.transport.client import RemotingClient
 
 from .cluster import Cluster, asynchronous, create_topic, until

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.dispatch import Dispatcher
+from aiorocketmq.remoting.system_clock import SystemClock
 from aiorocketmq.remoting.transport.client import RemotingClient
 from aiorocketmq.remoting.transport.config import ClientSettings, ServerSettings
 from aiorocketmq.remoting.transport.connection import Connection

@@ -22,7 +22,7 @@ from ..store.world import messages_of, open_store
 
 CHILD = """
 import asyncio, os, random, sys
-from aiorocketmq.remoting.clock import SystemClock
+from aiorocketmq.remoting.system_clock import SystemClock
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.message_store import MessageStore
@@ -88,7 +88,7 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path,
 
 BATCHES = """
 import logging, os, random, signal, sys, time
-from aiorocketmq.remoting.clock import SystemClock
+from aiorocketmq.remoting.system_clock import SystemClock
 from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.remoting.protocol.record import read_messages
 from aiorocketmq.store.model.config import MessageStoreConfig

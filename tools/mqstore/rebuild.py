@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...remoting.clock import SystemClock
+from ...remoting.system_clock import SystemClock
 from ...store.disk.holes import data_ranges
 from ...store.disk.lock_file import LockFile
 from ...store.disk.mapped_file_queue import MappedFileQueue

@@ -1,0 +1,22 @@
+"""The machine's clock, for whoever is not given another one."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+
+class SystemClock:
+    """A ``Clock``."""
+
+    __slots__ = ()
+
+    def time_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    monotonic: Final = staticmethod(time.monotonic)
+
+    async def sleep(self, seconds: float) -> None:
+        import asyncio  # Spark's processes know this module without a loop
+
+        await asyncio.sleep(seconds)
