@@ -1,5 +1,6 @@
 """Connections: listening, calling, TLS, limits, and the end of each of them.
 
 Imports ``remoting`` and its protocol. Start with ``connection.py``, one class for both ends;
-``flow.py``, ``budget.py`` and ``signs_of_life.py`` are pure.
+its life is ``connection_state.py``, pure as are ``flow.py``, ``budget.py``, ``spin_wait.py`` and
+``signs_of_life.py``.
 """
