@@ -15,7 +15,11 @@ from typing import Any, Final, NamedTuple
 from ...remoting.errors import RequestError
 from ...remoting.protocol.bodies.topic_config import DataVersion
 from ...remoting.protocol.codes import ResponseCode
-from ...remoting.protocol.message.topic_names import TopicName, is_retry_topic, retry_topic
+from ...remoting.protocol.message.topic_names import (
+    group_of_retry_topic,
+    is_retry_topic,
+    retry_topic,
+)
 from ...remoting.protocol.signed import ACCESS_KEY, SIGNATURE, Signed, signed_content, signed_of
 from ...remoting.signature import Signer
 from .addresses import AddressPatternError, AddressTest, address_pattern
@@ -98,12 +102,8 @@ class Account(NamedTuple):
             if granted is None:
                 granted = self.default_group if is_retry_topic(name) else self.default_topic
             if granted & Permission.DENY or not granted & needed:
-                is_group = is_retry_topic(name)
-                shown = (
-                    f"group:{name.removeprefix(TopicName.RETRY_PREFIX)}"
-                    if is_group
-                    else f"topic:{name}"
-                )
+                group = group_of_retry_topic(name)
+                shown = f"topic:{name}" if group is None else f"group:{group}"
                 raise AclError(f"No default permission for {shown}")
 
 

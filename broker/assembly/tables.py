@@ -19,6 +19,7 @@ from ...remoting.services import Service
 from ...remoting.slices import at_once
 from ...store.message_store import MessageStore
 from ...store.model.config import BrokerRole
+from ...store.model.delay_levels import queue_of_level
 from ..config.settings import BrokerSettings
 from ..replication.roles import forget_slave
 from ..schedule.schedule_offsets import DelayOffsets
@@ -111,8 +112,8 @@ class Tables:
         """Once the store is open, before anybody looks at offsets."""
         self.delay_offsets.correct(
             lambda level: (
-                store.min_offset(TopicName.SCHEDULE, level - 1),
-                store.max_offset(TopicName.SCHEDULE, level - 1),
+                store.min_offset(TopicName.SCHEDULE, queue_of_level(level)),
+                store.max_offset(TopicName.SCHEDULE, queue_of_level(level)),
             )
         )
         self._clamp_offsets(store)

@@ -21,7 +21,7 @@ from ...remoting.protocol.commands.send import (
 from ...remoting.protocol.frames.reply_frames import Fill, reply_frames
 from ...remoting.protocol.message.message_id import pack_host
 from ...remoting.protocol.message.properties import MessageError
-from ...remoting.protocol.message.retries import retry_limit_at_broker
+from ...remoting.protocol.message.retries import is_dead_letter, retry_limit_at_broker
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.message.topic_names import (
     SEND_FORBIDDEN_TOPICS,
@@ -38,7 +38,7 @@ from ...remoting.protocol.record.stored_properties import (
 )
 from ...remoting.protocol.record.units import message_ids
 from ...store.message_store import MessageStore
-from ...store.model.put import PutBatch
+from ...store.model.put import PutBatch, PutMessage
 from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
 from ..sends.durability import AnswersWait
@@ -315,18 +315,12 @@ class SendProcessor:
             return self._refused(ResponseCode.NO_PERMISSION, remark)
         half_topic = self._transactions.half_topic()
         try:
-            result = self._transactions.put_half(
-                topic.name,
-                queue_id,
-                text,
-                body,
-                ctx.connection.packed_peer,
-                request.born_timestamp,
-                ctx.received_at_ms,
-                request.flag,
-                _sys_flag_of(request, topic),
+            message = PutMessage(
+                topic.name, queue_id, body, b"", ctx.connection.packed_peer, request.born_timestamp,
+                ctx.received_at_ms, 0, request.flag, _sys_flag_of(request, topic),
                 request.reconsume_times or 0,
-            )
+            )  # fmt: skip
+            result = self._transactions.put_half(message, text)
         except MessageError as error:
             return self._refused(ResponseCode.SYSTEM_ERROR, str(error))
         if result.status is not _PUT_OK:
@@ -401,7 +395,7 @@ class SendProcessor:
         limit = retry_limit_at_broker(
             group.retry_max_times, request.max_reconsume_times, ctx.version
         )
-        if (request.reconsume_times or 0) < limit:
+        if not is_dead_letter(request.reconsume_times or 0, limit):
             return topic
         return self._topics.create_for_broker(dlq_topic(group_name))
 

@@ -18,7 +18,11 @@ from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import ConsumerSendMsgBackRequest
 from ...remoting.protocol.message.properties import PropertyName
-from ...remoting.protocol.message.retries import retry_delay_level, retry_limit_at_broker
+from ...remoting.protocol.message.retries import (
+    is_dead_letter,
+    retry_delay_level,
+    retry_limit_at_broker,
+)
 from ...remoting.protocol.message.topic_names import dlq_topic, retry_topic
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
@@ -82,7 +86,7 @@ class SendBackProcessor:
         limit = retry_limit_at_broker(
             group.retry_max_times, request.max_reconsume_times, ctx.version
         )
-        if message.reconsume_times >= limit or request.delay_level < 0:
+        if is_dead_letter(message.reconsume_times, limit, request.delay_level):
             topic, queue_id = (
                 self._topics.create_for_broker(dlq_topic(request.group)),
                 _DLQ_QUEUE_ID,

@@ -23,6 +23,7 @@ from ...remoting.protocol.message.properties import PropertyName, find_property
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
+from ...store.model.delay_levels import queue_of_level
 from ...store.model.errors import StoreError
 from ...store.model.status import PutResult, PutStatus
 from ...store.queues.consume_queue_ext import is_ext_address
@@ -55,7 +56,7 @@ class Level:
 
     def __init__(self, number: int, delay_ms: int) -> None:
         self.number: Final = number
-        self.queue_id: Final = number - 1
+        self.queue_id: Final = queue_of_level(number)
         self.delay_ms: Final = delay_ms
         self.pause_ms: Final = max(delay_ms, _SHORTEST_LOOK_MS)
         self.look_at: int = 0
@@ -102,7 +103,7 @@ class Schedule:
         """``delivered up to,end of the queue`` for every level in use, as in the runtime info."""
         return {
             f"scheduleMessageOffset_{level}": (
-                f"{offset},{self._store.max_offset(TopicName.SCHEDULE, level - 1)}"
+                f"{offset},{self._store.max_offset(TopicName.SCHEDULE, queue_of_level(level))}"
             )
             for level, offset in sorted(self.offsets.table().items())
         }

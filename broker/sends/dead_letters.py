@@ -23,9 +23,8 @@ import logging
 from typing import Final
 
 from ...remoting.protocol.message.topic_names import (
-    TopicName,
     dlq_topic,
-    is_retry_topic,
+    group_of_retry_topic,
     topic_error,
 )
 from ...remoting.protocol.record.decode import MessageExt
@@ -45,9 +44,8 @@ _QUEUE_ID: Final = 0
 
 def dead_letters_of(topic: str) -> str:
     """The dead letter queue for a message that waited for its time and is refused by ``topic``."""
-    return dlq_topic(
-        topic.removeprefix(TopicName.RETRY_PREFIX) if is_retry_topic(topic) else SCHEDULE_CONSUMER
-    )
+    group = group_of_retry_topic(topic)
+    return dlq_topic(SCHEDULE_CONSUMER if group is None else group)
 
 
 class DeadLetters:

@@ -16,6 +16,7 @@ from ...remoting.protocol.message.properties import MessageError, PropertyName, 
 from ...remoting.protocol.message.sys_flag import MessageSysFlag, transaction_type
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import MessageExt
+from ...store.model.delay_levels import delay_ms, queue_of_level
 from ...store.model.put import PutMessage
 from ...store.model.status import PutResult
 
@@ -102,9 +103,9 @@ class Placements:
         )
         return Placement(
             TopicName.SCHEDULE,
-            level - 1,
+            queue_of_level(level),
             encoded,
-            store_timestamp + self._delays_ms[level - 1],
+            store_timestamp + delay_ms(self._delays_ms, level),
             sys_flag,
         )
 

@@ -30,6 +30,7 @@ from ...remoting.protocol.message.topic_names import (
     SEND_FORBIDDEN_TOPICS,
     SYSTEM_TOPICS,
     TopicName,
+    group_of_retry_topic,
     is_retry_topic,
     is_system_topic,
     reply_topic,
@@ -102,9 +103,7 @@ class Topic:
     def __init__(self, config: TopicConfig) -> None:
         self.name: Final[str] = config.topic_name
         self.sendable: Final[bool] = self.name not in SEND_FORBIDDEN_TOPICS
-        self.retry_of: Final[str | None] = (
-            self.name.removeprefix(TopicName.RETRY_PREFIX) if is_retry_topic(self.name) else None
-        )
+        self.retry_of: Final[str | None] = group_of_retry_topic(self.name)
         self.put_nums: int = 0
         self.put_size_bytes: int = 0
         self.batched_nums: int = 0

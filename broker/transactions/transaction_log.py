@@ -97,46 +97,37 @@ class TransactionLog:
 
     def put_half(
         self,
-        topic: str,
-        queue_id: int,
-        properties: str,
-        body: bytes | memoryview,
-        born_host: bytes,
-        born_timestamp: int,
-        now_ms: int,
-        flag: int,
-        sys_flag: int,
-        reconsume_times: int,
+        message: PutMessage,
+        text: str,
     ) -> PutResult:
-        """Store the first half of a transaction about ``topic``: to the store it is an ordinary
-        message of the half topic.
+        """Store the first half of a transaction about ``message``, which has to be addressed as it
+        was sent and becomes an ordinary message of the half topic.
 
-        A delay level is kept and counts when it is committed. ``properties`` is what the producer
-        sent, WAIT too. Raises ``MessageError``.
+        A delay level is kept and counts when it is committed. ``text`` is the property string that
+        the producer sent, WAIT too. Raises ``MessageError``.
         """
-        stored, tags_code, destination = to_store(properties, self._cluster_name, topic, queue_id)
-        sys_flag &= _NOT_TRANSACTION
+        topic = message.topic
+        stored, tags_code, destination = to_store(text, self._cluster_name, topic, message.queue_id)
         refusal = self._store.later_refusal(topic, stored)
         if refusal is not None:
             return refusal
-        message = PutMessage(
-            _HALF, HALF_QUEUE_ID, body, stored, born_host, born_timestamp, now_ms, tags_code, flag,
-            sys_flag, reconsume_times,
-        )  # fmt: skip
+        message.topic, message.queue_id = _HALF, HALF_QUEUE_ID
+        message.properties, message.tags_code = stored, tags_code
+        message.sys_flag &= _NOT_TRANSACTION
         result = self._put(message)
         if result.status is _PUT_OK:
             number = result.queue_offset
             self.halves.added(number)
-            recent = self._recent
+            recent, body = self._recent, message.body
             if type(body) is not bytes or len(body) > _MAX_RECENT_BODY:
                 recent.pop(number, None)  # that of a queue that was deleted and has begun anew
             else:
                 if len(recent) >= _MAX_RECENT:
                     del recent[next(iter(recent))]
                 recent[number] = StoredHalf(
-                    result.phy_offset, body, stored, tags_code, destination, born_host,
-                    born_timestamp, flag,
-                    sys_flag, reconsume_times,
+                    result.phy_offset, body, stored, tags_code, destination, message.born_host,
+                    message.born_timestamp, message.flag, message.sys_flag,
+                    message.reconsume_times,
                 )  # fmt: skip
         return result
 

@@ -255,11 +255,11 @@ class Verdict(enum.Enum):
 class CheckRules(NamedTuple):
     """The configuration of checks."""
 
-    timeout_ms: int = 6000
+    timeout_ms: int
     """transactionTimeOut: younger ones are not asked for."""
-    max_checks: int = 15
+    max_checks: int
     """transactionCheckMax"""
-    keep_ms: int = 72 * 3_600_000
+    keep_ms: int
     """fileReservedTime: what is older is about to expire."""
 
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ...remoting.protocol.message.properties import find_property
+
 UNKNOWN_LEVEL_DELAY_MS: Final = 1000
+"""Where there are no levels."""
 _LEVEL: Final = re.compile(r"([0-9]+)([smhd])")
 _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -24,3 +27,20 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
     if not delays:
         raise ValueError("there is no delay level")
     return tuple(delays)
+
+
+def delay_ms(delays_ms: tuple[int, ...], level: int) -> int:
+    """How long a message of a level waits (level 1 is the first of ``delays_ms``); one that is too
+    high counts as the highest."""
+    return delays_ms[min(level, len(delays_ms)) - 1] if delays_ms else UNKNOWN_LEVEL_DELAY_MS
+
+
+def level_of(properties: bytes) -> int:
+    """The delay level that a stored message carries; 0 without one."""
+    text = find_property(properties, b"DELAY") or b""
+    return int(text) if text.isdigit() else 0
+
+
+def queue_of_level(level: int) -> int:
+    """The queue of the schedule topic in which messages of a level wait."""
+    return level - 1

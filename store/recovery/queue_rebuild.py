@@ -7,12 +7,12 @@ import logging
 from collections.abc import Mapping, Set
 from typing import Final, NamedTuple
 
-from ...remoting.protocol.message.properties import find_property, tags_code_of
+from ...remoting.protocol.message.properties import tags_code_of
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import Records
 from ...remoting.protocol.record.layout import QUEUE_UNIT
 from ...remoting.protocol.record.units import QueueRun, queue_runs
-from ..model.delay_levels import UNKNOWN_LEVEL_DELAY_MS
+from ..model.delay_levels import delay_ms, level_of
 from ..model.dispatch_request import DispatchRequest, request_of
 from ..put.multi_dispatch import NamedRequest, named_requests
 from ..put.unit_rules import UnitRules
@@ -250,14 +250,10 @@ class QueueRebuild:
     def _delivery_time(self, request: DispatchRequest) -> int | None:
         """What the queues of the schedule topic have in the place of a tags code
         (consumequeue-index.md §1.2)."""
-        level = find_property(request.properties, b"DELAY") or b""
-        if level.isdigit() and int(level) > 0:
-            return request.store_timestamp + self._delay_ms(int(level))
+        level = level_of(request.properties)
+        if level > 0:
+            return request.store_timestamp + delay_ms(self._delay_levels, level)
         return None
-
-    def _delay_ms(self, level: int) -> int:
-        levels = self._delay_levels
-        return levels[min(level, len(levels)) - 1] if levels else UNKNOWN_LEVEL_DELAY_MS
 
 
 def keep_numbers(

@@ -21,7 +21,7 @@ from ...remoting.protocol.message.topic_names import TopicName, is_lmq_topic
 from ...remoting.protocol.record import RecordError, decode_record
 from ...store.inspect import ExtReader, QueueReader, StoreDirectory
 from ...store.log.log_reader import FileSequence, LogRecord
-from ...store.model.delay_levels import UNKNOWN_LEVEL_DELAY_MS
+from ...store.model.delay_levels import delay_ms, level_of
 from ...store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
 from ...store.queues.consume_queue_ext import is_ext_address, offset_of_address
 from ...store.queues.queue_ends import QueueKey
@@ -247,26 +247,22 @@ class QueueCheck:
     def _code_problem(self, record: LogRecord, code: int) -> str:
         expected = tags_code_of(record.properties)
         if record.topic == TopicName.SCHEDULE:
-            level = find_property(record.properties, b"DELAY") or b""
-            if level.isdigit() and int(level) > 0:
+            level = level_of(record.properties)
+            if level > 0:
                 delay = code - record.store_timestamp
-                known = self._delay_ms(int(level))
+                known = delay_ms(self._delay_levels, level)
                 if delay == known or (not self._strict_levels and delay >= 0 and delay % 1000 == 0):
                     return ""
                 return (
                     f"the time of delivery {code}, {delay} ms after its record at "
                     f"{record.phy_offset} was stored; "
-                    f"level {int(level)} waits {known} ms"
+                    f"level {level} waits {known} ms"
                 )
         if code == expected:
             return ""
         return (
             f"the tags code {code}, the tags of its record at {record.phy_offset} have {expected}"
         )
-
-    def _delay_ms(self, level: int) -> int:
-        levels = self._delay_levels
-        return levels[min(level, len(levels)) - 1] if levels else UNKNOWN_LEVEL_DELAY_MS
 
     def _multi_dispatch(self, record: LogRecord) -> None:
         """Entries of the same record in further queues (commitlog.md §5.1)."""

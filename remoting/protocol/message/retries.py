@@ -30,6 +30,12 @@ def retry_limit_at_broker(of_group: int, asked: int | None, client_version: int)
     return asked if client_version >= V3_4_9 and asked is not None else of_group
 
 
+def is_dead_letter(reconsume_times: int, limit: int, delay_level: int = 0) -> bool:
+    """After its last retry a message goes to the dead letter queue of its group; so does one that
+    its consumer gives back with a level below 0."""
+    return reconsume_times >= limit or delay_level < 0
+
+
 def retry_delay_level(asked: int, reconsume_times: int) -> int:
     """The level that the next attempt waits for: ``asked``, or the rising one for 0.
 

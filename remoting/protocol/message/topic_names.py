@@ -137,6 +137,11 @@ def is_retry_topic(topic: str) -> bool:
     return topic.startswith(TopicName.RETRY_PREFIX)
 
 
+def group_of_retry_topic(topic: str) -> str | None:
+    """``None`` for any other topic."""
+    return topic.removeprefix(TopicName.RETRY_PREFIX) if is_retry_topic(topic) else None
+
+
 def is_dlq_topic(topic: str) -> bool:
     return topic.startswith(TopicName.DLQ_PREFIX)
 

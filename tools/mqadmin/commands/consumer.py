@@ -14,7 +14,7 @@ from ....remoting.protocol.bodies.heartbeat import ConsumeType
 from ....remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
 from ....remoting.protocol.codes import version_name
 from ....remoting.protocol.message.message_queue import MessageQueue
-from ....remoting.protocol.message.topic_names import TopicName, is_retry_topic, is_system_group
+from ....remoting.protocol.message.topic_names import group_of_retry_topic, is_system_group
 from ..command import BOOLEAN, TEXT, command
 from ..java_text import cut, fixed, hash_order, seconds_text
 from ..output import Layout
@@ -140,9 +140,9 @@ async def _print_groups(shell: Shell, admin: Admin, *, every: bool, sort: str | 
 
 async def _groups_with_retry_topic(admin: Admin) -> list[str]:
     return [
-        topic.removeprefix(TopicName.RETRY_PREFIX)
+        group
         for topic in hash_order(await admin.topic_list())
-        if is_retry_topic(topic)
+        if (group := group_of_retry_topic(topic)) is not None
     ]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import click
 
 from ....remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
+from ....remoting.protocol.message.retries import MAX_RECONSUME_TIMES
 from ....remoting.protocol.message.topic_names import dlq_topic, retry_topic
 from ..command import BOOLEAN, TEXT, Number, broker_address_option, cluster_option, command, grouped
 from ..java_text import subscription_group_fields, subscription_group_text
@@ -56,8 +57,8 @@ from ..targets import check_target, masters
     "--retryMaxTimes",
     "retry_max_times",
     type=Number(-1),
-    default=16,
-    help="Retries per message, 16",
+    default=MAX_RECONSUME_TIMES,
+    help=f"Retries per message, {MAX_RECONSUME_TIMES}",
 )
 @click.option(
     "-i", "--brokerId", "broker_id", type=Number(0), default=0, help="Which broker it reads from, 0"

@@ -15,7 +15,7 @@ from ....client.consumer.push_consumer import PushConsumer
 from ....remoting.errors import RocketMQError
 from ....remoting.protocol.bodies.running_info import ConsumerRunningInfo
 from ....remoting.protocol.bodies.stats import ConsumeStats
-from ....remoting.protocol.message.topic_names import TopicName, is_retry_topic
+from ....remoting.protocol.message.topic_names import TopicName, group_of_retry_topic
 from ....remoting.protocol.record.decode import MessageExt
 from ..command import Number, command
 from ..shell import Shell
@@ -58,9 +58,9 @@ async def _offset_moved(message: MessageExt) -> None:
 async def _round(shell: Shell, admin: Admin) -> None:
     began = time.perf_counter()
     groups = [
-        topic.removeprefix(TopicName.RETRY_PREFIX)
+        group
         for topic in await admin.topic_list()
-        if is_retry_topic(topic)
+        if (group := group_of_retry_topic(topic)) is not None
     ]
     for number, group in enumerate(sorted(groups), start=1):
         shell.out.progress(f"{number} of {len(groups)} groups")
