@@ -12,7 +12,7 @@ at once. A handler of ``PushConsumer`` is a plain function and runs in a pool of
 fork nothing of this works in the child: make new clients there; the old ones raise
 ``ClientStateError``.
 
-More than 400 lines, and one idea: a line for each method of the asyncio clients.
+One file, though a long one, for one idea: a line for each method of the asyncio clients.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ counts once the next one is asked for; ``commit()`` takes *delivered* and return
 have it. Messages of a queue come in order; those of a queue that moves to another member of the
 group are not handed out any more.
 
-More than 400 lines, and one idea: the consumer as its user, its group and its instance see it. What
-it is made of (streams, pulling, offsets) has files of its own.
+One file, though a long one, for one idea: the consumer as its user, its group and its instance see
+it. What it is made of (streams, pulling, offsets) has files of its own.
 """
 
 from __future__ import annotations

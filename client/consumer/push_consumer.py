@@ -20,8 +20,8 @@ Handlers run side by side, ``concurrency`` of them, so the order of a queue is n
 one that fails stops its queue and is tried again after ``suspend_queue`` seconds. With
 ``model=MessageModel.BROADCASTING`` every member gets every message, and none a second time.
 
-More than 400 lines, and one idea: the consumer as its user, its group and its instance see it. What
-it is made of (pulling, consuming, offsets, locks) has files of its own.
+One file, though a long one, for one idea: the consumer as its user, its group and its instance see
+it. What it is made of (pulling, consuming, offsets, locks) has files of its own.
 """
 
 from __future__ import annotations

@@ -5,25 +5,21 @@ Imports ``producer`` and ``consumer``. Start with ``access_point.py``; ``message
 
 from __future__ import annotations
 
-from .access_point import (
+from .access_point import MessagingAccessPoint
+from .consumers import MessageContext, PullConsumer, PushConsumer
+from .messages import (
     BytesMessage,
     Headers,
     KeyValue,
-    MessageContext,
     MessageFormatError,
-    MessagingAccessPoint,
     NotSupportedError,
     OMSError,
     OMSTimeout,
-    Producer,
     PropertyKeys,
-    PullConsumer,
-    PushConsumer,
-    SendResult,
-    SequenceProducer,
     from_rocketmq,
     to_rocketmq,
 )
+from .producers import Producer, SendResult, SequenceProducer
 
 __all__ = [
     "BytesMessage",

@@ -11,7 +11,7 @@ Everything that is sent in one turn of the event loop leaves in one write per br
 cancelled, that timed out or whose connection was lost may still have been stored: consumers must be
 able to see a message twice.
 
-More than 400 lines, and one idea: all ways of sending, from a caller's arguments to what
+One file, though a long one, for one idea: all ways of sending, from a caller's arguments to what
 ``delivery.py`` or ``fast_path.py`` takes, with the life of what they use.
 """
 

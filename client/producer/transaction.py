@@ -15,7 +15,7 @@ The broker stores the message, invisible, before the block begins. What is said 
 without an answer: when it is lost, or the process dies, the broker asks a producer of the group,
 this one or another: ``checker`` has the last word.
 
-A little over 400 lines, and one idea: half message, end and check are one exchange with the broker.
+One file, though a long one: half message, end and check are one exchange with the broker.
 """
 
 from __future__ import annotations

@@ -62,18 +62,11 @@ MANY_PARAMETERS: Final = {
 """``self`` and ``cls`` do not count."""
 
 LONG_FILES_THAT_DO_NOT_SAY_WHY: Final = {
-    "aiorocketmq: sync.py",
     "broker: broker.py",
     "broker: name_servers.py",
     "broker: pull.py",
     "broker: send.py",
     "broker: topics.py",
-    "client: access_point.py",
-    "client: instance.py",
-    "client: producer.py",
-    "client: pull_consumer.py",
-    "client: push_consumer.py",
-    "client: transaction.py",
     "spark_connector: broker_access.py",
     "store: consume_queue.py",
     "store: mapped_file.py",
