@@ -26,7 +26,6 @@ from ..remoting.transport.server import RemotingServer
 from ..remoting.transport.tls import TlsConfig, client_context
 from ..remoting.transport.usable_memory import usable_memory
 from ..remoting.turns import in_turns
-from .cluster_test import ClusterTestProcessor, ProductEnvironment
 from .config import (
     KV_DUMP_FIRST_S,
     KV_DUMP_PERIOD_S,
@@ -44,6 +43,7 @@ from .processors import (
     RouteProcessor,
     log_removed,
 )
+from .product_environment import ClusterTestProcessor, ProductEnvironment
 from .route_limits import usual_topics
 from .route_table import RouteTable
 from .saved_file import SavedFile

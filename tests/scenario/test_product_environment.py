@@ -14,10 +14,10 @@ import pytest
 
 from aiorocketmq.client.cluster.address_server import LOOK_UP_AGAIN_S, LOOK_UP_PERIOD_S
 from aiorocketmq.client.errors import ConfigError
-from aiorocketmq.namesrv.cluster_test import ProductEnvironment
 from aiorocketmq.namesrv.config import ClusterTestConfig, NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from aiorocketmq.namesrv.product_environment import ProductEnvironment
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.topic_config import (
