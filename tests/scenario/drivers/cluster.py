@@ -18,8 +18,12 @@ from aiorocketmq.client.consumer.start_offset import StartFrom
 from aiorocketmq.client.producer.sending import SendStatus
 from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.offset import ResetOffsetRequest
+from aiorocketmq.remoting.protocol.commands.route import BrokerNameRequest
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
+from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.remoting.services import Service
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
@@ -59,6 +63,7 @@ class Client:
 class ClusterDriver(Driver):
     async def start(self) -> None:
         self.network = simulated_loop().network
+        self.began_ms = self.clock.time_ms()
         self.processes: dict[str, Process] = {}
         self.clients: dict[str, Client] = {}
         RunningNameServer(self, NAME_SERVER)
@@ -256,15 +261,15 @@ class ClusterDriver(Driver):
         self.clients[name].consumer.resume()
         await settle()
 
-    @step("send {bodies} to {topic} on {broker}[ tag {tag}]")
+    @step("send {bodies} to {topic}[ on {broker}][ tag {tag}]")
     async def send(
-        self, bodies: list[str], topic: str, broker: str, tag: str | None = None
+        self, bodies: list[str], topic: str, broker: str | None = None, tag: str | None = None
     ) -> list[str]:
-        """All to queue 0, or to another one (``broker-a/1``), one after the other, in the time that
-        answers take."""
+        """All to queue 0 of a broker, or to another one (``broker-a/1``), else where the producer
+        likes; one after the other, in the time that answers take."""
         said = []
-        name, _, queue_id = broker.partition("/")
-        queue = MessageQueue(topic, name, int(queue_id or 0))
+        name, _, queue_id = (broker or "").partition("/")
+        queue = MessageQueue(topic, name, int(queue_id or 0)) if broker else None
         instance = self._instance("producer")
         await instance.start()
         async with Producer("p", instance=instance) as producer:
@@ -277,12 +282,43 @@ class ClusterDriver(Driver):
                 try:
                     result = sending.result()
                     status = "ok" if result.status is SendStatus.SEND_OK else result.status.name
-                    said.append(f"{body}: {status}, offset {result.queue_offset}")
+                    where = f"{result.queue.broker_name}/{result.queue.queue_id} "
+                    at = f"{'' if queue else where}offset {result.queue_offset}"
+                    said.append(f"{body}: {status}, {at}")
                 except RocketMQError as error:
                     said.append(f"{body}: {type(error).__name__}")
         await instance.stop()
         await settle()
         return said
+
+    # -- administration
+
+    @step("wipe {broker}")
+    async def wipe(self, broker: str) -> None:
+        """Nobody shall write there: the name server is told."""
+        request = BrokerNameRequest(broker_name=broker)
+        await self._ask(NAME_SERVER, RequestCode.WIPE_WRITE_PERM_OF_BROKER, request)
+
+    @step("reset {group} on {topic} at {host} to {seconds} s")
+    async def reset(self, group: str, topic: str, host: str, seconds: float) -> None:
+        """Back or forth to what was stored so long after the beginning."""
+        await self._reset(group, topic, host, self.began_ms + round(seconds * 1000))
+
+    @step("reset {group} on {topic} at {host} to the end")
+    async def reset_to_end(self, group: str, topic: str, host: str) -> None:
+        await self._reset(group, topic, host, -1)
+
+    async def _reset(self, group: str, topic: str, host: str, at_ms: int) -> None:
+        request = ResetOffsetRequest(topic=topic, group=group, timestamp=at_ms, is_force=True)
+        await self._ask(f"{host}:{PORT}", RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, request)
+
+    async def _ask(self, address: str, code: RequestCode, request: Record) -> None:
+        instance = self._instance("admin")
+        (await instance.remoting.invoke(address, code, request)).check()
+        await instance.remoting.close()
+        await settle()
+
+    # -- time
 
     @step("advance {seconds} s")
     async def advance(self, seconds: float) -> None:
