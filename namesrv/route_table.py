@@ -366,9 +366,6 @@ class RouteTable:
             ]
         return found
 
-    def live_brokers(self) -> Mapping[str, LiveBroker]:
-        return self._live
-
     # --- inside
     # ----------------------------------------------------------------------------------------------
 

@@ -41,10 +41,10 @@ def test_the_scan_removes_a_silent_broker_after_120_to_130_seconds_and_closes_it
         for seconds in (5, *[10] * 11):  # to 115 s
             clock.advance(seconds)
             await settle()
-        assert list(routes.live_brokers()) == ["10.0.0.1:10911"]
+        assert list(routes._live) == ["10.0.0.1:10911"]
         clock.advance(10)
         await settle()
-        assert not routes.live_brokers()
+        assert not routes._live
         assert transport.ended
         scan.cancel()
 

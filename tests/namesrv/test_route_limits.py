@@ -216,7 +216,7 @@ def test_a_name_that_is_given_up_while_its_topics_are_registered() -> None:
     )
     configs = {each.topic_name: each for each in numbered(0, 30)}
     steps = table.register_in_slices(request, DataVersion(), [], lambda: in_one(configs), "x", 0)
-    while not table.live_brokers():
+    while not table._live:
         next(steps)
     table.unregister(broker(B))
     with pytest.raises(BrokerGoneError):

@@ -171,7 +171,7 @@ def test_a_topic_body_that_cannot_be_read_changes_nothing() -> None:
         table.register(request, DataVersion(), [], unreadable, "connection", 0)
     assert not table.cluster_info().broker_addr_table
     assert not table.cluster_info().cluster_addr_table
-    assert not table.live_brokers()
+    assert not table._live
 
 
 def test_unregistering_the_last_address_takes_the_topics_along() -> None:
@@ -193,7 +193,7 @@ def test_unregistering_goes_by_broker_id_whatever_the_address() -> None:
     register(table, topic("T"), addr=B)
     assert table.unregister(broker(A))
     assert table.route("T") is None
-    assert list(table.live_brokers()) == [B]
+    assert list(table._live) == [B]
 
 
 def test_the_connection_of_the_last_registration_owns_the_broker() -> None:
@@ -501,7 +501,7 @@ class RouteTableMachine(RuleBasedStateMachine):
             b: self._addresses(b) for b, _ in self.address
         }
         assert set(at_once(self.table.topics())) == {t for t, _ in self.queues}
-        assert set(self.table.live_brokers()) == set(self.live)
+        assert set(self.table._live) == set(self.live)
         for cluster in CLUSTERS:
             wanted = {t for t, b in self.queues if (cluster, b) in self.members}
             assert set(at_once(self.table.topics_of_cluster(cluster))) == wanted
