@@ -217,7 +217,7 @@ class NameServers:
     @property
     def is_long(self) -> bool:
         """Whether the topics are registered in parts."""
-        return self.topics.room.taken_bytes > PART_BYTES
+        return self.topics.frame_budget.taken_bytes > PART_BYTES
 
     async def _unregister(self) -> None:
         links = [link for link in self.links if link.registered]

@@ -16,7 +16,7 @@ import msgspec
 MAX_SLAVES: Final = 64
 
 
-class NoRoomError(Exception):
+class NotAdmittedError(Exception):
     """The text says why."""
 
 
@@ -30,7 +30,7 @@ class Visitor(msgspec.Struct, eq=False):
     """It has reported, and proved that it knows the secret if there is one."""
 
 
-class SlaveRoom:
+class Admission:
     """``registered``: addresses of the slaves that name servers know."""
 
     def __init__(self, per_address: int, most: int = MAX_SLAVES) -> None:
@@ -48,20 +48,20 @@ class SlaveRoom:
         return 2 * len(self._visitors) >= self._most
 
     def enter(self, visitor: Visitor) -> Visitor | None:
-        """Take somebody in; who has to go for that. Raises ``NoRoomError``."""
+        """Take somebody in; who has to go for that. Raises ``NotAdmittedError``."""
         neighbours = [each for each in self._visitors if each.host == visitor.host]
         gone = None
         if len(neighbours) >= self._per_address:
             gone = next((each for each in neighbours if not each.has_spoken), None)
             if gone is None:
-                raise NoRoomError(
+                raise NotAdmittedError(
                     f"{len(neighbours)} are connected from there already "
                     "(haMaxConnectionsPerAddress)"
                 )
         elif len(self._visitors) >= self._most:
             gone = self._least_wanted(visitor.host)
             if gone is None:
-                raise NoRoomError(
+                raise NotAdmittedError(
                     f"{len(self._visitors)} are connected already, and no name server knows a "
                     "slave there"
                 )

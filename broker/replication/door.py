@@ -20,7 +20,7 @@ from ...remoting.transport.accepting import Seats
 from ...remoting.transport.address import host_and_port
 from ...remoting.transport.first_byte import wants_tls
 from ...remoting.transport.tls import ServerTls, TlsConfig, TlsMode, client_context, server_tls
-from .admission import NoRoomError, SlaveRoom, Visitor
+from .admission import Admission, NotAdmittedError, Visitor
 
 log: Final = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class ReplicationDoor:
 
     def __init__(
         self,
-        room: SlaveRoom,
+        admission: Admission,
         security: LinkSecurity,
         clock: Clock,
         patience_s: float,
@@ -63,7 +63,7 @@ class ReplicationDoor:
         make_link: Callable[[Visitor], asyncio.Protocol],
         registered: Callable[[], Awaitable[frozenset[str]]],
     ) -> None:
-        self.room = room
+        self.admission = admission
         self._security = security
         self._clock = clock
         self._patience_s = patience_s
@@ -82,8 +82,8 @@ class ReplicationDoor:
             return
         visitor = Visitor(host, lambda _reason: None)
         try:
-            gone = self.room.enter(visitor)
-        except NoRoomError as error:
+            gone = self.admission.enter(visitor)
+        except NotAdmittedError as error:
             sock.close()
             self.tell(host, str(error))
         else:
@@ -93,17 +93,17 @@ class ReplicationDoor:
             if gone is not None:
                 self.tell(gone.host, reason := "it makes room for others, there are too many")
                 gone.end(reason)
-        if self.room.fills and self._clock.monotonic() - self._asked_at >= ASK_AGAIN_S:
+        if self.admission.fills and self._clock.monotonic() - self._asked_at >= ASK_AGAIN_S:
             self._asked_at = self._clock.monotonic()
             group.create_task(self._ask(), name="replication-registered")
 
     def leave(self, visitor: Visitor) -> None:
         """A connection that had been received has ended."""
-        self.room.leave(visitor)
+        self.admission.leave(visitor)
         self._seats.give_back()
 
     async def _ask(self) -> None:
-        self.room.registered = await self._registered()
+        self.admission.registered = await self._registered()
 
     async def _let_in(self, visitor: Visitor, sock: socket.socket) -> None:
         security, let_in = self._security, False

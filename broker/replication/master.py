@@ -33,7 +33,7 @@ from ...store.replica.replication import (
     unsent,
 )
 from ...store.replica.replication_secret import NONCE_BYTES, MasterHandshake, says_hello
-from .admission import MAX_SLAVES, SlaveRoom, Visitor
+from .admission import MAX_SLAVES, Admission, Visitor
 from .door import LinkSecurity, ReplicationDoor
 
 log: Final = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class ReplicationServer:
         self._port = port
         self.secret: Final = security.secret
         self.door: ReplicationDoor = ReplicationDoor(
-            SlaveRoom(port.per_address),
+            Admission(port.per_address),
             security,
             clock,
             settings.housekeeping_s,

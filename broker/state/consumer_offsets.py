@@ -15,7 +15,7 @@ from ...remoting.errors import RequestError
 from ...remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
 from ...remoting.protocol.codes import ResponseCode
 from ...remoting.slices import Steps, at_once, slices
-from .frame_limit import FrameRoom
+from .frame_limit import FrameBudget
 
 log: Final = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ NO_OFFSET: Final = -1
 MAX_KEYS: Final = 1_000_000
 MAX_QUEUES: Final = 100_000
 MAX_NAME: Final = 512
-"""Nothing but these, and what one frame holds (``FrameRoom``), limits what clients may commit
+"""Nothing but these, and what one frame holds (``FrameBudget``), limits what clients may commit
 to."""
 _USUAL_DIGITS: Final = 12
 """Room is kept for offsets of so many digits, or the table would outgrow its frame without anything
@@ -50,7 +50,7 @@ class ConsumerOffsets:
     def __init__(self) -> None:
         self._table: dict[str, dict[int, int]] = {}
         self.changes: int = 0
-        self.room: FrameRoom = FrameRoom(
+        self.frame_budget: FrameBudget = FrameBudget(
             "consumer offsets", "delete groups that are not used (with their offsets)"
         )
 
@@ -118,7 +118,7 @@ class ConsumerOffsets:
             for topic in some:
                 key = f"{topic}{SEPARATOR}{group}"
                 if (queues := self._table.pop(key, None)) is not None:
-                    self.room.take(-_bytes_of(key, queues))
+                    self.frame_budget.take(-_bytes_of(key, queues))
             self.changes += len(some)
             log.warning(
                 "offsets removed group=%s topics=%d %s", group, len(some), ",".join(some[:20])
@@ -202,13 +202,13 @@ class ConsumerOffsets:
         if offset >= _LONG:
             self._take(_LONG_BYTES, key, limited=limited)
         else:
-            self.room.take(-_LONG_BYTES)
+            self.frame_budget.take(-_LONG_BYTES)
 
     def _take(self, size: int, key: str, *, limited: bool) -> None:
-        if limited and not self.room.has(size):
-            raise OffsetTableFullError(self.room.refusal(f"an offset of {key}"))
-        self.room.take(size)
-        self.room.tell()
+        if limited and not self.frame_budget.has(size):
+            raise OffsetTableFullError(self.frame_budget.refusal(f"an offset of {key}"))
+        self.frame_budget.take(size)
+        self.frame_budget.tell()
 
     def clamp(self, max_offset: Callable[[str, int], int]) -> int:
         """Take back offsets that lie behind the end of their queue (``max_offset(topic,
@@ -247,11 +247,11 @@ class ConsumerOffsets:
     def load(self, table: ConsumerOffsetTable) -> None:
         """Replace everything by a persisted table."""
         self._table = {key: dict(queues) for key, queues in table.offset_table.items()}
-        self.room.take(
+        self.frame_budget.take(
             sum(_bytes_of(key, queues) for key, queues in self._table.items())
-            - self.room.taken_bytes
+            - self.frame_budget.taken_bytes
         )
-        self.room.tell()
+        self.frame_budget.tell()
 
 
 def _split(key: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from ...remoting.protocol.wire import Record
 
 log: Final = logging.getLogger(__name__)
 
-ROOM_BYTES: Final = MAX_FRAME_BYTES - (64 << 10)
+BUDGET_BYTES: Final = MAX_FRAME_BYTES - (64 << 10)
 """For the entries of a table; the rest is for the header of its frame, its version and its
 brackets."""
 _PUNCTUATION: Final = 4
@@ -27,20 +27,20 @@ _FIRST_WARNING: Final = 5
 """From half of it on, then at every tenth."""
 
 
-class FrameRoom:
+class FrameBudget:
     """What the entries of a table take in the frame that has to carry all of them."""
 
-    def __init__(self, what: str, remedy: str, room_bytes: int = ROOM_BYTES) -> None:
+    def __init__(self, what: str, remedy: str, budget_bytes: int = BUDGET_BYTES) -> None:
         """``what`` the table has, for the log and for answers, and what to do when it is full."""
         self.taken_bytes: int = 0
-        self.room_bytes: int = room_bytes
+        self.budget_bytes: int = budget_bytes
         self._what: Final = what
         self._remedy: Final = remedy
         self._warn_from = _FIRST_WARNING
 
     def has(self, size: int) -> bool:
         """Whether so much more can be carried."""
-        return self.taken_bytes + size <= self.room_bytes
+        return self.taken_bytes + size <= self.budget_bytes
 
     def take(self, size: int) -> None:
         """There is so much more, or (below 0) less."""
@@ -48,8 +48,8 @@ class FrameRoom:
 
     def tell(self) -> None:
         """Log it when a further tenth is taken."""
-        if self.taken_bytes * _TENTHS >= self.room_bytes * self._warn_from:
-            tenths = self.taken_bytes * _TENTHS // self.room_bytes
+        if self.taken_bytes * _TENTHS >= self.budget_bytes * self._warn_from:
+            tenths = self.taken_bytes * _TENTHS // self.budget_bytes
             self._warn_from = tenths + 1
             log.warning(
                 "%s: %s%s", self.fill, self._remedy, " before it is full" if self.has(0) else ""
@@ -58,10 +58,10 @@ class FrameRoom:
     @property
     def fill(self) -> str:
         """In words."""
-        percent = self.taken_bytes * 100 // self.room_bytes
+        percent = self.taken_bytes * 100 // self.budget_bytes
         return (
             f"the {self._what} of this broker have {self.taken_bytes} bytes, {percent} % of the "
-            f"{self.room_bytes} "
+            f"{self.budget_bytes} "
             "that one frame can carry to a slave"
         )
 

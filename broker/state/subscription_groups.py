@@ -18,7 +18,7 @@ from ...remoting.protocol.bodies.topic_config import DataVersion
 from ...remoting.protocol.codes import ResponseCode
 from ...remoting.protocol.message.topic_names import group_error
 from ..config.config import BrokerConfig
-from .frame_limit import FrameRoom, entry_bytes
+from .frame_limit import FrameBudget, entry_bytes
 from .lmq import light_group
 
 log: Final = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class SubscriptionGroups:
         self._config = config
         self._clock = clock
         self._table: dict[str, SubscriptionGroupConfig] = {}
-        self.room: FrameRoom = FrameRoom(
+        self.frame_budget: FrameBudget = FrameBudget(
             "groups", "delete groups that are not used or start another broker"
         )
         for name in _BUILT_IN:
@@ -99,8 +99,8 @@ class SubscriptionGroups:
             )
             return None
         group = SubscriptionGroupConfig(group_name=name)
-        if not self.room.has(entry_bytes(name, group)):
-            raise RequestError(ResponseCode.SYSTEM_ERROR, self.room.refusal(name))
+        if not self.frame_budget.has(entry_bytes(name, group)):
+            raise RequestError(ResponseCode.SYSTEM_ERROR, self.frame_budget.refusal(name))
         self._put(group)
         log.info("group made %s", group)
         self._has_changed()
@@ -115,10 +115,12 @@ class SubscriptionGroups:
                 "delete unused groups first"
             )
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
-        if group.group_name not in self._table and not self.room.has(
+        if group.group_name not in self._table and not self.frame_budget.has(
             entry_bytes(group.group_name, group)
         ):
-            raise RequestError(ResponseCode.SYSTEM_ERROR, self.room.refusal(group.group_name))
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, self.frame_budget.refusal(group.group_name)
+            )
         log.info("group changed old=%s new=%s", self._table.get(group.group_name), group)
         self._put(group)
         self._has_changed()
@@ -128,7 +130,7 @@ class SubscriptionGroups:
         group = self._table.pop(name, None)
         if group is None:
             return False
-        self.room.take(-entry_bytes(name, group))
+        self.frame_budget.take(-entry_bytes(name, group))
         log.info("group deleted %s", group)
         self._has_changed()
         self._are_gone([name])
@@ -142,13 +144,13 @@ class SubscriptionGroups:
     def _put(self, group: SubscriptionGroupConfig) -> None:
         name = group.group_name
         before = self._table.get(name)
-        self.room.take(
+        self.frame_budget.take(
             entry_bytes(name, group) - (0 if before is None else entry_bytes(name, before))
         )
         self._table[name] = group
 
     def _has_changed(self) -> None:
-        self.room.tell()
+        self.frame_budget.tell()
         self.data_version = self.data_version.next(self._clock.time_ms())
         for listener in self.listeners:
             listener()
@@ -165,16 +167,16 @@ class SubscriptionGroups:
         counts."""
         for name, group in table.subscription_group_table.items():
             self._put(replace(group, group_name=name))
-        self.room.tell()
+        self.frame_budget.tell()
         self.data_version = table.data_version
 
     def replace(self, table: SubscriptionGroupTable) -> None:
         """On a slave: have exactly the groups of the master, in its version."""
         gone = self._table.keys() - table.subscription_group_table.keys()
-        self.room.take(-self.room.taken_bytes)
+        self.frame_budget.take(-self.frame_budget.taken_bytes)
         self._table.clear()
         for name, group in table.subscription_group_table.items():
             self._put(replace(group, group_name=name))
-        self.room.tell()
+        self.frame_budget.tell()
         self.data_version = table.data_version
         self._are_gone(gone)

@@ -37,7 +37,7 @@ from ...remoting.protocol.message.topic_names import (
     topic_error,
 )
 from ..config.config import BrokerConfig
-from .frame_limit import FrameRoom, entry_bytes
+from .frame_limit import FrameBudget, entry_bytes
 from .lmq import light_topic
 
 log: Final = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ class Topics:
         self.data_version: DataVersion = DataVersion(counter=0, timestamp=clock.time_ms())
         self.listeners: list[TopicListener] = []
         """Called after every change with the topic, after a deletion with the one that is gone."""
-        self.room: FrameRoom = FrameRoom(
+        self.frame_budget: FrameBudget = FrameBudget(
             "topics", "delete topics that are not used or start another broker"
         )
         for built_in in _built_in_topics(config):
@@ -264,8 +264,10 @@ class Topics:
                 "delete unused topics first"
             )
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
-        if not self.room.has(entry_bytes(config.topic_name, config)):
-            raise RequestError(ResponseCode.SYSTEM_ERROR, self.room.refusal(config.topic_name))
+        if not self.frame_budget.has(entry_bytes(config.topic_name, config)):
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, self.frame_budget.refusal(config.topic_name)
+            )
         topic = self._put(config)
         log.info("topic made %s", config)
         self._has_changed(topic, change)
@@ -277,16 +279,16 @@ class Topics:
         topic = self._table.get(name)
         if topic is None:
             topic = self._table[name] = Topic(config)
-            self.room.take(entry_bytes(name, config))
+            self.frame_budget.take(entry_bytes(name, config))
         else:
-            self.room.take(entry_bytes(name, config) - entry_bytes(name, topic.config))
+            self.frame_budget.take(entry_bytes(name, config) - entry_bytes(name, topic.config))
             topic.apply(config)
         return topic
 
     def _pop(self, name: str) -> Topic | None:
         topic = self._table.pop(name, None)
         if topic is not None:
-            self.room.take(-entry_bytes(name, topic.config))
+            self.frame_budget.take(-entry_bytes(name, topic.config))
         return topic
 
     # -- administration
@@ -325,7 +327,7 @@ class Topics:
         return bool(changed)
 
     def _has_changed(self, topic: Topic, change: TopicChange) -> None:
-        self.room.tell()
+        self.frame_budget.tell()
         self.data_version = self.data_version.next(self._clock.time_ms())
         for listener in self.listeners:
             listener(topic, change)
@@ -348,7 +350,7 @@ class Topics:
                 log.warning("topic of the file left out: %s", error)
                 continue
             self._put(replace(config, topic_name=name))
-        self.room.tell()
+        self.frame_budget.tell()
         self.data_version = table.data_version
 
     def replace(self, table: TopicConfigTable) -> None:
@@ -369,7 +371,7 @@ class Topics:
             known = self._table.get(name)
             if known is None or known.config != config:
                 self._put(config)
-        self.room.tell()
+        self.frame_budget.tell()
         self.data_version = table.data_version
         for topic in gone:
             for listener in self.listeners:

@@ -6,79 +6,79 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.broker.replication.admission import NoRoomError, SlaveRoom, Visitor
+from aiorocketmq.broker.replication.admission import Admission, NotAdmittedError, Visitor
 
 
 def visitor(host: str) -> Visitor:
     return Visitor(host, lambda _: None)
 
 
-def full_of(room: SlaveRoom, count: int, *, spoken: bool) -> list[Visitor]:
+def full_of(admission: Admission, count: int, *, spoken: bool) -> list[Visitor]:
     visitors = [visitor(f"10.0.{number // 8}.1") for number in range(count)]
     for each in visitors:
-        assert room.enter(each) is None
+        assert admission.enter(each) is None
         each.has_spoken = spoken
     return visitors
 
 
 def test_silent_strangers_keep_nobody_out() -> None:
-    room = SlaveRoom(8)
-    there = full_of(room, 64, spoken=False)
-    assert room.enter(visitor("10.9.9.9")) is there[0], (
+    admission = Admission(8)
+    there = full_of(admission, 64, spoken=False)
+    assert admission.enter(visitor("10.9.9.9")) is there[0], (
         "who came first had most time to say something"
     )
-    assert len(room) == 64
+    assert len(admission) == 64
 
 
 def test_strangers_that_speak_keep_out_who_is_not_registered_only() -> None:
-    room = SlaveRoom(8)
-    there = full_of(room, 64, spoken=True)
-    with pytest.raises(NoRoomError, match="64 are connected already"):
-        room.enter(visitor("10.9.9.9"))
-    room.registered = frozenset({"10.9.9.9"})
-    assert room.enter(visitor("10.9.9.9")) is there[-1]
+    admission = Admission(8)
+    there = full_of(admission, 64, spoken=True)
+    with pytest.raises(NotAdmittedError, match="64 are connected already"):
+        admission.enter(visitor("10.9.9.9"))
+    admission.registered = frozenset({"10.9.9.9"})
+    assert admission.enter(visitor("10.9.9.9")) is there[-1]
 
 
 def test_a_registered_slave_that_has_not_spoken_yet_does_not_go_for_a_stranger() -> None:
-    room = SlaveRoom(8)
-    room.registered = frozenset({"10.9.9.9"})
+    admission = Admission(8)
+    admission.registered = frozenset({"10.9.9.9"})
     slave = visitor("10.9.9.9")
-    room.enter(slave)
-    full_of(room, 63, spoken=True)
-    with pytest.raises(NoRoomError):
-        room.enter(visitor("10.8.8.8"))
+    admission.enter(slave)
+    full_of(admission, 63, spoken=True)
+    with pytest.raises(NotAdmittedError):
+        admission.enter(visitor("10.8.8.8"))
 
 
 def test_one_address_has_its_share() -> None:
-    room = SlaveRoom(8)
+    admission = Admission(8)
     there = [visitor("10.0.0.1") for _ in range(8)]
     for each in there:
-        room.enter(each)
+        admission.enter(each)
         each.has_spoken = True
-    with pytest.raises(NoRoomError, match="haMaxConnectionsPerAddress"):
-        room.enter(visitor("10.0.0.1"))
+    with pytest.raises(NotAdmittedError, match="haMaxConnectionsPerAddress"):
+        admission.enter(visitor("10.0.0.1"))
     there[3].has_spoken = False
-    assert room.enter(visitor("10.0.0.1")) is there[3]
-    room.leave(there[0])
-    assert room.enter(visitor("10.0.0.1")) is None
+    assert admission.enter(visitor("10.0.0.1")) is there[3]
+    admission.leave(there[0])
+    assert admission.enter(visitor("10.0.0.1")) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.booleans()), max_size=60))
 def test_the_limits_hold(steps: list[tuple[int, bool, bool]]) -> None:
-    room, inside = SlaveRoom(3, most=10), list[Visitor]()
-    room.registered = frozenset({"0", "1"})
+    admission, inside = Admission(3, most=10), list[Visitor]()
+    admission.registered = frozenset({"0", "1"})
     for host, spoken, leaves in steps:
         if leaves and inside:
-            room.leave(inside.pop(0))
+            admission.leave(inside.pop(0))
             continue
         new = visitor(str(host))
         try:
-            gone = room.enter(new)
-        except NoRoomError:
+            gone = admission.enter(new)
+        except NotAdmittedError:
             continue
         inside = [each for each in inside if each is not gone] + [new]
         new.has_spoken = spoken
-        assert len(room) == len(inside) <= 10
+        assert len(admission) == len(inside) <= 10
         assert all(
             sum(each.host == host for each in inside) <= 3
             for host in {each.host for each in inside}

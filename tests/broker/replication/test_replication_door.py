@@ -8,7 +8,7 @@ import os
 import socket
 from typing import cast
 
-from aiorocketmq.broker.replication.admission import SlaveRoom
+from aiorocketmq.broker.replication.admission import Admission
 from aiorocketmq.broker.replication.door import LinkSecurity, ReplicationDoor
 from aiorocketmq.remoting.transport.accepting import Seats
 
@@ -37,7 +37,7 @@ def test_who_is_gone_before_the_door_opens_ends_nothing() -> None:
             return frozenset()
 
         door = ReplicationDoor(
-            SlaveRoom(8),
+            Admission(8),
             LinkSecurity(),
             ManualClock(),
             1.0,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.state.consumer_offsets import ConsumerOffsets, OffsetTableFullError
-from aiorocketmq.broker.state.frame_limit import ROOM_BYTES, FrameRoom
+from aiorocketmq.broker.state.frame_limit import BUDGET_BYTES, FrameBudget
 from aiorocketmq.broker.state.lmq import LightConsumerOffsets
 from aiorocketmq.broker.state.subscription_groups import SubscriptionGroups
 from aiorocketmq.broker.state.topics import Topics
@@ -41,7 +41,7 @@ GROUPS = st.sampled_from(["g", "%LMQ%h", "another-group"])
 
 
 def test_the_frame_has_room_for_the_rest() -> None:
-    assert ROOM_BYTES + HEAD < MAX_FRAME_BYTES - 60_000
+    assert BUDGET_BYTES + HEAD < MAX_FRAME_BYTES - 60_000
 
 
 @given(
@@ -73,7 +73,7 @@ def test_topics_never_take_more_than_is_counted(steps: list[tuple[str, str, int]
         else:
             topics.load(topics.record())
     size = len(encode_body(topics.record()))
-    assert size - HEAD <= topics.room.taken_bytes <= size
+    assert size - HEAD <= topics.frame_budget.taken_bytes <= size
 
 
 @given(
@@ -96,7 +96,7 @@ def test_groups_never_take_more_than_is_counted(steps: list[tuple[str, str, int]
         else:
             groups.load(groups.record())
     size = len(encode_body(groups.record()))
-    assert size - HEAD <= groups.room.taken_bytes <= size
+    assert size - HEAD <= groups.frame_budget.taken_bytes <= size
 
 
 COMMITS = st.tuples(
@@ -133,9 +133,9 @@ def test_offsets_never_take_more_than_is_counted(
         else:
             offsets.load(offsets.record())
     size = len(encode_body(offsets.record()))
-    assert size - HEAD <= offsets.room.taken_bytes
+    assert size - HEAD <= offsets.frame_budget.taken_bytes
     if not list(offsets.each()):
-        assert offsets.room.taken_bytes == 0
+        assert offsets.frame_budget.taken_bytes == 0
 
 
 def test_what_has_no_room_is_refused_in_words_and_what_is_there_goes_on() -> None:
@@ -147,8 +147,8 @@ def test_what_has_no_room_is_refused_in_words_and_what_is_there_goes_on() -> Non
     topics.update(TopicConfig(topic_name="known"))
     groups.get("known")
     offsets.commit("g", "known", 0, 1)
-    for room in (topics.room, groups.room, offsets.room):
-        room.room_bytes = room.taken_bytes
+    for budget in (topics.frame_budget, groups.frame_budget, offsets.frame_budget):
+        budget.budget_bytes = budget.taken_bytes
     for make in (
         lambda: topics.update(TopicConfig(topic_name="new")),
         lambda: topics.create_for_group("%RETRY%g"),
@@ -185,7 +185,7 @@ def test_what_has_no_room_is_refused_in_words_and_what_is_there_goes_on() -> Non
 
 def test_a_slave_takes_what_came_in_a_frame() -> None:
     offsets = ConsumerOffsets()
-    offsets.room.room_bytes = 1
+    offsets.frame_budget.budget_bytes = 1
     offsets.commit("g", "T", 0, 1, limited=False)
     assert offsets.get("g", "T", 0) == 1
 
@@ -208,8 +208,8 @@ def test_a_table_of_the_disk_that_is_too_long_is_said_once(
         ConsumerOffsets(),
     )
     for table in restarted:
-        table.room.room_bytes = 1000
-    restarted[2].room.room_bytes = 300
+        table.frame_budget.budget_bytes = 1000
+    restarted[2].frame_budget.budget_bytes = 300
     restarted[0].load(topics.record())
     restarted[1].load(groups.record())
     restarted[2].load(offsets.record())
@@ -225,15 +225,15 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> Iterable[int]:
 
 
 def test_a_table_that_fills_is_said_in_time(caplog: pytest.LogCaptureFixture) -> None:
-    room = FrameRoom("topics", "delete some", 1000)
+    budget = FrameBudget("topics", "delete some", 1000)
     with caplog.at_level(logging.WARNING):
         for _ in range(49):
-            room.take(10)
-            room.tell()
+            budget.take(10)
+            budget.tell()
         assert not caplog.records
         for size in (10, -10, 10) * 60:
-            room.take(size)
-            room.tell()
+            budget.take(size)
+            budget.tell()
     assert warnings_of(caplog) == [50, 60, 70, 80, 90, 100]
     assert "delete some before it is full" in caplog.messages[0]
 
@@ -244,12 +244,12 @@ def test_who_asks_is_told(tmp_path: Path) -> None:
             client, broker = sim.connect(), sim.broker
             await client.heartbeat("c", "known")
             broker.state.offsets.commit("known", "U", 0, 1)
-            for room in (
-                broker.state.topics.room,
-                broker.state.groups.room,
-                broker.state.offsets.room,
+            for budget in (
+                broker.state.topics.frame_budget,
+                broker.state.groups.frame_budget,
+                broker.state.offsets.frame_budget,
             ):
-                room.room_bytes = room.taken_bytes
+                budget.budget_bytes = budget.taken_bytes
             topic = CreateTopicRequest(
                 topic="new", default_topic="TBW102", read_queue_nums=4, write_queue_nums=4, perm=6,
                 topic_filter_type="SINGLE_TAG",
