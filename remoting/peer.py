@@ -61,10 +61,10 @@ class Peer(Protocol):
     def weigh(self, size: int) -> None:
         """A request of so many bytes is worked on in a task; negative: not any more."""
 
-    def park(self, size: int) -> None:
+    def enqueued(self, size: int) -> None:
         """A request of so many bytes waits for its turn."""
 
-    def unpark(self, size: int) -> None:
+    def dequeued(self, size: int) -> None:
         """It does not wait any more."""
 
     def complete(self, command: RemotingCommand, body: Body) -> None:

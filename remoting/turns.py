@@ -64,7 +64,7 @@ class Turns:
                 finally:
                     self._left_s -= self._now() - began
             self._unfinished += 1
-            ctx.connection.park(len(data))
+            ctx.connection.enqueued(len(data))
             return self._in_task((steps, len(data)), b"", ctx)
 
         return handle
@@ -85,10 +85,10 @@ class Turns:
         return self._left_s > 0
 
     async def _to_the_end(
-        self, parked: tuple[Steps[Outcome], int], _body: Body, ctx: Context
+        self, queued: tuple[Steps[Outcome], int], _body: Body, ctx: Context
     ) -> Outcome:
         """Nothing is done for a peer that is not there any more when its turn comes."""
-        steps, size = parked
+        steps, size = queued
         try:
             async with self._one_at_a_time:
                 await asyncio.sleep(
@@ -97,5 +97,5 @@ class Turns:
                 return None if ctx.connection.closed else await in_turns(steps)
         finally:
             steps.close()
-            ctx.connection.unpark(size)
+            ctx.connection.dequeued(size)
             self._unfinished -= 1

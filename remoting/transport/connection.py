@@ -45,12 +45,12 @@ log: Final = logging.getLogger(__name__)
 _SLICE_MS: Final = 2
 """So many milliseconds have begun since a peer's requests are served one after the other: others
 have a turn."""
-_MOST_PARKED: Final = 8
+_MOST_QUEUED: Final = 8
 """Long requests of one peer that wait for their turn (``turns.py``): those behind them are not
 read. Nobody who waits for answers has so many, and who does not would have them pile up."""
-_PARKED_COST: Final = 4096
+_QUEUED_COST_BYTES: Final = 4096
 """Bytes of memory, about, that a request takes while it waits, besides its body."""
-_FULL_READ: Final = 128 << 10
+_LARGE_READ_BYTES: Final = 128 << 10
 """Bytes in one read that say that there may be much more (uvloop reads 250 KiB at once)."""
 
 
@@ -72,11 +72,11 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "__weakref__", "_backlog", "_buffers", "_clock", "_counted", "_counted_held", "_decoder",
-        "_ended", "_flow", "_flush_due", "_handle", "_invocations", "_loop", "_owner", "_parked",
-        "_parked_requests", "_serialize_type", "_signs", "_socket", "_state", "_time_ms",
-        "_transport", "_turns", "_waiting", "_write_pause_bytes", "answer_bytes", "attributes",
-        "close_reason", "closed", "in_flight", "limits", "local", "max_in_flight", "on_close",
-        "out", "packed_peer", "peer", "silent",
+        "_ended", "_flow", "_flush_due", "_handle", "_invocations", "_loop", "_owner",
+        "_queued_requests", "_request_bytes", "_serialize_type", "_signs", "_socket", "_state",
+        "_time_ms", "_transport", "_turns", "_waiting", "_write_pause_bytes", "answer_bytes",
+        "attributes", "close_reason", "closed", "in_flight", "limits", "local", "max_in_flight",
+        "on_close", "out", "packed_peer", "peer", "silent",
     )  # fmt: skip
 
     def __init__(
@@ -116,7 +116,7 @@ class Connection(asyncio.Protocol):
         self._counted = 0
         self._counted_held = 0
         """Bytes that ``buffers`` was told of, and those of an incomplete frame among them."""
-        self._parked = self._parked_requests = 0
+        self._request_bytes = self._queued_requests = 0
         self._flush_due = False
         """What is put into ``out`` leaves: frames are being served, or ``flush`` was scheduled."""
         self._backlog: deque[Frame] = deque()
@@ -178,7 +178,7 @@ class Connection(asyncio.Protocol):
             self.serve(frames)
         if broken is not None:
             self._refuse(str(broken))
-        elif len(data) >= _FULL_READ:
+        elif len(data) >= _LARGE_READ_BYTES:
             self._let_others_in()
 
     def _let_others_in(self) -> None:
@@ -216,30 +216,33 @@ class Connection(asyncio.Protocol):
             return
         backlog = sum(len(header) + len(body) for _, header, body in self._backlog)
         self._counted = (
-            self._decoder.held + backlog + self._parked + self._transport.get_write_buffer_size()
+            self._decoder.held
+            + backlog
+            + self._request_bytes
+            + self._transport.get_write_buffer_size()
         )
         self._buffers.hold(self, self._counted)
 
     def weigh(self, size: int) -> None:
         """A request of so many bytes is worked on in a task; negative: not any more. The peer is
         read meanwhile: the task may wait for an answer of its."""
-        self._parked += size
+        self._request_bytes += size
         self._count()
 
-    def park(self, size: int) -> None:
+    def enqueued(self, size: int) -> None:
         """A request of so many bytes waits here for its turn. With a few of them nothing more is
         read from the peer."""
-        self._parked += size + _PARKED_COST
-        self._parked_requests += 1
-        if self._parked_requests == _MOST_PARKED:
+        self._request_bytes += size + _QUEUED_COST_BYTES
+        self._queued_requests += 1
+        if self._queued_requests == _MOST_QUEUED:
             self._happens(Event.QUEUE_FULL)
         self._count()
 
-    def unpark(self, size: int) -> None:
+    def dequeued(self, size: int) -> None:
         """It does not wait any more."""
-        self._parked -= size + _PARKED_COST
-        self._parked_requests -= 1
-        if self._parked_requests == _MOST_PARKED - 1:
+        self._request_bytes -= size + _QUEUED_COST_BYTES
+        self._queued_requests -= 1
+        if self._queued_requests == _MOST_QUEUED - 1:
             self._happens(Event.QUEUE_FREE)
             self._loop.call_soon(self._go_on)
         self._count()

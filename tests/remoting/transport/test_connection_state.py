@@ -142,11 +142,11 @@ class World:
         connection = self.connection
         if event is Event.QUEUE_FULL:
             while self.queued < 8:
-                connection.park(1)
+                connection.enqueued(1)
                 self.queued += 1
         elif event is Event.QUEUE_FREE:
             while self.queued:
-                connection.unpark(1)
+                connection.dequeued(1)
                 self.queued -= 1
         else:
             {
