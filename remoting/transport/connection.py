@@ -3,7 +3,7 @@
 What may be read, served and written, and when that changes, is a table: ``connection_state.py``.
 
 Reading: bytes are cut into frames, every frame of a read event is dispatched, and all answers leave
-in one write, at once or at the end of the turn (``flush_turns.py``). While the peer does not read,
+in one write, at once or at the end of the turn (``coalescing.py``). While the peer does not read,
 nothing more is read from it (``flow.py``); frames that were already received wait in ``_backlog``.
 
 Calling: ``invoke`` sends a request and awaits its answer, matched by ``opaque``. Frames sent
@@ -32,11 +32,11 @@ from ..protocol.wire import Record
 from ..responses import Response
 from .address import format_address, host_and_port
 from .buffers import Buffers
+from .coalescing import FlushTurns
 from .connection_state import ANSWERING, ASKING, START, Event
 from .direct_write import MUCH_BYTES, socket_of, unwritten
 from .farewell import Farewell
 from .flow import FlowControl, Limits, long_header_bytes
-from .flush_turns import FlushTurns
 from .invocations import Invocations, encode_request, next_opaque
 from .signs_of_life import SignsOfLife
 

@@ -14,12 +14,12 @@ from ..dispatch import Dispatcher
 from .accepting import Seats, accept_all, listening_socket
 from .address import format_address, host_and_port
 from .buffers import Buffers
+from .coalescing import FlushTurns
 from .config import ServerSettings
 from .connection import Connection
 from .farewell import STALL_S
 from .first_byte import wants_tls
 from .flow import Limits
-from .flush_turns import FlushTurns
 
 log: Final = logging.getLogger(__name__)
 

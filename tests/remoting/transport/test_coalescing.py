@@ -15,9 +15,9 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
     decode_header,
     encode_header,
 )
+from aiorocketmq.remoting.transport.coalescing import FlushTurns
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.direct_write import MUCH_BYTES
-from aiorocketmq.remoting.transport.flush_turns import FlushTurns
 
 from ...sim import SimOwner, SimTransport
 
