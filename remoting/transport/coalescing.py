@@ -32,8 +32,8 @@ class Flushed(Protocol):
     def flush(self) -> None: ...
 
 
-class FlushTurns:
-    """The turns of one server."""
+class Coalescing:
+    """The answers of one server."""
 
     def __init__(self) -> None:
         self._late = False

@@ -32,7 +32,7 @@ from ..protocol.wire import Record
 from ..responses import Response
 from .address import format_address, host_and_port
 from .buffers import Buffers
-from .coalescing import FlushTurns
+from .coalescing import Coalescing
 from .connection_state import ANSWERING, ASKING, START, Event
 from .direct_write import MUCH_BYTES, socket_of, unwritten
 from .farewell import Farewell
@@ -71,12 +71,12 @@ class Connection(asyncio.Protocol):
     for whoever owns it."""
 
     __slots__ = (
-        "__weakref__", "_backlog", "_buffers", "_clock", "_counted", "_counted_held", "_decoder",
-        "_ended", "_flow", "_flush_due", "_handle", "_invocations", "_loop", "_owner",
+        "__weakref__", "_backlog", "_buffers", "_clock", "_coalescing", "_counted", "_counted_held",
+        "_decoder", "_ended", "_flow", "_flush_due", "_handle", "_invocations", "_loop", "_owner",
         "_queued_requests", "_request_bytes", "_serialize_type", "_signs", "_socket", "_state",
-        "_time_ms", "_transport", "_turns", "_waiting", "_write_pause_bytes", "answer_bytes",
-        "attributes", "close_reason", "closed", "in_flight", "limits", "local", "max_in_flight",
-        "on_close", "out", "packed_peer", "peer", "silent",
+        "_time_ms", "_transport", "_waiting", "_write_pause_bytes", "answer_bytes", "attributes",
+        "close_reason", "closed", "in_flight", "limits", "local", "max_in_flight", "on_close",
+        "out", "packed_peer", "peer", "silent",
     )  # fmt: skip
 
     def __init__(
@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
         serialize_type: int = SerializeType.JSON,
         pause_reading: bool = True,
         silence_s: float | None = None,
-        turns: FlushTurns | None = None,
+        coalescing: Coalescing | None = None,
         buffers: Buffers | None = None,
     ) -> None:
         """``pause_reading``: while the peer does not read, read nothing more from it. Right for
@@ -111,7 +111,7 @@ class Connection(asyncio.Protocol):
         self.out: list[Buffer] = []
         """Encoded frames that have not been written. Whoever puts the first one there has to see to
         ``flush``."""
-        self._turns = turns
+        self._coalescing = coalescing
         self._buffers = buffers
         self._counted = 0
         self._counted_held = 0
@@ -321,13 +321,17 @@ class Connection(asyncio.Protocol):
         except HeaderError as error:
             self._refuse(str(error))
         finally:
-            turns = self._turns
-            if turns is None or self.answer_bytes >= MUCH_BYTES or not turns.waits(now_ms):
+            coalescing = self._coalescing
+            if (
+                coalescing is None
+                or self.answer_bytes >= MUCH_BYTES
+                or not coalescing.waits(now_ms)
+            ):
                 self.flush()
             else:
                 self._flush_due = was_due or bool(out)
                 if out and not was_due:
-                    turns.add(self, now_ms)
+                    coalescing.add(self, now_ms)
 
     def _give_way(self, frames: list[Frame], start: int) -> bool:
         """Send what there is; if the peer does not read it, keep the other frames for later. True

@@ -14,7 +14,7 @@ from ..dispatch import Dispatcher
 from .accepting import Seats, accept_all, listening_socket
 from .address import format_address, host_and_port
 from .buffers import Buffers
-from .coalescing import FlushTurns
+from .coalescing import Coalescing
 from .config import ServerSettings
 from .connection import Connection
 from .farewell import STALL_S
@@ -60,7 +60,7 @@ class RemotingServer:
         self._requests: set[asyncio.Task[Any]] = set()
         self._waiting = waiting
         self._longest_wait_s = longest_wait_s
-        self.turns: FlushTurns = FlushTurns()
+        self.coalescing: Coalescing = Coalescing()
 
     @property
     def port(self) -> int:
@@ -114,7 +114,7 @@ class RemotingServer:
         socket to a connection."""
 
         def connection() -> Connection:
-            return Connection(self, turns=self.turns, buffers=self.buffers)
+            return Connection(self, coalescing=self.coalescing, buffers=self.buffers)
 
         peer = _peer_name(sock)
         try:

@@ -15,7 +15,7 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
     decode_header,
     encode_header,
 )
-from aiorocketmq.remoting.transport.coalescing import FlushTurns
+from aiorocketmq.remoting.transport.coalescing import Coalescing
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.direct_write import MUCH_BYTES
 
@@ -31,11 +31,11 @@ class World:
     def __init__(self, connections: int) -> None:
         self.held: list[Context] = []
         self.owner = SimOwner(Dispatcher({RequestCode.HEART_BEAT: self._serve}))
-        turns = self.turns = FlushTurns()
+        coalescing = self.coalescing = Coalescing()
         self.ends: list[tuple[Connection, SimTransport]] = []
         for number in range(connections):
             connection, transport = (
-                Connection(self.owner, turns=turns),
+                Connection(self.owner, coalescing=coalescing),
                 SimTransport(("127.0.0.1", 50000 + number)),
             )
             transport.protocol = connection
