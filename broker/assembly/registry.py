@@ -56,4 +56,4 @@ class Registry:
 
     def _topic_changed(self, topic: Topic, change: TopicChange) -> None:
         if change.is_for_name_servers:
-            self.name_servers.tell(topic)
+            self.name_servers.register_topic(topic)

@@ -9,6 +9,8 @@ Filters that look at messages one by one (SQL92) look at about a millisecond's w
 that has found none by then is answered PULL_RETRY_IMMEDIATELY with the offset to go on from, as the
 original does after 800; a held pull goes on in the next turns of the loop. Where many wait for one
 queue, some are answered in each turn.
+
+One file: a pull that is held goes through the same checks, reads and answers as one that is not.
 """
 
 from __future__ import annotations

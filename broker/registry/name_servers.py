@@ -19,6 +19,8 @@ servers may come and go while the broker runs (``use``).
 
 With ``forceRegister=false`` a periodic registration is made only when QUERY_DATA_VERSION says that
 it is needed.
+
+One file: what a link sends next depends on all that it has sent and lost before.
 """
 
 from __future__ import annotations
@@ -167,11 +169,11 @@ class NameServers:
             return frozenset([found async for found in _resolved(addresses)])
         return frozenset()
 
-    def tell(self, topic: Topic) -> None:
+    def register_topic(self, topic: Topic) -> None:
         """A topic was made or changed. To be called for each of them, before anything else is
         registered."""
         for link in self.links:
-            link.tell(topic.name)
+            link.register_topic(topic.name)
 
     async def announce(self, *topics: Topic) -> None:
         """Return when every name server knows the topics, has failed, or took too long."""
@@ -236,21 +238,21 @@ class NameServerLink:
         self._watched: Peer | None = None
         self._lost = False
         self._asked = False
-        self._told: dict[str, list[asyncio.Future[None]]] = {}
+        self._unregistered: dict[str, list[asyncio.Future[None]]] = {}
         """Topics that are not registered yet as they are now, and who waits for each."""
 
     def register_soon(self) -> None:
         self._asked = True
         self._wake.set()
 
-    def tell(self, topic: str) -> None:
-        self._told.setdefault(topic, [])
+    def register_topic(self, topic: str) -> None:
+        self._unregistered.setdefault(topic, [])
         self._wake.set()
 
     def announce(self, topic: str) -> asyncio.Future[None]:
         """Done when the topic was sent and answered, or could not be."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._told.setdefault(topic, []).append(future)
+        self._unregistered.setdefault(topic, []).append(future)
         self._wake.set()
         return future
 
@@ -275,8 +277,8 @@ class NameServerLink:
     async def _register_now(self) -> None:
         if self._asked:
             await self._register(force=True)
-        elif self._told:
-            await self._register_told()
+        elif self._unregistered:
+            await self._register_topics()
 
     async def _woken_before(self, due: float) -> bool:
         """False when it is time for the periodic registration."""
@@ -295,7 +297,7 @@ class NameServerLink:
 
     async def _register(self, *, force: bool) -> None:
         self._asked = False
-        waiting, self._told = self._told, {}
+        waiting, self._unregistered = self._unregistered, {}
         try:
             if self._owner.is_long and self.registered and self._is_connected():
                 await self._register_long()
@@ -374,18 +376,18 @@ class NameServerLink:
     # -- changes
     # ----------------------------------------------------------------------------------------------
 
-    async def _register_told(self) -> None:
-        told, self._told = self._told, {}
+    async def _register_topics(self) -> None:
+        topics, self._unregistered = self._unregistered, {}
         try:
             if not self._is_connected():
                 self._lost = True
                 self._wake.set()
             else:
-                self._learn_order(await self._send(self._some_topics(told), self._watched))
+                self._learn_order(await self._send(self._some_topics(topics), self._watched))
         except (RocketMQError, BodyError, FrameError) as error:
             self._has_failed(error)
         finally:
-            _finish(told)
+            _finish(topics)
 
     def _is_connected(self) -> bool:
         """Still over the connection that carried everything. Else the name server may have been
@@ -404,7 +406,7 @@ class NameServerLink:
 
     def _give_up_waiting(self) -> None:
         """The name server cannot be reached: the next periodic attempt carries everything."""
-        waiting, self._told = self._told, {}
+        waiting, self._unregistered = self._unregistered, {}
         _finish(waiting)
 
     # -- requests

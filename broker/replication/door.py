@@ -26,7 +26,7 @@ log: Final = logging.getLogger(__name__)
 
 TLS_HANDSHAKE_S: Final = 5.0
 ASK_AGAIN_S: Final = 1.0
-MAX_TOLD: Final = 1024
+MAX_LOGGED: Final = 1024
 
 
 class LinkSecurity(NamedTuple):
@@ -71,7 +71,7 @@ class ReplicationDoor:
         self._make_link = make_link
         self._registered = registered
         self._asked_at = -ASK_AGAIN_S
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
     def receive(self, sock: socket.socket, group: asyncio.TaskGroup) -> None:
         """Somebody has connected."""
@@ -85,13 +85,13 @@ class ReplicationDoor:
             gone = self.admission.enter(visitor)
         except NotAdmittedError as error:
             sock.close()
-            self.tell(host, str(error))
+            self.log(host, str(error))
         else:
             self._seats.take()
             task = group.create_task(self._let_in(visitor, sock), name="replication-door")
             visitor.end = lambda _reason: _give_up(task)
             if gone is not None:
-                self.tell(gone.host, reason := "it makes room for others, there are too many")
+                self.log(gone.host, reason := "it makes room for others, there are too many")
                 gone.end(reason)
         if self.admission.fills and self._clock.monotonic() - self._asked_at >= ASK_AGAIN_S:
             self._asked_at = self._clock.monotonic()
@@ -128,18 +128,18 @@ class ReplicationDoor:
                 await loop.connect_accepted_socket(lambda: link, sock)
             let_in = True
         except (OSError, TimeoutError) as error:
-            self.tell(visitor.host, str(error) or "it has said nothing")
+            self.log(visitor.host, str(error) or "it has said nothing")
         finally:
             if not let_in:
                 self.leave(visitor)
                 sock.close()
 
-    def tell(self, host: str, reason: str) -> None:
+    def log(self, host: str, reason: str) -> None:
         """Once, as long as the reason stays the same for an address."""
-        if self._told.get(host) != reason:
-            if len(self._told) >= MAX_TOLD:
-                self._told.clear()
-            self._told[host] = reason
+        if self._logged.get(host) != reason:
+            if len(self._logged) >= MAX_LOGGED:
+                self._logged.clear()
+            self._logged[host] = reason
             log.error("slave refused slave=%s reason=%s", host, reason)
 
 

@@ -211,7 +211,7 @@ class ReplicationServer:
         self.slaves.discard(slave)
         self.acked()
         log.log(
-            logging.INFO if slave.told else logging.WARNING,
+            logging.INFO if slave.is_logged else logging.WARNING,
             "slave gone slave=%s reason=%s",
             slave.peer,
             reason,
@@ -219,8 +219,8 @@ class ReplicationServer:
 
     def refuse(self, slave: SlaveLink, error: StoreError) -> None:
         """End a connection; the reason is logged once for as long as it stays the same."""
-        slave.told = True
-        self.door.tell(slave.peer.rpartition(":")[0], str(error))
+        slave.is_logged = True
+        self.door.log(slave.peer.rpartition(":")[0], str(error))
         slave.end()
 
     def bring_in(self, slave: SlaveLink, read: Callable[[], None], end: int) -> None:
@@ -237,7 +237,7 @@ class SlaveLink(asyncio.Protocol):
         self.side: MasterSide = MasterSide(server.settings, server.clock.monotonic())
         self.peer: str = "?"
         self.encrypted: bool = False
-        self.told = False
+        self.is_logged = False
         """Why it ends stands in the log already."""
         self._server = server
         self._visitor = visitor

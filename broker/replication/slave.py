@@ -75,7 +75,7 @@ class ReplicationClient:
             TimeoutError,
         )
         self._changed = asyncio.Event()
-        self._told = ""
+        self._logged = ""
 
     def follow(self, address: str) -> None:
         """The master is there now."""
@@ -103,16 +103,16 @@ class ReplicationClient:
                     link = await self._connect(self.address)
             except self._operating_errors as error:
                 failures += 1
-                self._tell(str(error) or type(error).__name__)
+                self._log(str(error) or type(error).__name__)
             else:
                 failures = await self._follow(link, failures)
             self._lost()
             await self.clock.sleep(min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(failures - 1, 10)))
 
-    def _tell(self, reason: str) -> None:
+    def _log(self, reason: str) -> None:
         """Once, as long as the reason stays the same."""
-        if reason != self._told:
-            self._told = reason
+        if reason != self._logged:
+            self._logged = reason
             log.error(
                 "not following the master, tried again until it works master=%s reason=%s",
                 self.address,
@@ -157,8 +157,8 @@ class ReplicationClient:
             self.store.max_phy_offset > link.start
             or self.clock.monotonic() > began + LONGEST_RETRY_S
         ):
-            failures, self._told = 0, ""
-        self._tell(link.reason)
+            failures, self._logged = 0, ""
+        self._log(link.reason)
         return failures + 1
 
 

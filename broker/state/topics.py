@@ -4,6 +4,8 @@ TopicConfigManager).
 ``get`` is one dict lookup and returns the ``Topic`` that the hot path reads. Every change makes a
 new data version and tells the listeners, which persist the table (``config/topics.json``) and
 register the broker anew.
+
+One file: every change, whoever makes it, goes through the same limits to the same listeners.
 """
 
 from __future__ import annotations
