@@ -32,8 +32,10 @@ async def failure_of(call: Call, messages: list[MessageExt], group: str) -> Base
     """Call. None when the messages are consumed, else why they have to come again."""
     with UserCode(asyncio.CancelledError) as code:
         await call(messages)
+        return None
     error = code.failure()
-    return None if error is None else verdict(error, messages, group)
+    assert error is not None
+    return verdict(error, messages, group)
 
 
 def is_cancelled() -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 __all__ = ["UserCode"]
 
@@ -27,10 +27,10 @@ class UserCode:
     ``also``: what else than an ``Exception`` is not raised any further.
     """
 
-    __slots__ = ("_error", "_taken")
+    __slots__ = ("_also", "_error")
 
     def __init__(self, also: type[BaseException] = Exception) -> None:
-        self._taken: Final = (Exception, also)
+        self._also = also
         self._error: BaseException | None = None
 
     def __enter__(self) -> Self:
@@ -42,8 +42,10 @@ class UserCode:
         error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> bool:
+        if error is None:
+            return False
         self._error = error
-        return isinstance(error, self._taken)
+        return isinstance(error, (Exception, self._also))
 
     def failure(self) -> BaseException | None:
         """What was raised. To be asked once: an error that is kept keeps the variables of all
