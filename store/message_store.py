@@ -23,6 +23,9 @@ in the extension of its queue. SQL filters use it so that a pull need not look i
 ``bitmap_of`` is asked once for each message, also for those that recovery puts into their queues
 again. ``accepts_ext`` of a filter is asked for the messages that have a unit; all others (written
 without the extension, or its file is lost) go on to ``accepts``.
+
+One file, though over 400 lines: the face of the store, a few lines for each thing that may be asked
+of it.
 """
 
 from __future__ import annotations

@@ -11,6 +11,9 @@ Units of 20 bytes, big-endian; message number n has the unit at byte 20·n (cons
 A filler unit (size 0x7FFFFFFF) stands for messages that are not there: in front of the first one
 when a queue does not begin at a file's start, and for records that were lost. Otherwise physical
 offsets only grow: searches rely on it.
+
+One file, though over 400 lines: whatever writes, reads, searches or cuts units keeps the same few
+numbers in step (first, next, what is reserved, what is on the disk).
 """
 
 from __future__ import annotations

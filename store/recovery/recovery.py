@@ -25,6 +25,9 @@ Kinder than the original in three ways. A damaged place in front of intact recor
 original cuts the log there and loses what follows); the lost messages keep their numbers as filler
 units. Units missing below ``safe`` are noticed, as far as ``queue_survey`` looks, and made again.
 Stale bytes behind the end are cleared, so that they can never be taken for records later.
+
+One file, though over 400 lines: the steps share what is known and what is in doubt, and stand in
+the order in which they are taken.
 """
 
 from __future__ import annotations
