@@ -52,7 +52,7 @@ def touch_ahead(store: MessageStore) -> None:
     if log.current is not None:
         log.current.reserve(log.current.size)
         log.current.touch(log.position, min(log.position + (64 << 20), log.current.size))
-        log.room_made()
+        log.allocation_made()
 
 
 def rounds(count: int, work: Callable[[], float]) -> list[float]:

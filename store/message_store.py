@@ -81,7 +81,7 @@ from .services.scrub import Scrub
 
 log: Final = logging.getLogger(__name__)
 
-_MANY_NEW_NAMES: Final = 500
+_MOST_NAMES_AT_START: Final = 500
 """Queues: each takes two syncs of a folder, 1 to 5 ms on a disk."""
 
 
@@ -238,7 +238,7 @@ class MessageStore:
             # Should it be killed soon, the next start need not do it again. Many names take minutes
             # to sync.
             self.flush.due = (
-                sum(queue.files.new_files for queue in self._queues.all()) > _MANY_NEW_NAMES
+                sum(queue.files.new_files for queue in self._queues.all()) > _MOST_NAMES_AT_START
             )
             if not self.flush.due:
                 self.flush.save()

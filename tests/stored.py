@@ -129,10 +129,10 @@ def received(slave: SlaveSide, data: bytes | memoryview, now: float) -> list[Pie
     own."""
     pieces: list[Piece] = []
     while data:
-        room = slave.room()
+        room = slave.get_buffer()
         part, data = data[: len(room)], data[len(room) :]
         room[: len(part)] = part
-        pieces += [_with_own_bytes(each) for each in slave.came(len(part), now)]
+        pieces += [_with_own_bytes(each) for each in slave.buffer_updated(len(part), now)]
     return pieces
 
 

@@ -202,7 +202,7 @@ class MasterLink(asyncio.BufferedProtocol):
         self._report()
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        self._room = self._side.room()
+        self._room = self._side.get_buffer()
         return self._room
 
     def buffer_updated(self, count: int) -> None:
@@ -216,7 +216,7 @@ class MasterLink(asyncio.BufferedProtocol):
         try:
             if (broken := store.flush.broken) is not None:
                 raise broken  # what the disk has is unknown: nothing more may be acknowledged
-            for piece in self._side.came(count, self._client.clock.monotonic()):
+            for piece in self._side.buffer_updated(count, self._client.clock.monotonic()):
                 store.replica.append(*piece)
         except StoreError as error:
             self.end(str(error))

@@ -36,10 +36,10 @@ class SyncRounds:
         self._waiting: Final = waiting
         self._clock: Final = clock
 
-    async def end(self, told: int, seconds: float) -> None:
-        """It has taken so long, and so many senders were told: wait for them."""
+    async def end(self, completed: int, seconds: float) -> None:
+        """It has taken so long, and so many senders were answered: wait for them."""
         here = self._waiting()
-        everybody = told + here
+        everybody = completed + here
         last = self._clock.monotonic() + min(seconds, _LONGEST_S)
         idle = 0
         while everybody >= _FEW and here < everybody and idle < _IDLE_TURNS:

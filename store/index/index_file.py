@@ -49,7 +49,7 @@ _SLOT: Final = struct.Struct(">i")
 _CHUNK: Final = 4096
 PAUSE_AFTER: Final = 250
 """Items: a millisecond where each has to be read, 0.1 where they are mapped."""
-_MANY_BYTES: Final = 4096
+_BULK_BYTES: Final = 4096
 """From so many on ``write`` is faster than the buffer, where each page is a page fault."""
 Read = Callable[[int, int], bytes]
 """``read(position, length)``: some bytes of a file."""
@@ -97,7 +97,7 @@ class IndexFile:
         """Number of the next item."""
 
     @property
-    def room(self) -> int:
+    def free_items(self) -> int:
         """How many items still fit."""
         return self._max_count - self.count
 
@@ -108,7 +108,7 @@ class IndexFile:
         self._write_header()
 
     def put(self, hashes: Column, phy_offsets: Column, timestamps: Column) -> None:
-        """Append items, at most ``room``: ``KeyEntries`` made the columns."""
+        """Append items, at most ``free_items``: ``KeyEntries`` made the columns."""
         if not hashes:
             return
         with memoryview(self._buffer) as whole, whole[HEADER_SIZE : self._items_at] as slots:
@@ -125,7 +125,7 @@ class IndexFile:
 
     def _append(self, items: bytes) -> None:
         at = self._items_at + self.count * ITEM_SIZE
-        if self._write is None or len(items) < _MANY_BYTES or not self._write(at, items):
+        if self._write is None or len(items) < _BULK_BYTES or not self._write(at, items):
             self._buffer[at : at + len(items)] = items
 
     def _write_header(self) -> None:

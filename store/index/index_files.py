@@ -158,7 +158,7 @@ class IndexFiles:
         if not self._entries:
             return None
         file, index = self._entries[-1]
-        if file.reserved < self._size or not index.room:  # the original makes sparse files
+        if file.reserved < self._size or not index.free_items:  # the original makes sparse files
             return None
         self._dirty.add(file)
         return index
@@ -238,7 +238,7 @@ class IndexFiles:
     def complete_until(self) -> int:
         """End time of the last complete file, 0 when there is none."""
         return next(
-            (index.end_timestamp for _, index in reversed(self._entries) if not index.room), 0
+            (index.end_timestamp for _, index in reversed(self._entries) if not index.free_items), 0
         )
 
     # -- searching
@@ -274,7 +274,7 @@ class IndexFiles:
         damaged_from = None
         for file, index in list(self._entries):
             if (
-                not index.room
+                not index.free_items
                 and 0 < index.end_timestamp <= trusted_until
                 and index.end_phy_offset < phy_offset
             ):

@@ -33,7 +33,7 @@ _STEP_SECONDS: Final = 0.0007
 """A step that takes longer halves the next one, a whole one that takes less than half of it doubles
 it: after the file was written back to the disk every slot is a page fault, so the first steps are
 small."""
-_TOO_MANY: Final = 2_000
+_BACKLOG_PER_STEP: Final = 2_000
 """For every so many messages that wait, or twice what a step may write, one more step is done per
 turn."""
 
@@ -159,7 +159,7 @@ class Indexing:
         if index is None:
             return False
         start = self._written
-        stop = min(start + min(index.room, self._size), len(self._entries[0]))
+        stop = min(start + min(index.free_items, self._size), len(self._entries[0]))
         index.put(*(column[start:stop] for column in self._entries))
         self._written = stop
         took = self._clock.monotonic() - began
@@ -190,7 +190,7 @@ class Indexing:
 
     def steps_of_a_turn(self) -> int:
         """How many steps keep up with what comes."""
-        return 1 + self.waiting // max(_TOO_MANY, 2 * self._size)
+        return 1 + self.waiting // max(_BACKLOG_PER_STEP, 2 * self._size)
 
     def close(self) -> bool:
         """Build what waits; blocks. False when that failed: then the index has to be completed from

@@ -40,7 +40,7 @@ class CommitLog(LogEnd):
     single records there itself (``put_record``); when one does not fit, ``make_room`` comes first.
     """
 
-    __slots__ = ("_current", "files", "flushed_offset", "spare", "want_room")
+    __slots__ = ("_current", "files", "flushed_offset", "spare", "want_allocation")
 
     def __init__(self, files: MappedFileQueue) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class CommitLog(LogEnd):
         """Everything below is on the disk."""
         self.spare: MappedFile | None = None
         """The next file, made ahead."""
-        self.want_room: Callable[[], None] = _nobody
+        self.want_allocation: Callable[[], None] = _nobody
         """Called when the time has come to make the spare file or to reserve more, in good time."""
         self._current: MappedFile | None = None
 
@@ -102,7 +102,7 @@ class CommitLog(LogEnd):
         self.files.add(spare)
         self.spare = None
         self._use(spare, 0)
-        self.want_room()
+        self.want_allocation()
         return spare
 
     def _reserve_spare(self, spare: MappedFile) -> MappedFile:
@@ -137,7 +137,7 @@ class CommitLog(LogEnd):
             if needed <= early:
                 self.limit = early
             else:
-                self.want_room()
+                self.want_allocation()
 
     def write_many(self, records: bytes | bytearray | memoryview) -> None:
         """Write several records where there is room for them. Raises StoreFileError, then nothing
@@ -172,7 +172,7 @@ class CommitLog(LogEnd):
         if needed > file.reserved:
             file.reserve(needed + RESERVE_AHEAD)
         elif needed > file.reserved - RESERVE_AHEAD // 2 and file.reserved < file.size:
-            self.want_room()
+            self.want_allocation()
 
     def append(self, data: bytes | memoryview) -> None:
         """Write bytes that ``make_room_at`` made room for: whole records, a blank one with all that
@@ -191,7 +191,7 @@ class CommitLog(LogEnd):
         self.base, self.position, self.limit, self.buffer = phy_offset, 0, 0, b""
         self.flushed_offset = phy_offset
 
-    def room_made(self) -> None:
+    def allocation_made(self) -> None:
         """More of the current file was reserved."""
         if self._current is not None:
             self._set_limit(self.position)

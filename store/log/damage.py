@@ -1,4 +1,4 @@
-"""Records of the commit log that are not what was written: told once each, counted, kept for who
+"""Records of the commit log that are not what was written: logged once each, counted, kept for who
 can mend them.
 
 Nothing that reads stops at one: it is left out, and what lies beside it is handed out.
@@ -13,7 +13,7 @@ from typing import Final
 log: Final = logging.getLogger(__name__)
 
 _MOST: Final = 10_000
-"""Kept and told one by one; of more only the number."""
+"""Kept and logged one by one; of more only the number."""
 
 
 class DamagedRecords:
@@ -42,7 +42,7 @@ class DamagedRecords:
             number = len(self._places)
         if number > _MOST:
             log.error(
-                "more than %d records of the commit log are damaged, no more of them are told",
+                "more than %d records of the commit log are damaged, no more of them are logged",
                 _MOST,
             )
             return

@@ -35,11 +35,11 @@ MOST_NUMBER: Final = 1 << 58
 """No message has that number or a higher one: its unit would lie behind 2^63, where no file has a
 name."""
 _RESERVE_AHEAD: Final = 64 << 10
-_MANY_BYTES: Final = 4096
-_MANY_BYTES_AHEAD: Final = 512 << 10
+_BULK_BYTES: Final = 4096
+_BULK_RESERVE_AHEAD: Final = 512 << 10
 """Reserved at once for who writes so many: asking for disk space costs as much as writing some
 hundred units."""
-_MANY_UNITS: Final = 1000
+_CHUNK_UNITS: Final = 1000
 _FILLERS_AT_ONCE: Final = 1 << 16
 _READS_TO_MAP: Final = 16
 _UNITS_AT_ONCE: Final = 256
@@ -205,10 +205,10 @@ class ConsumeQueue(QueueEnd):
                 return
         count = len(data) // CQ_UNIT_SIZE
         if not self.has_room(count):
-            self.make_room(count, _MANY_BYTES_AHEAD)
+            self.make_room(count, _BULK_RESERVE_AHEAD)
         file = (
             self.files.find(self.base)
-            if len(data) >= _MANY_BYTES and self.has_room(count)
+            if len(data) >= _BULK_BYTES and self.has_room(count)
             else None
         )
         if file is None:
@@ -428,7 +428,7 @@ class ConsumeQueue(QueueEnd):
         if size != FILLER_SIZE:
             return self.min_offset, phy_offset, size
         offset = self.min_offset
-        while units := self.units(offset, _MANY_UNITS):
+        while units := self.units(offset, _CHUNK_UNITS):
             for phy_offset, size, _ in CQ_UNIT.iter_unpack(units):
                 if size != FILLER_SIZE:
                     return offset, phy_offset, size

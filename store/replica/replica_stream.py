@@ -7,13 +7,13 @@ ended is refused. So nothing is ever overwritten, and a connection that is cut a
 that ends with a record. Where the master's log is damaged the bytes up to its next record are
 handed on as they came, together with that: offsets stay what they are.
 
-Bytes are received into one buffer (``room``, ``came``), where the heads of batches are squeezed
-out, and go to the log from there::
+Bytes are received into one buffer (``get_buffer``, ``buffer_updated``, as asyncio has them), where
+the heads of batches are squeezed out, and go to the log from there::
 
-    | records | half a record | head | bytes ... | head | bytes ..   what ``came`` finds
+    | records | half a record | head | bytes ... | head | bytes ..   what ``buffer_updated`` finds
     | records | half a record bytes ... bytes .. |                   what it looks at
               0                                                      where that is after the next
-                                                                     ``room``
+                                                                     ``get_buffer``
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from ...remoting.protocol.record import (
 from ...remoting.protocol.record.search import LOOKED_AT, next_record
 from .replication import BATCH_HEAD, REPORT, ReplicationError, ReplicationSettings
 
-ROOM_BYTES: Final = 1 << 20
+BUFFER_BYTES: Final = 1 << 20
 """Size of the buffer; a longer record makes it larger for as long as it takes."""
-_LEAST_ROOM: Final = 64 << 10
-MOST_ROOM: Final = ROOM_BYTES if KIND == "compiled" else _LEAST_ROOM
+_LEAST_BUFFER_BYTES: Final = 64 << 10
+MOST_BUFFER_BYTES: Final = BUFFER_BYTES if KIND == "compiled" else _LEAST_BUFFER_BYTES
 """What is filled at once: what is received at once should take a millisecond. In Python a MiB of
 the shortest records would take the loop 15 ms.
 """
@@ -53,7 +53,7 @@ class Piece(NamedTuple):
 
     phy_offset: int
     data: bytes | memoryview
-    """A view is good until the next ``room``."""
+    """A view is good until the next ``get_buffer``."""
     records: Records | None = None
     """``None``: a blank, or something damaged."""
 
@@ -78,7 +78,7 @@ class SlaveSide:
         self._file_size: Final = file_size
         self._longest: Final = min(file_size, _LONGEST_RECORD)
         self._settings: Final = settings
-        self._octets = bytearray(ROOM_BYTES)
+        self._octets = bytearray(BUFFER_BYTES)
         self._buffer = memoryview(self._octets)
         self._done = 0
         """In front of that the buffer has what was handed on."""
@@ -86,8 +86,8 @@ class SlaveSide:
         """Up to there it has bytes of the log."""
         self._needed = BLANK_SIZE
         """So much has to be held before it is worth looking at it again."""
-        self._room = 0
-        """Size of the last ``room``."""
+        self._offered = 0
+        """Size of the last ``get_buffer``."""
         self._more = False
         """It was filled: more has come already."""
         self._looked_up_to = 0
@@ -99,29 +99,29 @@ class SlaveSide:
 
     # -- the stream
 
-    def room(self) -> memoryview:
+    def get_buffer(self) -> memoryview:
         """Where the next bytes of the connection go. Pieces that were handed out before are not
         good any more."""
         begin, held = self._done, self._held - self._done
-        size = max(ROOM_BYTES, self._needed + _LEAST_ROOM)
-        too_large = size < len(self._buffer) and held <= ROOM_BYTES // 2
-        if too_large or held + _LEAST_ROOM > len(self._buffer):
+        size = max(BUFFER_BYTES, self._needed + _LEAST_BUFFER_BYTES)
+        too_large = size < len(self._buffer) and held <= BUFFER_BYTES // 2
+        if too_large or held + _LEAST_BUFFER_BYTES > len(self._buffer):
             old, self._octets = self._buffer, bytearray(size)
             self._buffer = memoryview(self._octets)
             self._buffer[:held] = old[begin : begin + held]
         elif begin:
             self._buffer[:held] = self._buffer[begin : begin + held]
         self._done, self._held = 0, held
-        room = self._buffer[held : held + MOST_ROOM]
-        self._room = len(room)
-        return room
+        offered = self._buffer[held : held + MOST_BUFFER_BYTES]
+        self._offered = len(offered)
+        return offered
 
-    def came(self, count: int, now: float) -> list[Piece]:
-        """So many bytes were put into the last ``room``; the records to write. Raises
+    def buffer_updated(self, count: int, now: float) -> list[Piece]:
+        """So many bytes were put into the last ``get_buffer``; the records to write. Raises
         ReplicationError, then none of them counts.
         """
         self._heard_at = now
-        self._more = count == self._room
+        self._more = count == self._offered
         buffer, put = self._buffer, self._held
         at, end = put, put + count
         while at < end:

@@ -26,7 +26,7 @@ _RETRY_SECONDS: Final = 1.0
 
 
 class AllocationService:
-    """Serves CommitLog.want_room."""
+    """Serves CommitLog.want_allocation."""
 
     def __init__(self, commit_log: CommitLog, config: MessageStoreConfig, clock: Clock) -> None:
         self._log: Final = commit_log
@@ -49,7 +49,7 @@ class AllocationService:
         error meanwhile."""
         wanted = asyncio.Event()
         wanted.set()
-        self._log.want_room = wanted.set
+        self._log.want_allocation = wanted.set
         failed = False
         while True:
             await wanted.wait()
@@ -73,7 +73,7 @@ class AllocationService:
             if ahead > current.reserved:
                 await loop.run_in_executor(self._threads, self._extend, current, ahead)
                 if self._log.current is current:
-                    self._log.room_made()
+                    self._log.allocation_made()
         if self._log.spare is None:
             following = self._log.files.end
             spare = await loop.run_in_executor(self._threads, self._make_file, following)
@@ -89,7 +89,7 @@ class AllocationService:
         else:
             return
         if self._warm:
-            self._log.want_room()
+            self._log.want_allocation()
 
     def _put_away(self, file: MappedFile) -> None:
         """A spare file that is not needed: the writer has made the same one, or one on another
@@ -147,5 +147,5 @@ class AllocationService:
 
     def close(self) -> None:
         """Wait for the thread."""
-        self._log.want_room = lambda: None
+        self._log.want_allocation = lambda: None
         self._threads.shutdown(wait=True)

@@ -43,8 +43,8 @@ _DERIVED: Final = "what belongs to the commit log (consume queues, index, checkp
 class Rounds(Protocol):
     """Who has an interest in when syncs end that messages wait for."""
 
-    async def end(self, told: int, seconds: float) -> None:
-        """It took so long, and so many were told; the next one may begin when this returns."""
+    async def end(self, completed: int, seconds: float) -> None:
+        """It took so long, and so many were completed; the next one may begin when this returns."""
 
 
 class FlushService:
@@ -115,17 +115,17 @@ class FlushService:
             self._waiters,
             self._waits_ms,
         )
-        overdue, told = now - self._config.sync_flush_timeout / 1000, 0
+        overdue, completed = now - self._config.sync_flush_timeout / 1000, 0
         while waiters:
             phy_offset, began, done = waiters[0]
             if phy_offset > flushed and began > overdue and self.broken is None:
                 break
             waiters.popleft()
-            told += 1
+            completed += 1
             waited_ms = int((now - began) * 1000)
             waits_ms[waited_ms] = waits_ms.get(waited_ms, 0) + 1
             done(phy_offset <= flushed)
-        return told
+        return completed
 
     @property
     def oldest_wait_s(self) -> float:
@@ -172,12 +172,12 @@ class FlushService:
             await self.sync_log()
             self._complete()
             return
-        told, began = 0, self._clock.monotonic()
+        completed, began = 0, self._clock.monotonic()
         try:
             await self.sync_log()
-            told = self._complete()
+            completed = self._complete()
         finally:
-            await rounds.end(told, self._clock.monotonic() - began)
+            await rounds.end(completed, self._clock.monotonic() - began)
 
     async def _watch_timeouts(self) -> None:
         """A sync that hangs must not hold back the answer FLUSH_DISK_TIMEOUT."""

@@ -370,7 +370,7 @@ def test_many_new_names_are_synced_behind_the_start(
     store = open_store(tmp_path)
     fill(store, ("T", 0), 5, "t")
     crash(store)
-    monkeypatch.setattr(message_store, "_MANY_NEW_NAMES", 0)
+    monkeypatch.setattr(message_store, "_MOST_NAMES_AT_START", 0)
     store = open_store(tmp_path)
     assert not (tmp_path / "queueends").exists()
 

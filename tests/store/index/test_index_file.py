@@ -58,9 +58,9 @@ def test_every_byte_of_a_file_with_three_items() -> None:
 
 def test_a_file_behind_a_full_one_begins_with_its_end() -> None:
     _, full = new_file(items=3)
-    assert full.room == 2
+    assert full.free_items == 2
     put(full, [1, 2], [5, 6], [T0, T0 + 10])
-    assert full.room == 0
+    assert full.free_items == 0
     buffer, index = new_file()
     index.follow(full)
     assert struct.unpack_from(">qqqqii", buffer) == (T0 + 10, T0 + 10, 6, 6, 0, 1)

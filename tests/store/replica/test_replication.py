@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol.record import BLANK_SIZE, encode_record, size_and_magic
 from aiorocketmq.store.model.status import PutStatus
 from aiorocketmq.store.replica import replica_stream
-from aiorocketmq.store.replica.replica_stream import MOST_ROOM, REPORT_S, Piece, SlaveSide
+from aiorocketmq.store.replica.replica_stream import MOST_BUFFER_BYTES, REPORT_S, Piece, SlaveSide
 from aiorocketmq.store.replica.replication import (
     BATCH_HEAD,
     REPORT,
@@ -231,12 +231,12 @@ def plain_record(phy_offset: int, size: int) -> bytes:
 
 
 def test_a_long_record_gets_a_buffer_that_it_fits_into_for_as_long_as_it_takes() -> None:
-    size = 3 * replica_stream.ROOM_BYTES
+    size = 3 * replica_stream.BUFFER_BYTES
     slave = SlaveSide(0, 4 * size, SETTINGS, 0.0)
     record = plain_record(0, size)
     (piece,) = received(slave, batch(0, record), 0.0)
     assert piece.data == record
-    assert len(slave.room()) == MOST_ROOM
+    assert len(slave.get_buffer()) == MOST_BUFFER_BYTES
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.data())
@@ -336,7 +336,7 @@ def test_heartbeats_and_silence() -> None:
 
 
 def test_while_more_has_come_than_is_taken_at_once_reports_wait_some_milliseconds() -> None:
-    size, data = 4096, bytearray(2 * MOST_ROOM)
+    size, data = 4096, bytearray(2 * MOST_BUFFER_BYTES)
     for at in range(0, len(data), size):
         data[at : at + size] = plain_record(at, size)
     slave = SlaveSide(0, 2 * len(data), SETTINGS, 0.0)
@@ -345,10 +345,10 @@ def test_while_more_has_come_than_is_taken_at_once_reports_wait_some_millisecond
 
     def come(now: float) -> bytes | None:
         nonlocal left
-        room = slave.room()
+        room = slave.get_buffer()
         part, left = left[: len(room)], left[len(room) :]
         room[: len(part)] = part
-        for piece in slave.came(len(part), now):
+        for piece in slave.buffer_updated(len(part), now):
             slave.wrote(piece.phy_offset + len(piece.data), 0)
         return slave.report(now)
 
