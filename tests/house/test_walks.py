@@ -66,6 +66,25 @@ def test_files_that_are_named_without_a_room_exist() -> None:
     assert missing == []
 
 
+def test_names_that_decisions_speak_of_occur_in_the_code() -> None:
+    """Whatever has an underscore or a capital inside: a name that was changed is noticed."""
+    code = "\n".join(
+        path.read_text("utf-8")
+        for room in (*ROOMS, "benchmarks", "tests")
+        for ending in ("py", "pyx", "pxi", "h", "c")
+        for path in (REPOSITORY / room).rglob(f"*.{ending}")
+    )
+    known = set(re.findall(r"\w+", code))
+    unknown = [
+        f"{page.name}: {name}"
+        for page in [ARCHITECTURE, DOCS / "glossary.md", *(DOCS / "design").glob("*.md")]
+        for quoted in re.findall(r"(?<!`)`([^`\n]+)`", page.read_text("utf-8"))
+        for name in re.findall(r"\b\w*[a-z](?:_[a-z]|[A-Z])\w*\b", re.sub(r"\S+/\S+", "", quoted))
+        if len(name) > 2 and name not in known
+    ]
+    assert unknown == []
+
+
 @pytest.mark.parametrize("walk", WALKS)
 def test_a_walk_names_a_file_at_each_step(walk: str) -> None:
     steps = re.split(r"^\d+\. ", walk_of(walk), flags=re.MULTILINE)[1:]
