@@ -57,7 +57,7 @@ class LongestFirst(LoadFileScheduling):
         one would take the next process with it. (pytest-xdist also gives back what is done, and
         waits for ever for who gets only that.)"""
         work = self.assigned_work.pop(node)
-        crashed = next(
+        crashed: str | None = next(
             (test for tests in work.values() for test, done in tests.items() if not done), None
         )
         if crashed is None:

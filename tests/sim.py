@@ -50,7 +50,8 @@ class SimTransport(asyncio.Transport):
     it."""
 
     def __init__(self, peer: tuple[str, int] = ("127.0.0.1", 50000)) -> None:
-        super().__init__({"peername": peer, "sockname": ("127.0.0.1", 10911)})
+        self.extra: dict[str, Any] = {"peername": peer, "sockname": ("127.0.0.1", 10911)}
+        super().__init__(self.extra)
         self.written = bytearray()
         self.writes = 0
         self.unread = 0
@@ -115,7 +116,7 @@ def receive(protocol: asyncio.Protocol | asyncio.BufferedProtocol, data: bytes) 
         protocol.data_received(data)
         return
     while data:
-        room = protocol.get_buffer(-1)
+        room = memoryview(protocol.get_buffer(-1))
         count = min(len(room), len(data))
         room[:count] = data[:count]
         data = data[count:]

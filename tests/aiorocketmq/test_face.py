@@ -104,7 +104,7 @@ def test_the_blocking_clients_do_not_drift(
 
 def test_the_blocking_transaction_producer_does_not_drift() -> None:
     for client in (sync.TransactionProducer, aiorocketmq.TransactionProducer):
-        assert get_type_hints(client.__init__)["options"] == Unpack[TransactionProducerOptions]  # type: ignore[misc]
+        assert get_type_hints(client.__init__)["options"] == Unpack[TransactionProducerOptions]
     assert get_type_hints(TransactionProducerOptions) == {
         **get_type_hints(ProducerOptions),
         **get_type_hints(TransactionSettings),

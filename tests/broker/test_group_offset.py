@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,10 @@ def play(
 
 def reset(timestamp: int = -1, *, force: bool = False, topic: str = "T") -> ResetOffsetRequest:
     return ResetOffsetRequest(topic=topic, group="g", timestamp=timestamp, is_force=force)
+
+
+def _always(answer: Reply, *_: object) -> Reply:
+    return answer
 
 
 async def pushed(client: SimClient, code: RequestCode) -> bytes:
@@ -255,15 +260,15 @@ def test_status_of_all_consumers_or_of_one(tmp_path: Path) -> None:
         ):
             consumer = sim.connect()
             await consumer.heartbeat(name, "g")
-            consumer.answers[STATUS] = lambda *_, answer=answer: answer  # type: ignore[misc]
+            consumer.answers[STATUS] = partial(_always, answer)
 
         async def ask(client_id: str | None) -> Response:
             request = GetConsumerStatusRequest(topic="T", group="g", client_addr=client_id)
             return await admin.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, request)
 
-        answer = await ask(None)
-        assert answer.remark == "not set any response code"
-        assert decode_body(GetConsumerStatusBody, answer.check().body).consumer_table == {
+        found = await ask(None)
+        assert found.remark == "not set any response code"
+        assert decode_body(GetConsumerStatusBody, found.check().body).consumer_table == {
             "c1": {QUEUE: 2}
         }
         assert decode_body(GetConsumerStatusBody, (await ask("c1")).body).consumer_table == {

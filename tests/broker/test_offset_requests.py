@@ -116,7 +116,7 @@ def test_a_message_by_its_offset(play: Play) -> None:
 
 
 def by_key(key: str, **more: Any) -> QueryMessageRequest:
-    fields = {
+    fields: dict[str, Any] = {
         "topic": "T",
         "key": key,
         "max_num": 64,
@@ -168,7 +168,8 @@ def test_messages_by_their_keys(play: Play) -> None:
 
 
 def back(**more: Any) -> ConsumerSendMsgBackRequest:
-    return ConsumerSendMsgBackRequest(**({"offset": 0, "group": "g", "delay_level": 0} | more))
+    fields: dict[str, Any] = {"offset": 0, "group": "g", "delay_level": 0}
+    return ConsumerSendMsgBackRequest(**fields | more)
 
 
 def test_a_message_given_back_goes_to_the_retry_topic(play: Play) -> None:

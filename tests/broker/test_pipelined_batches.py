@@ -42,7 +42,8 @@ def test_every_message_is_stored_counted_and_named(tmp_path: Path) -> None:
         )
         assert served.sim.broker.monitoring.stats.put_messages - found == MESSAGES
         headers = [header for answers in served.answers for _, header in answers]
-        ids = [decode_header(0, header).ext_fields["msgId"].split(",") for header in headers]
+        fields = [decode_header(0, header).ext_fields or {} for header in headers]
+        ids = [each["msgId"].split(",") for each in fields]
         store = served.sim.broker.store
         at = [int(msg_id[16:], 16) for each in ids for msg_id in each]
         messages = decode_messages(store.read(0, store.max_phy_offset) or b"")

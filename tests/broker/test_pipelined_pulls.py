@@ -50,7 +50,7 @@ class Pull(NamedTuple):
     queue: int
     """Of those of the connection."""
     offset: int
-    count: int
+    most: int
 
 
 def frame_of(pull: Pull, connection: int, number: int) -> bytes:
@@ -68,7 +68,7 @@ def frame_of(pull: Pull, connection: int, number: int) -> bytes:
             "end": MESSAGES - 2,
             "waits": MESSAGES,
         }.get(kind, pull.offset),
-        max_msg_nums={"many": 33, "none": 0}.get(kind, pull.count),
+        max_msg_nums={"many": 33, "none": 0}.get(kind, pull.most),
         sys_flag=flag if kind == "no subscription" else flag | PullSysFlag.SUBSCRIPTION,
         commit_offset=number,
         suspend_timeout_millis=1000,
@@ -122,7 +122,7 @@ class World:
         late = SimpleNamespace(
             time_ms=lambda: sim.clock.time_ms() + 5, monotonic=sim.clock.monotonic
         )
-        sim.broker.reads.pull._clock = late  # type: ignore[assignment]  # a pull takes 5 ms
+        sim.broker.reads.pull._clock = late  # a pull takes 5 ms
         self.ends = [
             connect(sim.owner, ("127.0.0.1", 50000 + number)) for number in range(CONNECTIONS)
         ]

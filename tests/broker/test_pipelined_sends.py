@@ -159,7 +159,8 @@ def test_a_full_disk_is_told_to_everybody(
             raise OutOfSpaceError(tmp_path, "is full")
 
         store = served.sim.broker.store
-        for each in (store._log, *store._queues.all()):
+        ends: list[Any] = [store._log, *store._queues.all()]
+        for each in ends:
             each.limit = each.position
         monkeypatch.setattr(which, "make_room", full)
         sent = globals()[frames]

@@ -458,7 +458,7 @@ def test_who_reads_what_lies_far_back_is_sent_to_a_slave(
         for _ in range(3):
             await client.send("T", b"m")
         if not in_memory:
-            world.broker.store._reader._in_memory = 10  # type: ignore[misc]
+            world.broker.store._reader._in_memory = 10
         answer = await pull(client, max_msg_nums=1)
         assert answer.header.suggest_which_broker_id == suggested
 

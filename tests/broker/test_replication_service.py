@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,7 +142,8 @@ def test_of_disk_and_slaves_the_slaves_code_wins(
         await (carry(*wires) if connected else turns())
         assert not told, "it waits for both"
         world.clock.advance(10)
-        world.master.flush._clock = world.clock  # the store's own clock stands still
+        flush: Any = world.master.flush
+        flush._clock = world.clock  # the store's own clock stands still
         world.master.flush._complete()
         assert told == [code]
 

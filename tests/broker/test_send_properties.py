@@ -64,7 +64,7 @@ def test_a_usual_message() -> None:
 
 def test_wanted_tags() -> None:
     assert wanted_tags(None) is wanted_tags("") is wanted_tags("*") is None
-    assert wanted_tags(" TagA|| TagB ||") == {tags_code("TagA"), tags_code("TagB")}
+    assert wanted_tags(" TagA|| TagB ||") == frozenset((tags_code("TagA"), tags_code("TagB")))
 
 
 def test_what_does_not_go_to_its_topic_is_told_apart_every_time() -> None:

@@ -46,7 +46,7 @@ Play = Callable[..., None]
 
 
 def topic_request(name: str, queues: int = 4, **more: Any) -> CreateTopicRequest:
-    fields = {
+    fields: dict[str, Any] = {
         "read_queue_nums": queues,
         "write_queue_nums": queues,
         "perm": 6,

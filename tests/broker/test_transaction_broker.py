@@ -372,7 +372,7 @@ def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
         flushing.cancel()
         await asyncio.gather(flushing, return_exceptions=True)
 
-    small = {
+    small: dict[str, Any] = {
         "mapped_file_size_commit_log": 1 << 20,
         "mapped_file_size_consume_queue": 20_000,
         "max_hash_slot_num": 100,

@@ -84,7 +84,7 @@ class ScriptedBroker:
             RequestCode.UNLOCK_BATCH_MQ: lambda _: Reply(),
             RequestCode.LOCK_BATCH_MQ: self._lock,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: lambda _: Reply(
-                body=encode_body(ConsumerIdList(consumer_id_list=tuple(self.members)))
+                body=encode_body(ConsumerIdList(consumer_id_list=list(self.members)))
             ),
         }
         codes = (

@@ -263,6 +263,7 @@ def damaged(reply: Reply, at: int) -> Reply:
 def left_out(reply: Reply) -> Reply:
     """A broker that has found the second of three records damaged."""
     size = len(reply.body) // 3
+    assert reply.header is not None
     header = msgspec.structs.replace(reply.header, damaged_msg_nums=1)
     return Reply(
         reply.code, header=header, body=bytes(reply.body[:size]) + bytes(reply.body[2 * size :])

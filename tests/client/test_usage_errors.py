@@ -42,8 +42,10 @@ make_message: Any = Message
             cheker_concurrency=1),  # type: ignore[call-arg]
             "TransactionProducer has no option cheker_concurrency; did you mean check_concurrency",
         ),
-        (lambda: Admin(namesrvs=NAMESRV), "Admin has no option namesrvs; did you mean namesrv"),
-        # type: ignore[call-arg]
+        (
+            lambda: Admin(namesrvs=NAMESRV),  # type: ignore[call-arg]
+            "Admin has no option namesrvs; did you mean namesrv",
+        ),
     ],
 )  # fmt: skip
 def test_an_option_that_does_not_exist(call: Callable[[], object], text: str) -> None:
@@ -130,7 +132,11 @@ def test_whatever_takes_one_argument_is_a_handler(handler: Any) -> None:
     ],
 )
 def test_a_message_of_wrong_parts(message: Message, text: str) -> None:
-    for send in (lambda: single(message, "id", 1000), lambda: batch([message], ["id"], 1000)):
+    sends: tuple[Callable[[], object], ...] = (
+        lambda: single(message, "id", 1000),
+        lambda: batch([message], ["id"], 1000),
+    )
+    for send in sends:
         with pytest.raises(MessageError, match=text):
             send()
     if isinstance(message.topic, str):
@@ -205,4 +211,4 @@ def test_another_event_loop() -> None:
         with pytest.raises(
             ClientStateError, match=r"started on another event loop: .*aiorocketmq\.sync"
         ):
-            asyncio.run(call())  # type: ignore[no-untyped-call]
+            asyncio.run(call())

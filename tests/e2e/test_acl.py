@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -55,15 +56,17 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
+def _came_twice(tried: dict[str, int], msg_id: str) -> bool:
+    return tried.get(msg_id, 0) == 2
+
+
 async def make_topics(cluster: Cluster, *topics: str) -> None:
     async with Admin(namesrv=cluster.namesrv, credentials=ADMIN) as admin:
         for topic in topics:
             await admin.create_topic(
                 cluster.brokers["broker-a"].address, TopicConfig(topic_name=topic)
             )
-            await until(
-                lambda topic=topic: admin.topic_route(topic), f"the name server knows {topic}"
-            )  # type: ignore[misc]
+            await until(partial(admin.topic_route, topic), f"the name server knows {topic}")
 
 
 @asynchronous
@@ -121,7 +124,7 @@ def test_a_blocking_client_signs_what_it_sends_itself(
             with pytest.raises(
                 RocketMQError, match="Check signature failed for accessKey=the-writer"
             ):
-                producer.send(Message("Orders", b"x"), **more)  # type: ignore[arg-type]
+                producer.send(Message("Orders", b"x"), **more)
         assert given_up == [False, True, True]  # a queue that was chosen has one attempt
 
 
@@ -187,6 +190,4 @@ async def test_a_consumer_needs_its_topic_and_its_group_and_no_more(guarded: Clu
 
         async with Producer("p", namesrv=guarded.namesrv, credentials=WRITER) as producer, consumer:
             sent = await producer.send(Message("Orders", b"x"))
-            await until(
-                lambda tried=tried, sent=sent: tried.get(sent.msg_id, 0) == 2, "it came twice"
-            )  # type: ignore[misc]
+            await until(partial(_came_twice, tried, sent.msg_id), "it came twice")

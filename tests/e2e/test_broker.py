@@ -103,7 +103,7 @@ def pull(peer: Peer, topic: str) -> tuple[int, bytes]:
         "subscription": "*",
         "subVersion": "0",
     }
-    answer, body = peer.ask(RequestCode.PULL_MESSAGE, **fields)
+    answer, body = peer.ask(RequestCode.PULL_MESSAGE, b"", **fields)
     code = answer["code"]
     assert isinstance(code, int)
     return code, body
@@ -147,7 +147,7 @@ def test_a_restart_loses_nothing_that_was_acknowledged(
         "perm": "6",
         "topicFilterType": "SINGLE_TAG",
     }
-    assert peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, **create)[0]["code"] == 0
+    assert peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, b"", **create)[0]["code"] == 0
     for count in range(100):
         send(peer, "T", b"x" * count)
     peer.ask(

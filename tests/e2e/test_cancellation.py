@@ -8,8 +8,9 @@ import contextlib
 import os
 import random
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ from aiorocketmq import (
 from .cluster import BEFORE_THE_NEXT_REBALANCE_S, Cluster, asynchronous, create_topic, until
 
 FILES = Path("/proc/self/fd")
-Work = Callable[[str, str], Awaitable[None]]
+Work = Callable[[str, str], Coroutine[Any, Any, None]]
 
 
 async def send(namesrv: str, topic: str) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import subprocess
 import sys
 import textwrap
+from collections.abc import Awaitable
 
 import pytest
 
@@ -121,8 +122,8 @@ async def test_the_vip_channel_is_a_connection_of_its_own(
         assert f"{HOST}:{port - 2}" in admin.instance.remoting.addresses()
 
 
-async def _is(value, expected) -> bool:  # type: ignore[no-untyped-def]
-    return await value == expected
+async def _is(value: Awaitable[object], expected: object) -> bool:
+    return bool(await value == expected)
 
 
 @asynchronous
@@ -345,7 +346,7 @@ def test_a_client_is_not_used_after_a_fork(shared: Cluster, topic: str) -> None:
     ]
 
     @asynchronous
-    async def read() -> set[bytes]:
+    async def read() -> None:
         async with PullConsumer(
             f"c-{next_message_id(0)}", topic, namesrv=shared.namesrv, suspend=SUSPEND
         ) as consumer:

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -36,7 +37,7 @@ class SecureCluster(Cluster):
         issued.cert_chain_pems[0].write_to_path(folder / "server.pem")
         self.context = ssl.create_default_context()
         ca.configure_trust(self.context)
-        self.tls = {
+        self.tls: dict[str, Any] = {
             "tls.server.mode": "enforcing",
             "tls.server.certPath": folder / "server.pem",
             "tls.server.keyPath": folder / "server.key",

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from aiorocketmq import Admin, Message, MessageExt, Producer, PushConsumer, SendStatus
 from examples.demo.daemons import free_port
 
 from .cluster import HOST, SUSPEND, Cluster, DaemonProcess, asynchronous, create_topic, until
 
-SMALL = {"mappedFileSizeCommitLog": 1 << 20, "registerNameServerPeriod": 10_000}
+SMALL: dict[str, Any] = {"mappedFileSizeCommitLog": 1 << 20, "registerNameServerPeriod": 10_000}
 TOPIC = "Orders"
 
 
@@ -57,7 +58,7 @@ async def scenario(
     cluster: Cluster, second: DaemonProcess, slave: DaemonProcess, both: str
 ) -> None:
     await create_topic(both, TOPIC, 2)
-    options = {"namesrv": both, "route_interval": 0.5}
+    options: dict[str, Any] = {"namesrv": both, "route_interval": 0.5}
     consumer = PushConsumer("g", suspend=SUSPEND, **options)
     async with Producer("p", **options) as producer:
         client = Client(producer)

@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ class Peer:
         body: bytes = b"",
         *,
         form: int = 0,
-        **more: int,
+        **more: Any,
     ) -> None:
         header = encode_header(RemotingCommand(code=code, ext_fields=fields, **more), form)
         self.writer.write(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 from aiorocketmq import Message, MessageExt, Producer, PullConsumer, PushConsumer, Sql, StartFrom
 from aiorocketmq.remoting.protocol.message.topic_names import dlq_topic
@@ -106,17 +107,17 @@ async def test_a_namespace_is_nowhere_in_the_program(
     """A consumer of a namespace: topic, retries, assignment, offsets."""
     await create_topic(shared.namesrv, f"shop%{topic}", 2)
     handled: list[tuple[str, int]] = []
-    options = {"namesrv": shared.namesrv, "namespace": "shop"}
+    options: dict[str, Any] = {"namesrv": shared.namesrv, "namespace": "shop"}
     consumer = PushConsumer(
         group, suspend=SUSPEND, start_from=StartFrom.FIRST, trace=f"{topic}-trace", **options
-    )  # type: ignore[arg-type]
+    )
     consumer.subscribe(topic)
 
     @consumer.on_message
     async def handle(message: MessageExt) -> None:
         handled.append((message.topic, message.reconsume_times))
 
-    async with Producer("p", **options) as producer, consumer:  # type: ignore[arg-type]
+    async with Producer("p", **options) as producer, consumer:
         await producer.send(Message(topic, b"one"))
         await until(lambda: handled == [(topic, 0)], "the message")
         await until(lambda: len(consumer.assignment()) == 3, "the retry topic too")
@@ -128,7 +129,7 @@ async def test_a_namespace_is_nowhere_in_the_program(
         assert {queue.topic for queue in info.mq_table} == {f"shop%{topic}", f"%RETRY%shop%{group}"}
         status = info.status_table
         assert set(status) <= {topic, f"%RETRY%{group}"}
-    async with PullConsumer(group, topic, suspend=SUSPEND, **options) as reader:  # type: ignore[arg-type]
+    async with PullConsumer(group, topic, suspend=SUSPEND, **options) as reader:
         await until(lambda: len(reader.assignment()) == 2, "both queues")
         queues = sorted(reader.assignment())
         assert [queue.topic for queue in queues] == [topic, topic]

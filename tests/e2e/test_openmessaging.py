@@ -38,7 +38,7 @@ async def test_what_producers_send_a_pull_consumer_hands_out_until_it_is_acknowl
 
         options = {PropertyKeys.CONSUMER_GROUP: group}
         consumer = await point.started(point.create_pull_consumer(topic, options))
-        received = [message for _ in range(6) if (message := await consumer.poll()) is not None]
+        received = [each for _ in range(6) if (each := await consumer.poll()) is not None]
         assert [message.body for message in received] == [b"0", b"1", b"2", b"3", b"4", b"5"]
         assert [m.headers["MessageId"] for m in received[:2]] == [
             sent.message_id,
@@ -53,7 +53,7 @@ async def test_what_producers_send_a_pull_consumer_hands_out_until_it_is_acknowl
 
         await consumer.stop()
         again = await point.started(point.create_pull_consumer(topic, options))
-        rest = [message for _ in range(4) if (message := await again.poll()) is not None]
+        rest = [each for _ in range(4) if (each := await again.poll()) is not None]
         assert [message.body for message in rest] == [b"2", b"3", b"4", b"5"]
 
 

@@ -26,7 +26,8 @@ from aiorocketmq.remoting.errors import (
     RequestTimeout,
 )
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.commands.offset import OffsetResponse, QueryConsumerOffsetRequest
+from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
+from aiorocketmq.remoting.protocol.commands.offset import QueryConsumerOffsetRequest
 from aiorocketmq.remoting.protocol.frames.frame import encode_frame
 from aiorocketmq.remoting.protocol.frames.serialization import (
     ONEWAY_FLAG,
@@ -538,7 +539,7 @@ def test_a_server_calls_its_clients() -> None:
         async with serving() as server, RemotingClient(dispatcher=Dispatcher(table)) as client:
             await client.invoke(address(server), QUERY, query())
             connection: Connection = next(iter(server.connections))
-            header = COMMANDS[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED].request(consumer_group="g")  # type: ignore[call-arg]
+            header = COMMANDS[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED].request(consumer_group="g")
             answer = await connection.invoke(
                 RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, b"x", timeout=5
             )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +23,7 @@ from tests.stored import decode_messages
 
 from .cluster import PATIENCE_S, SUSPEND, Cluster, DaemonProcess, asynchronous, create_topic, until
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "mappedFileSizeCommitLog": 1 << 20,
     "haHousekeepingInterval": 3000,
     "haSendHeartbeatInterval": 500,
@@ -30,7 +32,7 @@ IN_FLIGHT = 64
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
     with Cluster(tmp_path) as started:
         yield started
 
@@ -180,7 +182,7 @@ def test_whose_message_is_stored_is_answered_before_a_stop(
     cluster: Cluster, tmp_path: Path, waits_for: str
 ) -> None:
     """What is stored and not answered would be sent again."""
-    settings = {
+    settings: dict[str, Any] = {
         "disk": {"flushDiskType": "SYNC_FLUSH"},
         "slave": {"brokerRole": "SYNC_MASTER"},
     }.get(waits_for, {})

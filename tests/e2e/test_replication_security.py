@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from ..forked import Forked
 from .cluster import HOST, Cluster, DaemonProcess, asynchronous, until
 from .test_client_tls import SecureCluster
 
-SMALL = {"mappedFileSizeCommitLog": 1 << 20}
+SMALL: dict[str, Any] = {"mappedFileSizeCommitLog": 1 << 20}
 SECRET = "a secret of slave and master"
 
 
@@ -143,7 +144,7 @@ def test_a_slave_with_a_secret_does_not_follow_a_master_without(cluster: Cluster
 
 def test_enforcing_is_for_the_port_for_slaves_too(tmp_path: Path, group: str, topic: str) -> None:
     with SecureCluster(tmp_path) as cluster:
-        secure = {**cluster.tls, **SMALL, "haSecret": SECRET}
+        secure: dict[str, Any] = {**cluster.tls, **SMALL, "haSecret": SECRET}
         master = cluster.start_broker(brokerRole="SYNC_MASTER", **secure)
         with strangers(master, [HOST], 1, report=bytes(8)) as (plain,):
             assert receives(plain) == b""

@@ -148,7 +148,7 @@ class World:
                 "perm": perm,
             }
             await self.good(Code.UPDATE_AND_CREATE_TOPIC, NEW_TOPIC | change)
-        unusual = {
+        unusual: dict[str, dict[str, Any]] = {
             "g-off": {"consumeEnable": False}, "g-drop": {"retryQueueNums": 0},
             "g-nobc": {"consumeBroadcastEnable": False},
         }  # fmt: skip
@@ -290,7 +290,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def start_brokers(cluster: Cluster, folder: Path) -> Iterator[tuple[str, str]]:
-    common = {"autoCreateSubscriptionGroup": "false"}
+    common: dict[str, Any] = {"autoCreateSubscriptionGroup": "false"}
     yield "master", cluster.start_broker(**common).address
     yield "slave", cluster.start_slave(**common).address
     accounts = folder / "broker-b" / "conf" / "plain_acl.yml"

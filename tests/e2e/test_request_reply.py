@@ -31,6 +31,7 @@ from aiorocketmq.remoting.protocol.commands.offset import (
     GetConsumerStatusRequest,
     ResetOffsetRequest,
 )
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.system_clock import SystemClock
 from aiorocketmq.remoting.transport.client import RemotingClient
 
@@ -172,7 +173,7 @@ async def test_what_administrators_ask_consumers(shared: Cluster, topic: str, gr
         await until(lambda: len(seen) == 3, "all are consumed")
         client_id = consumer.instance.client_id
 
-        async def status() -> dict[object, int]:
+        async def status() -> dict[MessageQueue, int]:
             header = GetConsumerStatusRequest(topic=topic, group=group)
             code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
             answer = (await admin.invoke(address, code, header, timeout=10)).check()

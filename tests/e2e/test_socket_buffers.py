@@ -19,9 +19,8 @@ from .cluster import HOST, asynchronous
 def sizes(connection: Connection) -> tuple[int, int]:
     assert connection._transport is not None
     sock = connection._transport.get_extra_info("socket")
-    return tuple(
-        sock.getsockopt(socket.SOL_SOCKET, each) for each in (socket.SO_SNDBUF, socket.SO_RCVBUF)
-    )  # type: ignore[return-value]
+    send = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+    return send, sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
 
 
 @asynchronous

@@ -12,6 +12,7 @@ import json
 import pickle
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def reader(cluster: Cluster, topic: str, **options: object) -> RocketMQReader:
 def rows_of(reader: DataSourceReader, partitions: list[InputPartition]) -> list[Row]:
     batches: list[pa.RecordBatch] = []
     for partition in partitions or [InputPartition(None)]:
-        batches += reader.read(partition)  # type: ignore[arg-type]
+        batches += reader.read(partition)
     return [row for batch in batches for row in batch.to_pylist()]
 
 
@@ -250,9 +251,7 @@ def test_a_pattern_does_not_mean_topics_of_the_system(own: Cluster, topic: str, 
                 await admin.create_topic(
                     own.brokers["broker-a"].address, TopicConfig(topic_name=name)
                 )
-                await until(
-                    lambda name=name: admin.topic_route(name), f"the name server knows {name}"
-                )  # type: ignore[misc]
+                await until(partial(admin.topic_route, name), f"the name server knows {name}")
 
     asyncio.run(make())
     access = BrokerAccess(parse_source_options(given(own, topic), streaming=False).connection)
@@ -516,13 +515,13 @@ def test_a_slave_takes_over(cluster: Cluster, topic: str) -> None:
     assert found == sent
     end = stream.latestOffset(start, stream.getDefaultReadLimit())
     assert end == {topic: {"broker-a": {"0": 1500}}}
-    assert len(rows_of(stream, stream.partitions(start, end))) == 1500  # type: ignore[arg-type]
+    assert len(rows_of(stream, stream.partitions(start, end))) == 1500
     assert bodies(cluster, topic) == sent
 
 
 def test_messages_that_were_deleted(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     """The oldest file of the log goes while a stream stands before it."""
-    small = {"mappedFileSizeCommitLog": 1 << 16}
+    small: dict[str, Any] = {"mappedFileSizeCommitLog": 1 << 16}
     cluster.start_broker(**small)
     filled(cluster, topic, 700, queues=1)
     stream, lenient = (
@@ -538,8 +537,8 @@ def test_messages_that_were_deleted(cluster: Cluster, topic: str, tmp_path: Path
     cluster.start_broker(**small)
     end = stream.latestOffset(start, stream.getDefaultReadLimit())
     with pytest.raises(DataLossError, match="the oldest message that is kept is"):
-        rows_of(stream, stream.partitions(start, end))  # type: ignore[arg-type]
-    left = [row["body"] for row in rows_of(lenient, lenient.partitions(start, end))]  # type: ignore[arg-type]
+        rows_of(stream, stream.partitions(start, end))
+    left = [row["body"] for row in rows_of(lenient, lenient.partitions(start, end))]
     low = 700 - len(left)
     assert 0 < low < 700
     assert left == [b"%04d" % number for number in range(low, 700)]

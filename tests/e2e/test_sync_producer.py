@@ -207,7 +207,7 @@ def test_who_names_a_queue_sends_it_there_himself(
         assert producer.send(Message(topic, b"x"), selector=choose).queue == queues[-1]
         assert chosen_by == [(threading.get_ident(), b"x")]
         with pytest.raises(ConfigError, match="chooses one of the queues"):
-            producer.send(Message(topic, b"x"), selector=lambda *_: None)  # type: ignore[arg-type,return-value]
+            producer.send(Message(topic, b"x"), selector=lambda *_: None)  # type: ignore[arg-type]
         monkeypatch.undo()
         for wrong in (
             {"queue": queues[0], "sharding_key": 1},
@@ -226,7 +226,7 @@ def test_connections_that_nobody_needs_are_closed(shared: Cluster, topic: str) -
     now = [0.0]
     with aiorocketmq.sync.Producer("p", namesrv=shared.namesrv) as producer:
         direct = producer._direct
-        direct._monotonic = lambda: now[0]  # type: ignore[method-assign]
+        direct._monotonic = lambda: now[0]
         producer.send(Message(topic, b"x"))
 
         def send() -> BlockingConnection:

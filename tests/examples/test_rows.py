@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -33,7 +34,7 @@ def json_rows(text: str) -> list[Row | BadRow]:
     return list(read_json_lines(io.StringIO(text, newline="\n")))
 
 
-def rows_of(**columns: list[object]) -> list[Row]:
+def rows_of(**columns: Sequence[object]) -> list[Row]:
     """Rows from columns of equal length."""
     records = [
         dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
@@ -73,11 +74,9 @@ def test_lines_are_counted_through_line_breaks_inside_of_quotes() -> None:
 def test_the_delimiter_is_seen_in_the_header(delimiter: str) -> None:
     header = delimiter.join(["id", '"a, b; c"', "d"])
     assert delimiter_of(header) == delimiter
-    assert csv_rows(f"{header}\n{delimiter.join('123')}\n")[0].values == {
-        "id": "1",
-        "a, b; c": "2",
-        "d": "3",
-    }  # type: ignore[union-attr]
+    (row,) = csv_rows(f"{header}\n{delimiter.join('123')}\n")
+    assert isinstance(row, Row)
+    assert row.values == {"id": "1", "a, b; c": "2", "d": "3"}
 
 
 def test_one_column_needs_no_delimiter() -> None:
@@ -188,7 +187,7 @@ def test_tags_are_the_first_column_of_few_words_and_keys_the_first_of_unique_val
 
 
 def test_a_column_with_many_words_or_mostly_empty_makes_no_tags() -> None:
-    columns = {
+    columns: dict[str, Sequence[object]] = {
         "name": ["a", "b", "c", "d", "b"],
         "flag": [True, False, True, True, True],
         "n": [1, 2, 1, 2, 2],

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from aiorocketmq.store.disk import mapped_file, system_disk
+from aiorocketmq.store.disk.bare_mapping import bare_mapping
 
 PASSING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN)
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -121,7 +122,7 @@ class Faults:
         self._patch(builtins, "open", self._io_open)
         self._patch(fcntl, "flock", self._checked("flock", fcntl.flock))
         self._patch(mmap, "mmap", self._mmap(mmap.mmap))
-        bare = system_disk.bare_mapping
+        bare = bare_mapping
         self._patch(
             system_disk,
             "bare_mapping",

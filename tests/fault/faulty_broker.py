@@ -19,7 +19,7 @@ from aiorocketmq.broker.config.addresses import free_port
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
-from aiorocketmq.remoting.protocol.wire import fields_of
+from aiorocketmq.remoting.protocol.wire import Record, fields_of
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.transport.client import RemotingClient
 from aiorocketmq.store.model.config import MessageStoreConfig
@@ -184,7 +184,7 @@ class Traffic:
         )  # fmt: skip
         return await self.ask(RequestCode.PULL_MESSAGE, header, b"")
 
-    async def ask(self, code: RequestCode, header: object, body: bytes) -> Response:
+    async def ask(self, code: RequestCode, header: Record | None, body: bytes) -> Response:
         return await self.client.invoke(self.address, code, header, body, timeout=PATIENCE_S)
 
     async def all_of(self, topic: str) -> list[bytes]:

@@ -8,6 +8,7 @@ import errno
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from .faults import FORBIDDEN, FULL, PASSING, SYNCING, Call, Faults
 
 def fill(store: MessageStore, now: int = NOW) -> list[bytes]:
     """Put until the disk is full."""
-    bodies = []
+    bodies: list[bytes] = []
     for number in range(10_000):
         body = b"%d:%d" % (now, number)
         result = put(store, body=body, store_timestamp=now)
@@ -64,7 +65,7 @@ def test_a_batch_is_refused_as_a_whole(tmp_path: Path) -> None:
     store = open_store(tmp_path, disk)
     put_ok(store)
     batch = [BatchItem(0, b"%d" % number, b"") for number in range(30)]
-    times = {"born_host": BORN_HOST, "born_timestamp": NOW}
+    times: dict[str, Any] = {"born_host": BORN_HOST, "born_timestamp": NOW}
     assert (
         store.put_batch(
             PutBatch(topic="T", queue_id=0, items=batch, store_timestamp=NOW, **times)

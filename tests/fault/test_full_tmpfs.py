@@ -198,7 +198,7 @@ def test_the_blank_behind_the_last_record_has_space_before_it_is_written(tmp_pat
 
 
 def read_queue(root: Path) -> None:
-    queue_survey._WHOLE_BYTES = 0  # as if there were too many to look at
+    queue_survey._WHOLE_BYTES = 0  # type: ignore[misc]  # as if there were too many to look at
     store = open_store(root, **SHORT_QUEUES)
     for _ in range(40):  # from the 16th on it is mapped
         assert len(store.entries.some("T", 0, 0, 1000) or ()) == 1000

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -168,7 +169,7 @@ def test_twenty_kills_of_a_broker_under_load(
     assert "clean: commit log, consume queues and index agree\n" in out
 
 
-LANES = ((0, 0, 1), (1, 0, 2), (2, 1, 1))
+STREAMS = ((0, 0, 1), (1, 0, 2), (2, 1, 1))
 """Number, queue, messages per request."""
 
 
@@ -190,7 +191,7 @@ LANES = ((0, 0, 1), (1, 0, 2), (2, 1, 1))
 def test_the_ledger_sees_what_is_lost_sent_twice_or_out_of_order(
     queue: list[tuple[int, int]], counts: tuple[int, int, int]
 ) -> None:
-    ledger = Ledger([SendStream(*stream) for stream in LANES])
+    ledger = Ledger([SendStream(*stream) for stream in STREAMS])
     first, batches, _ = ledger.streams
     ledger.begin()
     for stream, offset in (
@@ -208,7 +209,7 @@ def test_the_ledger_sees_what_is_lost_sent_twice_or_out_of_order(
 
 
 def test_the_ledger_knows_under_which_number_a_message_was_acknowledged() -> None:
-    ledger = Ledger([SendStream(*stream) for stream in LANES])
+    ledger = Ledger([SendStream(*stream) for stream in STREAMS])
     ledger.begin()
     ledger.acknowledge(ledger.streams[0], 1)
     ledger.take(stored(ledger.streams[0], 0, 0))
@@ -217,7 +218,7 @@ def test_the_ledger_knows_under_which_number_a_message_was_acknowledged() -> Non
 
 
 def test_the_ledger_sees_another_body_and_a_hole_in_the_numbers() -> None:
-    ledger = Ledger([SendStream(*stream) for stream in LANES])
+    ledger = Ledger([SendStream(*stream) for stream in STREAMS])
     ledger.begin()
     ledger.take(stored(ledger.streams[0], 0, 0, body=HEAD.pack(0, 16, 0) + bytes(15)))
     assert ledger.lost == 1
@@ -229,8 +230,8 @@ def stored(
     stream: SendStream, number: int, offset: int, *, body: bytes | None = None
 ) -> MessageExt:
     body = stream.body(number, 16) if body is None else body
-    hosts = {"born_host": bytes(8), "store_host": bytes(8)}
-    numbers = {
+    hosts: dict[str, Any] = {"born_host": bytes(8), "store_host": bytes(8)}
+    numbers: dict[str, Any] = {
         "queue_offset": offset,
         "phy_offset": 0,
         "sys_flag": 0,

@@ -109,7 +109,7 @@ def test_files_that_expired_are_not_missed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They went after the checkpoint, before a kill."""
-    expiring = {
+    expiring: dict[str, Any] = {
         "file_reserved_time": -100_000_000,
         "delete_commit_log_files_interval": 0,
         "delete_consume_queue_files_interval": 0,

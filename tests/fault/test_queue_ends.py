@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -422,7 +423,7 @@ def test_files_behind_a_hole_that_nobody_needs_do_not_stay(tmp_path: Path) -> No
 # -- what lies behind the ends
 
 
-LONG_QUEUES = {"mapped_file_size_consume_queue": 20 * 2000}
+LONG_QUEUES: dict[str, Any] = {"mapped_file_size_consume_queue": 20 * 2000}
 
 
 @pytest.mark.parametrize("stop", ["clean stop", "kill"])

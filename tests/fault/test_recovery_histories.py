@@ -72,6 +72,8 @@ class History:
             case "stop":
                 self.store.close()
                 self.store = open_store(self.root)
+            case _:
+                raise AssertionError(action)
 
     def check(self) -> None:
         for topic, bodies in self.expected.items():

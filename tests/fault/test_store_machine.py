@@ -269,6 +269,8 @@ class StoreMachine(RuleBasedStateMachine):
                     self.store.close()
                 case "expire":
                     self.expire(2)
+                case _:
+                    raise AssertionError(what)
         except PowerCut:
             pass
         self.reopen(lambda: self.fail(seed))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_what_a_start_does_not_see(
 ) -> None:
     monkeypatch.setattr(queue_survey, "_WHOLE_BYTES", 0)  # this is a long queue behind many others
     damage, left_out, not_found = CASES[case]
-    sizes = {
+    sizes: dict[str, Any] = {
         "mapped_file_size_consume_queue": 20 * 1000,
         "mapped_file_size_commit_log": 1 << 20,
         "max_index_num": 1000,

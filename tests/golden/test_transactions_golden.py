@@ -133,7 +133,10 @@ class Played:
 
 def test_the_captured_transactions_end_as_they_did(tmp_path: Path) -> None:
     async def main() -> None:
-        config = {"transaction_time_out": 1000, "transaction_check_max": 3}  # as in golden/conf
+        config: dict[str, Any] = {  # as in golden/conf
+            "transaction_time_out": 1000,
+            "transaction_check_max": 3,
+        }
         async with sim_broker(tmp_path, **config) as world:
             client = world.connect()
             await client.heartbeat("c", producers=(GROUP,))

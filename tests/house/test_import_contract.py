@@ -72,7 +72,7 @@ def make_package(folder: Path) -> Path:
 
 
 def lint(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [LINT_IMPORTS, "--config", PYPROJECT, "--no-cache", "--no-logo"]
+    command: list[str | Path] = [LINT_IMPORTS, "--config", PYPROJECT, "--no-cache", "--no-logo"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 

@@ -20,7 +20,8 @@ def folder_of(package: str) -> Path:
         head, _, last = head.rpartition(".")
         assert head, f"{package} is below no folder of package-dir"
         tail = f"{last}/{tail}"
-    return REPOSITORY / SETUPTOOLS["package-dir"][head] / tail
+    folder: str = SETUPTOOLS["package-dir"][head]
+    return REPOSITORY / folder / tail
 
 
 def folders_with_code() -> set[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -174,7 +175,7 @@ odd_text = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=6),
     st.sampled_from(['},"x":{', "},", ":{", '"', "\\", "}", "},{"]),
 )
-odd_values = st.recursive(
+odd_values: st.SearchStrategy[Any] = st.recursive(
     st.one_of(odd_text, st.integers(0, 9), st.none(), st.just({})),
     lambda inner: st.dictionaries(odd_text, inner, max_size=3),
     max_leaves=4,

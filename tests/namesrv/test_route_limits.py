@@ -129,11 +129,14 @@ def test_the_usual_limit_is_a_quarter_of_the_memory_up_to_two_million() -> None:
 
 def test_names_have_a_limit() -> None:
     table, long = RouteTable(), "x" * (MAX_NAME + 1)
-    for wrong in ({"addr": long}, {"name": long}, {"cluster": long}, {"filters": [long]}):
+    wrongs: list[dict[str, Any]] = [
+        {"addr": long}, {"name": long}, {"cluster": long}, {"filters": [long]},
+    ]  # fmt: skip
+    for wrong in wrongs:
         with pytest.raises(
             RouteTableFullError, match=r"a name of 5.. characters, the limit is 512: x"
         ):
-            register(table, **wrong)  # type: ignore[arg-type]
+            register(table, **wrong)
     with pytest.raises(RouteTableFullError, match="a name of 513 characters"):
         register(table, topic(long))
     with pytest.raises(RouteTableFullError, match="a has 1001 filter servers, the limit is 1000"):
@@ -146,9 +149,12 @@ def test_brokers_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     table = RouteTable()
     for number in range(3):
         register(table, addr=f"h:{number}", name=f"n{number}")
-    for new in ({"addr": "h:9"}, {"name": "n9"}, {"cluster": "new"}, {"broker_id": 1}):
+    others: list[dict[str, Any]] = [
+        {"addr": "h:9"}, {"name": "n9"}, {"cluster": "new"}, {"broker_id": 1},
+    ]  # fmt: skip
+    for new in others:
         with pytest.raises(RouteTableFullError, match=r"knows 3 brokers, n.* at h:.* is refused"):
-            register(table, **{"addr": "h:0", "name": "n0"} | new)  # type: ignore[arg-type]
+            register(table, **{"addr": "h:0", "name": "n0"} | new)
     register(table, topic("T"), addr="h:0", name="n0", version=2)
     table.unregister(broker(addr="h:1", name="n1"))
     register(table, addr="h:9", name="n9")

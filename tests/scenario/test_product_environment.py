@@ -33,7 +33,7 @@ from tests.sim import ManualClock
 
 
 def config_of(folder: Path, **changes: Any) -> NamesrvConfig:
-    paths = {
+    paths: dict[str, Any] = {
         "kv_config_path": str(folder / "kv.json"),
         "config_store_path": str(folder / "namesrv.properties"),
     }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +194,7 @@ def test_all_name_servers_know_the_broker_and_forget_it_when_it_leaves(tmp_path:
     async def scenario(world: World, servers: list[RunningNameServer]) -> None:
         async with running(world):
             for server in servers:
-                await world.until(lambda server=server: world.knows(server.address, "TBW102"))
+                await world.until(partial(world.knows, server.address, "TBW102"))
             assert all(link.registered for link in world.name_servers.links)
         async with RemotingClient(clock=world.clock) as client:
             world.client = client

@@ -182,7 +182,9 @@ class SimCluster:
         )
         self.pulls.append((address, offset, count))
         end = here.end - (here.lag if broker_id != "0" else 0)
-        code, next_offset, found, damaged = ResponseCode.SUCCESS, offset, [], 0
+        code: int = ResponseCode.SUCCESS
+        next_offset, damaged = offset, 0
+        found: list[bytes] = []
         if len(self.pulls) in self.refuse:
             code, remark = self.refuse[len(self.pulls)]
             return self._frame(

@@ -145,7 +145,10 @@ def test_delivery_times_and_extension_addresses_as_tags_code(tmp_path: Path) -> 
 
 
 def test_limits_of_a_pull(tmp_path: Path) -> None:
-    sizes = {"mapped_file_size_commit_log": 1 << 20, "mapped_file_size_consume_queue": 6000}
+    sizes: dict[str, Any] = {
+        "mapped_file_size_commit_log": 1 << 20,
+        "mapped_file_size_consume_queue": 6000,
+    }
     store = open_store(tmp_path, **sizes)
     for _ in range(40):
         put_ok(store, body=bytes(20_000))

@@ -45,7 +45,8 @@ def put(
     """Put a message; ``properties`` may be a dict."""
     properties = fields.pop("properties", b"")
     encoded = encode_properties(properties) if isinstance(properties, dict) else properties
-    settings = {"born_host": BORN_HOST, "born_timestamp": NOW - 5, "store_timestamp": NOW} | fields
+    usual = {"born_host": BORN_HOST, "born_timestamp": NOW - 5, "store_timestamp": NOW}
+    settings: dict[str, Any] = usual | fields
     return store.put_message(
         PutMessage(topic, queue_id, body, encoded, tags_code=tags_code_of(encoded), **settings)
     )

@@ -572,6 +572,8 @@ def spoil(path: Path, chance: random.Random) -> None:
         case "gone":
             path.unlink()
             return
+        case _:  # one bit of nothing
+            pass
     path.write_bytes(data)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ from .mqstore_world import MqStore, small_store
 LOG_FILE = 8192
 
 
-def filled(root: Path, *, clean: bool = True, **changes: str) -> list[bytes]:
+def filled(root: Path, *, clean: bool = True, **changes: Any) -> list[bytes]:
     store = open_store(root, **changes)
     bodies = [b"%d-" % number + bytes(400) for number in range(60)]
     for number, body in enumerate(bodies):

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiorocketmq.broker.acl.permissions import AccessTable, AclFile
 from aiorocketmq.broker.acl.resources import LISTS_COUNT, needs_of_requests
@@ -257,7 +257,7 @@ class Guarded(NamedTuple):
 
 
 @asynccontextmanager
-async def guarded(folder: Path, **properties: bool) -> AsyncIterator[Guarded]:
+async def guarded(folder: Path, **properties: Any) -> AsyncIterator[Guarded]:
     async with sim_broker(
         folder / "s", acl_enable=True, rocketmq_home=str(home(folder, "")), **properties
     ) as world:

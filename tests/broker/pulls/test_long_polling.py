@@ -105,7 +105,8 @@ def test_a_connection_takes_its_pulls_with_it() -> None:
 def test_the_tables_agree_and_forget_what_is_released(
     events: list[tuple[bool, int, float]],
 ) -> None:
-    pulls, alive = HeldPulls(), []
+    pulls = HeldPulls()
+    alive: list[Any] = []
     for hold, queue_id, deadline in events:
         if hold or not alive:
             alive.append(held(pulls, queue_id=queue_id, deadline=deadline))

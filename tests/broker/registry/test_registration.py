@@ -3,6 +3,8 @@ tests/scenario."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -121,9 +123,8 @@ def test_a_name_server_puts_parts_together_whatever_it_knew(
         *in_parts(table_of(before, 4), part_bytes)[:done],
         *in_parts(table_of(names), part_bytes),
     ):
-        routes.register(
-            request, part.data_version, [], lambda part=part: part.topic_config_table, None, 0
-        )
+        topics = partial(getattr, part, "topic_config_table")
+        routes.register(request, part.data_version, [], topics, None, 0)
     assert set(names) <= set(at_once(routes.topics()))
     for name in names:
         route = routes.route(name)

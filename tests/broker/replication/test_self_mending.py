@@ -143,7 +143,7 @@ def test_when_the_broker_stops_no_thread_is_left_behind(tmp_path: Path) -> None:
         finally:
             ended.set()
 
-    slave.fetch_again = noted  # type: ignore[method-assign]
+    slave.fetch_again = noted  # type: ignore[method-assign,assignment]
 
     async def main(address: str, server: socket.socket) -> None:
         clock = ManualClock()

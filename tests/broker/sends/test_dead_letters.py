@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ from ..transaction_scenes import COMMIT, GIVEN_UP, HALF, asked, checked, end, ha
 from ..transaction_scenes import play as play_transactions
 
 DELAYED = "%DLQ%SCHEDULE_CONSUMER"
-LIGHT = {"enable_multi_dispatch": True, "enable_lmq": True}
+LIGHT: dict[str, Any] = {"enable_multi_dispatch": True, "enable_lmq": True}
 TO_T = "REAL_TOPIC\x01T\x02REAL_QID\x010"
 
 Setup = Callable[[SimBroker], None]

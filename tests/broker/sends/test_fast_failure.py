@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.sends.fast_failure import LOOK_S, FastFailure
@@ -45,7 +46,7 @@ class Waiting:
 class Judged:
     """A FastFailure and what it decides."""
 
-    def __init__(self, **config: bool) -> None:
+    def __init__(self, **config: Any) -> None:
         self.waits, self.said = Waiting(), list[str | None]()
         self.config = BrokerConfig(broker_name="b", **config)
         self.judge = FastFailure(

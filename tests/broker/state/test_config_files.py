@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +66,10 @@ def files_in(folder: Path) -> ConfigFiles:
     return ConfigFiles(folder, ManualClock())
 
 
+def _same(record: Any) -> Any:
+    return record
+
+
 def test_topics_are_written_as_the_original_does(tmp_path: Path) -> None:
     table = TopicConfigTable(
         topic_config_table={
@@ -105,7 +111,7 @@ def test_files_of_the_original_are_loaded_and_written_back(store: str, tmp_path:
         text = path.read_text()
         record = files_in(path.parent).load(path.name, TABLES[path.name])
         assert record is not None
-        again = files_in(tmp_path / "again").add(path.name, lambda record=record: record)
+        again = files_in(tmp_path / "again").add(path.name, partial(_same, record))
         again.save_now()
         assert fastjson.loads((tmp_path / "again" / path.name).read_text()) == fastjson.loads(
             text

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -149,19 +149,21 @@ def test_what_has_no_room_is_refused_in_words_and_what_is_there_goes_on() -> Non
     offsets.commit("g", "known", 0, 1)
     for budget in (topics.frame_budget, groups.frame_budget, offsets.frame_budget):
         budget.budget_bytes = budget.taken_bytes
-    for make in (
+    makes: tuple[Callable[[], object], ...] = (
         lambda: topics.update(TopicConfig(topic_name="new")),
         lambda: topics.create_for_group("%RETRY%g"),
-    ):
+    )
+    for make in makes:
         with pytest.raises(
             RequestError,
             match=r"topics of this broker .* one frame .* cannot be added, delete topics",
         ):
             make()
-    for use in (
+    uses: tuple[Callable[[], object], ...] = (
         lambda: groups.get("new"),
         lambda: groups.update(SubscriptionGroupConfig(group_name="new")),
-    ):
+    )
+    for use in uses:
         with pytest.raises(RequestError, match=r"new cannot be added, delete groups"):
             use()
     for queue_id, offset in ((1, 1), (0, 10**12)):

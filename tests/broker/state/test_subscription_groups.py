@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aiorocketmq.broker.config.config import BrokerConfig
@@ -15,7 +17,7 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion
 from ...sim import ManualClock
 
 
-def make_groups(**settings: object) -> SubscriptionGroups:
+def make_groups(**settings: Any) -> SubscriptionGroups:
     return SubscriptionGroups(BrokerConfig(broker_name="b", **settings), ManualClock())
 
 

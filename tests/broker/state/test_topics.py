@@ -3,6 +3,8 @@ change."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +22,7 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import (
 from ...sim import ManualClock
 
 
-def make_topics(**settings: object) -> Topics:
+def make_topics(**settings: Any) -> Topics:
     config = BrokerConfig(broker_name="b", broker_cluster_name="C", **settings)
     return Topics(config, ManualClock())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -23,19 +25,16 @@ from aiorocketmq.broker.transactions.transactions import (
 )
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.record import decode_record, encode_record
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
 NOW = 1_700_000_000_000
 RULES = CheckRules(timeout_ms=6000, max_checks=15, keep_ms=72 * 3_600_000)
 
 
-def half(age_ms: int = 10_000, **facts: int | None) -> Half:
-    known: dict[str, int | None] = {
-        "check_times": 0,
-        "immunity_ms": None,
-        "prepared_offset": None,
-        **facts,
-    }
-    return Half(born_timestamp=NOW - age_ms, store_timestamp=NOW - age_ms, **known)  # type: ignore[arg-type]
+def half(age_ms: int = 10_000, **facts: Any) -> Half:
+    at = NOW - age_ms
+    made = Half(0, born_timestamp=at, store_timestamp=at, immunity_ms=None, prepared_offset=None)
+    return made._replace(**facts)
 
 
 def some(count: int) -> HalfMessages:
@@ -269,7 +268,7 @@ def test_immunity_counts_instead_of_the_timeout() -> None:
     assert judge(half(1000, immunity_ms=500), RULES, NOW, NOW) is Verdict.ASK
 
 
-def message(properties: str, body: bytes = b"x", age_ms: int = 0) -> object:
+def message(properties: str, body: bytes = b"x", age_ms: int = 0) -> MessageExt:
     host = pack_host("127.0.0.1", 1)
     return decode_record(
         encode_record(
@@ -283,9 +282,10 @@ def message(properties: str, body: bytes = b"x", age_ms: int = 0) -> object:
 def test_facts_come_from_the_properties() -> None:
     found = facts_of(
         message(
-            "TRANSACTION_CHECK_TIMES\x013\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x0160\x02TRAN_PREPARED_QUEUE_OFFSET\x019"
+            "TRANSACTION_CHECK_TIMES\x013\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x0160\x02"
+            "TRAN_PREPARED_QUEUE_OFFSET\x019"
         )
-    )  # type: ignore[arg-type]
+    )
     assert found == Half(3, NOW, NOW, 60_000, 9)
     assert asked_once_more(found) == {"TRANSACTION_CHECK_TIMES": "4"}
     assert kept_for_later(found, 3) == {"TRAN_PREPARED_QUEUE_OFFSET": "9"}
@@ -302,18 +302,18 @@ def test_what_is_no_number_was_not_said(text: str) -> None:
             f"TRANSACTION_CHECK_TIMES\x01{text.replace('-1', 'x')}\x02"
             f"CHECK_IMMUNITY_TIME_IN_SECONDS\x01{text}\x02TRAN_PREPARED_QUEUE_OFFSET\x01{text}"
         )
-    )  # type: ignore[arg-type]
+    )
     assert found == Half(0, NOW, NOW, None, None)
 
 
 @given(st.integers(0, 2**63 - 1))
 @settings(deadline=None)
 def test_an_op_names_its_half_message(number: int) -> None:
-    assert op_numbers(message("TAGS\x01d\x02WAIT\x01true", op_body(number))) == [number]  # type: ignore[arg-type]
+    assert op_numbers(message("TAGS\x01d\x02WAIT\x01true", op_body(number))) == [number]
 
 
 def test_ops_of_others() -> None:
-    assert op_numbers(message("TAGS\x01d", b"1,22,333")) == [1, 22, 333]  # type: ignore[arg-type]
-    assert op_numbers(message("TAGS\x01d", b"1,x,-3,")) == [1]  # type: ignore[arg-type]
-    assert op_numbers(message("TAGS\x01e", b"1")) == []  # type: ignore[arg-type]
-    assert op_numbers(message("TAGS\x01d", b"1," * 5000)) == []  # type: ignore[arg-type]
+    assert op_numbers(message("TAGS\x01d", b"1,22,333")) == [1, 22, 333]
+    assert op_numbers(message("TAGS\x01d", b"1,x,-3,")) == [1]
+    assert op_numbers(message("TAGS\x01e", b"1")) == []
+    assert op_numbers(message("TAGS\x01d", b"1," * 5000)) == []

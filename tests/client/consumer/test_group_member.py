@@ -78,7 +78,7 @@ def test_a_topic_that_nobody_has_is_told_once(caplog: pytest.LogCaptureFixture) 
         member = member_of(instance, owner, "T")
         for seconds in (4.5, 60):
             assert not await member.rebalance()
-            assert not told()
+            assert not lines()
             broker.clock.advance(seconds)
         for _ in range(2):
             assert not await member.rebalance()
@@ -86,7 +86,7 @@ def test_a_topic_that_nobody_has_is_told_once(caplog: pytest.LogCaptureFixture) 
         assert await member.rebalance()
         assert owner.taken
 
-    def told() -> list[str]:
+    def lines() -> list[str]:
         return [
             text
             for record in caplog.records
@@ -94,7 +94,7 @@ def test_a_topic_that_nobody_has_is_told_once(caplog: pytest.LogCaptureFixture) 
         ]
 
     play(scene)
-    assert told() == [
+    assert lines() == [
         "nothing to consume yet group=g topic=T: no broker has it, as far as the name server knows"
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -293,7 +294,8 @@ def test_a_pull_that_does_not_come_back_is_noticed() -> None:
             gate,
         )
         hanging = asyncio.Event()
-        instance.remoting._connect = lambda *_: hanging.wait()  # type: ignore[method-assign,assignment,return-value]
+        remoting: Any = instance.remoting
+        remoting._connect = lambda *_: hanging.wait()
         tasks = TaskSet("test")
         owned.start(tasks)
         await asyncio.sleep(0)

@@ -16,12 +16,12 @@ def play(scene: Callable[[PullStream], None]) -> None:
     async def main() -> None:
         world = World()
         settings = PullSettings(32, 1.0, 0, commits_on_pull=False)
-        limits = {"max_messages": 2, "max_bytes": 1 << 20}
         scene(
             PullStream(
                 PullRequest(world.member, QUEUE, SUBSCRIPTION, settings, 5),
                 announce=lambda _stream: None,
-                **limits,
+                max_messages=2,
+                max_bytes=1 << 20,
             )
         )
 

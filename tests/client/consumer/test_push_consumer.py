@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -32,14 +33,14 @@ class Scene:
         self.failing: Callable[[int], BaseException | None] = lambda _offset: None
         self.given_back: list[tuple[int, int]] = []
         self.brokers_answer = True
-        send_back = None if broadcasting else self.send_back
+        send_back: Any = None if broadcasting else self.send_back
         self.consumption = ConcurrentConsumption(
             "g",
             self.call,
             send_back,
             self.clock,
             self.tasks,
-            batch_size=batch_size,  # type: ignore[arg-type]
+            batch_size=batch_size,
         )
         settings = PullSettings(32, 1.0, 0, commits_on_pull=True)
         self.owned = OwnedQueue(

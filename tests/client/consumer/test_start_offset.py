@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -103,8 +104,8 @@ def test_where_a_clustering_consumer_begins(rule: Rule, caplog: pytest.LogCaptur
     ("start_from", "expected"), [(LAST, MAX), (FIRST, MIN), (TIMESTAMP, AT_TIME)]
 )
 def test_where_a_broadcasting_consumer_begins(
-    start_from: StartFrom, expected: int, tmp_path
-) -> None:  # type: ignore[no-untyped-def]
+    start_from: StartFrom, expected: int, tmp_path: Path
+) -> None:
     """The broker is never asked for the group's offset: there is none."""
 
     async def main() -> None:

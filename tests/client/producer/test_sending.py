@@ -199,7 +199,9 @@ def test_the_quick_way_to_read_an_answer_says_the_same(
     header = encode_header(command, form)
     quick, general = read_send_answer(form, header), read_answer(form, header)
     if quick is None or general is None:
-        assert quick is general is in_one_step is None
+        assert quick is None
+        assert general is None
+        assert in_one_step is None
         return
     assert quick.opaque == general.opaque == 9
     assert (type(quick) is SendAnswer) is (in_one_step and form is SerializeType.JSON)

@@ -52,7 +52,7 @@ def test_a_crc_has_31_bits() -> None:
 
 def test_msgpack_is_spoken_only_by_who_asks_for_it() -> None:
     assert ClientSettings().serialize_type == SerializeType.JSON
-    assert SerializeType.MSGPACK == 0x4D
+    assert int(SerializeType.MSGPACK) == 0x4D
     command = RemotingCommand(code=10, ext_fields={"a": "1"})
     assert decode_header(0x4D, encode_header(command, SerializeType.MSGPACK)) == command
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import zlib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,7 +31,7 @@ from tests.stored import decode_messages, iter_records
 i32 = st.integers(-(2**31), 2**31 - 1)
 i64 = st.integers(-(2**63), 2**63 - 1)
 hosts = st.sampled_from([8, 20]).flatmap(lambda size: st.binary(min_size=size, max_size=size))
-fields = st.fixed_dictionaries(
+fields: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "topic": st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30),
         "queue_id": i32,

@@ -95,7 +95,7 @@ def test_a_connection_that_ends_before_its_first_request_fails_it_at_once() -> N
                 connection.connection_lost(None)
                 return connection
 
-            client._open = connect  # type: ignore[method-assign]
+            client._open = connect  # type: ignore[method-assign,assignment]
             header = TopicRequest(topic="T")
             with pytest.raises(ConnectionLostError, match="closed by peer"):
                 await client.invoke(

@@ -28,7 +28,7 @@ from ...sim import SimOwner, SimTransport
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "writev"), reason="this platform has no writev")
 
-PIECES = [
+PIECES: list[bytes | bytearray | memoryview] = [
     b"head",
     memoryview(bytes(range(256)) * 1024),
     b"",
@@ -44,7 +44,7 @@ class PipedTransport(SimTransport):
     def __init__(self, reading: int, writing: int) -> None:
         super().__init__()
         self.reading_end = reading
-        self._extra["socket"] = SimpleNamespace(fileno=lambda: writing)
+        self.extra["socket"] = SimpleNamespace(fileno=lambda: writing)
 
     def arrived(self) -> bytes:
         """What went directly."""
@@ -111,7 +111,7 @@ def test_many_pieces_are_joined(transport: PipedTransport) -> None:
 
 @pytest.mark.parametrize("info", [{"socket": None}, {"sslcontext": object()}])
 def test_where_the_socket_cannot_be_used(transport: PipedTransport, info: dict[str, Any]) -> None:
-    transport._extra.update(info)
+    transport.extra.update(info)
     assert socket_of(transport) == -1
     assert unwritten(-1, transport, PIECES) == WHOLE
 

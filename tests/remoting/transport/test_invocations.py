@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from contextvars import Context
+from typing import TypeVarTuple
 
 import msgspec
 import pytest
@@ -23,6 +25,9 @@ from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.transport.invocations import MAX_INVOCATIONS, Invocations, Send
 
 QUERY = RequestCode.QUERY_CONSUMER_OFFSET
+
+
+Ts = TypeVarTuple("Ts")
 
 
 def answer(opaque: int, **more: object) -> bytes:
@@ -102,9 +107,15 @@ def test_one_timer_serves_all_that_is_answered_in_time() -> None:
     class Loop(asyncio.SelectorEventLoop):
         timers = 0
 
-        def call_at(self, *args: Any, **kwargs: Any) -> asyncio.TimerHandle:
+        def call_at(
+            self,
+            when: float,
+            callback: Callable[[*Ts], object],
+            *args: *Ts,
+            context: Context | None = None,
+        ) -> asyncio.TimerHandle:
             self.timers += 1
-            return super().call_at(*args, **kwargs)
+            return super().call_at(when, callback, *args, context=context)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,11 @@ from aiorocketmq.spark_connector.access.options import (
 NEEDED = {"rocketmq.namesrv.addr": "ns:9876", "subscribe": "orders"}
 
 
-def parsed(streaming: bool = False, **options: str) -> SourceOptions:
-    return parse_source_options({**NEEDED, **options}, streaming=streaming, environment={})
+def parsed(
+    options: Mapping[str, str] | None = None, /, *, streaming: bool = False, **more: str
+) -> SourceOptions:
+    given = {**NEEDED, **(options or {}), **more}
+    return parse_source_options(given, streaming=streaming, environment={})
 
 
 def refused(options: dict[str, str], said: str, *, streaming: bool = False) -> None:
@@ -115,11 +119,11 @@ def test_a_time_counts_more_than_times_and_those_more_than_offsets() -> None:
     offsets = '{"orders": {"a": {"0": 5}}}'
     values = (QueueValue("orders", "a", 0, 5),)
     one, two, three = "startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp"
-    assert parsed(**{one: offsets}).starting == Position(PositionKind.OFFSETS, values, option=one)
-    assert parsed(**{one: offsets, two: offsets}).starting == Position(
+    assert parsed({one: offsets}).starting == Position(PositionKind.OFFSETS, values, option=one)
+    assert parsed({one: offsets, two: offsets}).starting == Position(
         PositionKind.TIMESTAMPS, values, option=two
     )
-    assert parsed(**{one: offsets, two: offsets, three: "9"}).starting == Position(
+    assert parsed({one: offsets, two: offsets, three: "9"}).starting == Position(
         PositionKind.TIMESTAMP, timestamp_ms=9, option=three
     )
 
@@ -153,26 +157,26 @@ def test_secrets_are_in_no_text_and_travel(tmp_path: Path) -> None:
     keys.write_text("accessKey: reader\nsecretKey: 12345678\n")
     for options in (
         parsed(
-            **{
+            {
                 "rocketmq.accessKey": "reader",
                 "rocketmq.secretKey": "12345678",
                 "rocketmq.securityToken": "12345678",
             }
         ),
-        parsed(**{"rocketmq.keyFile": str(keys)}),
-        parsed(**{"rocketmq.tls.enable": "true", "rocketmq.tls.client.keyPassword": "12345678"}),
+        parsed({"rocketmq.keyFile": str(keys)}),
+        parsed({"rocketmq.tls.enable": "true", "rocketmq.tls.client.keyPassword": "12345678"}),
     ):
         assert "12345678" not in repr(options)
         assert "12345678" not in str(options.connection.credentials)
         assert pickle.loads(pickle.dumps(options)) == options
     with pytest.raises(ConfigError) as failure:
-        parsed(**{"rocketmq.secretKey": "12345678"})
+        parsed({"rocketmq.secretKey": "12345678"})
     assert "12345678" not in str(failure.value)
 
 
 def test_connections_are_shared_by_what_they_need() -> None:
     one, same, other = (
-        parsed(**{"rocketmq.accessKey": key, "rocketmq.secretKey": "s"}).connection for key in "aab"
+        parsed({"rocketmq.accessKey": key, "rocketmq.secretKey": "s"}).connection for key in "aab"
     )
     assert hash(one) == hash(same)
     assert one == same != other
@@ -180,7 +184,7 @@ def test_connections_are_shared_by_what_they_need() -> None:
 
 def test_trusting_a_certificate_means_to_check_it() -> None:
     tls = parsed(
-        **{"rocketmq.tls.enable": "true", "rocketmq.tls.client.trustCertPath": "/ca.pem"}
+        {"rocketmq.tls.enable": "true", "rocketmq.tls.client.trustCertPath": "/ca.pem"}
     ).connection.tls
     assert tls is not None
     assert tls.client_auth_server

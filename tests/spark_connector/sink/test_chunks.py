@@ -249,7 +249,7 @@ def test_numbers_as_keys_have_the_hash_of_their_java_type() -> None:
 
 
 def test_rows_that_name_their_queue() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"body": b"0", "queueId": 2, "brokerName": "b", "shardingKey": "k"},
         {"body": b"1", "queueId": None, "brokerName": None, "shardingKey": None},
         {"body": b"2", "queueId": 0, "brokerName": "a", "shardingKey": None},
@@ -279,7 +279,7 @@ def test_orderly_rows_of_a_task_stay_in_one_queue() -> None:
 
 
 def test_what_cannot_be_in_a_batch_goes_alone_and_in_its_place() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"body": b"a", "delayLevel": None, "flag": -5},
         {"body": b"b", "delayLevel": 3, "flag": -7},
     ]

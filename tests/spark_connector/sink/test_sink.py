@@ -223,7 +223,7 @@ class Loop:
 def test_a_task_ends_when_everything_is_acknowledged() -> None:
     under_way = most = done = 0
 
-    async def deliver(_: Chunk) -> None:
+    async def deliver(_chunk: Chunk) -> None:
         nonlocal under_way, most, done
         under_way += 1
         most = max(most, under_way)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -40,11 +41,13 @@ def read(
     *ranges: QueueRange,
     clock: SimClock | None = None,
     hints: Mapping[str, Mapping[int, str]] = HINTS,
-    **given: str,
+    given: Mapping[str, str] | None = None,
+    **more: str,
 ) -> list[tuple[str, int, int]]:
     """Broker, queue and offset of every message."""
     time = clock or SimClock()
-    reader = RangeReader(ranges, hints, options(**given), cluster, Clock(time.now, time.sleep))
+    parsed = options(**{**(given or {}), **more})
+    reader = RangeReader(ranges, hints, parsed, cluster, Clock(time.now, time.sleep))
     return [
         (piece.broker_name, message.queue_id, message.queue_offset)
         for piece in reader
@@ -128,10 +131,10 @@ def test_what_is_in_one_buffer_stays_there() -> None:
         for buffer in buffers[:2]
         for begin, size in ((1 << 20, 1_100_000), (5, 1 << 19))
     ]
-    reader = RangeReader([whole(0, 1)], HINTS, options(), SimCluster())
+    reader: Any = RangeReader([whole(0, 1)], HINTS, options(), SimCluster())
     reader._bodies = lambda _range: iter(
         [*stretches, *(Stretch(buffer, 2, 9) for buffer in buffers[2:])]
-    )  # type: ignore[method-assign]
+    )
     first, second, third = reader
     assert first.buffer is buffers[0]
     assert second.buffer is buffers[1]
@@ -279,7 +282,7 @@ def test_a_broker_that_stays_away_is_given_up() -> None:
     cluster.add(QUEUE, 0, 100)
     begin = clock.now()
     with pytest.raises(RangeTimeoutError, match=r"for 5 s at offset 0.*a:0 is down"):
-        read(cluster, whole(0, 100), clock=clock, **{"rocketmqConsumer.pollTimeoutMs": "5000"})
+        read(cluster, whole(0, 100), clock=clock, given={"rocketmqConsumer.pollTimeoutMs": "5000"})
     assert 5 <= clock.now() - begin < 7
 
 
@@ -314,14 +317,14 @@ def test_an_sql_expression_and_an_account_are_sent() -> None:
     cluster.answer = noted  # type: ignore[method-assign]
     key = {"rocketmq.accessKey": "k", "rocketmq.secretKey": "s", "rocketmq.namespace": "shop"}
     cluster.queues_[MessageQueue("shop%t", "a", 0)] = cluster.queues_[QUEUE]
-    read(cluster, whole(0, 40), subExpression='sql: a = "%d"', **key)
+    read(cluster, whole(0, 40), subExpression='sql: a = "%d"', given=key)
     assert {
         (f["topic"], f["consumerGroup"], f["expressionType"], f["subscription"]) for f in seen
     } == {("shop%t", "shop%spark-rocketmq-source", "SQL92", 'a = "%d"')}
     assert all(f["AccessKey"] == "k" and f["Signature"] for f in seen)
     seen.clear()
     del key["rocketmq.secretKey"], key["rocketmq.accessKey"]
-    read(cluster, whole(0, 40), subExpression='sql: a = "%d"', **key)
+    read(cluster, whole(0, 40), subExpression='sql: a = "%d"', given=key)
     assert [(f["queueOffset"], f["maxMsgNums"], f["subscription"]) for f in seen] == [
         ("0", "40", 'a = "%d"')
     ]
@@ -339,7 +342,7 @@ NEARLY_ALL = of(*(n for n in range(1000) if n not in ROTTEN))
 def test_what_the_master_has_damaged_is_read_from_a_slave(filtered: dict[str, str]) -> None:
     cluster = SimCluster(slaves=frozenset("a"))
     cluster.add(QUEUE, 0, 1000, damaged={"0": ROTTEN, "1": frozenset((500,))})
-    assert read(cluster, whole(0, 1000), **filtered) == of(*range(1000))
+    assert read(cluster, whole(0, 1000), given=filtered) == of(*range(1000))
     assert cluster.pulls[-1][0] == "a:0" or cluster.pulls[-1][1] < 1000
 
 

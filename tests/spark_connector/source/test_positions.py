@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aiorocketmq.client.errors import ConfigError
@@ -23,11 +25,11 @@ def cluster() -> SimCluster:
     return made
 
 
-def options(streaming: bool = True, **given: str) -> SourceOptions:
+def options(streaming: bool = True, **given: Any) -> SourceOptions:
     return parse_source_options({"namesrv": "ns:1", **given}, streaming=streaming, environment={})
 
 
-def start(cluster: SimCluster, **given: str) -> Resolved:
+def start(cluster: SimCluster, **given: Any) -> Resolved:
     parsed = options(subscribe="t", **given)
     return resolve_position(parsed.starting, [ONE, TWO], parsed, cluster)
 

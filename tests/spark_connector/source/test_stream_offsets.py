@@ -70,8 +70,8 @@ class Spark:
     """Its side of it: the end of a batch is written down before it runs, and once more when it is
     done. ``sink`` has the rows by batch: one that runs again replaces what it wrote before."""
 
-    def __init__(self, draw: st.DrawFn) -> None:
-        self._draw = draw
+    def __init__(self, data: st.DataObject) -> None:
+        self._draw = data.draw
         self.written: list[Offsets] = []
         self.done = 0
         self.sink: dict[int, list[tuple[MessageQueue, int]]] = {}
@@ -103,7 +103,7 @@ class Spark:
 
 @given(st.data())
 def test_whenever_the_driver_dies_every_offset_is_read_once(data: st.DataObject) -> None:
-    cluster, clock, spark = SimCluster(), SimClock(), Spark(data.draw)
+    cluster, clock, spark = SimCluster(), SimClock(), Spark(data)
     for queue, first in ((ONE, 0), (TWO, 3)):
         cluster.add(queue, first, first + data.draw(st.integers(0, 50)))
     start = data.draw(st.sampled_from(["earliest", "latest"]))
@@ -113,8 +113,8 @@ def test_whenever_the_driver_dies_every_offset_is_read_once(data: st.DataObject)
     for _life in range(data.draw(st.integers(1, 4))):
         offsets = query(cluster, clock, startingOffsets=start, **limits)
         for _trigger in range(data.draw(st.integers(1, 5))):
-            for queue in cluster.queues_.values():
-                queue.end += data.draw(st.integers(0, 20))
+            for simulated in cluster.queues_.values():
+                simulated.end += data.draw(st.integers(0, 20))
             if not spark.trigger(offsets):
                 break
             if data.draw(st.integers(0, 9)) == 0 and LATER not in cluster.queues_:

@@ -190,9 +190,10 @@ def test_many_items_are_written_without_the_buffer() -> None:
     buffer, _ = new_file(1000, 400)
     sizes: list[int] = []
 
-    def write(position: int, data: bytes) -> None:
+    def write(position: int, data: bytes) -> bool:
         sizes.append(len(data))
         buffer[position : position + len(data)] = data
+        return True
 
     written = IndexFile(buffer, 1000, 400, write)
     for at, count in ((0, 20), (20, 300)):

@@ -281,6 +281,8 @@ def test_the_service_builds_a_moment_after_the_put(tmp_path: Path) -> None:
 
 
 def test_no_room_for_the_index_refuses_messages_until_there_is(tmp_path: Path) -> None:
+    store: MessageStore
+
     class Disk(FullDisk):
         def allocate(self, fd: int, offset: int, length: int) -> None:
             if length == store._index._size and self.free < 1 << 20:
@@ -313,7 +315,6 @@ def test_no_room_for_the_index_refuses_messages_until_there_is(tmp_path: Path) -
         await asyncio.wait([services])
         store.close()
 
-    store: MessageStore
     asyncio.run(asyncio.wait_for(main(), 60))
 
 
@@ -509,7 +510,10 @@ def test_whatever_happens_the_index_agrees_with_the_log(
     """Every record that is left has exactly its items, in order, and is found."""
     root = tmp_path_factory.mktemp("store")
     disk = LossyDisk()
-    one_file = {"mapped_file_size_commit_log": 1 << 17, "mapped_file_size_consume_queue": 20_000}
+    one_file: dict[str, Any] = {
+        "mapped_file_size_commit_log": 1 << 17,
+        "mapped_file_size_consume_queue": 20_000,
+    }
     store = open_store(root, disk, **one_file)
     send(store, 0)
     asyncio.run(store.sync())  # the folders are there to stay

@@ -166,7 +166,7 @@ def test_a_slave_has_the_queues_and_the_index_of_its_master(
 
 
 def test_messages_of_all_kinds_get_into_the_index_that_the_master_has(tmp_path: Path) -> None:
-    large = {"mapped_file_size_commit_log": 64 << 10}
+    large: dict[str, Any] = {"mapped_file_size_commit_log": 64 << 10}
     master, slave = (
         open_store(tmp_path / "master", **large),
         open_slave(tmp_path / "slave", **large),
@@ -199,7 +199,7 @@ def test_messages_of_all_kinds_get_into_the_index_that_the_master_has(tmp_path: 
 def test_what_came_in_pieces_gets_into_the_index_in_large_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    large = {"mapped_file_size_commit_log": 1 << 20, "max_index_num": 5000}
+    large: dict[str, Any] = {"mapped_file_size_commit_log": 1 << 20, "max_index_num": 5000}
     master, slave = (
         open_store(tmp_path / "master", **large),
         open_slave(tmp_path / "slave", **large),
@@ -253,7 +253,7 @@ def test_usual_messages_get_their_units_many_at_once_from_the_first_one_on(
     monkeypatch.setattr(
         ReplicaQueues, "dispatch", lambda _self, request: one_by_one.append(request)
     )
-    large = {"mapped_file_size_commit_log": 64 << 10}
+    large: dict[str, Any] = {"mapped_file_size_commit_log": 64 << 10}
     master, slave = (
         open_store(tmp_path / "master", **large),
         open_slave(tmp_path / "slave", **large),
@@ -376,7 +376,11 @@ def test_messages_of_a_queue_whose_first_ones_expired_keep_their_numbers(tmp_pat
 
 
 def test_multi_dispatch_and_extensions_are_there_too(tmp_path: Path) -> None:
-    on = {"enable_multi_dispatch": True, "enable_lmq": True, "enable_consume_queue_ext": True}
+    on: dict[str, Any] = {
+        "enable_multi_dispatch": True,
+        "enable_lmq": True,
+        "enable_consume_queue_ext": True,
+    }
     master, slave = open_store(tmp_path / "master", **on), open_slave(tmp_path / "slave", **on)
     for number in range(40):
         put_ok(

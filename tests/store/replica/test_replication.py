@@ -51,7 +51,7 @@ def sample_log() -> tuple[bytes, tuple[int, ...]]:
     return b"".join(part for part in parts if part is not None), tuple(ends)
 
 
-def records_end(data: bytes, base: int = 0) -> int:
+def records_end(data: bytes | memoryview, base: int = 0) -> int:
     """Where a whole chain of records from the start of ``data`` ends."""
     at = 0
     while at + BLANK_SIZE <= len(data):

@@ -8,6 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ from aiorocketmq.store.model.status import GetMessageStatus, PutStatus
 from ...sim import ManualClock
 from ..cleaning_world import ANY_HOUR, HOUR_S, LOG_FILE, FillingDisk, World
 from ..world import STORE_HOST, bodies_of, config_of, crash, put, put_ok
+
+
+def _logged(caplog: pytest.LogCaptureFixture, line: str) -> bool:
+    return line in caplog.text
 
 
 def test_old_files_go_in_the_hour_of_delete_when(tmp_path: Path) -> None:
@@ -448,7 +453,7 @@ def test_the_service_cleans_after_a_minute_and_then_every_ten_seconds(
         assert world.store.min_phy_offset == LOG_FILE
         for number in range(2, 8):  # an interval between two files
             clock.advance(0.2)
-            await until(lambda number=number: f"begins at {number * LOG_FILE}" in caplog.text)
+            await until(partial(_logged, caplog, f"begins at {number * LOG_FILE}"))
         clock.advance(0.2)
         clock._time_ms += 3_600_000
         await until(lambda: len(clock._sleepers) == 6)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.commands.offset import OffsetResponse
+from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
 from aiorocketmq.remoting.protocol.frames import reply_frames
 from aiorocketmq.remoting.protocol.frames.frame import encode_frame
@@ -29,7 +29,9 @@ TEMPLATES = [compiled.FrameTemplate, pure.FrameTemplate]
 int32, int64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 some_bytes = st.binary(max_size=30) | st.integers(900, 3000).map(bytes)
 KINDS = {"d": int64, "X": st.integers(0, 2**63 - 1), "i": int32, "b": some_bytes}
-text = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
+text: st.SearchStrategy[str] = st.text(
+    alphabet=st.characters(exclude_categories=["Cs"]), max_size=20
+)
 
 
 def pieces(depth: int = 0) -> st.SearchStrategy[list[Any]]:
@@ -121,12 +123,8 @@ def test_the_answer_to_a_send(kind: Any, form: int, data: st.DataObject) -> None
         data.draw(st.booleans()),
         data.draw(st.none() | text),
     )
-    offset, queue_id, number, opaque = (
-        data.draw(KINDS["X"]),
-        data.draw(int32),
-        data.draw(int64),
-        data.draw(int32),
-    )
+    offset: Any = data.draw(KINDS["X"])
+    queue_id, number, opaque = data.draw(int32), data.draw(int64), data.draw(int32)
     header = SendMessageResponse(
         msg_id="", queue_id=0, queue_offset=0, trace_on=trace_on, msg_region=region
     )

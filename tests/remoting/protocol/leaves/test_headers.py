@@ -398,7 +398,7 @@ def test_what_is_no_field_of_a_header_is_no_leaf_either() -> None:
 def test_errors_of_the_caller() -> None:
     for headers in (compiled.Headers, pure.Headers):
         with pytest.raises(TypeError):
-            headers()
+            headers()  # type: ignore[call-arg]
         assert reader(headers, {})(JSON, send(JSON)) is None
     with pytest.raises(TypeError):
         compiled.Headers(TYPES, found_of).read(JSON, "text", 5, None)

@@ -63,7 +63,7 @@ def ends(kind: Any, log: bytearray, units: bytearray, **changed: Any) -> tuple[A
     return log_end, queue_end
 
 
-KINDS = (
+KINDS: tuple[dict[str, Any], ...] = (
     {name: getattr(compiled, name, None) for name in (*leaves.TWINS, "KeyEntries")},
     {**leaves.TWINS, "KeyEntries": pure_index.KeyEntries},
 )
@@ -82,7 +82,7 @@ def both(
     **of_queue: Any,
 ) -> Any:
     """What both do, and leave in their buffers and ends."""
-    results = []
+    results: list[Any] = []
     for kind in KINDS:
         log, unit_room = bytearray(b"\xaa" * size), bytearray(b"\xbb" * units)
         found = ends(kind, log, unit_room, **changed)
@@ -212,8 +212,9 @@ def test_nothing_is_kept_of_a_buffer() -> None:
         record_of(5),
     ):
         outcome(compiled.put_record, *ends(KINDS[0], log, units), None, *arguments)
-        log.clear(), units.clear()  # what is exported cannot change its size
-        log.extend(bytes(500)), units.extend(bytes(20))
+        for buffer, size in ((log, 500), (units, 20)):
+            buffer.clear()  # what is exported cannot change its size
+            buffer.extend(bytes(size))
 
 
 def test_who_looks_on_sees_no_record_or_a_whole_one() -> None:
@@ -270,7 +271,7 @@ def test_batches(
         if data.draw(st.booleans())
         else bytes(body)
     )
-    measured = outcome(compiled.batch_size, cut, shared)
+    measured: Any = outcome(compiled.batch_size, cut, shared)
     assert measured == outcome(pure_size, cut, shared)
     born, store = bytes(20 if sys_flag & V6_BORN else 8), bytes(20 if sys_flag & V6_STORE else 8)
     size = 0 if measured is None else measured[1] + measured[0] * (record_overhead(sys_flag) + 1)
