@@ -175,7 +175,7 @@ def test_the_number_of_a_queue_is_no_queue() -> None:
             message = Message("T", b"x")
             with pytest.raises(ConfigError, match="queue is a MessageQueue"):
                 await producer.send(message, queue=3)  # type: ignore[arg-type]
-            producer.plain = Broken(AttributeError("'int' object has no attribute 'topic'"))  # type: ignore[assignment]
+            producer.fast_path = Broken(AttributeError("'int' object has no attribute 'topic'"))  # type: ignore[assignment]
             with pytest.raises(ConfigError, match="queue is a MessageQueue"):
                 await producer.send(message, queue=3)  # type: ignore[arg-type]
             with pytest.raises(AttributeError, match="topic"):
@@ -195,7 +195,7 @@ def test_another_event_loop() -> None:
     async def start() -> None:
         for client in (producer, consumer, admin, instance):
             await client.start()
-        producer.plain = Broken(RuntimeError("Event loop is closed"))  # type: ignore[assignment]
+        producer.fast_path = Broken(RuntimeError("Event loop is closed"))  # type: ignore[assignment]
         with pytest.raises(
             RuntimeError, match="Event loop is closed"
         ):  # its own loop: what went wrong is something else

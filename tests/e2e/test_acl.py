@@ -119,7 +119,7 @@ def test_a_blocking_client_signs_what_it_sends_itself(
             producer.send(Message("Orders", b"x", tags="Ä", keys=["k"])).status
             is SendStatus.SEND_OK
         )
-        monkeypatch.setattr(producer._client.plain, "_signer", Signer("wrong-secret"))
+        monkeypatch.setattr(producer._client.fast_path, "_signer", Signer("wrong-secret"))
         for more in ({}, {"sharding_key": 1}, {"queue": producer.queues("Orders")[0]}):
             with pytest.raises(
                 RocketMQError, match="Check signature failed for accessKey=the-writer"

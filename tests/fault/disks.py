@@ -74,7 +74,7 @@ class LossyDisk(PosixDisk):
             raise PowerCut
         self.syncs_left -= 1
 
-    def forget(self, directory: Path) -> None:
+    def forget_folder(self, directory: Path) -> None:
         """A folder was deleted, for good: what is made there later under the same names has nothing
         of it."""
         for path in [path for path in self.synced if path.is_relative_to(directory.resolve())]:

@@ -230,7 +230,7 @@ class StoreMachine(RuleBasedStateMachine):
         """It begins at 0 again. What it had may come back in a recovery that reads the log; nobody
         counts on that."""
         at_once(self.store.delete_topic_in_slices(topic))
-        self.disk.forget(self.root / "consumequeue" / topic)
+        self.disk.forget_folder(self.root / "consumequeue" / topic)
         for queue in QUEUES:
             if queue[0] == topic:
                 self.stored[queue] = {}

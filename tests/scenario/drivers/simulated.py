@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.responses import Response
@@ -16,6 +17,8 @@ from ..language import ScenarioError
 
 MOST_TURNS = 20_000
 Protocol = asyncio.Protocol | asyncio.BufferedProtocol
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Network:
@@ -65,7 +68,9 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.work: set[asyncio.Future[Any]] = set()
         """What threads are doing, files mostly. That takes no simulated time."""
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
         future = super().run_in_executor(executor, func, *args)
         self.work.add(future)
         future.add_done_callback(self.work.discard)
