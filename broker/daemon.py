@@ -9,7 +9,7 @@ from typing import Final
 
 from ..daemon.descriptors import allowed_connections
 from ..daemon.kept_memory import keep_memory
-from ..daemon.launch import COMMAND_LINE, Daemon, LaunchError, Settings
+from ..daemon.launch import COMMAND_LINE, Daemon, LaunchError, Settings, report
 from ..daemon.long_lived import looked_at_once
 from ..daemon.pid_files import pid_file
 from ..remoting.protocol.leaves import KIND
@@ -57,6 +57,7 @@ async def serve(settings: Settings) -> None:
     config = settings[BrokerConfig]
     check(settings)
     log.info("broker starting leaves=%r", KIND)
+    report(settings)
     keep_memory()
     _say_what_has_no_effect(settings)
     wanted = BrokerSettings(

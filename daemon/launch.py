@@ -162,7 +162,6 @@ def main(daemon: Daemon, arguments: Sequence[str] | None = None) -> int:
             _set_up_logging(params)
         except OSError as error:
             return _fail(daemon, describe(error))
-        _report(settings)
         return run(daemon, settings)
 
 
@@ -352,7 +351,8 @@ def _print_settings(settings: Settings, names: frozenset[str] | None) -> None:
             click.echo(f"{name}={value}")
 
 
-def _report(settings: Settings) -> None:
+def report(settings: Settings) -> None:
+    """Log what a user may not expect of the settings: a daemon does it behind its first line."""
     if "ROCKETMQ_HOME" not in os.environ and all(
         p.name != "rocketmqHome" for p in settings.properties
     ):

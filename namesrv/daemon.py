@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from ..daemon.descriptors import allowed_connections
-from ..daemon.launch import Daemon, LaunchError, Settings
+from ..daemon.launch import Daemon, LaunchError, Settings, report
 from ..daemon.long_lived import looked_at_once
 from ..daemon.persist import backup_of, read_file
 from ..daemon.pid_files import pid_file
@@ -195,6 +195,7 @@ async def serve(settings: Settings) -> None:
     """The name server as a process of its own."""
     config = settings[NamesrvConfig]
     log.info("name server starting leaves=%r", KIND)
+    report(settings)
     if settings.config_file is not None:
         config.config_store_path = settings.config_file
     server = NameServer(

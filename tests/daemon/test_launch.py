@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from aiorocketmq.daemon.launch import Daemon, LaunchError, Settings, describe, main
+from aiorocketmq.daemon.launch import Daemon, LaunchError, Settings, describe, main, report
 from aiorocketmq.remoting.errors import AddressInUseError
 from aiorocketmq.remoting.protocol.java_properties import PropertyError
 from aiorocketmq.remoting.protocol.wire import Record
@@ -75,6 +75,7 @@ def settings_of(*arguments: str) -> Settings:
     seen: list[Settings] = []
 
     async def serve(settings: Settings) -> None:
+        report(settings)
         seen.append(settings)
 
     assert main(daemon(serve), arguments) == 0

@@ -23,9 +23,10 @@ async def test_a_daemon_logs_json_into_a_file(tmp_path: Path) -> None:
         "--logFormat=json",
         "--logFileMaxBytes=100000",
     ]
+    without_home = {name: value for name, value in os.environ.items() if name != "ROCKETMQ_HOME"}
     process = subprocess.Popen(
         [sys.executable, "-m", "aiorocketmq.namesrv", *arguments],
-        env={**os.environ, "HOME": str(tmp_path), "ROCKETMQ_HOME": str(tmp_path)},
+        env={**without_home, "HOME": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -39,6 +40,11 @@ async def test_a_daemon_logs_json_into_a_file(tmp_path: Path) -> None:
         out, err = await asyncio.to_thread(process.communicate, timeout=30)
     assert (process.returncode, out, err) == (0, b"", b"")
     events = {entry.pop("event"): entry for entry in map(json.loads, path.read_text().splitlines())}
+    assert [*events][:2] == [
+        "name server starting",
+        "ROCKETMQ_HOME is not set, going on with",
+    ], "the first line says what runs"
+    assert events["name server starting"]["leaves"]
     assert isinstance(events["name server ready"]["port"], int)
     assert events["stopping"]["signal"] == "SIGTERM"
     assert "stopped" in events
