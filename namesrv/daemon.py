@@ -17,6 +17,7 @@ from ..remoting.dispatch import Dispatcher, Handler
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.leaves import KIND
 from ..remoting.services import Service, run_services
+from ..remoting.sliced_requests import in_turns
 from ..remoting.system_clock import SystemClock
 from ..remoting.transport.accepting import Seats
 from ..remoting.transport.config import ALL_INTERFACES, server_settings
@@ -25,7 +26,6 @@ from ..remoting.transport.flow import Limits
 from ..remoting.transport.server import RemotingServer
 from ..remoting.transport.tls import TlsConfig, client_context
 from ..remoting.transport.usable_memory import usable_memory
-from ..remoting.turns import in_turns
 from .config import (
     KV_DUMP_FIRST_S,
     KV_DUMP_PERIOD_S,

@@ -41,9 +41,9 @@ from ..remoting.protocol.java_properties import (
     update_record,
 )
 from ..remoting.protocol.wire import NoFields
+from ..remoting.sliced_requests import Turns
 from ..remoting.slices import Steps
 from ..remoting.transport.flow import Limits
-from ..remoting.turns import Turns
 from .config import NamesrvConfig
 from .kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from .registration_body import CrcError, read_registration

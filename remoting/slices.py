@@ -1,6 +1,6 @@
 """Long work in slices, so that others may have their turn in between: a generator that yields
-wherever somebody else may go on, and returns its result. Pure; ``turns.in_turns`` drives it on an
-event loop.
+wherever somebody else may go on, and returns its result. Pure; ``sliced_requests.in_turns`` drives
+it on an event loop.
 """
 
 from __future__ import annotations

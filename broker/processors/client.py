@@ -20,8 +20,8 @@ from ...remoting.protocol.commands.base import ConsumerGroupRequest
 from ...remoting.protocol.commands.client import UnregisterClientRequest
 from ...remoting.protocol.message.topic_names import retry_topic, topic_error
 from ...remoting.protocol.wire import EmptyFields, NoFields
+from ...remoting.sliced_requests import Turns
 from ...remoting.slices import Steps
-from ...remoting.turns import Turns
 from ..config.config import BrokerConfig
 from ..filter.lexer import FilterError
 from ..state.client_watch import ClientWatch

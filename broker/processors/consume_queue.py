@@ -13,8 +13,8 @@ from ...remoting.protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueu
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.admin import QueryConsumeQueueRequest
 from ...remoting.protocol.fastjson import writer as fastjson_writer
+from ...remoting.sliced_requests import Turns
 from ...remoting.slices import Steps
-from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
 from ...store.queues.consume_queue_ext import EXT_HEAD, ExtUnit
 from ..state.clients import Consumers, Subscription

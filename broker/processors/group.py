@@ -23,8 +23,8 @@ from ...remoting.protocol.commands.group import (
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import group_error
 from ...remoting.protocol.wire import NoFields
+from ...remoting.sliced_requests import Turns
 from ...remoting.slices import Steps, slices
-from ...remoting.turns import Turns
 from ..monitoring.consume_progress import ConsumeProgress, check_queue_count
 from ..state.config_files import ConfigFile
 from ..state.consumer_offsets import ConsumerOffsets

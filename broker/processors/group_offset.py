@@ -28,8 +28,8 @@ from ...remoting.protocol.commands.offset import (
     ResetOffsetRequest,
 )
 from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.sliced_requests import Turns
 from ...remoting.slices import Steps, slices
-from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
 from ..config.config import BrokerConfig
 from ..monitoring.consume_progress import check_queue_count

@@ -17,8 +17,8 @@ from ...remoting.protocol.commands.offset import (
     UpdateConsumerOffsetRequest,
 )
 from ...remoting.protocol.wire import EmptyFields, NoFields
+from ...remoting.sliced_requests import Turns
 from ...remoting.slices import Steps
-from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
 from ..state.consumer_offsets import NO_OFFSET, ConsumerOffsets
 

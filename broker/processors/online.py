@@ -19,8 +19,8 @@ from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import ConsumerGroupRequest
 from ...remoting.protocol.commands.client import ProducerGroupRequest
 from ...remoting.protocol.wire import EmptyFields
+from ...remoting.sliced_requests import Turns
 from ...remoting.slices import Steps, slices
-from ...remoting.turns import Turns
 from ..state.clients import ClientChannel, Consumers, Producers
 
 _GROUPS_AT_ONCE: Final = 500

@@ -11,7 +11,7 @@ from ...remoting.protocol.commands.pull import (
     QueryMessageResponse,
     ViewMessageRequest,
 )
-from ...remoting.turns import Turns
+from ...remoting.sliced_requests import Turns
 from ...store.message_store import MessageStore
 
 _NOTHING_FOUND = QueryMessageResponse(index_last_update_timestamp=0, index_last_update_phyoffset=0)

@@ -16,8 +16,8 @@ from ...remoting.protocol.bodies.stats import (
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.admin import ViewBrokerStatsDataRequest
 from ...remoting.protocol.commands.group import GetConsumeStatsInBrokerRequest
+from ...remoting.sliced_requests import Turns
 from ...remoting.slices import Steps
-from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
 from ..monitoring.consume_progress import ConsumeProgress, check_queue_count
 from ..registry.registration import Identity

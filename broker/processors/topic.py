@@ -21,8 +21,8 @@ from ...remoting.protocol.commands.topic import CreateTopicRequest
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import topic_error
 from ...remoting.protocol.wire import EmptyFields, NoFields
+from ...remoting.sliced_requests import Turns
 from ...remoting.slices import Steps, at_once, slices
-from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
 from ..config.config import BrokerConfig
 from ..monitoring.consume_progress import QUEUES_AT_ONCE, check_queue_count

@@ -20,8 +20,8 @@ from ...remoting.protocol.bodies.codec import decode_body
 from ...remoting.protocol.fastjson.pretty_table import PrettyTable
 from ...remoting.protocol.wire import Record
 from ...remoting.services import happens_within
+from ...remoting.sliced_requests import in_turns
 from ...remoting.slices import Steps, at_once
-from ...remoting.turns import in_turns
 from ...store.model.errors import StoreFileError
 from .consumer_offsets import ConsumerOffsets
 from .json_file import JsonFile

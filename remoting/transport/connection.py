@@ -46,8 +46,8 @@ _SLICE_MS: Final = 2
 """So many milliseconds have begun since a peer's requests are served one after the other: others
 have a turn."""
 _MOST_QUEUED: Final = 8
-"""Long requests of one peer that wait for their turn (``turns.py``): those behind them are not
-read. Nobody who waits for answers has so many, and who does not would have them pile up."""
+"""Long requests of one peer that wait for their turn (``sliced_requests.py``): those behind them
+are not read. Nobody who waits for answers has so many, and who does not would have them pile up."""
 _QUEUED_COST_BYTES: Final = 4096
 """Bytes of memory, about, that a request takes while it waits, besides its body."""
 _LARGE_READ_BYTES: Final = 128 << 10

@@ -30,9 +30,9 @@ from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder
 from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, decode_header
 from aiorocketmq.remoting.protocol.java_properties import parse_properties
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
+from aiorocketmq.remoting.sliced_requests import Turns
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.flow import Limits
-from aiorocketmq.remoting.turns import Turns
 from tests.golden_files import golden_lines
 
 OVERTOOK = {("rocketmq-wire", 698), ("rocketmq-wire", 889)}

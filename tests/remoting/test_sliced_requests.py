@@ -23,8 +23,8 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
     encode_header,
 )
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.sliced_requests import Turns, in_turns
 from aiorocketmq.remoting.slices import Steps, at_once, slices
-from aiorocketmq.remoting.turns import Turns, in_turns
 
 from ..sim import SimOwner, SimTransport, connect
 
