@@ -17,7 +17,7 @@ from ..remoting.dispatch import Dispatcher, Handler
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.leaves import KIND
 from ..remoting.services import Service, run_services
-from ..remoting.sliced_requests import in_turns
+from ..remoting.sliced_requests import in_slices
 from ..remoting.system_clock import SystemClock
 from ..remoting.transport.accepting import Seats
 from ..remoting.transport.config import ALL_INTERFACES, server_settings
@@ -80,7 +80,7 @@ class TidyUp:
     async def run(self) -> None:
         while True:
             await self._clock.sleep(TIDY_UP_PERIOD_S)
-            await in_turns(self._routes.tidy_up())
+            await in_slices(self._routes.tidy_up())
 
 
 class KvConfigDump:

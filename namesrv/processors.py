@@ -41,7 +41,7 @@ from ..remoting.protocol.java_properties import (
     update_record,
 )
 from ..remoting.protocol.wire import NoFields
-from ..remoting.sliced_requests import Turns
+from ..remoting.sliced_requests import SlicedRequests
 from ..remoting.slices import Steps
 from ..remoting.transport.flow import Limits
 from .config import NamesrvConfig
@@ -69,12 +69,12 @@ class BrokerProcessor:
         self._routes = routes
         self._kv_config = kv_config
         self._limits = limits
-        self._turns = Turns()
+        self._sliced = SlicedRequests()
 
     @property
     def table(self) -> ProcessorTable:
         return {
-            RequestCode.REGISTER_BROKER: self._turns.handler(self.register),
+            RequestCode.REGISTER_BROKER: self._sliced.handler(self.register),
             RequestCode.UNREGISTER_BROKER: self.unregister,
             RequestCode.QUERY_DATA_VERSION: self.query_data_version,
         }
@@ -191,7 +191,7 @@ class RouteProcessor:
         self._routes = routes
         self._kv_config = kv_config
         self._config = config
-        self._turns = Turns()
+        self._sliced = SlicedRequests()
 
     @property
     def table(self) -> ProcessorTable:
@@ -202,7 +202,7 @@ class RouteProcessor:
             RequestCode.WIPE_WRITE_PERM_OF_BROKER: self.wipe_write_perm,
             RequestCode.ADD_WRITE_PERM_OF_BROKER: self.add_write_perm,
             RequestCode.DELETE_TOPIC_IN_NAMESRV: self.delete_topic,
-            RequestCode.GET_TOPICS_BY_CLUSTER: self._turns.handler(self.topics_of_cluster),
+            RequestCode.GET_TOPICS_BY_CLUSTER: self._sliced.handler(self.topics_of_cluster),
             RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._topics(routes.topics),
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.system_topics,
             RequestCode.GET_UNIT_TOPIC_LIST: self._topics(
@@ -231,7 +231,7 @@ class RouteProcessor:
         return Reply(body=encode_body(self._routes.cluster_info()))
 
     async def wipe_write_perm(self, request: BrokerNameRequest, _body: Body, ctx: Context) -> Reply:
-        count = await self._turns.alone(self._routes.wipe_write_perm(request.broker_name))
+        count = await self._sliced.alone(self._routes.wipe_write_perm(request.broker_name))
         log.info(
             "write permission wiped broker=%s topics=%d peer=%s",
             request.broker_name,
@@ -241,7 +241,7 @@ class RouteProcessor:
         return Reply(header=WipeWritePermResponse(wipe_topic_count=count))
 
     async def add_write_perm(self, request: BrokerNameRequest, _body: Body, ctx: Context) -> Reply:
-        count = await self._turns.alone(self._routes.add_write_perm(request.broker_name))
+        count = await self._sliced.alone(self._routes.add_write_perm(request.broker_name))
         log.info(
             "write permission added broker=%s topics=%d peer=%s",
             request.broker_name,
@@ -268,7 +268,7 @@ class RouteProcessor:
         return _topic_list(self._routes.topics_of_cluster(request.cluster))
 
     def _topics(self, found: Callable[[], Steps[list[str]]]) -> Handler:
-        return self._turns.handler(lambda _request, _body, _ctx: _topic_list(found()))
+        return self._sliced.handler(lambda _request, _body, _ctx: _topic_list(found()))
 
     def system_topics(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         return Reply(body=encode_body(self._routes.system_topics()))

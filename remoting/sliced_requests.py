@@ -20,7 +20,7 @@ SlicedHandler = Callable[[Any, Body, Context], Steps[Outcome]]
 """A handler that yields where others may have their turn. Its body stays valid."""
 
 
-async def in_turns(steps: Steps[T]) -> T:
+async def in_slices(steps: Steps[T]) -> T:
     """All of it, with a turn of the event loop after each slice."""
     try:
         while True:
@@ -34,7 +34,7 @@ async def in_turns(steps: Steps[T]) -> T:
         steps.close()
 
 
-class Turns:
+class SlicedRequests:
     """What is done in one slice is answered at once, as long as that takes less than a tenth of the
     time. Of everything else one is worked on at a time, a slice in a turn, in the order in which
     they came: what a hundred peers ask together must not make a turn a hundred slices long."""
@@ -74,7 +74,7 @@ class Turns:
         try:
             async with self._one_at_a_time:
                 await asyncio.sleep(0)
-                return await in_turns(steps)
+                return await in_slices(steps)
         finally:
             steps.close()
 
@@ -94,7 +94,7 @@ class Turns:
                 await asyncio.sleep(
                     0
                 )  # or all that begin in this turn would be done in it, one after the other
-                return None if ctx.connection.closed else await in_turns(steps)
+                return None if ctx.connection.closed else await in_slices(steps)
         finally:
             steps.close()
             ctx.connection.dequeued(size)

@@ -1,5 +1,5 @@
 """Long work in slices, so that others may have their turn in between: a generator that yields
-wherever somebody else may go on, and returns its result. Pure; ``sliced_requests.in_turns`` drives
+wherever somebody else may go on, and returns its result. Pure; ``sliced_requests.in_slices`` drives
 it on an event loop.
 """
 

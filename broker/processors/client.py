@@ -20,7 +20,7 @@ from ...remoting.protocol.commands.base import ConsumerGroupRequest
 from ...remoting.protocol.commands.client import UnregisterClientRequest
 from ...remoting.protocol.message.topic_names import retry_topic, topic_error
 from ...remoting.protocol.wire import EmptyFields, NoFields
-from ...remoting.sliced_requests import Turns
+from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps
 from ..config.config import BrokerConfig
 from ..filter.lexer import FilterError
@@ -63,12 +63,12 @@ class ClientProcessor:
         self._watch = watch
         self._filters = filters
         self._config = config
-        self._turns = Turns()
+        self._sliced = SlicedRequests()
 
     @property
     def table(self) -> ProcessorTable:
         return {
-            RequestCode.HEART_BEAT: self._turns.handler(self.heartbeat),
+            RequestCode.HEART_BEAT: self._sliced.handler(self.heartbeat),
             RequestCode.UNREGISTER_CLIENT: self.unregister,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.list_consumers,
             RequestCode.CHECK_CLIENT_CONFIG: self.check_config,

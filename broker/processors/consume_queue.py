@@ -13,7 +13,7 @@ from ...remoting.protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueu
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.admin import QueryConsumeQueueRequest
 from ...remoting.protocol.fastjson import writer as fastjson_writer
-from ...remoting.sliced_requests import Turns
+from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps
 from ...store.message_store import MessageStore
 from ...store.queues.consume_queue_ext import EXT_HEAD, ExtUnit
@@ -30,7 +30,7 @@ class ConsumeQueueProcessor:
         self._consumers = consumers
         self._store = store
         self._filters = filters
-        self._turns = Turns()
+        self._sliced = SlicedRequests()
 
     @property
     def table(self) -> ProcessorTable:
@@ -52,7 +52,7 @@ class ConsumeQueueProcessor:
             filter_data=self._filter_data(topic, group, subscription)
             if group is not None
             else None,
-            queue_data=await self._turns.alone(self._entries(request, subscription)),
+            queue_data=await self._sliced.alone(self._entries(request, subscription)),
             max_queue_index=store.max_offset(topic, queue_id),
             min_queue_index=store.min_offset(topic, queue_id),
         )

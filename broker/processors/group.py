@@ -23,7 +23,7 @@ from ...remoting.protocol.commands.group import (
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import group_error
 from ...remoting.protocol.wire import NoFields
-from ...remoting.sliced_requests import Turns
+from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps, slices
 from ..monitoring.consume_progress import ConsumeProgress, check_queue_count
 from ..state.config_files import ConfigFile
@@ -46,7 +46,7 @@ class GroupProcessor:
     ) -> None:
         """``max_queues``: of an answer."""
         self._max_queues = max_queues
-        self._turns = Turns()
+        self._sliced = SlicedRequests()
         self._groups = groups
         self._file = file
         self._offsets = offsets
@@ -57,9 +57,9 @@ class GroupProcessor:
         return {
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.update,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.update_all,
-            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._turns.handler(self.all_configs),
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._sliced.handler(self.all_configs),
             RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
-            RequestCode.GET_CONSUME_STATS: self._turns.handler(self.consume_stats),
+            RequestCode.GET_CONSUME_STATS: self._sliced.handler(self.consume_stats),
         }
 
     async def update(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
@@ -77,7 +77,7 @@ class GroupProcessor:
         log.info("groups wanted by=%s count=%d", ctx.peer, len(wanted))
         for group in wanted:
             _check(group)
-        await self._turns.alone(self._update_in_slices(wanted))
+        await self._sliced.alone(self._update_in_slices(wanted))
         await self._file.saved()
         return Reply()
 
@@ -97,7 +97,7 @@ class GroupProcessor:
         log.info("group to be deleted by=%s %s", ctx.peer, request)
         self._groups.delete(request.group_name)
         if request.remove_offset or request.clean_offset:
-            await self._turns.alone(self._offsets.remove_group(request.group_name))
+            await self._sliced.alone(self._offsets.remove_group(request.group_name))
         await self._file.saved()
         return Reply()
 

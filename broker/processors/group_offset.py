@@ -28,7 +28,7 @@ from ...remoting.protocol.commands.offset import (
     ResetOffsetRequest,
 )
 from ...remoting.protocol.message.message_queue import MessageQueue
-from ...remoting.sliced_requests import Turns
+from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps, slices
 from ...store.message_store import MessageStore
 from ..config.config import BrokerConfig
@@ -60,7 +60,7 @@ class GroupOffsetProcessor:
     ) -> None:
         """``max_queues``: of an answer."""
         self._max_queues = max_queues
-        self._turns = Turns()
+        self._sliced = SlicedRequests()
         self._broker_name = config.broker_name
         self._topics = topics
         self._consumers = consumers
@@ -71,10 +71,10 @@ class GroupOffsetProcessor:
     @property
     def table(self) -> ProcessorTable:
         return {
-            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self._turns.handler(self.reset),
-            RequestCode.QUERY_CONSUME_TIME_SPAN: self._turns.handler(self.time_span),
-            RequestCode.QUERY_CORRECTION_OFFSET: self._turns.handler(self.correction),
-            RequestCode.CLONE_GROUP_OFFSET: self._turns.handler(self.clone),
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self._sliced.handler(self.reset),
+            RequestCode.QUERY_CONSUME_TIME_SPAN: self._sliced.handler(self.time_span),
+            RequestCode.QUERY_CORRECTION_OFFSET: self._sliced.handler(self.correction),
+            RequestCode.CLONE_GROUP_OFFSET: self._sliced.handler(self.clone),
         }
 
     # --- reset

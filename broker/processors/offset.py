@@ -17,7 +17,7 @@ from ...remoting.protocol.commands.offset import (
     UpdateConsumerOffsetRequest,
 )
 from ...remoting.protocol.wire import EmptyFields, NoFields
-from ...remoting.sliced_requests import Turns
+from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps
 from ...store.message_store import MessageStore
 from ..state.consumer_offsets import NO_OFFSET, ConsumerOffsets
@@ -34,7 +34,7 @@ class OffsetProcessor:
     def __init__(self, offsets: ConsumerOffsets, store: MessageStore) -> None:
         self._offsets = offsets
         self._store = store
-        self._turns = Turns()
+        self._sliced = SlicedRequests()
 
     @property
     def table(self) -> ProcessorTable:
@@ -45,7 +45,7 @@ class OffsetProcessor:
             RequestCode.GET_MAX_OFFSET: self.max_offset,
             RequestCode.GET_MIN_OFFSET: self.min_offset,
             RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest_store_time,
-            RequestCode.GET_ALL_CONSUMER_OFFSET: self._turns.handler(self.all_consumer_offsets),
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self._sliced.handler(self.all_consumer_offsets),
         }
 
     def query(self, request: QueryConsumerOffsetRequest, _body: Body, _ctx: Context) -> Reply:

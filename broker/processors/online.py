@@ -19,7 +19,7 @@ from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import ConsumerGroupRequest
 from ...remoting.protocol.commands.client import ProducerGroupRequest
 from ...remoting.protocol.wire import EmptyFields
-from ...remoting.sliced_requests import Turns
+from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps, slices
 from ..state.clients import ClientChannel, Consumers, Producers
 
@@ -30,14 +30,14 @@ class OnlineProcessor:
     def __init__(self, producers: Producers, consumers: Consumers) -> None:
         self._producers = producers
         self._consumers = consumers
-        self._turns = Turns()
+        self._sliced = SlicedRequests()
 
     @property
     def table(self) -> ProcessorTable:
         return {
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
-            RequestCode.GET_ALL_PRODUCER_INFO: self._turns.handler(self.all_producers),
+            RequestCode.GET_ALL_PRODUCER_INFO: self._sliced.handler(self.all_producers),
         }
 
     def consumer_connections(

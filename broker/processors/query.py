@@ -11,7 +11,7 @@ from ...remoting.protocol.commands.pull import (
     QueryMessageResponse,
     ViewMessageRequest,
 )
-from ...remoting.sliced_requests import Turns
+from ...remoting.sliced_requests import SlicedRequests
 from ...store.message_store import MessageStore
 
 _NOTHING_FOUND = QueryMessageResponse(index_last_update_timestamp=0, index_last_update_phyoffset=0)
@@ -20,7 +20,7 @@ _NOTHING_FOUND = QueryMessageResponse(index_last_update_timestamp=0, index_last_
 class QueryProcessor:
     def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._turns = Turns()
+        self._sliced = SlicedRequests()
 
     @property
     def table(self) -> ProcessorTable:
@@ -36,7 +36,7 @@ class QueryProcessor:
         steps = self._store.query.steps(
             request.topic, request.key, count, request.begin_timestamp, request.end_timestamp
         )
-        found = await self._turns.alone(steps)
+        found = await self._sliced.alone(steps)
         if not found.records:
             remark = "can not find message, maybe time range not correct"
             return Reply(ResponseCode.QUERY_NOT_FOUND, _NOTHING_FOUND, remark=remark)

@@ -16,7 +16,7 @@ from ...remoting.protocol.bodies.stats import (
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.admin import ViewBrokerStatsDataRequest
 from ...remoting.protocol.commands.group import GetConsumeStatsInBrokerRequest
-from ...remoting.sliced_requests import Turns
+from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps
 from ...store.message_store import MessageStore
 from ..monitoring.consume_progress import ConsumeProgress, check_queue_count
@@ -44,7 +44,7 @@ class StatsProcessor:
     ) -> None:
         """``max_queues``: of an answer."""
         self._max_queues = max_queues
-        self._turns = Turns()
+        self._sliced = SlicedRequests()
         self._windows = windows
         self._stats = stats
         self._groups = groups
@@ -57,7 +57,7 @@ class StatsProcessor:
     def table(self) -> ProcessorTable:
         return {
             RequestCode.VIEW_BROKER_STATS_DATA: self.view,
-            RequestCode.GET_BROKER_CONSUME_STATS: self._turns.handler(self.consume_stats),
+            RequestCode.GET_BROKER_CONSUME_STATS: self._sliced.handler(self.consume_stats),
         }
 
     async def view(self, request: ViewBrokerStatsDataRequest, _body: Body, _ctx: Context) -> Reply:
@@ -77,7 +77,7 @@ class StatsProcessor:
                 else BrokerStatsData(stats_minute=now, stats_hour=now, stats_day=now)
             )
         else:
-            data = await self._turns.alone(self._windows.data(name, key))
+            data = await self._sliced.alone(self._windows.data(name, key))
         if data is None:
             return Reply(ResponseCode.SYSTEM_ERROR, remark=f"The stats <{name}> <{key}> not exist")
         return Reply(body=encode_body(data))

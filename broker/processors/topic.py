@@ -21,7 +21,7 @@ from ...remoting.protocol.commands.topic import CreateTopicRequest
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import topic_error
 from ...remoting.protocol.wire import EmptyFields, NoFields
-from ...remoting.sliced_requests import Turns
+from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps, at_once, slices
 from ...store.message_store import MessageStore
 from ..config.config import BrokerConfig
@@ -50,7 +50,7 @@ class TopicProcessor:
     ) -> None:
         """``max_queues``: of an answer."""
         self._max_queues = max_queues
-        self._turns = Turns()
+        self._sliced = SlicedRequests()
         self._config = config
         self._topics = topics
         self._file = file
@@ -66,9 +66,9 @@ class TopicProcessor:
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.update_all,
             RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
             RequestCode.GET_TOPIC_CONFIG: self.config_of,
-            RequestCode.GET_ALL_TOPIC_CONFIG: self._turns.handler(self.all_configs),
-            RequestCode.GET_TOPIC_STATS_INFO: self._turns.handler(self.stats),
-            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self._turns.handler(self.consumed_by),
+            RequestCode.GET_ALL_TOPIC_CONFIG: self._sliced.handler(self.all_configs),
+            RequestCode.GET_TOPIC_STATS_INFO: self._sliced.handler(self.stats),
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self._sliced.handler(self.consumed_by),
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
         }
 
@@ -89,7 +89,7 @@ class TopicProcessor:
         for config in wanted:
             self._check_name(config.topic_name)
             _check_queue_nums(config.read_queue_nums, config.write_queue_nums)
-        made = await self._turns.alone(self._make_in_slices(wanted))
+        made = await self._sliced.alone(self._make_in_slices(wanted))
         await self._file.saved()
         await self._name_servers.announce(*made)
         return Reply()
@@ -110,7 +110,7 @@ class TopicProcessor:
         (code 216)."""
         log.info("topic to be deleted by=%s topic=%s", ctx.peer, request.topic)
         self._check_name(request.topic)
-        await self._turns.alone(self._delete_in_slices(request.topic))
+        await self._sliced.alone(self._delete_in_slices(request.topic))
         await self._file.saved()
         return Reply()
 

@@ -20,7 +20,7 @@ from ...remoting.protocol.bodies.codec import decode_body
 from ...remoting.protocol.fastjson.pretty_table import PrettyTable
 from ...remoting.protocol.wire import Record
 from ...remoting.services import happens_within
-from ...remoting.sliced_requests import in_turns
+from ...remoting.sliced_requests import in_slices
 from ...remoting.slices import Steps, at_once
 from ...store.model.errors import StoreFileError
 from .consumer_offsets import ConsumerOffsets
@@ -102,7 +102,7 @@ class ConfigFile:
         """Write the table as it is now, in a thread. Raises ``StoreFileError``, and so does who
         waits."""
         number, snapshot = self._changes, self._snapshot()
-        record: Record = snapshot if isinstance(snapshot, Record) else await in_turns(snapshot)
+        record: Record = snapshot if isinstance(snapshot, Record) else await in_slices(snapshot)
         try:
             await asyncio.to_thread(self._write, number, record)
         except StoreFileError as error:

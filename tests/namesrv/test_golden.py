@@ -30,7 +30,7 @@ from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder
 from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, decode_header
 from aiorocketmq.remoting.protocol.java_properties import parse_properties
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
-from aiorocketmq.remoting.sliced_requests import Turns
+from aiorocketmq.remoting.sliced_requests import SlicedRequests
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.flow import Limits
 from tests.golden_files import golden_lines
@@ -53,7 +53,7 @@ def handlers(tmp_path: Path) -> dict[RequestCode, Handler]:
         {ORDER_TOPIC_CONFIG: {"GoldOrder": "broker-g:4"}}
     )  # kept from a run before the captured one
     brokers = BrokerProcessor(routes, kv_config, Limits())
-    brokers._turns = Turns(lambda: 0.0)  # nothing takes any time, so nothing is put off
+    brokers._sliced = SlicedRequests(lambda: 0.0)  # nothing takes any time, so nothing is put off
     parts = (
         brokers,
         RouteProcessor(routes, kv_config, config),

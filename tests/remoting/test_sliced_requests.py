@@ -23,7 +23,7 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
     encode_header,
 )
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
-from aiorocketmq.remoting.sliced_requests import Turns, in_turns
+from aiorocketmq.remoting.sliced_requests import SlicedRequests, in_slices
 from aiorocketmq.remoting.slices import Steps, at_once, slices
 
 from ..sim import SimOwner, SimTransport, connect
@@ -63,7 +63,7 @@ def serve(
     work = Work()
 
     async def scene() -> list[tuple[int, int]]:
-        owner = SimOwner(Dispatcher({CODE: Turns().handler(work)}))
+        owner = SimOwner(Dispatcher({CODE: SlicedRequests().handler(work)}))
         connection, transport = connect(owner)
         connection.data_received(b"".join(request(*each) for each in requests))
         if closes_after is not None:
@@ -106,7 +106,7 @@ def test_an_error_in_a_late_slice_is_answered_and_others_go_on() -> None:
 
 def test_what_asynchronous_handlers_do_at_length_is_done_one_after_the_other() -> None:
     async def scene() -> list[tuple[int, int]]:
-        turns, log, turn = Turns(), list[tuple[int, int]](), 0
+        turns, log, turn = SlicedRequests(), list[tuple[int, int]](), 0
 
         def steps(number: int) -> Steps[int]:
             for _ in range(2):
@@ -144,7 +144,7 @@ def test_what_is_short_is_not_done_at_once_when_there_is_much_of_it() -> None:
             return Reply()
             yield
 
-        turns = Turns(lambda: now)
+        turns = SlicedRequests(lambda: now)
         connection, transport = connect(SimOwner(Dispatcher({CODE: turns.handler(work)})))
         answered = []
         connection.data_received(b"".join(request(number, 0) for number in range(5)))
@@ -171,7 +171,7 @@ def test_others_have_their_turn() -> None:
                 yield
             return "done"
 
-        task = asyncio.create_task(in_turns(steps()))
+        task = asyncio.create_task(in_slices(steps()))
         while not task.done():
             turns += 1
             await asyncio.sleep(0)
@@ -183,7 +183,7 @@ def test_others_have_their_turn() -> None:
 
 def test_a_handler_outside_of_a_server() -> None:
     ctx = cast(Context, SimpleNamespace(opaque=1, connection=SimpleNamespace(closed=False)))
-    assert Turns().handler(Work())(None, b"0", ctx) == Reply(body=b"0")
+    assert SlicedRequests().handler(Work())(None, b"0", ctx) == Reply(body=b"0")
     assert at_once(Work()(None, b"3", ctx)) == Reply(body=b"3")
 
 
@@ -237,7 +237,7 @@ def test_of_one_peer_a_few_long_requests_wait_and_the_others_are_not_even_read()
     have them pile up."""
 
     async def scene() -> None:
-        owner = SimOwner(Dispatcher({CODE: Turns().handler(Work())}))
+        owner = SimOwner(Dispatcher({CODE: SlicedRequests().handler(Work())}))
         connection, transport = connect(owner)
         connection.data_received(b"".join(request(number, 3) for number in range(200)))
         assert connection.in_flight < 16
