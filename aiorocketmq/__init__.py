@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .client.consumer.owned_queue import CacheLimits
     from .client.consumer.pull_consumer import PullConsumer
     from .client.consumer.push_consumer import PushConsumer
-    from .client.consumer.start_offset import StartFrom
     from .client.consumer.subscription import Sql
     from .client.errors import (
         Attempt,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
         SendTimedOut,
         SuspendQueue,
     )
+    from .client.offsets.start_offset import StartFrom
     from .client.producer.batches import Accumulate, split
     from .client.producer.hooks import SendContext, SendHook
     from .client.producer.producer import Producer
@@ -153,7 +153,7 @@ _MODULES = {
     ".client.consumer.pull_consumer": ("PullConsumer",),
     ".client.consumer.push_consumer": ("PushConsumer",),
     ".client.producer.sending": ("SendResult", "SendStatus"),
-    ".client.consumer.start_offset": ("StartFrom",),
+    ".client.offsets.start_offset": ("StartFrom",),
     ".client.consumer.subscription": ("Sql",),
     ".client.producer.transaction": (
         "Transaction",

@@ -28,9 +28,9 @@ from .client.admin.core import AdminOptions
 from .client.consumer.options import PullConsumerOptions, PushConsumerOptions
 from .client.consumer.pull_consumer import PullConsumer as AsyncPullConsumer
 from .client.consumer.push_consumer import PushConsumer as AsyncPushConsumer
-from .client.consumer.start_offset import StartFrom
 from .client.consumer.subscription import Sql
 from .client.errors import ConfigError, HalfMessageUnsafe
+from .client.offsets.start_offset import StartFrom
 from .client.producer.options import ProducerOptions
 from .client.producer.producer import Producer as AsyncProducer
 from .client.producer.queue_choice import QueueSelector

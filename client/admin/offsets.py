@@ -14,8 +14,8 @@ from ...remoting.protocol.commands.offset import (
 )
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import retry_topic
-from ..consumer.offset_store import BrokerOffsets
-from ..consumer.start_offset import earliest_store_time, max_offset, min_offset, offset_at
+from ..offsets.offset_store import BrokerOffsets
+from ..offsets.start_offset import earliest_store_time, max_offset, min_offset, offset_at
 from .core import SLOW
 from .groups import GroupOperations
 

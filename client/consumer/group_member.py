@@ -36,11 +36,11 @@ from ..cluster.answers import answer_body
 from ..cluster.instance import ClientInstance
 from ..cluster.route_cache import TopicRoute
 from ..errors import ConfigError, ExpressionRefused
+from ..offsets.offset_store import BrokerOffsets, OffsetStore
+from ..offsets.start_offset import StartPolicy
 from ..user_code import UserCode
-from .offset_store import BrokerOffsets, OffsetStore
 from .queue_locks import QueueLocks
 from .rebalance import AllocateStrategy, sorted_client_ids, sorted_queues
-from .start_offset import StartPolicy
 from .subscription import TAG, same_expression
 
 log: Final = logging.getLogger(__name__)

@@ -10,15 +10,15 @@ from pathlib import Path
 from ...remoting.protocol.bodies.heartbeat import MessageModel
 from ...remoting.protocol.commands.pull import PullSysFlag
 from ..cluster.instance import ClientInstance
+from ..offsets.local_offsets import LocalOffsets
+from ..offsets.start_offset import StartFrom
 from ..options import ClientOptions, Settings
 from ..producer.trace import ConsumeTracer, trace_topic
 from ..usage_errors import chosen
 from .consume_hooks import ConsumeHook, FilterHook
-from .local_offsets import LocalOffsets
 from .owned_queue import CacheLimits, checked_limits
 from .pulling import PullSettings
 from .rebalance import AllocateStrategy, averagely
-from .start_offset import StartFrom
 
 WITHOUT_END = 2**31 - 1
 """How often an ordered consumer tries a message, unless it is told otherwise; and how far apart the

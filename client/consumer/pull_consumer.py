@@ -38,6 +38,7 @@ from ..cluster.instance import ClientInstance, instance_for
 from ..errors import ClientStateError, ConfigError
 from ..lifecycle import Startable
 from ..namespaces import unwrap_queue, unwrap_queues, with_namespace, wrap_queue
+from ..offsets.start_offset import StartPolicy, max_offset, milliseconds, min_offset, offset_at
 from ..options import settings_of, takes
 from ..program import Program, current_program
 from ..usage_errors import checked_group
@@ -48,7 +49,6 @@ from .pull_stream import PullStream
 from .pull_streams import PullStreams
 from .pulling import PullRequest
 from .running_info import running_info
-from .start_offset import StartPolicy, max_offset, milliseconds, min_offset, offset_at
 from .subscription import Sql, same_expression, subscription_of
 
 log: Final = logging.getLogger(__name__)

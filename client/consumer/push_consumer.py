@@ -47,6 +47,7 @@ from ..errors import ClientStateError
 from ..handlers import BatchHandler, Call, Handler, MessageHandler, failure_of
 from ..lifecycle import Startable
 from ..namespaces import unwrap_queue, with_namespace, without_namespace
+from ..offsets.start_offset import StartPolicy
 from ..options import settings_of, takes
 from ..producer.batches import DEFAULT_MAX_BYTES
 from ..producer.delivery import SEND_TIMEOUT, Delivery
@@ -65,7 +66,6 @@ from .pulling import PullRequest
 from .queue_locks import QueueLocks
 from .running_info import direct_result, running_info
 from .send_back import INNER_PRODUCER_GROUP, SendBack
-from .start_offset import StartPolicy
 from .subscription import Sql, subscription_of, tag_subscription
 
 log: Final = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class PushConsumer(Startable):
     subscribed, not only the heartbeat. ``consume_timeout``: a message that a handler has for longer
     is given back, so that those behind it count (not with ``ordered``). ``stop_timeout``: how long
     ``stop`` waits for handlers that still run. ``offset_folder``: where a broadcasting consumer
-    keeps how far it got (``client/consumer/local_offsets.py``). ``trace``: tell in a topic what was
+    keeps how far it got (``client/offsets/local_offsets.py``). ``trace``: tell in a topic what was
     consumed when, as the producer's ``trace``. ``hooks`` and ``filters``: see
     ``client/consumer/consume_hooks.py``.
     """

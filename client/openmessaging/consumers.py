@@ -17,9 +17,9 @@ from ..consumer.options import PullConsumerSettings, PushConsumerSettings
 from ..consumer.pull_consumer import PullConsumer as RocketMQPullConsumer
 from ..consumer.push_consumer import PushConsumer as RocketMQPushConsumer
 from ..consumer.send_back import SendBack
-from ..consumer.start_offset import StartFrom
 from ..errors import RetryLater
 from ..lifecycle import Startable
+from ..offsets.start_offset import StartFrom
 from .driver import (
     Properties,
     group_of,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aiorocketmq import LocalCluster, Message, Producer, PullConsumer
-from aiorocketmq.client.consumer.start_offset import StartFrom
+from aiorocketmq.client.offsets.start_offset import StartFrom
 from aiorocketmq.daemon.launch import LaunchError
 from aiorocketmq.remoting.errors import AddressInUseError
 from aiorocketmq.remoting.protocol.java_properties import PropertyError

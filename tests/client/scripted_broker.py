@@ -10,11 +10,11 @@ from typing import Any
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.cluster.route_cache import topic_route
 from aiorocketmq.client.consumer.group_member import GroupMember
-from aiorocketmq.client.consumer.offset_store import OffsetStore
 from aiorocketmq.client.consumer.queue_locks import QueueLocks
 from aiorocketmq.client.consumer.rebalance import AllocateStrategy, averagely
-from aiorocketmq.client.consumer.start_offset import StartFrom, StartPolicy
 from aiorocketmq.client.consumer.subscription import tag_subscription
+from aiorocketmq.client.offsets.offset_store import OffsetStore
+from aiorocketmq.client.offsets.start_offset import StartFrom, StartPolicy
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Reply
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumeType

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 import pytest
 
 from aiorocketmq.client.cluster.instance import ClientInstance
-from aiorocketmq.client.consumer.start_offset import milliseconds
 from aiorocketmq.client.errors import ConfigError
+from aiorocketmq.client.offsets.start_offset import milliseconds
 from aiorocketmq.client.options import client_id
 from aiorocketmq.client.producer.message_ids import month_of, next_message_id
 from aiorocketmq.client.usage_errors import checked_group, checked_topic, positive

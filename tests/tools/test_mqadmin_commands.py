@@ -12,7 +12,7 @@ import pytest
 
 from aiorocketmq.client.admin import Admin
 from aiorocketmq.client.consumer.push_consumer import PushConsumer
-from aiorocketmq.client.consumer.start_offset import StartFrom
+from aiorocketmq.client.offsets.start_offset import StartFrom
 from aiorocketmq.client.producer.producer import Producer
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody

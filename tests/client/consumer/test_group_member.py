@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from aiorocketmq.client.cluster.instance import ClientInstance
-from aiorocketmq.client.consumer.offset_store import BrokerOffsets
 from aiorocketmq.client.consumer.queue_locks import QueueLocks
 from aiorocketmq.client.consumer.rebalance import configured
 from aiorocketmq.client.consumer.subscription import tag_subscription
+from aiorocketmq.client.offsets.offset_store import BrokerOffsets
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.errors import BrokerError
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode

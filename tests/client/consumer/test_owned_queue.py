@@ -15,9 +15,9 @@ from aiorocketmq.client.consumer.group_member import GroupMember
 from aiorocketmq.client.consumer.owned_queue import CacheLimits, OwnedQueue, checked_limits
 from aiorocketmq.client.consumer.pulling import Pulled, PullRequest, PullSettings, PullStatus
 from aiorocketmq.client.consumer.rebalance import averagely
-from aiorocketmq.client.consumer.start_offset import StartFrom, StartPolicy
 from aiorocketmq.client.consumer.subscription import tag_subscription
 from aiorocketmq.client.errors import ConfigError
+from aiorocketmq.client.offsets.start_offset import StartFrom, StartPolicy
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumeType
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue

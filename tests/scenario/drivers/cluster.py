@@ -14,7 +14,7 @@ from aiorocketmq import Message, Producer, PushConsumer, RetryLater
 from aiorocketmq.broker.replication.master import SlaveLink
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.consumer.rebalance import averagely, by_circle, consistent_hash
-from aiorocketmq.client.consumer.start_offset import StartFrom
+from aiorocketmq.client.offsets.start_offset import StartFrom
 from aiorocketmq.client.producer.sending import SendStatus
 from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
-from aiorocketmq.client.consumer.local_offsets import LocalOffsets
-from aiorocketmq.client.consumer.offset_store import BrokerOffsets
-from aiorocketmq.client.consumer.start_offset import StartFrom, StartPolicy
+from aiorocketmq.client.offsets.local_offsets import LocalOffsets
+from aiorocketmq.client.offsets.offset_store import BrokerOffsets
+from aiorocketmq.client.offsets.start_offset import StartFrom, StartPolicy
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.errors import BrokerError, RocketMQError
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.client.cluster.instance import ClientInstance
-from aiorocketmq.client.consumer.local_offsets import LocalOffsets
 from aiorocketmq.client.consumer.pull_consumer import PullConsumer
 from aiorocketmq.client.consumer.push_consumer import PushConsumer
 from aiorocketmq.client.errors import ConfigError
+from aiorocketmq.client.offsets.local_offsets import LocalOffsets
 from aiorocketmq.remoting.protocol.bodies.heartbeat import MessageModel
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
