@@ -58,7 +58,7 @@ NO_ROUTE = (
     "http://rocketmq.apache.org/docs/faq/ for further details."
 )
 
-_MOST_TOLD: Final = 100
+_MOST_LOGGED: Final = 100
 """Lines of log about brokers that went together."""
 
 
@@ -178,10 +178,10 @@ def _still_there(ctx: Context) -> None:
 
 
 def log_removed(removed: Sequence[Removed], reason: str) -> None:
-    for broker in removed[:_MOST_TOLD]:
+    for broker in removed[:_MOST_LOGGED]:
         log.warning("broker removed addr=%s reason=%s", broker.address, reason)
-    if len(removed) > _MOST_TOLD:
-        log.warning("brokers removed more=%d reason=%s", len(removed) - _MOST_TOLD, reason)
+    if len(removed) > _MOST_LOGGED:
+        log.warning("brokers removed more=%d reason=%s", len(removed) - _MOST_LOGGED, reason)
 
 
 class RouteProcessor:

@@ -232,8 +232,8 @@ class _Encoders(dict[type, HeaderEncoder]):
 
 _ENCODERS = _Encoders({type(None): NO_HEADER})
 
-_SAY_AGAIN_MS: Final = 60_000
-_MOST_TOLD: Final = 100
+_LOG_AGAIN_MS: Final = 60_000
+_MOST_LOGGED: Final = 100
 _SMALL: Final = 4096
 """Header and body of a request that waits in a task; what is longer counts for the memory
 budget."""
@@ -411,16 +411,16 @@ def _bad_field(ctx: Context, error: FieldError) -> Reply:
     return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")
 
 
-_told: Final[dict[str, int]] = {}
-"""When (ms) which trouble was told last."""
+_logged_at: Final[dict[str, int]] = {}
+"""When (ms) which trouble was logged last."""
 
 
-def _say_operating(name: str, trouble: str, now_ms: int) -> None:
+def _log_operating(name: str, trouble: str, now_ms: int) -> None:
     """Once a minute: whoever is answered so asks again."""
-    if not 0 <= now_ms - _told.get(trouble, -_SAY_AGAIN_MS) < _SAY_AGAIN_MS:
-        if len(_told) >= _MOST_TOLD:
-            _told.clear()
-        _told[trouble] = now_ms
+    if not 0 <= now_ms - _logged_at.get(trouble, -_LOG_AGAIN_MS) < _LOG_AGAIN_MS:
+        if len(_logged_at) >= _MOST_LOGGED:
+            _logged_at.clear()
+        _logged_at[trouble] = now_ms
         log.error("request cannot be served just now code=%s reason=%s", name, trouble)
 
 
@@ -431,7 +431,7 @@ def _failure(ctx: Context, error: Exception) -> Reply:
         return _bad_field(ctx, error)
     name = RequestCode(ctx.code).name
     if getattr(error, "is_operating", False):
-        _say_operating(name, str(error), ctx.received_at_ms)
+        _log_operating(name, str(error), ctx.received_at_ms)
         return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")
     if isinstance(error, ValueError):
         log.info("bad request code=%s peer=%s error=%s", name, ctx.connection.peer, error)

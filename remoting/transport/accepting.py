@@ -35,7 +35,7 @@ class Seats:
         self.most: Final = most
         self.taken: int = 0
         self._freed = asyncio.Event()
-        self._told = False
+        self._logged = False
 
     def take(self) -> None:
         """For a connection that must be served whatever happens: a slave's, or one that had a seat
@@ -45,15 +45,15 @@ class Seats:
     def give_back(self) -> None:
         self.taken -= 1
         self._freed.set()
-        if self._told and self.taken <= self.most - max(1, self.most // _SLACK):
-            self._told = False
+        if self._logged and self.taken <= self.most - max(1, self.most // _SLACK):
+            self._logged = False
             log.warning("accepting goes on connections=%d", self.taken)
 
     async def wait_for_one(self) -> None:
         """Take a seat when there is one."""
         while self.taken >= self.most:
-            if not self._told:
-                self._told = True
+            if not self._logged:
+                self._logged = True
                 log.warning(
                     "accepting pauses: there are %d connections, and may not be more "
                     "(maxConnections, ulimit -n)",

@@ -120,12 +120,12 @@ class BlockingConnection:
                     raise TimeoutError
                 self._set_timeout(left)
         except (OSError, FrameError, HeaderError) as error:
-            raise self._told(error) from None
+            raise self._typed(error) from None
         finally:
             if not answered:
                 self.close()
 
-    def _told(self, error: Exception) -> RemotingError:
+    def _typed(self, error: Exception) -> RemotingError:
         if isinstance(error, TimeoutError):
             return RequestTimeout(f"no answer from {self.peer} in time")
         if isinstance(error, OSError):
