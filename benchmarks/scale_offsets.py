@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
-from aiorocketmq.remoting.protocol.record import encode_record
+from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 
 from .harness.figures import Row
 from .harness.frames import QUEUES, TOPIC, sends
@@ -53,12 +53,12 @@ def begin_at(store: Path, start: int) -> None:
     at = start
     with (folder / f"{start:020d}").open("wb") as file:
         for queue_id in range(QUEUES):
-            record = encode_record(
+            record = encode_record(NewRecord(
                 TOPIC, queue_id, b"x" * 128, _PROPERTIES, queue_offset=start // _RECORD // QUEUES,
                 phy_offset=at, sys_flag=0,
                 born_timestamp=_STORED_AT, born_host=_HOST, store_timestamp=_STORED_AT,
                 store_host=_HOST,
-            )  # fmt: skip
+            ))  # fmt: skip
             file.write(record)
             at += len(record)
         file.truncate(GIB)

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from aiorocketmq.remoting.protocol.record import encode_record
+from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 from aiorocketmq.spark_connector.decode.decode import DecodeOptions, decode_records
 from aiorocketmq.spark_connector.decode.schema import chosen_columns, spark_schema
 
@@ -87,7 +87,7 @@ class SyntheticWriter(DataSourceArrowWriter):
 def made(columns: tuple[str, ...], size: int, count: int) -> pa.RecordBatch:
     """One batch of messages like those of ``spark_common.fill``."""
     records = [
-        encode_record(
+        encode_record(NewRecord(
             "Benchmark", 1, bytes([number % 256]) * size,
             b"UNIQ_KEY\x017F0000010A2B18B4AAC2%012X\x02KEYS\x01order-%d\x02TAGS\x01Tag%d\x02colour\x01blue\x02region\x01eu-%d"
             b"\x02WAIT\x01true\x02CLUSTER\x01DefaultCluster" % (number, number, number % 3,
@@ -95,7 +95,7 @@ def made(columns: tuple[str, ...], size: int, count: int) -> pa.RecordBatch:
             queue_offset=number, phy_offset=number * 400, sys_flag=0,
             born_timestamp=1_700_000_000_000, born_host=_HOST,
             store_timestamp=1_700_000_000_000, store_host=_HOST,
-        )
+        ))
         for number in range(count)
     ]  # fmt: skip
     return decode_records(b"".join(records), columns, DecodeOptions(broker_name="broker-a"))

@@ -21,7 +21,7 @@ from ...remoting.protocol.message.properties import (
 )
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.message.topic_names import TopicName
-from ...remoting.protocol.record import RecordError, decode_record, encode_record
+from ...remoting.protocol.record import NewRecord, RecordError, decode_record, encode_record
 from ...remoting.protocol.record.decode import MessageExt
 from ...store.model.put import PutMessage
 from ...store.model.status import PutResult, PutStatus
@@ -268,18 +268,20 @@ def as_sent(half: MessageExt, destination: Destination) -> bytes:
     was sent to."""
     head = half.head
     return encode_record(
-        destination.topic,
-        destination.queue_id,
-        half.stored_body,
-        encoded_properties({**half.properties, PropertyName.WAIT: "false"}),
-        queue_offset=head.queue_offset,
-        phy_offset=head.phy_offset,
-        sys_flag=head.sys_flag,
-        born_timestamp=head.born_timestamp,
-        born_host=head.born_host,
-        store_timestamp=head.store_timestamp,
-        store_host=head.store_host,
-        flag=head.flag,
-        reconsume_times=head.reconsume_times,
-        prepared_transaction_offset=head.prepared_transaction_offset,
+        NewRecord(
+            destination.topic,
+            destination.queue_id,
+            half.stored_body,
+            encoded_properties({**half.properties, PropertyName.WAIT: "false"}),
+            queue_offset=head.queue_offset,
+            phy_offset=head.phy_offset,
+            sys_flag=head.sys_flag,
+            born_timestamp=head.born_timestamp,
+            born_host=head.born_host,
+            store_timestamp=head.store_timestamp,
+            store_host=head.store_host,
+            flag=head.flag,
+            reconsume_times=head.reconsume_times,
+            prepared_transaction_offset=head.prepared_transaction_offset,
+        )
     )

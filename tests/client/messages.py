@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
-from aiorocketmq.remoting.protocol.record import decode_record, encode_record
+from aiorocketmq.remoting.protocol.record import NewRecord, decode_record, encode_record
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
 HOST = pack_host("127.0.0.1", 10911)
@@ -21,16 +21,18 @@ def stored(
     properties: Mapping[str, str] | None = None,
 ) -> MessageExt:
     record = encode_record(
-        topic,
-        queue_id,
-        body,
-        encode_properties(properties or {}),
-        queue_offset=queue_offset,
-        phy_offset=queue_offset * 1000,
-        sys_flag=0,
-        born_timestamp=1,
-        born_host=HOST,
-        store_timestamp=2,
-        store_host=HOST,
+        NewRecord(
+            topic,
+            queue_id,
+            body,
+            encode_properties(properties or {}),
+            queue_offset=queue_offset,
+            phy_offset=queue_offset * 1000,
+            sys_flag=0,
+            born_timestamp=1,
+            born_host=HOST,
+            store_timestamp=2,
+            store_host=HOST,
+        )
     )
     return decode_record(record, broker_name="broker-a")

@@ -20,7 +20,7 @@ from aiorocketmq.remoting.protocol.commands.pull import (
 )
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
-from aiorocketmq.remoting.protocol.record import encode_record
+from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.services import TaskSet
 
@@ -32,11 +32,11 @@ PULL = RequestCode.PULL_MESSAGE
 
 def answer(code: int, following: int, *tags: str) -> Reply:
     records = b"".join(
-        encode_record(
+        encode_record(NewRecord(
             "T", 0, b"body", encode_properties({"TAGS": tag}),
             queue_offset=following - len(tags) + index, phy_offset=0,
             sys_flag=0, born_timestamp=1, born_host=HOST, store_timestamp=2, store_host=HOST,
-        )
+        ))
         for index, tag in enumerate(tags)
     )  # fmt: skip
     header = PullMessageResponse(

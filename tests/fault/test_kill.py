@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aiorocketmq import MessageExt
-from aiorocketmq.remoting.protocol.record import decode_record, encode_record
+from aiorocketmq.remoting.protocol.record import NewRecord, decode_record, encode_record
 from benchmarks.soak import Options, soak
 from benchmarks.soak_ledger import HEAD, Ledger, SendStream
 from examples.demo.program import run_program
@@ -238,4 +238,6 @@ def stored(
         "born_timestamp": 0,
         "store_timestamp": 0,
     }
-    return decode_record(encode_record("T", stream.queue_id, body, b"", **hosts, **numbers))
+    return decode_record(
+        encode_record(NewRecord("T", stream.queue_id, body, b"", **hosts, **numbers))
+    )

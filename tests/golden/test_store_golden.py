@@ -13,7 +13,7 @@ import pytest
 from aiorocketmq.remoting.protocol.message.compression import CompressionUnavailable
 from aiorocketmq.remoting.protocol.message.message_id import pack_host, parse_offset_message_id
 from aiorocketmq.remoting.protocol.message.properties import tags_code_of
-from aiorocketmq.remoting.protocol.record import decode_record, encode_record
+from aiorocketmq.remoting.protocol.record import NewRecord, decode_record, encode_record
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.put import PutMessage
@@ -146,20 +146,22 @@ def test_a_record_is_made_of_its_fields_as_the_original_makes_it(
         for message in decode_messages(data):
             head = message.head
             encoded = encode_record(
-                message.topic,
-                head.queue_id,
-                message.stored_body,
-                message.raw_properties,
-                queue_offset=head.queue_offset,
-                phy_offset=head.phy_offset,
-                sys_flag=head.sys_flag,
-                born_timestamp=head.born_timestamp,
-                born_host=head.born_host,
-                store_timestamp=head.store_timestamp,
-                store_host=head.store_host,
-                flag=head.flag,
-                reconsume_times=head.reconsume_times,
-                prepared_transaction_offset=head.prepared_transaction_offset,
+                NewRecord(
+                    message.topic,
+                    head.queue_id,
+                    message.stored_body,
+                    message.raw_properties,
+                    queue_offset=head.queue_offset,
+                    phy_offset=head.phy_offset,
+                    sys_flag=head.sys_flag,
+                    born_timestamp=head.born_timestamp,
+                    born_host=head.born_host,
+                    store_timestamp=head.store_timestamp,
+                    store_host=head.store_host,
+                    flag=head.flag,
+                    reconsume_times=head.reconsume_times,
+                    prepared_transaction_offset=head.prepared_transaction_offset,
+                )
             )
             at = head.phy_offset - int(path.name)
             assert encoded == data[at : at + head.store_size]

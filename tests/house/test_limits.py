@@ -35,10 +35,8 @@ LONG_FUNCTIONS: Final = {
 
 MANY_PARAMETERS: Final = {
     # numbers and bytes of one record, for a compiled leaf or its twin: no object per message
-    "remoting: encode_record": 14,
     "remoting: put_batch": 13,
     "remoting: put_record": 13,
-    "remoting: record_of": 14,
     # the same, handed over by the one handler that does nothing else
     "store: MessageWriter.put_fields": 12,
     # to be groups of what belongs together

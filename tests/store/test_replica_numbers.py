@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
-from aiorocketmq.remoting.protocol.record import encode_record
+from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
@@ -49,13 +49,15 @@ def bare_record(number: int, phy_offset: int, light: int | None = None) -> bytes
         else {"INNER_MULTI_DISPATCH": LIGHT, "INNER_MULTI_QUEUE_OFFSET": str(light)}
     )
     return encode_record(
-        "T",
-        0,
-        b"body",
-        encode_properties(pairs),
-        **RECORD_FIELDS,
-        queue_offset=number,
-        phy_offset=phy_offset,
+        NewRecord(
+            "T",
+            0,
+            b"body",
+            encode_properties(pairs),
+            **RECORD_FIELDS,
+            queue_offset=number,
+            phy_offset=phy_offset,
+        )
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from .crc import body_crc
 from .decode import MessageExt, decode_record, read_messages
-from .encode import encode_record, topic_field
+from .encode import NewRecord, encode_record, topic_field
 from .ends import LogEnd, QueueEnd, put_record
 from .layout import (
     BLANK_MAGIC,
@@ -35,6 +35,7 @@ __all__ = [
     "MIN_RECORD_SIZE",
     "LogEnd",
     "MessageExt",
+    "NewRecord",
     "NoRecord",
     "QueueEnd",
     "Reason",

@@ -14,7 +14,7 @@ from ..message.properties import MAX_PROPERTIES_BYTES, tags_code_of
 from .batch import MOST_ITEMS, BatchError, decode_batch
 from .encode import record_of, with_hosts
 from .ends import LogEnd, QueueEnd, write_at
-from .layout import BATCH_ITEM, QUEUE_UNIT
+from .layout import BATCH_ITEM, QUEUE_UNIT, RecordHead
 
 _SEPARATOR: Final = 2
 _MOST_AT_ONCE: Final = 1024
@@ -100,11 +100,11 @@ def put_batch(
             raise ValueError("the properties are too long")
         phy_offset = log.base + position
         body = data[body_at : properties_at - 2]
-        record = record_of(
-            topic_field, queue_id, body, properties, queue_offset + len(units), phy_offset, flag,
-            sys_flag, born_timestamp,
-            born_host, store_timestamp, log.store_host, reconsume_times, 0,
+        head = RecordHead(
+            0, 0, 0, queue_id, flag, queue_offset + len(units), phy_offset, sys_flag,
+            born_timestamp, born_host, store_timestamp, log.store_host, reconsume_times, 0, 0,
         )  # fmt: skip
+        record = record_of(head, body, topic_field, properties)
         write_at(log.buffer, position, record)
         units.append(QUEUE_UNIT.pack(phy_offset, len(record), tags_code_of(properties)))
         if keys is not None:

@@ -12,7 +12,7 @@ from ..leaves import KeyEntries, leaf
 from ..message.properties import MAX_PROPERTIES_BYTES
 from ..message.sys_flag import MessageSysFlag
 from .encode import record_of, with_hosts
-from .layout import QUEUE_UNIT, record_overhead
+from .layout import QUEUE_UNIT, RecordHead, record_overhead
 
 
 @leaf
@@ -75,7 +75,9 @@ def put_record(
     tags_code: int,
     /,
 ) -> tuple[int, int, int] | None:
-    """Write a record and its unit, move both ends, and tell the index of its keys (``None``: there
+    """(Its fields stand by position: compiled, it is a call into C.)
+
+    Write a record and its unit, move both ends, and tell the index of its keys (``None``: there
     is no index): where it lies, its number in the queue, and its size.
 
     ``None``: nothing is written, because it is too long or there is no room. Prepared and rolled
@@ -97,11 +99,11 @@ def put_record(
     ):
         return None
     phy_offset, queue_offset = log.base + log.position, queue.max_offset if numbered else 0
-    record = record_of(
-        queue.topic_field, queue.queue_id, body, properties, queue_offset, phy_offset, flag,
-        sys_flag, born_timestamp,
-        born_host, store_timestamp, log.store_host, reconsume_times, prepared_transaction_offset,
+    head = RecordHead(
+        0, 0, 0, queue.queue_id, flag, queue_offset, phy_offset, sys_flag, born_timestamp,
+        born_host, store_timestamp, log.store_host, reconsume_times, prepared_transaction_offset, 0,
     )  # fmt: skip
+    record = record_of(head, body, queue.topic_field, properties)
     if numbered:
         check_room(queue.buffer, queue.position, QUEUE_UNIT.size)
     write_at(log.buffer, log.position, record)

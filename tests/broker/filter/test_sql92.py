@@ -12,7 +12,7 @@ from aiorocketmq.broker.filter.parser import MAX_OPERANDS
 from aiorocketmq.broker.filter.records import record_properties
 from aiorocketmq.broker.filter.sql92 import sql_filter
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
-from aiorocketmq.remoting.protocol.record import encode_record
+from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 
 
 def record(
@@ -22,11 +22,11 @@ def record(
     born_host: bytes = bytes(8),
     store_host: bytes = bytes(8),
 ) -> bytes:
-    return encode_record(
+    return encode_record(NewRecord(
         "Topic", 0, body, properties, queue_offset=0, phy_offset=0, sys_flag=0, born_timestamp=1,
         born_host=born_host,
         store_timestamp=2, store_host=store_host,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 @pytest.mark.parametrize("hosts", [(8, 8), (20, 8), (8, 20), (20, 20)])

@@ -16,7 +16,7 @@ from aiorocketmq.broker.state.consumer_filter_file import FilterPersistence, loa
 from aiorocketmq.broker.state.consumer_filters import ConsumerFilters, RetryFilter
 from aiorocketmq.remoting.protocol.bodies.heartbeat import SubscriptionData
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
-from aiorocketmq.remoting.protocol.record import encode_record
+from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.queues.consume_queue_ext import ExtUnit
 
@@ -171,11 +171,11 @@ def test_a_retried_message_is_filtered_as_the_topic_it_comes_from() -> None:
     assert RetryFilter(filters, "others").scan_limit == 100
 
     def wanted(**properties: str) -> bool:
-        data = encode_record(
+        data = encode_record(NewRecord(
             "%RETRY%g", 0, b"", encode_properties(properties), queue_offset=0, phy_offset=0,
             sys_flag=0, born_timestamp=1,
             born_host=bytes(8), store_timestamp=1, store_host=bytes(8),
-        )  # fmt: skip
+        ))  # fmt: skip
         return retry.accepts(data, 0, len(data))
 
     assert wanted(RETRY_TOPIC="T", a="2")

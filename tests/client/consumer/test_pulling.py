@@ -12,7 +12,7 @@ from aiorocketmq.remoting.protocol.commands.pull import PullMessageResponse
 from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
-from aiorocketmq.remoting.protocol.record import encode_record
+from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 from aiorocketmq.remoting.protocol.wire import to_fields
 from aiorocketmq.remoting.responses import Response
 
@@ -20,11 +20,11 @@ HOST = pack_host("127.0.0.1", 10911)
 
 
 def record(number: int, body: bytes = b"the body") -> bytes:
-    return encode_record(
+    return encode_record(NewRecord(
         "T", 0, body, b"UNIQ_KEY\x01U%d" % number, queue_offset=number, phy_offset=number * 200,
         sys_flag=0,
         born_timestamp=1, born_host=HOST, store_timestamp=2, store_host=HOST,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 WHOLE = [record(n) for n in range(5)]

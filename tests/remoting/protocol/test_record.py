@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.record import (
     MAGIC,
+    NewRecord,
     RecordError,
     blank_record,
     body_crc,
@@ -66,7 +67,7 @@ SAMPLE: dict[str, object] = {
 
 
 def sample(**changes: object) -> bytes:
-    return encode_record(**(SAMPLE | changes))  # type: ignore[arg-type]
+    return encode_record(NewRecord(**(SAMPLE | changes)))  # type: ignore[arg-type]
 
 
 def test_a_record_as_the_original_writes_it() -> None:
@@ -83,7 +84,7 @@ def test_a_record_as_the_original_writes_it() -> None:
 
 @given(fields)
 def test_records_come_back(record: dict[str, object]) -> None:
-    encoded = encode_record(**record)  # type: ignore[arg-type]
+    encoded = encode_record(NewRecord(**record))  # type: ignore[arg-type]
     message = decode_record(encoded, check_crc=True)
     head = message.head._asdict()
     for name in record.keys() & head.keys() - {"sys_flag"}:
@@ -109,7 +110,7 @@ def test_a_damaged_record_is_noticed_or_harmless(
 ) -> None:
     """Any one byte may change: then it is an error or a record of the same size, never anything
     else."""
-    encoded = bytearray(encode_record(**record))  # type: ignore[arg-type]
+    encoded = bytearray(encode_record(NewRecord(**record)))  # type: ignore[arg-type]
     at = data.draw(st.integers(0, len(encoded) - 1))
     encoded[at] ^= data.draw(st.integers(1, 255))
     try:
@@ -124,7 +125,7 @@ def test_a_damaged_record_is_noticed_or_harmless(
 def test_a_record_that_is_cut_short_is_an_error(
     record: dict[str, object], data: st.DataObject
 ) -> None:
-    encoded = encode_record(**record)  # type: ignore[arg-type]
+    encoded = encode_record(NewRecord(**record))  # type: ignore[arg-type]
     with pytest.raises(RecordError):
         decode_record(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
 
@@ -214,7 +215,7 @@ def test_sizes() -> None:
 @given(st.lists(fields, max_size=4), st.data())
 def test_the_fast_way_reads_the_same(records: list[dict[str, object]], data: st.DataObject) -> None:
     """Also of bytes that are damaged, or end too early."""
-    raw = bytearray(b"".join(encode_record(**record) for record in records))  # type: ignore[arg-type]
+    raw = bytearray(b"".join(encode_record(NewRecord(**record)) for record in records))  # type: ignore[arg-type]
     if raw and data.draw(st.booleans()):
         raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
     if raw and data.draw(st.booleans()):
@@ -244,7 +245,7 @@ def test_one_damaged_byte_costs_one_record(
     records: list[dict[str, object]], data: st.DataObject
 ) -> None:
     """What is intact is found, in order; nothing else is, but for what no CRC covers."""
-    whole = [encode_record(**record) for record in records]  # type: ignore[arg-type]
+    whole = [encode_record(NewRecord(**record)) for record in records]  # type: ignore[arg-type]
     number = data.draw(st.integers(0, len(whole) - 1))
     at = data.draw(st.integers(0, len(whole[number]) - 1))
     changed = bytes([whole[number][at] ^ data.draw(st.integers(1, 255))])
@@ -262,7 +263,7 @@ def test_one_damaged_byte_costs_one_record(
 @pytest.mark.parametrize("wrong", [1, 2], ids=["to another record", "to the end"])
 @pytest.mark.parametrize("of", ["the record", "its body"])
 def test_a_wrong_size_that_leads_behind_neighbours_costs_one_record(of: str, wrong: int) -> None:
-    whole = [encode_record(**{**SAMPLE, "body": b"x" * size}) for size in (1, 21, 53)]  # type: ignore[arg-type]
+    whole = [encode_record(NewRecord(**{**SAMPLE, "body": b"x" * size})) for size in (1, 21, 53)]  # type: ignore[arg-type]
     behind = sum(map(len, whole[1 : 1 + wrong]))
     at, right = (0, len(whole[0])) if of == "the record" else (HEADS[0].size - 4, 1)
     first = bytearray(whole[0])
@@ -274,7 +275,7 @@ def test_a_wrong_size_that_leads_behind_neighbours_costs_one_record(of: str, wro
 
 @given(st.binary(max_size=300), st.lists(fields, max_size=3))
 def test_garbage_between_records_is_told(garbage: bytes, records: list[dict[str, object]]) -> None:
-    data = garbage + b"".join(encode_record(**record) for record in records)  # type: ignore[arg-type]
+    data = garbage + b"".join(encode_record(NewRecord(**record)) for record in records)  # type: ignore[arg-type]
     messages, damaged = read_salvaged(data, "b")
     assert sum(message.store_size for message in messages) + sum(
         each.size for each in damaged

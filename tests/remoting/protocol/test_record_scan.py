@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.record import (
+    NewRecord,
     NoRecord,
     Reason,
     Verdict,
@@ -29,7 +30,7 @@ def log_of(records: list[dict[str, Any]]) -> bytes:
     """Where each says that it lies where it does."""
     log = b""
     for record in records:
-        log += encode_record(**record | {"phy_offset": START + len(log)})
+        log += encode_record(NewRecord(**record | {"phy_offset": START + len(log)}))
     return log
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.record import (
+    NewRecord,
     NoRecord,
     Reason,
     blank_record,
@@ -204,7 +205,7 @@ def test_of_a_part_more_is_asked_for_until_it_is_whole(
     record: dict[str, object], data: st.DataObject
 ) -> None:
     """And never more than it has."""
-    whole = encode_record(**record)  # type: ignore[arg-type]
+    whole = encode_record(NewRecord(**record))  # type: ignore[arg-type]
     place = record["phy_offset"]
     shown = data.draw(st.integers(0, len(whole) - 1))
     for _ in range(10):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.message.properties import tags_code
-from aiorocketmq.remoting.protocol.record import encode_record
+from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 from aiorocketmq.remoting.protocol.record.salvage import read_salvaged
 from aiorocketmq.remoting.protocol.record.verdict import problem_of
 from aiorocketmq.remoting.slices import at_once
@@ -148,12 +148,12 @@ def test_more_damage_than_anybody_reads_is_told_once(caplog: pytest.LogCaptureFi
 
 
 def record(number: int, size: int, *, v6: bool = False, phy_offset: int | None = None) -> bytes:
-    return encode_record(
+    return encode_record(NewRecord(
         "Topic", 0, bytes([number]) * size, b"KEYS\x01k", queue_offset=number,
         phy_offset=1000 + number if phy_offset is None else phy_offset, sys_flag=0,
         born_timestamp=1, born_host=bytes(20) if v6 else BORN_HOST, store_timestamp=2,
         store_host=STORE_HOST,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 @given(st.booleans(), st.integers(0, 40), st.data())

@@ -10,7 +10,7 @@ import pytest
 
 from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
-from aiorocketmq.remoting.protocol.record import Scan, encode_record, scan
+from aiorocketmq.remoting.protocol.record import NewRecord, Scan, encode_record, scan
 from aiorocketmq.remoting.protocol.record.salvage import read_salvaged
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.disk.mapped_file import MappedFile
@@ -80,16 +80,20 @@ def whole_record(topic: str, number: int) -> bytes:
     """Of a log with as long ones only, as a master could send it."""
     properties = b"UNIQ_KEY\x01%032d\x02TAGS\x01a\x02" % number
     size = len(
-        encode_record(topic, 0, b"body", properties, **RECORD_FIELDS, queue_offset=0, phy_offset=0)
+        encode_record(
+            NewRecord(topic, 0, b"body", properties, **RECORD_FIELDS, queue_offset=0, phy_offset=0)
+        )
     )
     return encode_record(
-        topic,
-        0,
-        b"body",
-        properties,
-        **RECORD_FIELDS,
-        queue_offset=number,
-        phy_offset=number * size,
+        NewRecord(
+            topic,
+            0,
+            b"body",
+            properties,
+            **RECORD_FIELDS,
+            queue_offset=number,
+            phy_offset=number * size,
+        )
     )
 
 

@@ -12,7 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.record import BLANK_SIZE, encode_record, size_and_magic
+from aiorocketmq.remoting.protocol.record import (
+    BLANK_SIZE,
+    NewRecord,
+    encode_record,
+    size_and_magic,
+)
 from aiorocketmq.store.model.status import PutStatus
 from aiorocketmq.store.replica import replica_stream
 from aiorocketmq.store.replica.replica_stream import MOST_BUFFER_BYTES, REPORT_S, Piece, SlaveSide
@@ -223,11 +228,11 @@ def test_all_records_are_found_however_the_stream_is_cut(steps: list[int]) -> No
 
 
 def plain_record(phy_offset: int, size: int) -> bytes:
-    return encode_record(
+    return encode_record(NewRecord(
         "T", 0, bytes(size - 92), b"", queue_offset=0, phy_offset=phy_offset, sys_flag=0,
         born_timestamp=1,
         born_host=BORN_HOST, store_timestamp=2, store_host=BORN_HOST,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def test_a_long_record_gets_a_buffer_that_it_fits_into_for_as_long_as_it_takes() -> None:

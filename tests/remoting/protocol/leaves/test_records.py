@@ -13,6 +13,7 @@ from aiorocketmq.remoting.protocol import leaves
 from aiorocketmq.remoting.protocol.leaves import pure_index
 from aiorocketmq.remoting.protocol.message.index_keys import topic_prefix
 from aiorocketmq.remoting.protocol.record import (
+    NewRecord,
     Reason,
     Records,
     encode_record,
@@ -123,7 +124,7 @@ def test_what_cannot_be() -> None:
     same(b"", 0, None, 0, True, False)
     same(b"", 0, START, 2**63 - 1, True, False)
     assert outcome(compiled.scan_columns, "text", 0, None, 4, True, False)[0] is TypeError  # type: ignore[index]
-    assert scan(encode_record("T", 0, b"", b"", **HEAD)).verdict.reason is Reason.NOTHING
+    assert scan(encode_record(NewRecord("T", 0, b"", b"", **HEAD))).verdict.reason is Reason.NOTHING
 
 
 HEAD: dict[str, Any] = {
