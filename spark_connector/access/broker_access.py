@@ -5,6 +5,8 @@ One client per cluster and process, on the event loop thread of ``loop_thread``.
 program's: the namespace is added and taken away here. A queue's master is asked first, then its
 slaves, so that a dead master stops nothing.
 
+One file: every question goes the same way, through the one client, with the namespace put on.
+
 Over 400 lines: a method for each question, all of them over the same client, names and slaves.
 """
 

@@ -3,6 +3,8 @@
 While the log is read, each record looks for its entry; which entries were found is kept as runs of
 numbers. What is left over at the end is looked at one by one.
 
+One file: both directions of the comparison, and what is said of each difference.
+
 Over 400 lines: what makes an entry right is one rule, asked from its two ends, the record and the
 entry, and its findings say which of them is at fault.
 """
