@@ -135,14 +135,17 @@ class _Envelope:
         self.flagged: Final = _any_of([flag.name for flag in flags])
         """Whether one of the header's booleans is set; ``None`` when it has none."""
         self._true_texts: Final = [
-            (flag.name, f'"{flag.wire_name}":"true"'.encode(), f'"{flag.wire_name}":true'.encode())
+            (flag.name, key, key + b':"true"', key + b":true")
             for flag in flags
+            for key in (f'"{flag.wire_name}"'.encode(),)
         ]
 
     def really_flagged(self, fields: Any, header: bytes) -> bool:
-        """Not by a ``"1"``."""
-        for name, quoted, bare in self._true_texts:
-            if getattr(fields, name) and quoted not in header and bare not in header:
+        """By its default or by a word, not by a ``"1"``."""
+        for name, key, quoted, bare in self._true_texts:
+            if not getattr(fields, name) or quoted in header or bare in header:
+                continue
+            if key in header:
                 return False
         return True
 

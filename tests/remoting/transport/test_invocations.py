@@ -70,7 +70,11 @@ def test_whoever_sends_may_get_the_typed_header_alone(
                 form, encode_header(command, form), memoryview(b"body")
             )
             answer = await future
-            assert (type(answer) is SendMessageResponse) is (usual and type(asked) is Send)
+            typed = type(answer) is SendMessageResponse
+            assert typed <= (type(asked) is Send), "nobody else gets it"
+            # The twin in Python reads "2.0" as a number, too; the leaf leaves it to the rule.
+            assert typed is (type(asked) is Send) or not usual
+            assert not typed or (form, code) == (SerializeType.JSON, 0)
             if isinstance(answer, Response):
                 assert (answer.code, answer.body, answer.request_code) == (code, b"body", asked)
                 answer = answer.header if "queueId" in answer.ext_fields else None

@@ -248,10 +248,10 @@ def test_messages_with_many_keys_wait_for_their_turn(tmp_path: Path) -> None:
         build(one_by_one)
     indexing, steps = together._indexing, list[int]()
     while indexing.waits:
-        before = indexing.waiting
+        before = len(items_of(tmp_path / "b"))
         if not indexing.step():
             indexing._files.use(indexing._files.make())
-        steps.append(before - indexing.waiting)
+        steps.append(len(items_of(tmp_path / "b")) - before)
     assert max(steps) <= 128 < sum(steps), "a step has 128 keys"
     assert items_of(tmp_path / "a") == items_of(tmp_path / "b") != []
 
