@@ -24,6 +24,7 @@ One file: the way of a request to its answer, and all ways on which it fails, ar
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import inspect
 import logging
@@ -244,13 +245,16 @@ def in_task(handler: AsyncHandler) -> SyncHandler:
     owns."""
 
     async def run(request: Any, body: Body, ctx: Context, weight: int) -> None:
+        outcome: Outcome | BaseException
         try:
-            outcome = await handler(request, body, ctx)
-        except Exception as error:  # noqa: BLE001 - as in Dispatcher.handle
-            outcome = _failure(ctx, error)
+            (outcome,) = await asyncio.gather(handler(request, body, ctx), return_exceptions=True)
         finally:
             if weight:
                 ctx.connection.weigh(-weight)
+        if isinstance(outcome, Exception):
+            outcome = _failure(ctx, outcome)
+        elif isinstance(outcome, BaseException):
+            raise outcome
         if outcome is None:
             ctx.connection.in_flight -= 1
         elif outcome is not PENDING:
