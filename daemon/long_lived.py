@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-_MANY: Final = 10_000
+_MIN_OBJECTS: Final = 10_000
 """Objects, 4 ms: a daemon without much to do has a thousand, and they come and go."""
 _THRESHOLDS: Final = (700, 10, 2)
 """A full collection after 23,000 new objects, 10 ms. (With Python's own 10 for the last it is 40
@@ -42,5 +42,5 @@ def looked_at_once() -> Iterator[None]:
 
 
 def _collected(phase: str, info: dict[str, int]) -> None:
-    if phase == "stop" and info["generation"] == 2 and len(gc.get_objects()) >= _MANY:
+    if phase == "stop" and info["generation"] == 2 and len(gc.get_objects()) >= _MIN_OBJECTS:
         gc.freeze()

@@ -19,7 +19,7 @@ from .parser import parse
 from .records import record_properties, scan_limit
 
 _BYTES_PER_CHARACTER: Final = 60
-_FEW_NAMES: Final = 4
+_MAX_SEARCHED_NAMES: Final = 4
 """Up to so many properties are searched one by one; for more the whole string is split."""
 
 
@@ -37,7 +37,9 @@ class SqlFilter:
         self.size_bytes: int = _BYTES_PER_CHARACTER * len(text)
         self._run = parsed.run
         names = sorted(parsed.names)
-        self._few = [(name, name.encode()) for name in names] if len(names) <= _FEW_NAMES else None
+        self._few = (
+            [(name, name.encode()) for name in names] if len(names) <= _MAX_SEARCHED_NAMES else None
+        )
 
     def matches(self, properties: bytes) -> bool:
         """Whether a message with these (encoded) properties is wanted: only if the expression is

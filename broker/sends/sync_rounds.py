@@ -19,7 +19,7 @@ from typing import Final
 
 from ...remoting.clock import Clock
 
-_FEW: Final = 4
+_MIN_SENDERS: Final = 4
 """Senders: with two nothing is gained by waiting."""
 _LONGEST_S: Final = 0.0005
 """Nor is more waited than the sync took."""
@@ -42,7 +42,7 @@ class SyncRounds:
         everybody = completed + here
         last = self._clock.monotonic() + min(seconds, _LONGEST_S)
         idle = 0
-        while everybody >= _FEW and here < everybody and idle < _IDLE_TURNS:
+        while everybody >= _MIN_SENDERS and here < everybody and idle < _IDLE_TURNS:
             if self._clock.monotonic() >= last:
                 break
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Lists of messages as one frame: cutting long lists, gathering single messages.
+"""Lists of messages as one frame: cutting long lists, accumulating single ones.
 
 A batch is one frame, one append to the commit log and one answer, and its messages lie next to each
 other in one queue. It has a limit: ``max_message_size`` of the producer and ``maxMessageSize`` of

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, Protocol
 
-_MANY: Final = 12
+_MIN_CONNECTIONS: Final = 12
 """Connections that were read in a turn. With 32 it saves a fifth; 8 on an idle machine paid 15.5
 instead of 12.8 µs."""
 _EVERY_MS: Final = 4
@@ -54,7 +54,7 @@ class Coalescing:
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
-        self._late = len(waiting) >= _MANY
+        self._late = len(waiting) >= _MIN_CONNECTIONS
         connections = iter(waiting)
         try:
             for connection in connections:

@@ -122,7 +122,7 @@ _MAGIC_AT: Final = offset_of("magic")
 _PHY_OFFSET_AT: Final = offset_of("phy_offset")
 SECTOR: Final = 512
 """What a disk loses at once."""
-_FEW_ZEROS: Final = 8
+_MIN_ZEROS: Final = 8
 """Fewer zeros of a sector within the properties could be the user's."""
 _MOST_BEHIND_BODY: Final = {MAGIC: 0xFF + 2 + 0xFFFF, MAGIC_V2: 0xFFFF + 2 + 0xFFFF}
 """Topic and properties: a record with more of that is none, and nobody should wait for the rest of
@@ -373,7 +373,7 @@ def _of_zeros(data: Any, at: int, place: int, begin: int, end: int, left: int) -
     """
     for start in range(begin - (place + begin - at) % SECTOR, end, SECTOR):
         stop = start + SECTOR
-        if min(end, stop) - max(begin, start) < _FEW_ZEROS or any(data[max(at, start) : stop]):
+        if min(end, stop) - max(begin, start) < _MIN_ZEROS or any(data[max(at, start) : stop]):
             continue
         if stop <= len(data):
             problem = (
