@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 
@@ -20,3 +22,14 @@ class SystemClock:
         import asyncio  # Spark's processes know this module without a loop
 
         await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True)
+class BlockingClock:
+    """The time in seconds for code that may block, in threads and in Spark's tasks."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+BLOCKING_CLOCK: Final = BlockingClock()

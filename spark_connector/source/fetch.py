@@ -15,11 +15,12 @@ from typing import Final, NamedTuple
 
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.record import MIN_RECORD_SIZE, size_and_magic
+from ...remoting.system_clock import BLOCKING_CLOCK, BlockingClock
 from ..access.frame_buffer import Stretch
 from ..access.options import SourceOptions
 from ..access.wire import Connections, Wire
 from .planner import QueueRange
-from .range_puller import SYSTEM_CLOCK, Clock, Cluster, RangePuller
+from .range_puller import Cluster, RangePuller
 
 __all__ = ["Piece", "RangeReader", "SocketCluster", "settle_worker"]
 
@@ -54,7 +55,7 @@ class RangeReader:
         hints: Mapping[str, Mapping[int, str]],
         options: SourceOptions,
         cluster: Cluster,
-        clock: Clock = SYSTEM_CLOCK,
+        clock: BlockingClock = BLOCKING_CLOCK,
     ) -> None:
         """``hints``: addresses by broker name and id, as the planner knew them."""
         self._ranges = ranges

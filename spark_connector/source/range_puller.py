@@ -8,9 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ...client.namespaces import with_namespace
@@ -18,6 +16,7 @@ from ...remoting.errors import BrokerError, ConnectError, RemotingError
 from ...remoting.protocol.bodies.route import MASTER_ID
 from ...remoting.protocol.codes import ResponseCode
 from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.system_clock import BLOCKING_CLOCK, BlockingClock
 from ..access.errors import DamagedMessageError, DataLossError, RangeTimeoutError
 from ..access.frame_buffer import Stretch
 from ..access.options import SourceOptions
@@ -25,7 +24,7 @@ from ..access.wire import PullAnswer, PullHeader, PullRequests, Wire, read_answe
 from .planner import QueueRange
 from .pull_windows import Window, Windows
 
-__all__ = ["SYSTEM_CLOCK", "Clock", "Cluster", "RangePuller"]
+__all__ = ["Cluster", "RangePuller"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -54,17 +53,6 @@ class Cluster(Protocol):
     def give_back(self, wire: Wire) -> None: ...
 
 
-@dataclass(frozen=True)
-class Clock:
-    """The time, for tests to own."""
-
-    now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-
-
-SYSTEM_CLOCK: Final = Clock()
-
-
 class RangePuller:
     """Pulls one range to its end.
 
@@ -79,7 +67,7 @@ class RangePuller:
         hints: Mapping[int, str],
         options: SourceOptions,
         cluster: Cluster,
-        clock: Clock = SYSTEM_CLOCK,
+        clock: BlockingClock = BLOCKING_CLOCK,
         outages: dict[str, float] | None = None,
     ) -> None:
         """``outages`` is shared by the ranges of a task: addresses that failed, and until when they

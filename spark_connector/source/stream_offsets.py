@@ -20,12 +20,12 @@ from typing import Final, Protocol
 
 from ...remoting.errors import BrokerError, RemotingError
 from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.system_clock import BLOCKING_CLOCK, BlockingClock
 from ..access.broker_access import Asked, MaxOffset
 from ..access.errors import DataLossError, RangeTimeoutError
 from ..access.offsets import Offsets, backlog, behind, clamp, rate_limited
 from ..access.options import SourceOptions
 from .positions import OffsetAccess, find_queues, resolve_position
-from .range_puller import Clock
 
 __all__ = ["StreamAccess", "StreamOffsets"]
 
@@ -44,11 +44,11 @@ class StreamOffsets:
     """The offsets of one running query; lives as long as the query's process on the driver."""
 
     def __init__(
-        self, options: SourceOptions, access: StreamAccess, clock: Clock | None = None
+        self, options: SourceOptions, access: StreamAccess, clock: BlockingClock | None = None
     ) -> None:
         self._options = options
         self._access = access
-        self._clock = clock or Clock()
+        self._clock = clock or BLOCKING_CLOCK
         self._initial: Offsets | None = None
         self._pin: Offsets | None = None
         """Where a new query begins, until its first batch has been given that end."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.errors import BrokerError
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.system_clock import BlockingClock
 from aiorocketmq.spark_connector.access.errors import (
     DamagedMessageError,
     DataLossError,
@@ -21,7 +22,6 @@ from aiorocketmq.spark_connector.access.frame_buffer import Stretch
 from aiorocketmq.spark_connector.access.options import SourceOptions, parse_source_options
 from aiorocketmq.spark_connector.source.fetch import RangeReader
 from aiorocketmq.spark_connector.source.planner import QueueRange
-from aiorocketmq.spark_connector.source.range_puller import Clock
 from tests.stored import decode_messages
 
 from ..simulated_cluster import SimClock, SimCluster
@@ -47,7 +47,7 @@ def read(
     """Broker, queue and offset of every message."""
     time = clock or SimClock()
     parsed = options(**{**(given or {}), **more})
-    reader = RangeReader(ranges, hints, parsed, cluster, Clock(time.now, time.sleep))
+    reader = RangeReader(ranges, hints, parsed, cluster, BlockingClock(time.now, time.sleep))
     return [
         (piece.broker_name, message.queue_id, message.queue_offset)
         for piece in reader
@@ -213,7 +213,7 @@ def test_a_master_that_moved_is_found() -> None:
     cluster.add(QUEUE, 0, 100)
     for hints in ({}, {"a": {0: "elsewhere:0"}}):
         reader = RangeReader(
-            [whole(0, 100)], hints, options(), cluster, Clock(sleep=lambda _s: None)
+            [whole(0, 100)], hints, options(), cluster, BlockingClock(sleep=lambda _s: None)
         )
         assert sum(len(decode_messages(piece.records)) for piece in reader) == 100
         assert {address for address, _, _ in cluster.pulls} == {"a:0"}
@@ -222,7 +222,7 @@ def test_a_master_that_moved_is_found() -> None:
 def test_a_read_that_spark_holds_up_is_no_outage() -> None:
     cluster, clock = SimCluster(), SimClock()
     cluster.add(QUEUE, 0, 2000)
-    clocked = Clock(clock.now, clock.sleep)
+    clocked = BlockingClock(clock.now, clock.sleep)
     pieces = iter(
         RangeReader(
             [whole(0, 2000)],

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.system_clock import BlockingClock
 from aiorocketmq.spark_connector.access.errors import DataLossError, RangeTimeoutError
 from aiorocketmq.spark_connector.access.offsets import Offsets
 from aiorocketmq.spark_connector.access.options import SourceOptions, parse_source_options
 from aiorocketmq.spark_connector.source.planner import ranges_between
-from aiorocketmq.spark_connector.source.range_puller import Clock
 from aiorocketmq.spark_connector.source.stream_offsets import StreamOffsets
 
 from ..simulated_cluster import SimClock, SimCluster
@@ -44,7 +44,7 @@ def clock() -> SimClock:
 
 
 def query(cluster: SimCluster, clock: SimClock, **given: str) -> StreamOffsets:
-    return StreamOffsets(options(**given), cluster, Clock(clock.now, clock.sleep))
+    return StreamOffsets(options(**given), cluster, BlockingClock(clock.now, clock.sleep))
 
 
 # --- the beginning
