@@ -55,7 +55,7 @@ def check(settings: Settings) -> None:
             f"brokerId={config.broker_id} is a slave's, but brokerRole is "
             f"{store.broker_role.name}: set SLAVE"
         )
-    if settings[LaterStoreConfig].enable_d_leger_commit_log:
+    if store.enable_dledger_commit_log:
         raise LaunchError(
             "enableDLegerCommitLog=true: there is no DLedger here yet, and without it nothing "
             "would be copied; "

@@ -66,7 +66,6 @@ IMPORTANT: Final = frozenset(
 _NO_EFFECT: Final = "no effect here: "
 _NOTHING: Final = _NO_EFFECT + "nothing depends on it"
 _THREADS: Final = _NO_EFFECT + "there are no thread pools"
-_LATER: Final = _NO_EFFECT + "not yet"
 
 threads = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1, description=_THREADS)]
 _POOL: Final = _NO_EFFECT + "there is no pool of off-heap buffers"
@@ -75,7 +74,6 @@ no_pool_int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description=_POOL)]
 no_pool_bool = Annotated[bool, Meta(description=_POOL)]
 unused_int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description=_NOTHING)]
 unused_bool = Annotated[bool, Meta(description=_NOTHING)]
-later_text = Annotated[str, Meta(description=_LATER)]
 
 positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 """With 0 of these nothing would be served."""
@@ -264,9 +262,6 @@ class BrokerClientConfig(Record, kw_only=True):
 class LaterStoreConfig(Record, kw_only=True):
     """The rest of class MessageStoreConfig (§16.2): what ``store.model.config`` does not know."""
 
-    store_path_d_ledger_commit_log: later_text | None = field(
-        name="storePathDLedgerCommitLog", default=None
-    )
     commit_interval_commit_log: no_pool_int = 200
     use_reentrant_lock_when_put_message: unused_bool = True
     flush_commit_log_timed: unused_bool = True
@@ -307,13 +302,6 @@ class LaterStoreConfig(Record, kw_only=True):
     transient_store_pool_enable: no_pool_bool = False
     transient_store_pool_size: no_pool_int = 5
     fast_fail_if_no_buffer_in_store_pool: no_pool_bool = False
-    enable_d_leger_commit_log: bool = False
-    """There is no DLedger: true refuses to start (``start_checks.check``)."""
-    d_leger_group: later_text | None = None
-    d_leger_peers: later_text | None = None
-    d_leger_self_id: later_text | None = None
-    preferred_leader_id: later_text | None = None
-    is_enable_batch_push: unused_bool = False
     enable_schedule_async_deliver: unused_bool = False
     schedule_async_deliver_max_pending_limit: unused_int = 2000
     schedule_async_deliver_max_resend_num2_blocked: unused_int = 3

@@ -16,6 +16,8 @@ CQ_UNIT_SIZE: Final = QUEUE_UNIT.size
 PATH_SPLITTER: Final = ","
 """Between the paths of a commit log (MessageStoreConfig.MULTI_PATH_SPLITTER)."""
 
+_BATCHES: Final = "no effect here: entries are always pushed in batches"
+
 positive = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 """With 0 of these a store would take no message or hand none out. Checked where text is read, not
 when a Record is made."""
@@ -128,6 +130,24 @@ class MessageStoreConfig(Record, kw_only=True):
     (``multi_dispatch``)."""
     max_lmq_consume_queue_num: i32 = 20_000
 
+    enable_dledger_commit_log: bool = msgspec.field(default=False, name="enableDLegerCommitLog")
+    """The broker is a member of a group that elects its master (dledger.md); the spelling is the
+    original's."""
+    dledger_group: str | None = msgspec.field(default=None, name="dLegerGroup")
+    """None: the name of the broker."""
+    dledger_peers: str | None = msgspec.field(default=None, name="dLegerPeers")
+    """Every member, this one too: ``n0-host:port;n1-host:port``."""
+    dledger_self_id: str | None = msgspec.field(default=None, name="dLegerSelfId")
+    """Which of them this one is: a letter and a number."""
+    preferred_leader_id: str | None = None
+    """Members, joined by ``;``, one of which leads whenever it can."""
+    is_enable_batch_push: Annotated[bool, msgspec.Meta(description=_BATCHES)] = False
+    store_path_dledger_commit_log: str | None = msgspec.field(
+        default=None, name="storePathDLedgerCommitLog"
+    )
+    """None: ``<root>/dledger-<id>/data``. Several paths joined by ``,``: file n lies in path n
+    modulo their number."""
+
     @property
     def root(self) -> Path:
         """The store directory."""
@@ -147,6 +167,16 @@ class MessageStoreConfig(Record, kw_only=True):
     def read_only_paths(self) -> tuple[Path, ...]:
         """Where older files of the commit log lie."""
         return _paths(self.read_only_commit_log_store_paths)
+
+    @property
+    def dledger_directory(self) -> Path:
+        """What a member of a group keeps besides (``enableDLegerCommitLog``)."""
+        return self.root / f"dledger-{self.dledger_self_id}"
+
+    @property
+    def dledger_data_paths(self) -> tuple[Path, ...]:
+        """Where the entries of a member lie."""
+        return _paths(self.store_path_dledger_commit_log) or (self.dledger_directory / "data",)
 
     @property
     def consume_queue_file_size(self) -> int:
