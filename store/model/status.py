@@ -17,6 +17,8 @@ class PutStatus(Enum):
     FLUSH_SLAVE_TIMEOUT = auto()
     SLAVE_NOT_AVAILABLE = auto()
     SERVICE_NOT_AVAILABLE = auto()
+    OS_PAGECACHE_BUSY = auto()
+    """What a member of a DLedger group answers that takes nothing just now (dledger.md §5.3)."""
     CREATE_MAPEDFILE_FAILED = auto()
     MESSAGE_ILLEGAL = auto()
     PROPERTIES_SIZE_EXCEEDED = auto()
