@@ -64,6 +64,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = ""
     port: int
     """0: any free one."""
+    port_property: str = "listenPort"
+    """What to change when the port is taken."""
     name: str = "server"
     backlog: int = 1024
     limits: Limits = Limits()

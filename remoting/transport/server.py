@@ -7,7 +7,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ..clock import Clock
 from ..dispatch import Dispatcher
@@ -22,6 +22,16 @@ from .first_byte import wants_tls
 from .flow import Limits
 
 log: Final = logging.getLogger(__name__)
+
+
+class Doorkeeper(Protocol):
+    """Says who may connect."""
+
+    def enter(self, host: str) -> str | None:
+        """Somebody has connected: why he has to go at once, or ``None``."""
+
+    def leave(self, host: str) -> None:
+        """One who was let in has gone."""
 
 
 class RemotingServer:
@@ -61,6 +71,8 @@ class RemotingServer:
         self._waiting = waiting
         self._longest_wait_s = longest_wait_s
         self.coalescing: Coalescing = Coalescing()
+        self.doorkeeper: Doorkeeper | None = None
+        """Of a port that is not for everybody."""
 
     @property
     def port(self) -> int:
@@ -71,7 +83,10 @@ class RemotingServer:
         """Bind the port. Raises ``AddressInUseError`` when it is taken or not allowed."""
         settings = self._settings
         self._socket = listening_socket(
-            settings.host, settings.port, settings.backlog, port_property="listenPort"
+            settings.host,
+            settings.port,
+            settings.backlog,
+            port_property=settings.port_property,
         )
         settings.socket_buffers.set_on(self._socket)  # connections that it accepts have the same
         self._bound_port = int(self._socket.getsockname()[1])
@@ -117,6 +132,9 @@ class RemotingServer:
             return Connection(self, coalescing=self.coalescing, buffers=self.buffers)
 
         peer = _peer_name(sock)
+        if not self._let_in(sock, peer):
+            return
+        made = False
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -136,6 +154,7 @@ class RemotingServer:
                 )
             else:
                 await loop.connect_accepted_socket(connection, sock)
+            made = True
         except OSError as error:  # also ssl.SSLError, TimeoutError
             probed = isinstance(error, ConnectionResetError)  # connected and left
             reason = str(error) or type(error).__name__
@@ -147,6 +166,21 @@ class RemotingServer:
             raise
         finally:
             self.seats.give_back()  # that of the socket: the connection has one of its own
+            if not made:
+                self._has_left(peer)
+
+    def _let_in(self, sock: socket.socket, peer: str) -> bool:
+        if self.doorkeeper is None:
+            return True
+        reason = self.doorkeeper.enter(_host(peer))
+        if reason is not None:
+            sock.close()
+            self.seats.give_back()
+        return reason is None
+
+    def _has_left(self, peer: str) -> None:
+        if self.doorkeeper is not None:
+            self.doorkeeper.leave(_host(peer))
 
     async def _house_keeping(self) -> None:
         while True:
@@ -191,6 +225,7 @@ class RemotingServer:
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)
         self.seats.give_back()
+        self._has_left(connection.peer)
         if self._on_disconnect is not None:
             self._on_disconnect(connection)
 
@@ -202,6 +237,10 @@ class RemotingServer:
         self._requests.add(task)
         task.add_done_callback(self._requests.discard)
         return task
+
+
+def _host(peer: str) -> str:
+    return peer.rpartition(":")[0].removeprefix("[").removesuffix("]")
 
 
 def _peer_name(sock: socket.socket) -> str:
