@@ -37,6 +37,7 @@ from aiorocketmq.broker.config.config import (
 )
 from aiorocketmq.broker.config.runtime_config import ALWAYS_BLACK_LISTED, NEXT_START
 from aiorocketmq.broker.config.settings import BrokerSettings
+from aiorocketmq.broker.raft.node import SERVED
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.namesrv.config import ClusterTestConfig, NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
@@ -185,6 +186,7 @@ def served_by() -> dict[RequestCode, list[str]]:
         "name server": set(name_server._server.dispatcher._entries),
         "broker": at_broker,
         "client": set(client.remoting.dispatcher._entries),
+        "broker, on its port in dLegerPeers": set(map(int, SERVED)),
     }
     found = {code: [name for name, codes in servers.items() if code in codes] for code in COMMANDS}
     for code in NOT_ON_VIP:

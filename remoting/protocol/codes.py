@@ -7,8 +7,8 @@ from enum import IntEnum
 
 
 class RequestCode(IntEnum):
-    """Every request code of 4.9.8 that somebody serves, and those of 5.x that we serve too (class
-    RequestCode)."""
+    """Every request code of 4.9.8 that somebody serves, and those of 5.x that we serve too (classes
+    RequestCode, DLedgerRequestCode)."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -97,6 +97,15 @@ class RequestCode(IntEnum):
     DELETE_EXPIRED_COMMITLOG = 329
     GET_TOPIC_CONFIG = 351
     LITE_PULL_MESSAGE = 361
+    DLEDGER_METADATA = 50_000
+    DLEDGER_APPEND = 50_001
+    DLEDGER_GET = 50_002
+    DLEDGER_HANDSHAKE = 50_900
+    """Ours: members that share a secret prove it to each other."""
+    DLEDGER_VOTE = 51_001
+    DLEDGER_HEART_BEAT = 51_002
+    DLEDGER_PUSH = 51_004
+    DLEDGER_LEADERSHIP_TRANSFER = 51_005
 
 
 class ResponseCode(IntEnum):

@@ -12,7 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..codes import RequestCode
-from . import acl, admin, client, group, kv, offset, pull, route, send, topic, transaction
+from . import (
+    acl,
+    admin,
+    client,
+    dledger,
+    group,
+    kv,
+    offset,
+    pull,
+    route,
+    send,
+    topic,
+    transaction,
+)
 from .base import Command
 
 
@@ -30,5 +43,18 @@ def merge(tables: Iterable[Mapping[RequestCode, Command]]) -> dict[RequestCode, 
 
 COMMANDS = merge(
     area.COMMANDS
-    for area in (send, pull, offset, topic, group, route, kv, client, transaction, acl, admin)
+    for area in (
+        send,
+        pull,
+        offset,
+        topic,
+        group,
+        route,
+        kv,
+        client,
+        transaction,
+        acl,
+        admin,
+        dledger,
+    )
 )

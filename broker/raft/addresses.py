@@ -1,0 +1,80 @@
+"""Where the members are now: names of ``dLegerPeers`` are looked up at start, when somebody comes
+from an address that is none of theirs (a member's machine was replaced), and once a minute, so that
+an address that was given up does not stay that of a member.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ...remoting.clock import Clock
+from ...remoting.services import happens_within
+from ...remoting.transport.address import split_address
+
+log: Final = logging.getLogger(__name__)
+
+AGAIN_S: Final = 60.0
+AT_MOST_EVERY_S: Final = 1.0
+LOOPBACK: Final = ("127.0.0.1", "::1")
+
+
+class MemberAddresses:
+    """Service: tells ``members_are`` the addresses, without ports, of all members."""
+
+    def __init__(
+        self, addresses: Iterable[str], members_are: Callable[[Iterable[str]], None], clock: Clock
+    ) -> None:
+        """``addresses``: ``host:port`` as configured."""
+        hosts = {split_address(each)[0] for each in addresses}
+        self._fixed: Final = {host for host in hosts if _is_address(host)}
+        self._found: dict[str, set[str]] = {host: set() for host in hosts - self._fixed}
+        self._members_are = members_are
+        self._clock = clock
+        self._wanted = asyncio.Event()
+        self._tell()
+
+    def look_up(self) -> None:
+        """Soon."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Until cancelled. There is nothing to look up where all are addresses."""
+        while self._found:
+            self._wanted.clear()
+            for host in self._found:
+                await self._look_up(host)
+            self._tell()
+            await self._clock.sleep(AT_MOST_EVERY_S)
+            await happens_within(self._wanted, AGAIN_S, self._clock)
+
+    async def _look_up(self, host: str) -> None:
+        """What is known stays when nobody can tell."""
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except OSError as error:
+            log.warning("member has no address host=%s reason=%s", host, error.strerror or error)
+            return
+        addresses = {str(each[4][0]).partition("%")[0] for each in found}
+        if addresses != self._found[host]:
+            log.info("member found host=%s addresses=%s", host, ", ".join(sorted(addresses)))
+            self._found[host] = addresses
+
+    def _tell(self) -> None:
+        every = self._fixed.union(*self._found.values())
+        if any(ipaddress.ip_address(each).is_loopback for each in every):
+            every.update(LOOPBACK)
+        self._members_are(every)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

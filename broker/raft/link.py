@@ -1,0 +1,144 @@
+"""The connection to one other member: requests go out in order, answers come back in any.
+
+It is made when there is something to send, made again after a loss, and proves the secret first,
+where there is one. A request that cannot be sent, or is not answered in time, is told as such; when
+to send something again is the member's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final
+
+from ...remoting.errors import ConnectError, RocketMQError
+from ...remoting.protocol.codes import RequestCode
+from ...remoting.responses import Response
+from ...remoting.transport.client import RemotingClient
+from ...remoting.transport.connection import Connection
+from ...remoting.transport.invocations import next_opaque
+from ...store.replica.replication import ReplicationError
+from ...store.replica.replication_secret import NONCE_BYTES, SlaveHandshake
+from .door import OK
+
+log: Final = logging.getLogger(__name__)
+
+CONNECT_S: Final = 1.0
+"""Whoever is behind a network that drops everything is tried once in so long."""
+MAX_WAITING: Final = 64
+"""Requests that wait for a connection. A member asks each other one thing at a time as long as it
+does not answer, so more are none that matter any more."""
+
+Answered = Callable[[bytes | None], None]
+"""Told the body of an answer, or ``None``: there was none."""
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+
+
+class PeerLink:
+    """``flush`` after a round of ``send``: what was sent leaves at once, in one write."""
+
+    def __init__(
+        self, peer: str, address: str, client: RemotingClient, secret: bytes, spawn: Spawn
+    ) -> None:
+        self.peer: Final = peer
+        self.address: Final = address
+        self._client = client
+        self._secret: Final = secret
+        self._spawn = spawn
+        self._connection: Connection | None = None
+        self._opening = False
+        self._waiting: list[tuple[int, bytes, float, Answered]] = []
+        self._trouble = ""
+
+    @property
+    def connected(self) -> bool:
+        return self._connection is not None and not self._connection.closed
+
+    def send(self, code: int, body: bytes, timeout_s: float, answered: Answered) -> None:
+        """``timeout_s`` begins when it is written."""
+        connection = self._connection
+        if connection is None or connection.closed:
+            self._waiting.append((code, body, timeout_s, answered))
+            if len(self._waiting) > MAX_WAITING:
+                self._waiting.pop(0)[3](None)
+            if not self._opening:
+                self._opening = True
+                self._spawn(self._open())
+            return
+        opaque = next_opaque()
+        header = _HEADER % (code, opaque)
+        future = connection.invoke_encoded(RequestCode(code), opaque, header, body, timeout_s)
+        future.add_done_callback(partial(self._done, answered))
+
+    def flush(self) -> None:
+        if self._connection is not None:
+            self._connection.flush()
+
+    def _done(self, answered: Answered, future: asyncio.Future[Any]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is not None:
+            if not isinstance(error, RocketMQError):
+                raise error
+            self._log(str(error))
+            answered(None)
+            return
+        response: Response = future.result()
+        if response.code != OK or not response.body:
+            self._log(response.remark or f"it answers code {response.code}")
+            answered(None)
+            return
+        self._trouble = ""
+        answered(response.body)
+
+    async def _open(self) -> None:
+        """One attempt. What waits is sent then, or told that it was not."""
+        opened: Connection | None = None
+        try:
+            self._client.try_again(self.address)
+            opened = await self._client.connection(self.address, timeout=CONNECT_S)
+            if self._secret:
+                await _prove(opened, self._secret)
+        except (RocketMQError, ReplicationError) as error:
+            self._log(str(error))
+            opened = None
+        finally:
+            self._opening, self._connection = False, opened
+            waiting, self._waiting = self._waiting, []
+        for code, body, timeout_s, answered in waiting:
+            if opened is None:
+                answered(None)
+            else:
+                self.send(code, body, timeout_s, answered)
+        self.flush()
+
+    def _log(self, trouble: str) -> None:
+        """Once, as long as it stays the same."""
+        if trouble != self._trouble:
+            self._trouble = trouble
+            log.warning("member not reached peer=%s reason=%s", self.peer, trouble)
+
+
+async def _prove(connection: Connection, secret: bytes) -> None:
+    """Raises ``ConnectError``, ``ReplicationError``, ``RemotingError``."""
+    handshake = SlaveHandshake(secret, os.urandom(NONCE_BYTES))
+    step = handshake.hello
+    for _ in range(2):
+        response = await connection.invoke(
+            RequestCode.DLEDGER_HANDSHAKE, None, step, timeout=CONNECT_S
+        )
+        if response.code != OK:
+            raise ConnectError(response.remark or f"it answers code {response.code}")
+        step = handshake.receive(response.body)
+    if not handshake.done:
+        raise ConnectError("it has not proved that it knows the secret (haSecret)")
+
+
+_HEADER: Final = (
+    b'{"code":%d,"flag":0,"language":"PYTHON","opaque":%d,"serializeTypeCurrentRPC":"JSON",'
+    b'"version":409}'
+)

@@ -1,0 +1,481 @@
+"""A member of a group as a service: sockets, threads and the clock around ``store.raft.Member``,
+which decides.
+
+All that comes in during one turn of the event loop (requests of peers, their answers, entries that
+the store has appended) is told to the member together, at the end of the turn, and what it wants
+done is done then. So a hundred messages that were stored in a turn are one push, encoded once for
+all peers, and one write per peer.
+
+A new term or vote is on the disk, synced by a thread, before anything leaves that depends on it;
+nothing of the member's is done meanwhile. A disk that refuses that leaves it silent: the others
+elect another leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from ...remoting.clock import Clock
+from ...remoting.dispatch import PENDING, Body, Context, Dispatcher, Outcome, Reply, reply_together
+from ...remoting.protocol.bodies.codec import BodyError
+from ...remoting.protocol.bodies.dledger import (
+    REQUEST_BODIES,
+    REQUEST_CODES,
+    RESPONSE_BODIES,
+    DledgerBody,
+    DledgerCode,
+    TransferResponse,
+    decode_dledger,
+    encode_dledger,
+)
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.wire import NoFields
+from ...remoting.services import happens_within, to_the_end
+from ...remoting.transport.buffers import Buffers
+from ...remoting.transport.client import RemotingClient
+from ...remoting.transport.config import ClientSettings, ServerSettings
+from ...remoting.transport.server import RemotingServer
+from ...store.model.errors import StoreError
+from ...store.model.status import PutStatus
+from ...store.raft.entry_log import EntryLog
+from ...store.raft.member import Member
+from ...store.raft.ready import Answer, HardState, Outgoing, Ready, Role, RoleChange
+from ...store.raft.settings import RaftSettings
+from ...store.replica.replication_secret import NONCE_BYTES
+from .addresses import MemberAddresses
+from .door import OK, Door
+from .encoding import PushEncoder
+from .link import PeerLink
+from .waiting import CommitWaiters
+
+log: Final = logging.getLogger(__name__)
+
+REQUEST_S: Final = 3.0
+"""After so long a request counts as not answered (dledger.md §2.1)."""
+SAVE_AGAIN_S: Final = 1.0
+HAND_OVER_S: Final = 1.5
+"""How long a leader that stops tries to have another one lead first."""
+SERVED: Final = frozenset(
+    {RequestCode.DLEDGER_HANDSHAKE, *(RequestCode(code) for code in REQUEST_BODIES)}
+)
+MAX_HELD_BYTES: Final = 32 << 20
+"""Of requests that wait while a term or vote is written: more are not taken."""
+
+
+class MemberStore(Protocol):
+    """A store of which the node makes a member. What it raises where nothing else is said is a
+    StoreError."""
+
+    on_appended: Callable[[], None]
+    """Called when a put has appended entries, as often as there are any."""
+
+    @property
+    def log(self) -> EntryLog: ...
+    @property
+    def committed_index(self) -> int: ...
+    @property
+    def committed_end(self) -> int:
+        """Where the last entry that is committed and dispatched ends in the log."""
+
+    @property
+    def votes(self) -> bool: ...
+    def load_hard_state(self) -> HardState: ...
+    def save(self, hard_state: HardState | None, votes: bool | None) -> None:
+        """What is not None is on the disk when it returns. Blocks, called in a thread."""
+
+    def commit(self, index: int) -> None:
+        """Everything up to this entry is committed: it gets into queues and index."""
+
+    def lead(self, term: int) -> None:
+        """Puts are taken from now on."""
+
+    def follow(self) -> None:
+        """Puts are refused: another one leads, or nobody."""
+
+    def transferring(self, going_on: bool) -> None:
+        """While leadership goes to another one puts are refused for the moment."""
+
+    def append_noop(self) -> None:
+        """Put one small record into the log, so that what is there can be committed."""
+
+
+class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node is told besides who is in the group."""
+
+    server: ServerSettings
+    """Its port, and what is granted there."""
+    client: ClientSettings = ClientSettings(connect_timeout=1.0)
+    outbound: ssl.SSLContext | None = None
+    """It speaks TLS with the others; ``None``: plain."""
+    secret: bytes = b""
+    allowed: Callable[[str], bool] = lambda _address: False
+    """Addresses besides those of the configuration that members may come from."""
+    wait_ack_ms: int = 2500
+    """How long a sender waits until its message is committed (maxWaitAckTimeMs)."""
+
+
+class RaftNode:
+    """Service. ``listen`` binds the port; ``run`` until cancelled, when a leader first has another
+    one lead. Ends with ``CommittedConflict`` when the logs of a group contradict each other."""
+
+    def __init__(
+        self,
+        raft: RaftSettings,
+        settings: NodeSettings,
+        store: MemberStore,
+        clock: Clock,
+        buffers: Buffers | None = None,
+    ) -> None:
+        """Raises StoreError."""
+        self.settings: RaftSettings = raft
+        self.on_role: list[Callable[[RoleChange], None]] = []
+        """Told after the store, in the same turn."""
+        self.elections: int = 0
+        """How often this member stood."""
+        self._store: Final = store
+        self._clock: Final = clock
+        self._member: Final = Member(
+            raft,
+            store.load_hard_state(),
+            store.log,
+            random.randint,
+            self._now_ms(),
+            committed=store.committed_index,
+            votes=store.votes,
+        )
+        self._secret: Final = settings.secret
+        self._waiters: Final = CommitWaiters(settings.wait_ack_ms)
+        self._encoder: Final = PushEncoder()
+        self._door: Final = Door(
+            settings.secret, settings.allowed, partial(os.urandom, NONCE_BYTES), self._look_up
+        )
+        self._addresses: Final = MemberAddresses(raft.peers.values(), self._door.members_are, clock)
+        self._server: Final = RemotingServer(
+            Dispatcher(self._table(), guard=self._door.guard),
+            settings.server,
+            clock=clock,
+            buffers=buffers,
+        )
+        self._server.doorkeeper = self._door
+        self._client: Final = RemotingClient(
+            settings.client, clock=clock, tls=settings.outbound, name="raft"
+        )
+        self._links: dict[str, PeerLink] = {}
+        self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._held_bytes = 0
+        self._saving = self._leading = self._appended = self._noop_due = False
+        self._work = asyncio.Event()
+        self._sooner = asyncio.Event()
+        self._alarm_ms = 0
+        """When the next ``tick`` is due, as far as the one who keeps the time knows."""
+        self._trouble = ""
+        store.on_appended = self._entries_appended
+
+    # -- what it is
+
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    @property
+    def role(self) -> Role:
+        return self._member.role
+
+    @property
+    def leader_id(self) -> str | None:
+        """None: nobody leads as far as it knows."""
+        return self._member.leader_id
+
+    @property
+    def term(self) -> int:
+        return self._member.term
+
+    @property
+    def committed_index(self) -> int:
+        return self._member.committed_index
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait until they are committed."""
+        return len(self._waiters)
+
+    def oldest_wait_s(self) -> float:
+        """How long the oldest of them has waited."""
+        return self._waiters.oldest_wait_ms(self._now_ms()) / 1000
+
+    def lags(self) -> dict[str, int]:
+        """Of a leader: how many entries each other member's log is behind, as far as it knows."""
+        if not self._leading:
+            return {}
+        end = self._store.log.end_index
+        return {peer: end - self._member.match_index(peer) for peer in self.settings.others}
+
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+    # -- what senders wait for
+
+    def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
+        """Call ``done`` with PUT_OK once the entry that ends at ``phy_offset`` is committed, with
+        SERVICE_NOT_AVAILABLE when this member does not lead any more, with OS_PAGE_CACHE_BUSY when
+        it takes too long; in both cases it may be committed later."""
+        if phy_offset <= self._store.committed_end:
+            done(PutStatus.PUT_OK)
+        elif not self._leading:
+            done(PutStatus.SERVICE_NOT_AVAILABLE)
+        else:
+            self._waiters.add(phy_offset, self._now_ms(), done)
+
+    async def transfer(self, to: str | None = None) -> TransferResponse:
+        """Have another one lead; ``None``: whoever is furthest. Returns when it does, or with the
+        code that says why not."""
+        answer: asyncio.Future[TransferResponse] = asyncio.get_running_loop().create_future()
+        self._tell(self._member.transfer, to, answer)
+        return await answer
+
+    # -- life
+
+    async def listen(self) -> None:
+        """Raises ``AddressInUseError``."""
+        await self._server.listen()
+        log.info(
+            "member listens group=%s id=%s port=%d members=%d secret=%s",
+            self.settings.group,
+            self.settings.self_id,
+            self.port,
+            len(self.settings.peers),
+            "yes" if self._secret else "no",
+        )
+
+    def close(self) -> None:
+        """Stop listening; ``run`` does it at its end, this is for a node that never ran."""
+        self._server.close()
+
+    async def run(self) -> None:
+        """See the class."""
+        try:
+            async with self._client, asyncio.TaskGroup() as group:
+                self._links = {
+                    peer: PeerLink(peer, address, self._client, self._secret, group.create_task)
+                    for peer, address in self.settings.peers.items()
+                    if peer != self.settings.self_id
+                }
+                group.create_task(self._addresses.run(), name="raft-addresses")
+                group.create_task(self._server.run(), name="raft-server")
+                group.create_task(self._keep_time(), name="raft-time")
+                member = group.create_task(self._serve_member(), name="raft-member")
+                try:
+                    await asyncio.wait([member])
+                finally:
+                    if not member.done():
+                        await to_the_end(self._hand_over())
+        finally:
+            self._stop_leading()
+            self._waiters.fail(PutStatus.SERVICE_NOT_AVAILABLE)
+            self.close()
+
+    async def _hand_over(self) -> None:
+        """A leader that stops has another one lead first, if there is one."""
+        if not self._leading or not self.settings.others:
+            return
+        try:
+            async with asyncio.timeout(HAND_OVER_S):
+                answer = await self.transfer()
+        except TimeoutError:
+            log.warning("leadership not handed over reason=nobody took it in time")
+            return
+        log.info("leadership handed over code=%s", DledgerCode(answer.code).name)
+
+    # -- what comes in
+
+    def _tell(self, what: Callable[..., None], *args: Any) -> None:
+        """Have the member told at the end of the turn."""
+        self._inbox.append((what, args))
+        self._work.set()
+
+    def _entries_appended(self) -> None:
+        self._appended = True
+        self._work.set()
+
+    def _look_up(self) -> None:
+        self._addresses.look_up()
+
+    def _table(self) -> dict[RequestCode, Any]:
+        table: dict[RequestCode, Any] = {
+            RequestCode(code): partial(self._request, kind) for code, kind in REQUEST_BODIES.items()
+        }
+        table[RequestCode.DLEDGER_HANDSHAKE] = self._door.handshake
+        return table
+
+    def _request(
+        self, kind: type[DledgerBody], _request: NoFields, body: Body, ctx: Context
+    ) -> Outcome:
+        if self._saving:
+            self._held_bytes += len(body)
+            if self._held_bytes > MAX_HELD_BYTES:
+                return Reply(ResponseCode.SYSTEM_BUSY, remark="this member waits for its disk")
+        try:
+            request = decode_dledger(kind, body)
+        except BodyError as error:  # without a body, as the original
+            return Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
+        self._tell(self._member.receive, request, ctx)
+        return PENDING
+
+    def _answered(self, peer: str, request: DledgerBody, body: bytes | None) -> None:
+        answer = None
+        if body is not None:
+            try:
+                answer = decode_dledger(RESPONSE_BODIES[REQUEST_CODES[type(request)]], body)
+            except BodyError as error:
+                log.warning("answer not understood peer=%s error=%s", peer, error)
+        self._tell(self._member.answered, peer, request, answer)
+
+    # -- the member's turns
+
+    async def _serve_member(self) -> None:
+        """Raises ``CommittedConflict``."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            now_ms = self._now_ms()
+            self._tell_member(now_ms)
+            ready = self._member.take(now_ms)
+            if ready.hard_state is not None or ready.votes is not None:
+                self._saving = True
+                await self._save(ready.hard_state, ready.votes)
+                self._saving, self._held_bytes = False, 0
+            self._carry_out(ready, now_ms)
+            if self._member.next_deadline_ms < self._alarm_ms:
+                self._sooner.set()
+
+    def _tell_member(self, now_ms: int) -> None:
+        inbox, self._inbox = self._inbox, []
+        if self._appended:
+            self._appended = False
+            if self._leading:
+                self._member.appended(now_ms)
+        for what, args in inbox:
+            what(now_ms, *args)
+            if self._leading and self._member.role is not Role.LEADER:
+                self._stop_leading()  # before anybody else's entries come
+
+    def _stop_leading(self) -> None:
+        if self._leading:
+            self._leading = self._noop_due = False
+            self._store.follow()
+            self._waiters.fail(PutStatus.SERVICE_NOT_AVAILABLE)
+
+    async def _save(self, hard_state: HardState | None, votes: bool | None) -> None:
+        """Returns when it is on the disk."""
+        while True:
+            try:
+                await to_the_end(asyncio.to_thread(self._store.save, hard_state, votes))
+            except StoreError as error:
+                self._complain("member is silent: its term and vote cannot be written", error)
+                await self._clock.sleep(SAVE_AGAIN_S)
+            else:
+                return
+
+    def _carry_out(self, ready: Ready, now_ms: int) -> None:
+        if ready.answers:
+            self._answer(ready.answers)
+        if ready.requests:
+            self._send(ready.requests)
+        if ready.role is not None:
+            self._take_role(ready.role)
+        if self._store.committed_index < self._member.committed_index:
+            self._commit()
+        self._noop_due |= ready.append_noop
+        if self._noop_due:
+            self._append_noop()
+        self._waiters.expire(now_ms, PutStatus.OS_PAGE_CACHE_BUSY)
+
+    def _answer(self, answers: list[Answer]) -> None:
+        replies: list[tuple[Context, Reply | bytes]] = []
+        for token, body in answers:
+            if isinstance(token, Context):
+                replies.append((token, Reply(OK, body=encode_dledger(body))))
+            elif not token.done():
+                token.set_result(body)
+        reply_together(replies)
+
+    def _send(self, requests: list[Outgoing]) -> None:
+        encode = self._encoder.encode
+        for peer, request in requests:
+            self._links[peer].send(
+                REQUEST_CODES[type(request)],
+                encode(request),
+                REQUEST_S,
+                partial(self._answered, peer, request),
+            )
+        self._encoder.forget()
+        for link in self._links.values():
+            link.flush()
+
+    def _take_role(self, change: RoleChange) -> None:
+        log.info(
+            "member is %s group=%s id=%s term=%d leader=%s",
+            change.role.name.lower(),
+            self.settings.group,
+            self.settings.self_id,
+            change.term,
+            change.leader_id,
+        )
+        self._stop_leading()
+        if change.role is Role.LEADER:
+            self._store.lead(change.term)
+            self._leading = True
+        elif change.role is Role.FOLLOWER:
+            self._store.follow()
+        for each in self.on_role:
+            each(change)
+
+    def _commit(self) -> None:
+        """What fails is tried again in the next turn."""
+        try:
+            self._store.commit(self._member.committed_index)
+        except StoreError as error:
+            self._complain("committed entries cannot be dispatched", error)
+        else:
+            self._trouble = ""
+        if self._leading:
+            self._waiters.committed(self._store.committed_end)
+
+    def _append_noop(self) -> None:
+        try:
+            self._store.append_noop()
+        except StoreError as error:
+            self._complain("leader cannot begin its term", error)
+        else:
+            self._noop_due = False
+
+    def _complain(self, what: str, error: StoreError) -> None:
+        """Once, as long as it stays the same."""
+        if (trouble := f"{what} reason={error}") != self._trouble:
+            self._trouble = trouble
+            log.error("%s", trouble)
+
+    # -- time
+
+    async def _keep_time(self) -> None:
+        """Have the member told when its next deadline has come; nothing is looked at before."""
+        while True:
+            self._sooner.clear()
+            self._alarm_ms = self._member.next_deadline_ms
+            expiry = self._waiters.deadline_ms
+            due_ms = self._alarm_ms if expiry is None else min(self._alarm_ms, expiry)
+            if not await happens_within(
+                self._sooner, max(0, due_ms - self._now_ms()) / 1000, self._clock
+            ):
+                self._alarm_ms = 1 << 62  # whatever the member wants next is sooner
+                self._tell(self._member.tick)
+                await self._sooner.wait()
