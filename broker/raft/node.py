@@ -226,7 +226,7 @@ class RaftNode:
 
     def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
         """Call ``done`` with PUT_OK once the entry that ends at ``phy_offset`` is committed, with
-        SERVICE_NOT_AVAILABLE when this member does not lead any more, with OS_PAGE_CACHE_BUSY when
+        SERVICE_NOT_AVAILABLE when this member does not lead any more, with OS_PAGECACHE_BUSY when
         it takes too long; in both cases it may be committed later."""
         if phy_offset <= self._store.committed_end:
             done(PutStatus.PUT_OK)
@@ -397,7 +397,7 @@ class RaftNode:
         self._noop_due |= ready.append_noop
         if self._noop_due:
             self._append_noop()
-        self._waiters.expire(now_ms, PutStatus.OS_PAGE_CACHE_BUSY)
+        self._waiters.expire(now_ms, PutStatus.OS_PAGECACHE_BUSY)
 
     def _answer(self, answers: list[Answer]) -> None:
         replies: list[tuple[Context, Reply | bytes]] = []

@@ -32,7 +32,7 @@ from .both import compiled_leaves
 
 compiled = compiled_leaves()
 TYPES = {int(code): command.request for code, command in COMMANDS.items() if code < 1024}
-"""Members of a group have higher ones among themselves: the leaf leaves those to the general way."""
+"""Members of a group have higher ones among themselves, which are left to the general way."""
 JSON, ROCKETMQ = SerializeType.JSON, SerializeType.ROCKETMQ
 SEND = {
     "a": "group", "b": "Topic", "c": "TBW102", "d": "4", "e": "3", "f": "0", "g": "1700000000000",

@@ -1,0 +1,51 @@
+"""Who waits until a message is committed."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from aiorocketmq.broker.raft.waiting import CommitWaiters
+from aiorocketmq.store.model.status import PutStatus
+
+Told = list[tuple[int, PutStatus]]
+
+
+def three() -> tuple[CommitWaiters, Told]:
+    waiters, told = CommitWaiters(2500), Told()
+    for number, phy_offset in enumerate((100, 200, 300)):
+        waiters.add(
+            phy_offset, number * 10, lambda status, at=phy_offset: told.append((at, status))
+        )
+    return waiters, told
+
+
+def test_a_commit_tells_all_that_ends_there_or_before() -> None:
+    waiters, told = three()
+    waiters.committed(199)
+    assert told == [(100, PutStatus.PUT_OK)]
+    waiters.committed(300)
+    assert [at for at, _ in told] == [100, 200, 300]
+    assert (len(waiters), waiters.deadline_ms, waiters.oldest_wait_ms(9)) == (0, None, 0)
+
+
+def test_who_waits_too_long_is_told() -> None:
+    waiters, told = three()
+    assert (waiters.deadline_ms, waiters.oldest_wait_ms(40)) == (2500, 40)
+    waiters.expire(2509, PutStatus.OS_PAGECACHE_BUSY)
+    assert told == [(100, PutStatus.OS_PAGECACHE_BUSY)]
+    assert waiters.deadline_ms == 2510
+
+
+def test_all_are_told_when_leadership_is_lost() -> None:
+    waiters, told = three()
+    waiters.fail(PutStatus.SERVICE_NOT_AVAILABLE)
+    assert told == [(at, PutStatus.SERVICE_NOT_AVAILABLE) for at in (100, 200, 300)]
+
+
+def test_who_is_told_may_wait_for_more() -> None:
+    waiters, told = CommitWaiters(2500), Told()
+    waiters.add(100, 0, lambda _: waiters.add(200, 0, lambda status: told.append((200, status))))
+    waiters.committed(150)
+    assert (told, len(waiters)) == ([], 1)
+    partial(waiters.committed, 200)()
+    assert told == [(200, PutStatus.PUT_OK)]
