@@ -12,6 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
+from aiorocketmq.remoting.protocol.record.entry import (
+    ENTRY_BLANK_MAGIC,
+    ENTRY_HEAD,
+    ENTRY_MAGIC,
+    INDEX_UNIT,
+    EntryHead,
+    IndexUnit,
+)
 from aiorocketmq.remoting.protocol.record.layout import (
     BATCH_ITEM,
     BLANK_MAGIC,
@@ -75,6 +83,12 @@ def c_header() -> str:
         "QUEUE_MOST_PHY_OFFSET": f"{MOST_PHY_OFFSET}ll",
         "BATCH_ITEM_HEAD_SIZE": BATCH_ITEM.size,
         **_places("BATCH_ITEM", BatchItemHead._fields, BATCH_ITEM),
+        "ENTRY_MAGIC": f"{ENTRY_MAGIC}u",
+        "ENTRY_BLANK_MAGIC": f"{ENTRY_BLANK_MAGIC & 0xFFFFFFFF:#x}u",
+        "ENTRY_HEAD_SIZE": ENTRY_HEAD.size,
+        **_places("ENTRY", EntryHead._fields, ENTRY_HEAD),
+        "INDEX_UNIT_SIZE": INDEX_UNIT.size,
+        **_places("INDEX_UNIT", IndexUnit._fields, INDEX_UNIT),
     }
     lines = [f"#define {name} {value}" for name, value in numbers.items()]
     return "\n".join(

@@ -90,6 +90,20 @@ static inline void put_record_at(
     atomic_signal_fence(memory_order_seq_cst);
 }
 
+/* In front of a record of `size` bytes that is there already; its own first bytes come last again. */
+static inline void put_entry_head_at(uint8_t *to, int64_t index, int64_t term, int64_t pos, size_t size)
+{
+    bytes_write_i64(to + ENTRY_INDEX_AT, index);
+    bytes_write_i64(to + ENTRY_TERM_AT, term);
+    bytes_write_i64(to + ENTRY_POS_AT, pos);
+    memset(to + ENTRY_CHANNEL_AT, 0, ENTRY_BODY_SIZE_AT - ENTRY_CHANNEL_AT);
+    bytes_write_u32(to + ENTRY_BODY_SIZE_AT, (uint32_t)size);
+    atomic_signal_fence(memory_order_seq_cst);
+    bytes_write_u32(to + ENTRY_MAGIC_AT, ENTRY_MAGIC);
+    bytes_write_u32(to + ENTRY_SIZE_AT, (uint32_t)(ENTRY_HEAD_SIZE + size));
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
 static inline void put_unit_at(uint8_t *to, int64_t phy_offset, size_t size, int64_t tags_code)
 {
     bytes_write_i64(to + QUEUE_UNIT_PHY_OFFSET_AT, phy_offset);

@@ -4,6 +4,7 @@ cdef extern from "Python.h":
 
 cdef extern from "stored_properties.h" nogil:
     enum: BATCH_ITEM_HEAD_SIZE
+    enum: ENTRY_HEAD_SIZE
     enum: RECORD_BORN_HOST_V6
     enum: RECORD_STORE_HOST_V6
     enum: RECORD_PREPARED
@@ -31,6 +32,7 @@ cdef extern from "stored_properties.h" nogil:
     size_t put_merged_size(put_bytes own, put_bytes shared)
     void put_record_at(uint8_t *to, const put_common *common, int64_t phy_offset, int64_t queue_offset, int32_t flag,
                        put_bytes body, put_bytes properties)
+    void put_entry_head_at(uint8_t *to, int64_t index, int64_t term, int64_t pos, size_t size)
     void put_unit_at(uint8_t *to, int64_t phy_offset, size_t size, int64_t tags_code)
     uint8_t *put_merged(uint8_t *to, put_bytes own, put_bytes shared)
     property_value put_tags(put_bytes properties)
@@ -52,8 +54,8 @@ cdef inline put_bytes bytes_of(bytes data) noexcept:
 cdef class LogEnd:
     cdef public object buffer
     cdef public bytes store_host
-    cdef public int64_t base, last_store_timestamp
-    cdef public Py_ssize_t position, limit, max_body, max_record
+    cdef public int64_t base, last_store_timestamp, index, term
+    cdef public Py_ssize_t position, limit, max_body, max_record, head
 
     def __cinit__(self):
         self.buffer, self.store_host = b"", bytes(8)
@@ -116,8 +118,8 @@ def put_record(
     cdef Py_buffer room, unit_room, view
     cdef put_common common
     cdef put_bytes contents, pairs = bytes_of(properties)
-    cdef Py_ssize_t size
-    cdef int64_t phy_offset = log.base + log.position, queue_offset = 0
+    cdef Py_ssize_t size, head = ENTRY_HEAD_SIZE if log.head else 0
+    cdef int64_t phy_offset = log.base + log.position + head, queue_offset = 0
     cdef bint numbered = not sys_flag & RECORD_PREPARED
     set_common(&common, log, queue, sys_flag, born_timestamp, born_host, store_timestamp, reconsume_times)
     common.prepared_transaction_offset = prepared_transaction_offset
@@ -127,7 +129,7 @@ def put_record(
         size = put_overhead(&common) + contents.size + pairs.size
         if view.len > log.max_body or pairs.size > PUT_MAX_PROPERTIES or size > log.max_record:
             return None
-        if size > log.limit - log.position or numbered and queue.limit - queue.position < QUEUE_UNIT_SIZE:
+        if head + size > log.limit - log.position or numbered and queue.limit - queue.position < QUEUE_UNIT_SIZE:
             return None
         if numbered:
             queue_offset = queue.max_offset
@@ -137,8 +139,11 @@ def put_record(
                 need(queue.position, QUEUE_UNIT_SIZE, &unit_room)
             PyObject_GetBuffer(log.buffer, &room, PyBUF_WRITABLE)
             try:
-                need(log.position, size, &room)
-                put_one(<uint8_t *>room.buf + log.position, &common, phy_offset, queue_offset, flag, contents, pairs)
+                need(log.position, head + size, &room)
+                put_one(<uint8_t *>room.buf + log.position + head, &common, phy_offset, queue_offset, flag, contents, pairs)
+                if head:
+                    put_entry_head_at(<uint8_t *>room.buf + log.position, log.index, log.term, phy_offset - head, size)
+                    log.index += 1
             finally:
                 PyBuffer_Release(&room)
             if numbered:
@@ -150,7 +155,7 @@ def put_record(
                 PyBuffer_Release(&unit_room)
     finally:
         PyBuffer_Release(&view)
-    log.position += size
+    log.position += head + size
     log.last_store_timestamp = store_timestamp
     if keys is not None and common.sys_flag & ROLLED_BACK != ROLLED_BACK:
         keys.note(prefix_of(queue.topic_field), pairs.at, pairs.size, phy_offset, store_timestamp)
@@ -179,8 +184,8 @@ def put_batch(
     cdef put_item item
     cdef put_bytes behind = bytes_of(shared), items = bytes_of(data), own
     cdef size_t size, count = 0
-    cdef Py_ssize_t stop = position + MOST_BYTES
-    cdef int64_t phy_offset = log.base + position
+    cdef Py_ssize_t stop = position + MOST_BYTES, head = ENTRY_HEAD_SIZE if log.head else 0
+    cdef int64_t phy_offset = log.base + position + head, index = log.index + queue_offset - queue.max_offset
     cdef uint8_t units[MOST_ITEMS * QUEUE_UNIT_SIZE]
     cdef uint8_t merged[PUT_MAX_PROPERTIES]
     cdef uint32_t prefix
@@ -196,14 +201,18 @@ def put_batch(
                 raise ValueError("the properties are too long")
             put_merged(&merged[0], item.properties, behind)
             size = put_overhead(&common) + item.body.size + own.size
-            need(position, size, &room)
-            put_one(<uint8_t *>room.buf + position, &common, phy_offset, queue_offset, item.flag, item.body, own)
+            if head and position + head + <Py_ssize_t>size > log.limit:
+                break
+            need(position, head + size, &room)
+            put_one(<uint8_t *>room.buf + position + head, &common, phy_offset, queue_offset, item.flag, item.body, own)
+            if head:
+                put_entry_head_at(<uint8_t *>room.buf + position, index + <int64_t>count, log.term, phy_offset - head, size)
             put_unit_at(units + count * QUEUE_UNIT_SIZE, phy_offset, size, tags_code(own))
             if keys is not None and common.sys_flag & ROLLED_BACK != ROLLED_BACK:
                 keys.note(prefix, own.at, own.size, phy_offset, store_timestamp)
             at = item.end
             count, queue_offset = count + 1, queue_offset + 1
-            position, phy_offset = position + size, phy_offset + <int64_t>size
+            position, phy_offset = position + head + <Py_ssize_t>size, phy_offset + head + <int64_t>size
     finally:
         PyBuffer_Release(&room)
     return at, position, PyBytes_FromStringAndSize(<const char *>units, count * QUEUE_UNIT_SIZE)

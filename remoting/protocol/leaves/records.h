@@ -102,6 +102,8 @@ static inline int record_lost_sector(
 typedef struct {
     int64_t place; /* physical offset of data[0] */
     int has_place, check_crc, any_version;
+    int entries; /* records have heads in front; then of the next one: */
+    int64_t next_index, least_term; /* -1: any */
 } record_rules;
 
 /* Where the parts of a record lie. */
@@ -154,23 +156,51 @@ static inline int record_take_apart(
         || (crc32_of(0, data + parts->body_at, parts->body_size) & 0x7FFFFFFF) == bytes_read_u32(record + RECORD_BODY_CRC_AT);
 }
 
+/* Whether the head of an entry that goes on from the one before begins at `begin`, with a record that is as long and where it
+ * should be (take_apart_entry; the record itself is not looked at). */
+static inline int record_entry_head(
+    const uint8_t *data, size_t length, size_t begin, size_t limit, const record_rules *rules, int64_t *index, int64_t *term)
+{
+    if (length - begin < ENTRY_HEAD_SIZE + RECORD_MIN_SIZE)
+        return 0;
+    const uint8_t *head = data + begin, *record = head + ENTRY_HEAD_SIZE;
+    int64_t size = (int32_t)bytes_read_u32(head + ENTRY_SIZE_AT), body_size = (int32_t)bytes_read_u32(head + ENTRY_BODY_SIZE_AT);
+    int64_t pos = bytes_read_i64(head + ENTRY_POS_AT);
+    if (bytes_read_u32(head + ENTRY_MAGIC_AT) != ENTRY_MAGIC || size < ENTRY_HEAD_SIZE + RECORD_MIN_SIZE
+        || (uint64_t)size > length - begin || (uint64_t)size > limit - begin || body_size != size - ENTRY_HEAD_SIZE
+        || !bytes_all_zero(head + ENTRY_CHANNEL_AT, ENTRY_BODY_SIZE_AT - ENTRY_CHANNEL_AT)
+        || (rules->has_place && pos != (int64_t)((uint64_t)rules->place + begin))
+        || bytes_read_i64(record + RECORD_PHY_OFFSET_AT) != (int64_t)((uint64_t)pos + ENTRY_HEAD_SIZE)
+        || (int32_t)bytes_read_u32(record + RECORD_STORE_SIZE_AT) != body_size)
+        return 0;
+    *index = bytes_read_i64(head + ENTRY_INDEX_AT);
+    *term = bytes_read_i64(head + ENTRY_TERM_AT);
+    return *index >= 0 && *index < QUEUE_MOST_PHY_OFFSET && (rules->next_index < 0 || *index == rules->next_index) && *term >= 0
+        && *term >= rules->least_term;
+}
+
 /* Records from *at on, into the rows from `count` up to `room`; how many there are then. *at is behind them afterwards. */
 static inline size_t records_scan(
-    const uint8_t *data, size_t length, size_t *at, size_t limit, const record_rules *rules, record_topics *topics,
+    const uint8_t *data, size_t length, size_t *at, size_t limit, record_rules *rules, record_topics *topics,
     const record_columns *to, size_t count, size_t room)
 {
-    size_t begin = *at, last_topic_at = 0, last_topic_size = (size_t)-1;
-    int64_t topic = 0;
+    size_t begin = *at, head = rules->entries ? ENTRY_HEAD_SIZE : 0, last_topic_at = 0, last_topic_size = (size_t)-1;
+    int64_t topic = 0, index = 0, term = 0;
     record_parts parts;
-    for (; count < room && record_take_apart(data, length, begin, limit, rules, &parts); count++) {
+    for (; count < room; count++) {
+        if (head && !record_entry_head(data, length, begin, limit, rules, &index, &term))
+            break;
+        if (!record_take_apart(data, length, begin + head, limit, rules, &parts))
+            break;
         if (parts.topic_size != last_topic_size || memcmp(data + parts.topic_at, data + last_topic_at, parts.topic_size)) {
-            if (rules->has_place && memchr(data + parts.topic_at, 0, parts.topic_size))
+            if ((rules->has_place || head) && memchr(data + parts.topic_at, 0, parts.topic_size))
                 break;
             if ((topic = record_topic_number(topics, data, parts.topic_at, parts.topic_size)) < 0)
                 return RECORD_NO_MEMORY;
             last_topic_at = parts.topic_at;
             last_topic_size = parts.topic_size;
         }
+        begin += head;
         to->at[count] = (int64_t)begin;
         to->size[count] = (int64_t)(parts.end - begin);
         to->phy_offset[count] = parts.phy_offset;
@@ -183,6 +213,8 @@ static inline size_t records_scan(
         to->topic[count] = topic;
         to->properties_at[count] = (int64_t)parts.properties_at;
         begin = parts.end;
+        rules->next_index = index + 1; /* of entries */
+        rules->least_term = term;
     }
     *at = begin;
     return count;

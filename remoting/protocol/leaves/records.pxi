@@ -27,6 +27,9 @@ cdef extern from "records.h" nogil:
         bint has_place
         bint check_crc
         bint any_version
+        bint entries
+        int64_t next_index
+        int64_t least_term
     ctypedef struct record_parts:
         size_t end
         size_t body_at
@@ -39,7 +42,7 @@ cdef extern from "records.h" nogil:
     bint record_take_apart(const uint8_t *data, size_t length, size_t begin, size_t limit, const record_rules *rules,
                            record_parts *parts)
     void record_topics_free(record_topics *topics)
-    size_t records_scan(const uint8_t *data, size_t length, size_t *at, size_t limit, const record_rules *rules,
+    size_t records_scan(const uint8_t *data, size_t length, size_t *at, size_t limit, record_rules *rules,
                         record_topics *topics, const record_columns *to, size_t count, size_t room)
     ctypedef struct record_queue:
         int64_t topic
@@ -81,22 +84,25 @@ cdef list without_twins(list names, array.array topics):
     return list(numbers)
 
 
-def scan_columns(data, size_t at, place, size_t left, bint check_crc, bint any_version, /):
+def scan_columns(data, size_t at, place, size_t left, bint check_crc, bint any_version, tuple order, /):
     cdef record_rules rules
     rules.has_place, rules.check_crc, rules.any_version = place is not None, check_crc, any_version
     rules.place = place if place is not None else 0
+    rules.entries, rules.next_index, rules.least_term = order is not None, -1, -1
+    if order is not None:
+        rules.next_index, rules.least_term = order
     return columns_of(data, [at], [at + min(left, <size_t>1 << 62)], True, &rules)
 
 
 def stretch_columns(data, list begins not None, list ends not None, bint check_crc, /):
     cdef record_rules rules
-    rules.has_place, rules.check_crc, rules.any_version, rules.place = False, check_crc, True, 0
+    rules.has_place, rules.check_crc, rules.any_version, rules.place, rules.entries = False, check_crc, True, 0, False
     if len(begins) != len(ends):
         raise ValueError("every stretch has a beginning and an end")
     return columns_of(data, begins, ends, False, &rules)
 
 
-cdef tuple columns_of(data, list begins, list limits, bint shown_behind, const record_rules *rules):
+cdef tuple columns_of(data, list begins, list limits, bint shown_behind, record_rules *rules):
     """The records of stretches, up to the first one that is not made of records. `shown_behind`: what is there behind a limit
     is looked at as well, for lost sectors."""
     cdef Py_buffer view
@@ -154,7 +160,7 @@ def read_records(bytes data not None, size_t at, size_t until, make, broker_name
     cdef record_parts parts
     cdef list made = []
     cdef object topic = None
-    rules.has_place, rules.check_crc, rules.any_version, rules.place = False, True, False, 0
+    rules.has_place, rules.check_crc, rules.any_version, rules.place, rules.entries = False, True, False, 0, False
     while at < until and at < length:
         if not record_take_apart(<const uint8_t *>start, length, at, length, &rules, &parts):
             break

@@ -14,6 +14,7 @@ from ..message.properties import MAX_PROPERTIES_BYTES, tags_code_of
 from .batch import MOST_ITEMS, BatchError, decode_batch
 from .encode import record_of, with_hosts
 from .ends import LogEnd, QueueEnd, write_at
+from .entry import entry_head
 from .layout import BATCH_ITEM, QUEUE_UNIT, RecordHead
 
 _SEPARATOR: Final = 2
@@ -43,6 +44,15 @@ def batch_size(data: bytes, shared: bytes, /) -> tuple[int, int] | None:
         contents += properties_at - 2 - body_at + properties_size
         count += 1
     return (count, contents) if 0 < count <= MOST_ITEMS else None
+
+
+def item_size(data: bytes, at: int, shared: bytes) -> int:
+    """Of the item at byte ``at`` of such a batch, the bytes of its body and its merged
+    properties."""
+    place = _place_of_item(data, at)
+    assert place is not None, "the batch was measured"
+    _, body_at, properties_at, end = place
+    return properties_at - 2 - body_at + len(merged_properties(data[properties_at:end], shared))
 
 
 def batch_problem(data: bytes) -> BatchError:
@@ -82,7 +92,9 @@ def put_batch(
     stay where they are.
 
     They are written one after the other, so that a kill leaves no gap in front of a whole one.
-    Where the next item begins, where its record goes, and the units of these. Raises ValueError for
+    Where the next item begins, where its record goes, and the units of these. With heads
+    (``LogEnd.head``) it stops in front of an entry that reaches behind ``limit``, for which the
+    caller makes room: it may begin another file, in the middle of the batch. Raises ValueError for
     hosts of other lengths than 8 and 20, without room for a record, where there is no item, and for
     properties that are too long; some of them are written then.
     """
@@ -90,25 +102,32 @@ def put_batch(
     topic_field, queue_id, units = queue.topic_field, queue.queue_id, list[bytes]()
     topic = topic_field[1:].decode()
     stop = position + _MOST_BYTES
+    index = log.index + queue_offset - queue.max_offset
     while at < len(data) and len(units) < _MOST_AT_ONCE and position < stop:
         place = _place_of_item(data, at)
         if place is None:
             raise ValueError("not the body of a batch")
-        flag, body_at, properties_at, at = place
-        properties = merged_properties(data[properties_at:at], shared)
+        flag, body_at, properties_at, end = place
+        properties = merged_properties(data[properties_at:end], shared)
         if len(properties) > MAX_PROPERTIES_BYTES:
             raise ValueError("the properties are too long")
-        phy_offset = log.base + position
+        phy_offset = log.base + position + log.head
         body = data[body_at : properties_at - 2]
         head = RecordHead(
             0, 0, 0, queue_id, flag, queue_offset + len(units), phy_offset, sys_flag,
             born_timestamp, born_host, store_timestamp, log.store_host, reconsume_times, 0, 0,
         )  # fmt: skip
         record = record_of(head, body, topic_field, properties)
+        size = len(record)
+        if log.head:
+            if log.head + size > log.limit - position:
+                break
+            record = entry_head(index + len(units), log.term, log.base + position, size) + record
         write_at(log.buffer, position, record)
-        units.append(QUEUE_UNIT.pack(phy_offset, len(record), tags_code_of(properties)))
+        units.append(QUEUE_UNIT.pack(phy_offset, size, tags_code_of(properties)))
         if keys is not None:
             keys.add(topic, properties, phy_offset, store_timestamp, sys_flag)
+        at = end
         position += len(record)
     return at, position, b"".join(units)
 

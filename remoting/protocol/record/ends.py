@@ -12,6 +12,7 @@ from ..leaves import KeyEntries, leaf
 from ..message.properties import MAX_PROPERTIES_BYTES
 from ..message.sys_flag import MessageSysFlag
 from .encode import record_of, with_hosts
+from .entry import entry_head
 from .layout import QUEUE_UNIT, RecordHead, record_overhead
 
 
@@ -21,8 +22,8 @@ class LogEnd:
     for a blank behind."""
 
     __slots__ = (
-        "base", "buffer", "last_store_timestamp", "limit", "max_body", "max_record", "position",
-        "store_host",
+        "base", "buffer", "head", "index", "last_store_timestamp", "limit", "max_body",
+        "max_record", "position", "store_host", "term",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -38,6 +39,12 @@ class LogEnd:
         self.max_body: int = 0
         self.max_record: int = 0
         """Bytes; what is longer is not taken."""
+        self.head: int = 0
+        """48: every record gets the head of an entry in front, as in a DLedger log; 0: none."""
+        self.index: int = 0
+        """With heads: of the next entry."""
+        self.term: int = 0
+        """With heads: that goes into them."""
 
 
 @leaf
@@ -83,8 +90,9 @@ def put_record(
     ``None``: nothing is written, because it is too long or there is no room. Prepared and rolled
     back messages get no number (0) and no unit. The bits for IPv6 in ``sys_flag`` are set by the
     hosts, which are packed. Nothing is kept of the buffers. Compiled, the first 8 bytes of the
-    record come last: a kill on the way leaves a whole record or none. Raises ValueError for hosts
-    of other lengths, and where a limit lies behind the end of its buffer.
+    record come last, and behind them those of its head: a kill on the way leaves a whole record or
+    none. Raises ValueError for hosts of other lengths, and where a limit lies behind the end of its
+    buffer.
     """
     sys_flag = with_hosts(sys_flag, born_host, log.store_host)
     numbered = not sys_flag & MessageSysFlag.TRANSACTION_PREPARED
@@ -94,11 +102,12 @@ def put_record(
     )
     if (
         too_long
-        or size > log.limit - log.position
+        or log.head + size > log.limit - log.position
         or (numbered and queue.limit - queue.position < QUEUE_UNIT.size)
     ):
         return None
-    phy_offset, queue_offset = log.base + log.position, queue.max_offset if numbered else 0
+    phy_offset = log.base + log.position + log.head
+    queue_offset = queue.max_offset if numbered else 0
     head = RecordHead(
         0, 0, 0, queue.queue_id, flag, queue_offset, phy_offset, sys_flag, born_timestamp,
         born_host, store_timestamp, log.store_host, reconsume_times, prepared_transaction_offset, 0,
@@ -106,12 +115,16 @@ def put_record(
     record = record_of(head, body, queue.topic_field, properties)
     if numbered:
         check_room(queue.buffer, queue.position, QUEUE_UNIT.size)
+    if log.head:
+        record = entry_head(log.index, log.term, phy_offset - log.head, size) + record
     write_at(log.buffer, log.position, record)
+    if log.head:
+        log.index += 1
     if numbered:
         write_at(queue.buffer, queue.position, QUEUE_UNIT.pack(phy_offset, size, tags_code))
         queue.position += QUEUE_UNIT.size
         queue.max_offset += 1
-    log.position += size
+    log.position += len(record)
     log.last_store_timestamp = store_timestamp
     if keys is not None:
         keys.add(queue.topic_field[1:].decode(), properties, phy_offset, store_timestamp, sys_flag)

@@ -104,12 +104,13 @@ class _Field(NamedTuple):
     meaning: str = ""
 
 
-def _fields(table: type) -> tuple[_Field, ...]:
+def fields_of(table: type) -> tuple[_Field, ...]:
+    """What the annotations of such a table say."""
     hints = get_type_hints(table, include_extras=True)
     return tuple(_Field(name, *hint.__metadata__) for name, hint in hints.items())
 
 
-FIELDS: Final = _fields(RecordHead)
+FIELDS: Final = fields_of(RecordHead)
 
 
 def host_sizes(sys_flag: int) -> tuple[int, int]:
@@ -134,8 +135,8 @@ HEADS: Final = {
     )
 }
 """``RecordHead`` by the bits of ``V6_HOSTS``."""
-QUEUE_UNIT: Final = struct.Struct(">" + "".join(field.code for field in _fields(QueueUnit)))
-BATCH_ITEM: Final = struct.Struct(">" + "".join(field.code for field in _fields(BatchItemHead)))
+QUEUE_UNIT: Final = struct.Struct(">" + "".join(field.code for field in fields_of(QueueUnit)))
+BATCH_ITEM: Final = struct.Struct(">" + "".join(field.code for field in fields_of(BatchItemHead)))
 BATCH_ITEM_OVERHEAD: Final = BATCH_ITEM.size + 2
 """Of an item without body and properties."""
 MIN_RECORD_SIZE: Final = HEADS[0].size + _LENGTHS_SIZE

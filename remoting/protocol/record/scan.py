@@ -11,6 +11,8 @@ import msgspec
 
 from ..leaves import leaf
 from .crc import BodyCrc, body_crc
+from .entry import ENTRY_HEAD, INDEX_AND_TERM
+from .entry_verdict import EntryEnd, entry_verdict_of, take_apart_entry
 from .layout import MAGIC, V6_HOSTS, head_struct
 from .verdict import TOPICS, NoRecord, Parts, Verdict, glance_v4, take_apart, verdict_of
 
@@ -78,6 +80,8 @@ class Records(msgspec.Struct, frozen=True, gc=False):
 
 
 _HEAD_SIZE: Final = head_struct(0).size
+ANY_ORDER: Final = (-1, -1)
+"""Of entries: nobody knows what is in front of them."""
 
 
 class Scan(NamedTuple):
@@ -98,30 +102,60 @@ def scan(
     left: int | None = None,
     crc: BodyCrc | None = body_crc,
     any_version: bool = False,
+    head: int = 0,
+    after: EntryEnd | None = None,
 ) -> Scan:
     """The intact records that lie side by side from byte ``at`` on. ``place`` is the physical
     offset of ``data[0]``, if this is a piece of a log, and ``left`` how many bytes its file has
     from there on; for the rest see ``take_apart``.
+
+    With ``head`` (``LogEnd.head``) they are entries, each with its record behind the head, the
+    first one ``after`` another: ``at`` and ``Scan.end`` are where entries begin, the columns speak
+    of the records.
     """
     left = len(data) if left is None else left
+    order = None if not head else ANY_ORDER if after is None else (after.index + 1, after.term)
     if crc is None or crc is body_crc:
-        names, columns = scan_columns(data, at, place, left - at, crc is not None, any_version)
+        check = crc is not None
+        names, columns = scan_columns(data, at, place, left - at, check, any_version, order)
     else:
-        names, columns = _columns(bytes(data), at, place, left - at, crc, any_version)
+        names, columns = _columns(bytes(data), at, place, left - at, crc, any_version, order)
     records = Records(data, names, *columns)
     end = records.end if len(records) else at
     behind = None if place is None else place + end
-    verdict = verdict_of(data, end, behind, left - end, crc=crc, any_version=any_version)
+    if head:
+        after = entry_of(records, -1) if len(records) else after
+        verdict = entry_verdict_of(
+            data, end, behind, left - end, after=after, crc=crc, any_version=any_version
+        )
+    else:
+        verdict = verdict_of(data, end, behind, left - end, crc=crc, any_version=any_version)
     assert verdict is not None, "the leaf stops at what is no record only"
     return Scan(records, end, verdict)
 
 
+def entry_of(records: Records, number: int) -> EntryEnd:
+    """Index and term of one of them, where they were read with heads."""
+    at = records.at[number] - ENTRY_HEAD.size
+    return EntryEnd._make(INDEX_AND_TERM.unpack_from(records.data, at))
+
+
 @leaf
 def scan_columns(
-    data: Buffer, at: int, place: int | None, left: int, check_crc: bool, any_version: bool, /
+    data: Buffer,
+    at: int,
+    place: int | None,
+    left: int,
+    check_crc: bool,
+    any_version: bool,
+    order: tuple[int, int] | None,
+    /,
 ) -> tuple[list[str], list[Column]]:
-    """``Records.names`` and its columns; ``left`` counts from ``at`` on here."""
-    return _columns(bytes(data), at, place, left, body_crc if check_crc else None, any_version)
+    """``Records.names`` and its columns; ``left`` counts from ``at`` on here. ``order``: of
+    entries, the index of the first one, -1 for any, and its least term; ``None``: they have no
+    heads."""
+    crc = body_crc if check_crc else None
+    return _columns(bytes(data), at, place, left, crc, any_version, order)
 
 
 def scan_stretches(
@@ -147,10 +181,19 @@ def stretch_columns(
 
 
 def _columns(
-    data: bytes, at: int, place: int | None, left: int, crc: BodyCrc | None, any_version: bool
+    data: bytes,
+    at: int,
+    place: int | None,
+    left: int,
+    crc: BodyCrc | None,
+    any_version: bool,
+    order: tuple[int, int] | None,
 ) -> tuple[list[str], list[Column]]:
     found: list[tuple[Any, ...]] = []
-    _collect(data, at, place, left, crc, any_version, found)
+    if order is None:
+        _collect(data, at, place, left, crc, any_version, found)
+    else:
+        _collect_entries(data, at, place, left, crc, any_version, order, found)
     return _in_columns(found)
 
 
@@ -176,6 +219,29 @@ def _collect(
             found.append((*parts[:-1], at - len(parts[-1])))
     except NoRecord:
         return at
+
+
+def _collect_entries(
+    data: bytes,
+    at: int,
+    place: int | None,
+    left: int,
+    crc: BodyCrc | None,
+    any_version: bool,
+    order: tuple[int, int],
+    found: list[tuple[Any, ...]],
+) -> None:
+    """The same of entries."""
+    limit, after = at + left, None if order[0] < 0 else EntryEnd(order[0] - 1, order[1])
+    try:
+        while True:
+            own = None if place is None else place + at
+            parts = take_apart_entry(data, at, own, limit - at, after, crc, any_version)
+            after = EntryEnd._make(INDEX_AND_TERM.unpack_from(data, at))
+            at += ENTRY_HEAD.size + parts[1]
+            found.append((*parts[:-1], at - len(parts[-1])))
+    except NoRecord:
+        return
 
 
 def _plain_records(

@@ -48,6 +48,9 @@ class Reason(Enum):
     TOPIC = "zeros in the topic"
     SECTOR = "a sector of zeros in the properties"
     CRC = "another body"
+    HEAD = "the head of an entry that its record does not fit"
+    INDEX = "an index that is not the next one"
+    TERM = "an older term"
 
 
 class Verdict(NamedTuple):

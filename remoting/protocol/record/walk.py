@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from .crc import BodyCrc, body_crc
+from .entry import INDEX_AND_TERM
+from .entry_verdict import BEFORE_ALL, EntryEnd, entry_verdict_of
 from .layout import SIZE_AND_MAGIC, size_and_magic
-from .scan import Records, scan
+from .scan import Records, entry_of, scan
 from .search import LOOKED_AT, possible_records
 from .verdict import SECTOR, NoRecord, Parts, Reason, Verdict, take_apart
 
@@ -46,7 +48,10 @@ class Gap(NamedTuple):
 
 
 class LogWalk:
-    """Through the files of a log, one after the other."""
+    """Through the files of a log, one after the other; through a DLedger log with the ``head`` of
+    its entries (``scan``), where it goes on behind damage with a higher index instead of a later
+    time.
+    """
 
     def __init__(
         self,
@@ -55,17 +60,24 @@ class LogWalk:
         any_version: bool = False,
         timestamp: int = 0,
         chunk: int = CHUNK,
+        head: int = 0,
+        after: EntryEnd | None = None,
     ) -> None:
         self._crc: Final = crc
         self._any_version: Final = any_version
         self._chunk: Final = chunk
+        self._head: Final = head
+        self.after: EntryEnd | None = after
+        """With heads: the last entry, ``None`` before the first one."""
+        self._gap_before: bool = False
+        """Behind the last one something is damaged."""
         self.timestamp: int = timestamp
         """When the last record was stored."""
         self.position: int = 0
         """Physical offset of what is looked at."""
 
     def through(self, file: LogFile, position: int = 0) -> Iterator[Records | Gap]:
-        """From a position, where a record begins, to the end of a file."""
+        """From a position, where a record or its head begins, to the end of a file."""
         wanted = self._chunk
         while True:
             self.position = file.start + position
@@ -73,15 +85,22 @@ class LogWalk:
             data = file.read(position, size)
             left = left if len(data) == size else len(data)  # somebody has cut the file short
             records, end, verdict = scan(
-                data, self.position, left=left, crc=self._crc, any_version=self._any_version
-            )
+                data, self.position, left=left, crc=self._crc, any_version=self._any_version,
+                head=self._head, after=None if self._gap_before else self.after,
+            )  # fmt: skip
             position += end
             if end:
                 self.position, self.timestamp = file.start + position, records.store_timestamps[-1]
+                if self._head:
+                    self.after, self._gap_before = entry_of(records, -1), False
                 yield records
             wanted = max(self._chunk, verdict.needed)
             if verdict.reason is not Reason.MORE:
                 gap = self._gap(file, position, verdict)
+                if self._head and verdict.reason is Reason.CRC:
+                    self.after = EntryEnd._make(INDEX_AND_TERM.unpack_from(data, end))
+                elif verdict.reason is not Reason.BLANK:
+                    self._gap_before = True
                 yield gap
                 position = gap.end - file.start
                 if position >= file.size:
@@ -102,7 +121,8 @@ class LogWalk:
         )
 
     def next_intact(self, file: LogFile, position: int = 0) -> int | None:
-        """The position of the next intact record in a file."""
+        """The position of the next intact record, or entry, in a file."""
+        position += self._head
         for start, stop in file.data_ranges(position):
             for at in range(max(position, start - SIZE_AND_MAGIC.size), stop, CHUNK):
                 window = file.read(at, min(CHUNK, stop - at) + LOOKED_AT)
@@ -112,10 +132,12 @@ class LogWalk:
                     continue
                 for found in possible_records(window, 0, file.start + at):
                     if self._is_intact(file, at + found, size_and_magic(window, found)[0]):
-                        return at + found
+                        return at + found - self._head
         return None
 
     def _is_intact(self, file: LogFile, at: int, size: int) -> bool:
+        if self._head:
+            return self._is_intact_entry(file, at - self._head, size)
         place, left = file.start + at, file.size - at
         data = file.read(at, min(size + SECTOR, left))
         try:
@@ -125,3 +147,15 @@ class LogWalk:
         except NoRecord:
             return False
         return timestamp >= self.timestamp
+
+    def _is_intact_entry(self, file: LogFile, at: int, size: int) -> bool:
+        left = file.size - at
+        data = file.read(at, min(self._head + size + SECTOR, left))
+        problem = entry_verdict_of(
+            data, 0, file.start + at, left, crc=self._crc or body_crc, any_version=self._any_version
+        )
+        if problem is not None:
+            return False
+        own = EntryEnd._make(INDEX_AND_TERM.unpack_from(data))
+        after = self.after or BEFORE_ALL
+        return own.index > after.index and own.term >= after.term

@@ -1,0 +1,43 @@
+/* Entries of a DLedger log that are believed: the twin is record/entries.py. */
+#ifndef AIOROCKETMQ_ENTRIES_H
+#define AIOROCKETMQ_ENTRIES_H
+
+#include "bytes.h"
+#include "record_layout.h"
+
+/* The size of the entry with an index that begins at `at` and ends in front of `end`, 0 when there is none. */
+static inline size_t entry_size(const uint8_t *data, size_t at, size_t end, int64_t index, int64_t place)
+{
+    if (end - at < ENTRY_HEAD_SIZE + RECORD_MIN_SIZE)
+        return 0;
+    const uint8_t *head = data + at;
+    int32_t size = (int32_t)bytes_read_u32(head + ENTRY_SIZE_AT);
+    if (bytes_read_u32(head + ENTRY_MAGIC_AT) != ENTRY_MAGIC || bytes_read_i64(head + ENTRY_INDEX_AT) != index
+        || bytes_read_i64(head + ENTRY_POS_AT) != (int64_t)((uint64_t)place + at) || size < ENTRY_HEAD_SIZE + RECORD_MIN_SIZE || (size_t)size > end - at)
+        return 0;
+    return (size_t)size;
+}
+
+/* How many entries lie side by side from *at on; *at is behind them afterwards. */
+static inline size_t entries_count(const uint8_t *data, size_t *at, size_t end, int64_t index, int64_t place)
+{
+    size_t count = 0;
+    for (size_t size; (size = entry_size(data, *at, end, (int64_t)((uint64_t)index + count), place)); count++)
+        *at += size;
+    return count;
+}
+
+/* The units of `count` entries, which are there. */
+static inline void entries_units(const uint8_t *head, size_t count, uint8_t *unit)
+{
+    for (; count--; unit += INDEX_UNIT_SIZE) {
+        bytes_write_u32(unit + INDEX_UNIT_MAGIC_AT, ENTRY_MAGIC);
+        memcpy(unit + INDEX_UNIT_POS_AT, head + ENTRY_POS_AT, 8);
+        memcpy(unit + INDEX_UNIT_SIZE_AT, head + ENTRY_SIZE_AT, 4);
+        memcpy(unit + INDEX_UNIT_INDEX_AT, head + ENTRY_INDEX_AT, 8);
+        memcpy(unit + INDEX_UNIT_TERM_AT, head + ENTRY_TERM_AT, 8);
+        head += bytes_read_u32(head + ENTRY_SIZE_AT);
+    }
+}
+
+#endif
