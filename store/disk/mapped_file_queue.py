@@ -268,12 +268,12 @@ class MappedFileQueue:
         return found
 
     def drop_from(self, offset: int) -> list[MappedFile]:
-        """Delete the files that begin at ``offset`` or behind it, the last one first."""
+        """Delete the files that begin at ``offset`` or behind it, the last one first. Raises
+        StoreFileError; the next call goes on from there."""
         dropped = []
         while self.files and self.files[-1].start >= offset:
-            file = self.files.pop()
-            file.delete()
-            dropped.append(file)
+            self.files[-1].delete()
+            dropped.append(self.files.pop())
             self.new_files = True
         return dropped
 

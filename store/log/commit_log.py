@@ -22,6 +22,7 @@ from ...remoting.protocol.record import (
     blank_record,
     size_and_magic,
 )
+from ...remoting.protocol.record.entry import entry_blank
 from ..disk.mapped_file import MappedFile
 from ..disk.mapped_file_queue import MappedFileQueue
 from ..model.errors import OutOfSpaceError
@@ -40,13 +41,16 @@ class CommitLog(LogEnd):
     single records there itself (``put_record``); when one does not fit, ``make_room`` comes first.
     """
 
-    __slots__ = ("_current", "files", "flushed_offset", "spare", "want_allocation")
+    __slots__ = ("_current", "cuts", "files", "flushed_offset", "spare", "want_allocation")
 
-    def __init__(self, files: MappedFileQueue) -> None:
+    def __init__(self, files: MappedFileQueue, head: int = 0) -> None:
         super().__init__()
+        self.head = head
         self.files: Final = files
         self.flushed_offset: int = 0
         """Everything below is on the disk."""
+        self.cuts: int = 0
+        """How often what lay behind an end was taken back: what was flushed by then may be less."""
         self.spare: MappedFile | None = None
         """The next file, made ahead."""
         self.want_allocation: Callable[[], None] = _nobody
@@ -71,12 +75,13 @@ class CommitLog(LogEnd):
     # -- writing
 
     def make_room(self, size: int) -> None:
-        """Make room for a record of ``size`` bytes (plus the blank behind it), in the next file if
-        need be.
+        """Make room for a record of ``size`` bytes (plus its head, and the blank behind it), in the
+        next file if need be.
 
-        The record must fit into a file: ``size + 8 <= file_size``. Raises OutOfSpaceError or
+        The record must fit into a file: ``head + size + 8 <= file_size``. Raises OutOfSpaceError or
         StoreFileError; then the log is as before and the next call tries again.
         """
+        size += self.head
         file = self._current
         if file is None or self.position + size + BLANK_SIZE > file.size:
             file = self._roll(file, size)
@@ -95,7 +100,8 @@ class CommitLog(LogEnd):
         spare = self._reserve_spare(spare)
         if full is not None:
             full.reserve(self.position + BLANK_SIZE)  # it may end where it ended when it was opened
-            self.buffer[self.position : self.position + BLANK_SIZE] = blank_record(
+            blank = entry_blank if self.head else blank_record
+            self.buffer[self.position : self.position + BLANK_SIZE] = blank(
                 full.size - self.position
             )
             full.seal()
@@ -160,7 +166,7 @@ class CommitLog(LogEnd):
         if phy_offset != self.max_phy_offset:
             if self.max_phy_offset or phy_offset % self.files.file_size:
                 raise ValueError(f"{phy_offset} does not follow {self.max_phy_offset}")
-            self._begin_at(phy_offset)
+            self.begin_at(phy_offset)
         file = self._current
         if file is not None and self.position == file.size:
             file.seal()
@@ -181,15 +187,29 @@ class CommitLog(LogEnd):
         self.write_many(data)
         self.limit = self.position
 
-    def _begin_at(self, phy_offset: int) -> None:
-        """An empty log is to begin with another file than the first one. Raises StoreFileError."""
+    def begin_at(self, phy_offset: int) -> None:
+        """An empty log is to begin with another file than the first one; what there is goes. Raises
+        StoreFileError."""
+        self.cuts += 1
+        self.base, self.position, self.limit, self.buffer = phy_offset, 0, 0, b""
         self._current = None
         self.files.drop_from(0)
-        if self.spare is not None:
-            self.spare.delete()
-            self.spare = None
-        self.base, self.position, self.limit, self.buffer = phy_offset, 0, 0, b""
+        self._drop_spare()
         self.flushed_offset = phy_offset
+
+    def take_back(self, phy_offset: int) -> None:
+        """What lies behind an offset goes, for good: that is synced here. Raises StoreFileError."""
+        self.cuts += 1
+        self._drop_spare()  # or it would lie behind a hole
+        if (file := self.files.find(phy_offset)) is not None and file.start != self.base:
+            file.close()  # it was sealed; it is mapped anew
+        self.set_end(phy_offset)
+        self.flushed_offset = min(self.flushed_offset, phy_offset)
+
+    def _drop_spare(self) -> None:
+        spare, self.spare = self.spare, None
+        if spare is not None:
+            spare.delete()
 
     def allocation_made(self) -> None:
         """More of the current file was reserved."""

@@ -17,7 +17,7 @@ class LogScanner:
 
     def __init__(self, commit_log: CommitLog, *, check_crc: bool = True) -> None:
         self._files: Final = commit_log.files
-        self._walk: Final = LogWalk(crc=body_crc if check_crc else None)
+        self._walk: Final = LogWalk(crc=body_crc if check_crc else None, head=commit_log.head)
         self.end: int = commit_log.files.start
         """Behind the last intact record, after the scan."""
         self.gaps: list[Gap] = []

@@ -15,9 +15,15 @@ import msgspec
 from ...remoting.protocol.message.properties import MAX_PROPERTIES_BYTES
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.record import BLANK_SIZE, put_record
-from ...remoting.protocol.record.batch import encode_batch
-from ...remoting.protocol.record.batch_records import batch_problem, batch_size, put_batch
-from ...remoting.protocol.record.layout import record_overhead
+from ...remoting.protocol.record.batch import decode_batch, encode_batch
+from ...remoting.protocol.record.batch_records import (
+    batch_problem,
+    batch_size,
+    item_size,
+    put_batch,
+)
+from ...remoting.protocol.record.entry import MAX_ENTRY_SIZE
+from ...remoting.protocol.record.layout import BATCH_ITEM_OVERHEAD, record_overhead
 from ..index.indexing import Indexing
 from ..log.commit_log import CommitLog
 from ..model.errors import OutOfSpaceError, ShortageError, StoreFileError
@@ -59,7 +65,12 @@ class MessageWriter:
         self._indexing: Final = indexing
         self._keys: Final = None if indexing is None else indexing.keys
         commit_log.store_host = store_host
-        self._max_file_record: Final = commit_log.files.file_size - BLANK_SIZE
+        self._max_file_record: Final = commit_log.files.file_size - BLANK_SIZE - commit_log.head
+        self._max_record: Final = (
+            min(self._max_file_record, MAX_ENTRY_SIZE - commit_log.head)
+            if commit_log.head
+            else self._max_file_record
+        )
         self._no_space_until = 0
         self.set_max_message_size(max_message_size)
 
@@ -67,7 +78,7 @@ class MessageWriter:
         """Change the limit of a body; values below 10 are ignored, as in the original."""
         if size >= 10:
             self._log.max_body = size
-            self._log.max_record = min(size + _RECORD_EXTRA, self._max_file_record)
+            self._log.max_record = min(size + _RECORD_EXTRA, self._max_record)
 
     @property
     def max_body(self) -> int:
@@ -81,7 +92,7 @@ class MessageWriter:
         def put_any_size(message: PutMessage) -> PutResult:
             end = self._log
             limits = end.max_body, end.max_record
-            end.max_body = end.max_record = self._max_file_record
+            end.max_body = end.max_record = self._max_record
             try:
                 return put(message)
             finally:
@@ -146,7 +157,8 @@ class MessageWriter:
 
     def put_batch(self, batch: PutBatch) -> PutResult:
         """Store every item of a batch as a message of its own: all or none of them (a kill leaves
-        the first ones), side by side in one file.
+        the first ones), side by side in one file. In a log of entries each of them stands for
+        itself, as in the original: where there is no room for one, those in front of it stay.
 
         All copies of the batch's properties together may be as long as a body, or a body of 20 KB
         could become a GiB. Raises BatchError when the body is not a batch, or one of over 65,536
@@ -166,32 +178,69 @@ class MessageWriter:
         total = count * self._overhead(queue, batch.born_host) + contents
         if total > self._max_file_record or count * len(properties) > self.max_body:
             return self._batch_too_long(total, count * len(properties))
-        refusal = self._make_room(queue, total, count, now_ms)
+        if self._log.head:
+            refusal = self._room_for_entries(queue, batch, data, total, count)
+        else:
+            refusal = self._make_room(queue, total, count, now_ms)
         if refusal is not None:
             return refusal
-        commit_log, begin, first_queue_offset = (
-            self._log,
-            self._log.max_phy_offset,
-            queue.max_offset,
-        )
-        at, position, units = 0, commit_log.position, b""
-        while at < len(data):
-            number = first_queue_offset + len(units) // CQ_UNIT.size
-            at, position, more = put_batch(
-                commit_log, queue, self._keys, position, number, data, at, properties,
-                batch.sys_flag, batch.born_timestamp, batch.born_host, now_ms,
-                batch.reconsume_times,
-            )  # fmt: skip
-            units += more
-        queue.extend_bytes(units)
-        commit_log.position = position
-        commit_log.last_store_timestamp = now_ms
+        first_queue_offset = queue.max_offset
+        units, refusal = self._write_items(queue, batch, data)
         if queue.watched:
             for _, _, tags_code in CQ_UNIT.iter_unpack(units):
                 self._arrivals.note(queue, tags_code, now_ms)
         if (indexing := self._indexing) is not None and indexing.idle:
             indexing.wake()
-        return PutResult(_PUT_OK, begin, first_queue_offset, total, count, units)
+        if refusal is not None:
+            return refusal
+        begin, *_ = CQ_UNIT.unpack_from(units)
+        size = self._log.max_phy_offset - begin
+        return PutResult(_PUT_OK, begin, first_queue_offset, size, count, units)
+
+    def _write_items(
+        self, queue: ConsumeQueue, batch: PutBatch, data: bytes
+    ) -> tuple[bytes, PutResult | None]:
+        """Records of a batch and their units; why not all."""
+        commit_log, first_queue_offset = self._log, queue.max_offset
+        at, position, units, refusal = 0, commit_log.position, b"", None
+        while at < len(data):
+            number = first_queue_offset + len(units) // CQ_UNIT.size
+            at, position, more = put_batch(
+                commit_log, queue, self._keys, position, number, data, at, batch.properties,
+                batch.sys_flag, batch.born_timestamp, batch.born_host, batch.store_timestamp,
+                batch.reconsume_times,
+            )  # fmt: skip
+            units += more
+            if not more:
+                commit_log.position = position
+                size = self._overhead(queue, batch.born_host) + item_size(
+                    data, at, batch.properties
+                )
+                refusal = self._make_room(queue, size, 0, batch.store_timestamp)
+                if refusal is not None:
+                    break
+                position = commit_log.position
+        queue.extend_bytes(units)
+        commit_log.position = position
+        commit_log.last_store_timestamp = batch.store_timestamp
+        if commit_log.head:
+            commit_log.index += len(units) // CQ_UNIT.size
+        return units, refusal
+
+    def _room_for_entries(
+        self, queue: ConsumeQueue, batch: PutBatch, data: bytes, total: int, count: int
+    ) -> PutResult | None:
+        """For the units and for the first of the entries: the others may go into the next file. Or
+        why an item is too long for an entry."""
+        overhead, at = self._overhead(queue, batch.born_host), 0
+        if total > self._log.max_record:
+            for item in decode_batch(data):
+                size = overhead + item_size(data, at, batch.properties)
+                if size > self._log.max_record:
+                    return self._illegal(len(item.body), 0, size)
+                at += BATCH_ITEM_OVERHEAD + len(item.body) + len(item.properties)
+        size = overhead + item_size(data, 0, batch.properties)
+        return self._make_room(queue, size, count, batch.store_timestamp)
 
     def _batch_refusal(self, queue: ConsumeQueue | None, batch: PutBatch) -> PutResult | None:
         problem = topic_problem(batch.topic, batch.queue_id) if queue is None else None
@@ -248,7 +297,7 @@ class MessageWriter:
         try:
             if not queue.has_room(units):
                 queue.make_room(units)
-            if self._log.position + size > self._log.limit:
+            if self._log.position + self._log.head + size > self._log.limit:
                 self._log.make_room(size)
         except StoreFileError as error:
             return self._failed(error, now_ms)

@@ -223,9 +223,9 @@ class FlushService:
     async def sync_log(self) -> bool:
         """Sync the commit log up to its end of this moment; whether that was possible. A failure is
         kept in ``broken``, or put off."""
-        target = self._log.max_phy_offset
+        target, cuts = self._log.max_phy_offset, self._log.cuts
         good = await self._in_thread(_LOG, self._sync_files, self._log.flushed_offset, target)
-        if good:
+        if good and cuts == self._log.cuts:
             self._log.flushed_offset = max(self._log.flushed_offset, target)
         return good
 

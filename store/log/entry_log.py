@@ -1,0 +1,406 @@
+"""A DLedger log by indexes: what a Raft member asks of its log (``store/raft/entry_log.py``), over
+the commit log whose records have heads.
+
+The leader's records are put into the commit log by the writer, who knows nothing of this; what is
+new there is noted in the index when somebody asks, at the latest once per turn of the loop
+(``note``). A follower's come through ``append``. Which index is where: remembered for whoever reads
+on, told by the index, or found again in the log where a unit is missing or wrong.
+
+One thread. A ``take_back`` of entries syncs on the spot: a removed entry must not return after a
+power failure, and it is rare.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ...remoting.protocol.bodies.dledger import Entry
+from ...remoting.protocol.record.entries import entry_units
+from ...remoting.protocol.record.entry import (
+    ENTRY_HEAD,
+    ENTRY_MAGIC,
+    INDEX_UNIT,
+    MAX_ENTRY_SIZE,
+    position_of_next,
+)
+from ...remoting.protocol.record.entry_verdict import EntryEnd
+from ...remoting.protocol.record.layout import BLANK_SIZE
+from ...remoting.protocol.record.scan import scan, scan_columns
+from ..disk.mapped_file import MappedFile
+from ..model.errors import StoreFileError
+from ..raft.entry_log import EntryLogError
+from .commit_log import CommitLog
+from .entry_index import EntryIndex
+from .entry_recovery import EntryRecovery
+
+log: Final = logging.getLogger(__name__)
+
+_HEAD: Final = ENTRY_HEAD.size
+_UNIT: Final = INDEX_UNIT.size
+_MOST_AT_ONCE: Final = 2 * MAX_ENTRY_SIZE
+"""Of bytes that are looked at in one step."""
+_MOST_REMEMBERED: Final = 64
+"""Positions behind what was read: a reader is there the next time."""
+_STORE_TIMESTAMPS: Final = 6
+"""Which of the columns of a scan."""
+
+
+class DledgerLog:
+    """See the module. ``log.index`` is the number of the next entry; the log begins with entry
+    ``_first``, which is ``log.index`` while it is empty."""
+
+    def __init__(self, commit_log: CommitLog, index: EntryIndex, start: int = 0) -> None:
+        """``start``: where entry 0 goes, behind an older log without entries."""
+        self.log: Final = commit_log
+        self.index: Final = index
+        self._start: Final = start
+        self._first: int = 0
+        self._noted_position: int = start
+        """Everything below is in the index."""
+        self._last_term: int = -1
+        """Of the last entry that is in the index."""
+        self._places: Final[dict[int, int]] = {}
+        self._told: bool = False
+        """That the index could not be written."""
+        self._last_read: tuple[tuple[int, int, int], list[Entry]] = ((-1, 0, 0), [])
+
+    def open(self, found: EntryRecovery) -> None:
+        """The log ends where recovery has found its end; what lies behind that goes. Raises
+        StoreFileError."""
+        self.log.set_end(found.position)
+        self.log.last_store_timestamp = found.store_timestamp
+        self._first, self._last_term = max(0, found.begin_index), found.end_term
+        self.log.index = found.end_index + 1
+        self._moved(found.position)
+
+    # -- what there is
+
+    @property
+    def begin_index(self) -> int:
+        """Of the first entry, -1 when there is none."""
+        return self._first if self.log.index > self._first else -1
+
+    @property
+    def end_index(self) -> int:
+        """Of the last entry, -1 when there is none."""
+        return self.log.index - 1 if self.log.index > self._first else -1
+
+    @property
+    def end_term(self) -> int:
+        """Term of the last entry, -1 when there is none. Raises as ``note``."""
+        self.note()
+        return self._last_term
+
+    def position_for(self, size: int) -> int:
+        """Where an entry of ``size`` bytes, head included, goes behind the last one."""
+        return position_of_next(self.log.max_phy_offset, size, self.log.files.file_size)
+
+    def note(self) -> None:
+        """Give units to the entries that the writer has put since. Raises EntryLogError where they
+        cannot be read."""
+        index = self.index
+        while self._noted_position < (end := self.log.max_phy_offset):
+            file = self._file(self._noted_position)
+            try:
+                units, stop = self._units(file, self._noted_position, index.end, end)
+            except StoreFileError as error:
+                raise EntryLogError(str(error)) from error
+            if units:
+                self._write_units(units)
+                *_, self._last_term = INDEX_UNIT.unpack_from(units, len(units) - _UNIT)
+            elif file.start == self.log.base:
+                raise EntryLogError(f"no entry {index.end} at {stop}, though it was just written")
+            self._noted_position = stop if units else file.end
+
+    def _write_units(self, units: bytes) -> None:
+        """A full disk does not keep a member from reading on: units that are missing are made again
+        when they are needed, or at the next start."""
+        end = self.index.end + len(units) // _UNIT
+        try:
+            self.index.write(self.index.end, units)
+        except StoreFileError as error:
+            if not self._told:
+                log.warning("entries are found without the index for now: %s", error)
+            self._told, self.index.end = True, end
+        else:
+            self._told = False
+
+    def _file(self, position: int) -> MappedFile:
+        """The one that holds it. Raises EntryLogError."""
+        file = self.log.files.find(position)
+        if file is None:
+            raise EntryLogError(f"no file of the log has position {position}")
+        return file
+
+    def _units(self, file: MappedFile, position: int, first: int, end: int) -> tuple[bytes, int]:
+        """The units of entries from a position on, and behind the last of them."""
+        data, place = self._data(file, position, min(end, file.end, position + _MOST_AT_ONCE))
+        at = position - place
+        units, stop = entry_units(data, at, min(len(data), end - place), first, place)
+        return units, place + stop
+
+    def _data(self, file: MappedFile, position: int, end: int) -> tuple[Any, int]:
+        """What holds some bytes, and where it begins: the mapping that is written to, without a
+        copy, or what was read."""
+        if file.start == self.log.base and self.log.position <= file.solid:
+            return self.log.buffer, file.start
+        return file.read(position - file.start, end - position), position
+
+    # -- reading
+
+    def entries(self, first: int, max_bytes: int) -> list[Entry]:
+        """From index ``first`` on, at least one if there is one, then as long as they take no more
+        than ``max_bytes`` together, and to the end of a file. The same list for the same question
+        while nothing has changed. Raises EntryLogError where they cannot be read.
+        """
+        asked = first, max_bytes, self.log.index
+        if self._last_read[0] == asked:
+            return self._last_read[1]
+        self.note()
+        if not self._first <= first < self.log.index:
+            return []
+        position = self.position_of(first)
+        try:
+            found, stop = self._read(first, position, max_bytes)
+        except StoreFileError as error:
+            raise EntryLogError(str(error)) from error
+        self._remember(first + len(found), stop)
+        self._last_read = asked, found
+        return found
+
+    def _read(self, first: int, position: int, max_bytes: int) -> tuple[list[Entry], int]:
+        file, end = self._file(position), self.log.max_phy_offset
+        stop = min(end, file.end, position + max(max_bytes, _HEAD))
+        data, place = self._data(file, position, stop)
+        units, behind = entry_units(
+            data, position - place, min(len(data), stop - place), first, place
+        )
+        if not units:  # it is longer
+            stop = position + max(0, ENTRY_HEAD.unpack_from(data, position - place)[1])
+            data, place = self._data(file, position, min(end, file.end, stop))
+            units, behind = entry_units(
+                data, position - place, min(len(data), stop - place), first, place
+            )
+            if not units:
+                raise EntryLogError(f"entry {first} at {position} is damaged")
+        shift = _HEAD - place
+        found = [
+            Entry(index, term, pos, data[pos + shift : pos - place + size], size, magic)
+            for magic, pos, size, index, term in INDEX_UNIT.iter_unpack(units)
+        ]
+        return found, place + behind
+
+    def _remember(self, index: int, position: int) -> None:
+        if len(self._places) >= _MOST_REMEMBERED:
+            self._places.clear()
+        self._places[index] = position
+
+    def term_of(self, index: int) -> int:
+        """Of an entry that is there. Raises EntryLogError."""
+        return self.head_of(index).term
+
+    def head_of(self, index: int) -> EntryEnd:
+        """Of an entry that is there: index and term. Raises EntryLogError."""
+        return EntryEnd(index, self._place_of(index)[1])
+
+    def end_of(self, index: int) -> int:
+        """Behind an entry that is there, or in front of the first one: where in the log. So far a
+        member's records are committed. Raises EntryLogError."""
+        if index == self._first - 1:
+            return self.log.files.start or self._start
+        position, _, size = self._place_of(index)
+        return position + size
+
+    def matches(self, entry: Entry) -> bool:
+        """This very entry is stored, byte for byte. Raises EntryLogError where its place cannot be
+        read."""
+        if not self._first <= entry.index < self.log.index:
+            return False
+        return self.entries(entry.index, 1)[0] == entry
+
+    # -- where they lie
+
+    def position_of(self, index: int) -> int:
+        """Of an entry that is there. Raises EntryLogError."""
+        return self._place_of(index)[0]
+
+    def _place_of(self, index: int) -> tuple[int, int, int]:
+        """Position, term and size, as the log has them."""
+        self.note()
+        if not self._first <= index < self.log.index:
+            raise EntryLogError(f"there is no entry {index}, only {self._first}..{self.end_index}")
+        try:
+            known = self._places.get(index)
+            found = None if known is None else self._head_at(known, index)
+            if found is None and (place := self.index.place(index)) is not None:
+                found = self._head_at(place.pos, index)
+            return found or self._searched(index)
+        except StoreFileError as error:
+            raise EntryLogError(str(error)) from error
+
+    def _head_at(self, position: int, index: int) -> tuple[int, int, int] | None:
+        """The same of the entry at a position, if it is this one."""
+        file = self.log.files.find(position)
+        if file is None or position + _HEAD > min(file.end, self.log.max_phy_offset):
+            return None
+        magic, size, own, term, pos, *_ = ENTRY_HEAD.unpack(file.read(position - file.start, _HEAD))
+        if magic != ENTRY_MAGIC or own != index or pos != position:
+            return None
+        return position, term, size
+
+    def _searched(self, index: int) -> tuple[int, int, int]:
+        """Its unit is missing or wrong: from the nearest entry in front of it whose unit is right,
+        head by head. What is found on the way gets its units back."""
+        number, position = self._nearest(index)
+        while True:
+            file = self._file(position)
+            units, stop = self._units(file, position, number, self.log.max_phy_offset)
+            if units:
+                end = self.index.end
+                self.index.end = number
+                self._write_units(units)
+                self.index.end = max(end, self.index.end)
+            position = stop if units else file.end
+            number += len(units) // _UNIT
+            if number > index:
+                wanted = len(units) - _UNIT * (number - index)
+                _, pos, size, _, term = INDEX_UNIT.unpack_from(units, wanted)
+                return pos, term, size
+            if not units and file.start == self.log.base:
+                raise EntryLogError(f"entry {number} at {position} is damaged")
+
+    def _nearest(self, index: int) -> tuple[int, int]:
+        """An entry at or in front of ``index`` that is where its unit says, or the first one of a
+        file."""
+        step, number = 1, index
+        while number > self._first:
+            place = self.index.place(number)
+            if place is not None and self._head_at(place.pos, number) is not None:
+                return number, place.pos
+            number, step = max(self._first, index - step), 2 * step
+        return self._first, self.log.files.start
+
+    # -- a follower's
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Entries of a leader, side by side, behind the last one. Each has to be intact and to lie
+        where it says. Raises EntryLogError; those in front of the one that is not, or for which
+        there is no room, may be stored then: ``end_index`` says so."""
+        at = 0
+        while at < len(entries):
+            at += self._append_some(entries[at:] if at else entries)
+
+    def _append_some(self, entries: Sequence[Entry]) -> int:
+        """Those of one file; how many."""
+        begin = self.position_for(entries[0].size)
+        room = self.log.files.file_size - begin % self.log.files.file_size - BLANK_SIZE
+        parts: list[bytes] = []
+        size = 0
+        for entry in entries:
+            size += entry.size
+            if size > room:
+                size -= entry.size
+                break
+            parts += (
+                ENTRY_HEAD.pack(
+                    entry.magic, entry.size, entry.index, entry.term, entry.pos, entry.channel,
+                    entry.chain_crc, entry.body_crc, len(entry.body),
+                ),
+                entry.body,
+            )  # fmt: skip
+        count = len(parts) // 2
+        data = b"".join(parts)
+        timestamp = self._check(entries[0], data, begin, count)
+        try:
+            if self.log.position + size > self.log.limit:
+                self.log.make_room(size - _HEAD)
+            self.log.write_many(data)
+        except StoreFileError as error:
+            raise EntryLogError(str(error)) from error
+        self.log.index += count
+        self.log.last_store_timestamp = timestamp
+        return count
+
+    def _check(self, first: Entry, data: bytes, begin: int, count: int) -> int:
+        """All of them go on from the last one and are intact; when the last one was stored. Raises
+        EntryLogError."""
+        after = EntryEnd(self.log.index - 1, self.end_term)
+        if not count:
+            raise EntryLogError(
+                f"entry {first.index} takes {first.size} bytes, a file of this log "
+                f"{self.log.files.file_size}: all members need the same mappedFileSizeCommitLog"
+            )
+        order = (after.index + 1, after.term)
+        _, columns = scan_columns(data, 0, begin, len(data), True, False, order)
+        if len(columns[0]) == count:
+            return columns[_STORE_TIMESTAMPS][-1]
+        _, at, verdict = scan(data, begin, head=_HEAD, after=after)
+        number = after.index + 1 + len(columns[0])
+        raise EntryLogError(
+            f"entry {number} of the leader cannot be stored at {begin + at}: {verdict.problem}"
+        )
+
+    # -- taking back
+
+    def truncate(self, end_index: int) -> None:
+        """Entries behind ``end_index`` go, and that is durable; -1 empties a log that begins with
+        entry 0. Raises EntryLogError; where a file failed, the log has to be opened again."""
+        if end_index >= self.end_index:
+            return
+        if end_index < self._first - 1 or (end_index < self._first and self._first):
+            raise EntryLogError(
+                f"the log begins with entry {self._first}, it cannot end with {end_index}"
+            )
+        position, term = self.log.files.start, -1
+        if end_index >= self._first:
+            begin, term, size = self._place_of(end_index)
+            position = begin + size
+        try:
+            self.log.take_back(position)
+            self.index.cut(end_index + 1)
+        except StoreFileError as error:
+            raise EntryLogError(str(error)) from error
+        self.log.index, self._last_term = end_index + 1, term
+        self._moved(position)
+
+    def begin_with(self, entry: Entry) -> None:
+        """The log becomes this one entry, whatever it was, with the file that begins at its
+        position. Raises EntryLogError."""
+        if entry.pos % self.log.files.file_size:
+            raise EntryLogError(
+                f"a log cannot begin with entry {entry.index} at {entry.pos}: no file of "
+                f"{self.log.files.file_size} bytes begins there; all members need the same "
+                "mappedFileSizeCommitLog"
+            )
+        try:
+            self.log.begin_at(entry.pos)
+            self.index.begin_at(entry.index)
+        except StoreFileError as error:
+            raise EntryLogError(str(error)) from error
+        self._first = self.log.index = entry.index
+        self._last_term = -1
+        self._moved(entry.pos)
+        self.append([entry])
+
+    def first_file_gone(self) -> None:
+        """Files in front were deleted: the log begins with the first one that is left. Raises
+        EntryLogError."""
+        self.note()
+        start = self.log.files.start
+        try:
+            head = ENTRY_HEAD.unpack(self.log.files.read(start, _HEAD))
+            if head[0] != ENTRY_MAGIC or head[4] != start:
+                raise EntryLogError(f"no entry at {start}, where a file begins")
+            self._first = head[2]
+            self.index.drop_below(self._first)
+        except StoreFileError as error:
+            raise EntryLogError(str(error)) from error
+        self._places.clear()
+
+    def _moved(self, position: int) -> None:
+        """The log ends there now."""
+        self._noted_position = position
+        self._places.clear()
+        self._last_read = (-1, 0, 0), []

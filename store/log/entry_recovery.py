@@ -1,0 +1,150 @@
+"""Where a DLedger log ends after a stop of any kind (DLedgerMmapFileStore.load/recover).
+
+As the original it begins three files before the end, or further in front where an entry is not what
+its index unit says, and reads on while heads go on from each other. Unlike the original it believes
+no entry whose record is damaged, and it tells what lies behind the end: nothing that was an entry
+(a write that was cut off), or entries that are lost with what is in front of them. Who loses those
+may have acknowledged them, and must not vote before it has them again.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ...remoting.protocol.record import Reason, Records, body_crc
+from ...remoting.protocol.record.entries import entry_units
+from ...remoting.protocol.record.entry import ENTRY_HEAD, ENTRY_MAGIC
+from ...remoting.protocol.record.entry_verdict import BEFORE_ALL, EntryEnd
+from ...remoting.protocol.record.walk import Gap, LogFile, LogWalk
+from ..disk.mapped_file import MappedFile
+from .commit_log import CommitLog
+from .entry_index import EntryIndex
+
+_FILES_READ: Final = 3
+_HEAD: Final = ENTRY_HEAD.size
+
+
+class EntryRecovery(NamedTuple):
+    """What was found. Nothing is changed yet but the index, which agrees with it."""
+
+    begin_index: int
+    """-1: there is no entry."""
+    end_index: int
+    end_term: int
+    position: int
+    """Behind the last entry."""
+    damaged: bool = False
+    """Entries lie behind something that is none: they are lost, and were stored here."""
+    problem: str = ""
+    """What is there instead of the next entry; empty where the log simply ends."""
+    store_timestamp: int = 0
+    """Of the last entry; 0 for none."""
+
+
+def recover_entries(
+    commit_log: CommitLog, index: EntryIndex, *, start: int = 0, check_crc: bool = True
+) -> EntryRecovery:
+    """Read the log, whose files are loaded, from where it may be wrong. ``start``: where the first
+    entry goes when there is none. Raises StoreFileError."""
+    files = commit_log.files.files
+    index.end = 0
+    if not files:
+        return EntryRecovery(-1, -1, -1, start)
+    return _Recovery(files, index, check_crc=check_crc).found()
+
+
+class _Recovery:
+    """One attempt after the other, each from further in front."""
+
+    def __init__(self, files: list[MappedFile], index: EntryIndex, *, check_crc: bool) -> None:
+        self._files: Final = files
+        self._index: Final = index
+        self._crc: Final = body_crc if check_crc else None
+        self._number = self._first_to_read()
+        """Of the file that is read."""
+        self._walk = self._begin()
+
+    def _begin(self) -> LogWalk:
+        """At the beginning of a file."""
+        file = self._files[self._number]
+        self._position = file.start
+        self._timestamp = 0
+        self._gap: Gap | None = None
+        head = _first_head(file) if self._number else None
+        after = None if head is None else EntryEnd(head.index - 1, head.term)
+        return LogWalk(crc=self._crc, head=_HEAD, after=after)
+
+    def found(self) -> EntryRecovery:
+        while True:
+            begin = self._position
+            while self._number < len(self._files) and self._gap is None:
+                self._read(self._files[self._number])
+                self._number += 1
+            first = self._files.index(next(file for file in self._files if file.end > begin))
+            if self._position > begin or not first:
+                break
+            self._number = first - 1  # nothing is left of that file
+            self._walk = self._begin()
+        end = self._walk.after if self._timestamp and self._walk.after else BEFORE_ALL
+        head = _first_head(self._files[0])
+        self._index.clear_behind(end.index + 1)
+        return self._result(-1 if head is None or end is BEFORE_ALL else head.index, end)
+
+    def _first_to_read(self) -> int:
+        """Which file, as the original."""
+        number = max(0, len(self._files) - _FILES_READ)
+        while number:
+            file = self._files[number]
+            head = _first_head(file)
+            if head is not None:
+                place = self._index.place(head.index)
+                if place is not None and place.pos == file.start:
+                    break
+            number -= 1
+        return number
+
+    def _read(self, file: MappedFile) -> None:
+        with file.reading() as read:
+            log_file = LogFile(file.start, file.size, read, file.data_ranges)
+            for found in self._walk.through(log_file):
+                if isinstance(found, Records):
+                    self._take(found)
+                elif found.verdict.reason is not Reason.BLANK:
+                    self._gap = found
+                    return
+                else:
+                    self._position = found.end
+
+    def _take(self, records: Records) -> None:
+        """Intact entries; their units are put right."""
+        at, end = records.at[0] - _HEAD, records.end
+        place = records.phy_offsets[0] - records.at[0]
+        self._position = place + end
+        self._timestamp = records.store_timestamps[-1]
+        first = ENTRY_HEAD.unpack_from(records.data, at)[2]
+        units, _ = entry_units(records.data, at, end, first, place)
+        if not self._index.agrees(first, units):
+            self._index.write(first, units)
+
+    def _result(self, begin_index: int, end: EntryEnd) -> EntryRecovery:
+        gap, damaged, problem = self._gap, False, ""
+        if gap is not None:
+            behind = self._files[self._number :]
+            damaged = not gap.tail or any(self._has_entries(file) for file in behind)
+            if damaged or gap.verdict.reason is not Reason.NOTHING:
+                problem = f"at {gap.begin}: {gap.verdict.problem}"
+        return EntryRecovery(
+            begin_index, end.index, end.term, self._position, damaged, problem, self._timestamp
+        )
+
+    def _has_entries(self, file: MappedFile) -> bool:
+        """Any that may go on from the last one."""
+        with file.reading() as read:
+            log_file = LogFile(file.start, file.size, read, file.data_ranges)
+            return self._walk.next_intact(log_file) is not None
+
+
+def _first_head(file: MappedFile) -> EntryEnd | None:
+    """Index and term of the entry that a file begins with, if it looks like one."""
+    magic, _, index, term, pos, *_ = ENTRY_HEAD.unpack(file.read_unmapped(0, _HEAD))
+    return EntryEnd(index, term) if magic == ENTRY_MAGIC and pos == file.start else None
