@@ -158,6 +158,8 @@ class MetadataResponse(DledgerBody, frozen=True, kw_only=True):
     committed_index: i64 | None = None
     leader_heard_ms: i64 | None = None
     """So long ago the leader that it names was heard; 0 when it leads itself."""
+    leader_pace_ms: i64 | None = None
+    """And so often that leader sends heartbeats."""
     votes: bool | None = None
     """It has all that it ever acknowledged, and so may vote."""
 

@@ -1,0 +1,145 @@
+"""May this member vote? Not while it may lack something that it acknowledged, because its log or
+its whole disk was lost: with its vote an entry could be lost that it helped to commit.
+
+A member without its log is told so by a marker (``votes`` is False from the start), or it finds
+out: it knows of no term, has no log, and a peer has one. It may vote again
+
+* once its log is as good as that of every other member was after it started, or
+* once it has committed what its leader had after it started.
+
+Until then it may vote for a candidate as good as every other member. So a group whose members are
+all empty elects, as soon as all are there. A member that has lost its term as well may have voted
+in any term up to the largest that it hears of.
+"""
+
+from __future__ import annotations
+
+from ...remoting.protocol.bodies.dledger import MetadataRequest, MetadataResponse
+from .ready import Role
+from .state import MemberState
+
+ASK_MS = 500
+"""Pace of the questions of one that may not vote."""
+JAVA_CAUGHT_UP_MS = 6000
+"""A leader that does not tell where its log ends has told everything that it had when this member
+began to follow, once it was followed so long: its calls end after 3000."""
+
+
+class CatchUp:
+    """What one member knows of the logs of the others."""
+
+    def __init__(self, state: MemberState) -> None:
+        self._state = state
+        self._others = state.settings.others
+        self._heard: dict[str, tuple[int, int]] = {}
+        self._floor: tuple[int, int] | None = None if self._others else (-1, -1)
+        self._new = False
+        self._forgot_term = False
+        self._maybe_voted_term = -1
+        self._target = (-1, -1)
+        self._followed_since = 0
+        self._followed: tuple[str | None, int] = (None, -1)
+        self.deadline_ms: int | None = None
+        state.role_listeners.append(self._role_changed)
+
+    def start(self, now_ms: int) -> None:
+        """Once the state knows what it is."""
+        state = self._state
+        nothing = state.term == 0 and state.log.end_index < 0
+        self._new = nothing and state.votes
+        self._forgot_term = nothing and not state.votes
+        if not self._others:
+            state.votes = True
+        self._plan(now_ms)
+
+    def may_vote_for(self, log_end: tuple[int, int]) -> bool:
+        """For a candidate whose log ends so."""
+        if self._new and log_end[1] >= 0:
+            self._lost()
+        if self._state.votes:
+            return True
+        return self._floor is not None and log_end >= self._floor
+
+    def may_have_voted_in(self, term: int) -> bool:
+        """Before it lost its term."""
+        return term <= self._maybe_voted_term
+
+    def voted(self) -> None:
+        """With others that have nothing either: the group is new."""
+        self._new = False
+
+    def storing(self, now_ms: int) -> None:
+        """A leader fills this log. If it was new, the leader may have had its acknowledgements
+        before."""
+        if self._new:
+            self._lost()
+            self._plan(now_ms)
+
+    def committed(self, now_ms: int) -> None:
+        """The commit index has risen."""
+        if not self._state.votes:
+            self._judge(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Ask everybody, while there is a reason to."""
+        if self.deadline_ms is None or now_ms < self.deadline_ms:
+            return
+        state = self._state
+        if state.role is not Role.LEADER:
+            for peer in self._others:
+                state.send(peer, metadata_request(state, peer))
+        self._plan(now_ms + ASK_MS)
+
+    def heard(self, now_ms: int, peer: str, answer: MetadataResponse) -> None:
+        """Of a member, after this one started."""
+        state = self._state
+        if answer.ledger_end_index is not None and answer.ledger_end_term is not None:
+            if peer not in self._heard:
+                self._heard[peer] = answer.ledger_end_term, answer.ledger_end_index
+                if self._forgot_term:
+                    self._maybe_voted_term = max(self._maybe_voted_term, answer.term)
+            if self._new and answer.ledger_end_index >= 0:
+                self._lost()
+            if len(self._heard) == len(self._others) and self._floor is None:
+                self._floor = max(self._heard.values())
+            if answer.leader_id == peer:
+                self._target = answer.term, answer.ledger_end_index
+        elif state.leader_id == peer and now_ms - self._followed_since >= JAVA_CAUGHT_UP_MS:
+            self._target = state.term, state.log.end_index
+        if not state.votes:
+            self._judge(now_ms)
+            self._plan(now_ms + ASK_MS)
+
+    def _judge(self, now_ms: int) -> None:
+        state = self._state
+        term, index = self._target
+        complete = self._floor is not None and state.log_end >= self._floor
+        followed = state.role is Role.FOLLOWER and state.term == term and state.committed >= index
+        if complete or followed:
+            state.votes = True
+            self.deadline_ms = None
+
+    def _lost(self) -> None:
+        self._new = False
+        self._state.votes = False
+        self._forgot_term = True
+
+    def _plan(self, at_ms: int) -> None:
+        if self._state.votes:
+            self.deadline_ms = None
+        elif self.deadline_ms is None or self.deadline_ms < at_ms:
+            self.deadline_ms = at_ms
+
+    def _role_changed(self, now_ms: int) -> None:
+        followed = self._state.leader_id, self._state.term
+        if followed != self._followed:
+            self._followed = followed
+            self._followed_since = now_ms
+
+
+def metadata_request(state: MemberState, peer: str) -> MetadataRequest:
+    """Where do you stand?"""
+    settings = state.settings
+    return MetadataRequest(
+        group=settings.group, remote_id=peer, local_id=settings.self_id, term=state.term
+    )

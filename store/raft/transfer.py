@@ -1,0 +1,229 @@
+"""Leadership goes from one member to another (``dledger.md`` §3.11): because somebody asks for it,
+because a preferred member does not lead, or before a leader stops.
+
+From the moment a transferee is chosen the leader takes no entries (506). The transferee waits until
+its log has what the leader's had, then stands in the next term without asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ...remoting.protocol.bodies.dledger import (
+    DledgerBody,
+    DledgerCode,
+    TransferRequest,
+    TransferResponse,
+)
+from .leadership import Leadership
+from .ready import Role
+from .state import MemberState
+
+PREFERRED_MS = 1000
+"""So often a leader that is not preferred looks for one that is."""
+_NOBODY = object()
+
+
+class _Taking(NamedTuple):
+    """A transferee's part."""
+
+    request: TransferRequest
+    token: Any
+    until_ms: int
+
+
+class Transfer:
+    """One member's part in transfers."""
+
+    def __init__(
+        self, state: MemberState, leadership: Leadership, take_over: Callable[[int], int]
+    ) -> None:
+        self._state = state
+        self._leadership = leadership
+        self._take_over = take_over
+        self.transferee: str | None = None
+        self._given: dict[int, tuple[TransferRequest, Any]] = {}
+        """The requests that went to transferees, and whom to tell of them, by the object's id."""
+        self._taking: _Taking | None = None
+        self.taking_term: int = -1
+        """Leadership is taken in this term; -1: it is not."""
+        self._look_ms: int | None = None
+        state.role_listeners.append(self._role_changed)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """The transferee's patience, or the next look for a preferred leader."""
+        taking = self._taking
+        if taking is None:
+            return self._look_ms
+        return taking.until_ms if self._look_ms is None else min(taking.until_ms, self._look_ms)
+
+    def receive(self, now_ms: int, request: TransferRequest, token: Any) -> None:
+        """A tool wants it, or the leader."""
+        own = self._state.settings.self_id
+        if request.transfer_id == own:
+            code = self._refusal(now_ms, request)
+            if code is None:
+                self._give(request, token)
+                return
+        elif request.transferee_id == own:
+            code = self._taking_refusal(request)
+            if code is None:
+                self._take(now_ms, request, token)
+                return
+        else:
+            code = DledgerCode.UNEXPECTED_ARGUMENT
+        self._answer(token, request, code)
+
+    def order(self, now_ms: int, to: str | None, token: Any) -> None:
+        """This node wants it; None: to the one that is furthest."""
+        state = self._state
+        if to is None:
+            to = self._furthest(now_ms, state.settings.others)
+        request = TransferRequest(
+            group=state.settings.group,
+            remote_id=state.settings.self_id,
+            local_id=state.settings.self_id,
+            leader_id=state.leader_id,
+            term=state.term,
+            transfer_id=state.settings.self_id,
+            transferee_id=to,
+        )
+        if to is None and state.role is Role.LEADER:
+            self._answer(token, request, DledgerCode.FALL_BEHIND_TOO_MUCH)
+        else:
+            self.receive(now_ms, request, token)
+
+    # --- the leader's part
+
+    def _refusal(self, now_ms: int, request: TransferRequest) -> DledgerCode | None:
+        state = self._state
+        to = request.transferee_id
+        if to is None or to not in state.settings.others:
+            return DledgerCode.UNKNOWN_MEMBER
+        if request.term != state.term:
+            return DledgerCode.INCONSISTENT_TERM
+        if state.role is not Role.LEADER:
+            return DledgerCode.NOT_LEADER
+        if self._lag(to) >= state.settings.max_lag_entries:
+            return DledgerCode.FALL_BEHIND_TOO_MUCH
+        if self.transferee is not None:
+            return DledgerCode.LEADER_TRANSFERRING
+        return None
+
+    def _give(self, request: TransferRequest, token: Any) -> None:
+        state = self._state
+        to = request.transferee_id
+        assert to is not None
+        self.transferee = to
+        forwarded = TransferRequest(
+            group=state.settings.group,
+            remote_id=to,
+            local_id=state.settings.self_id,
+            leader_id=state.settings.self_id,
+            term=state.term,
+            transfer_id=state.settings.self_id,
+            transferee_id=to,
+            take_leadership_ledger_index=state.log.end_index,
+        )
+        self._given[id(forwarded)] = forwarded, (request, token)
+        state.send(to, forwarded)
+
+    def answered(self, request: TransferRequest, answer: DledgerBody | None) -> None:
+        """What the transferee made of it."""
+        _, asked = self._given.pop(id(request), (None, None))
+        if asked is None:
+            return
+        good = isinstance(answer, TransferResponse)
+        code = answer.code if good and answer is not None else DledgerCode.NETWORK_ERROR
+        if request.term == self._state.term and self._state.role is Role.LEADER:
+            self.transferee = None
+        self._answer(asked[1], asked[0], code)
+
+    def _lag(self, peer: str) -> int:
+        return self._state.log.end_index - self._leadership.match_index(peer)
+
+    def _furthest(self, now_ms: int, among: tuple[str, ...]) -> str | None:
+        limit = self._state.settings.max_lag_entries
+        fit = [p for p in among if self._leadership.follows(p, now_ms) and self._lag(p) < limit]
+        return min(fit, key=self._lag, default=None)
+
+    def tick(self, now_ms: int) -> None:
+        """Deadlines of both parts."""
+        state = self._state
+        if self._look_ms is not None and now_ms >= self._look_ms:
+            self._look_ms = now_ms + PREFERRED_MS
+            better = self._furthest(now_ms, state.settings.preferred_leaders)
+            if better is not None and self.transferee is None:
+                self.order(now_ms, better, _NOBODY)
+        taking = self._taking
+        if taking is not None and now_ms >= taking.until_ms:
+            self._end_taking(DledgerCode.TAKE_LEADERSHIP_FAILED)
+
+    # --- the transferee's part
+
+    def _taking_refusal(self, request: TransferRequest) -> DledgerCode | None:
+        state = self._state
+        if request.transfer_id != state.leader_id or request.transfer_id is None:
+            return DledgerCode.INCONSISTENT_LEADER
+        if request.term != state.term:
+            return DledgerCode.INCONSISTENT_TERM
+        if self._taking is not None:
+            return DledgerCode.LEADER_TRANSFERRING
+        if not state.votes:
+            return DledgerCode.TAKE_LEADERSHIP_FAILED
+        return None
+
+    def _take(self, now_ms: int, request: TransferRequest, token: Any) -> None:
+        until_ms = now_ms + self._state.settings.take_leadership_ms
+        self._taking = _Taking(request, token, until_ms)
+        self.stored(now_ms)
+
+    def stored(self, now_ms: int) -> None:
+        """The log has grown: perhaps it has now what it must have."""
+        state, taking = self._state, self._taking
+        if taking is None or self.taking_term >= 0 or state.role is not Role.FOLLOWER:
+            return
+        if state.log.end_index >= taking.request.take_leadership_ledger_index:
+            self._taking = taking._replace(until_ms=now_ms + 2 * state.settings.vote_round_ms)
+            state.become_candidate(now_ms)
+            self.taking_term = self._take_over(now_ms)
+
+    def _end_taking(self, code: DledgerCode) -> None:
+        taking, self._taking = self._taking, None
+        self.taking_term = -1
+        if taking is not None:
+            self._answer(taking.token, taking.request, code)
+
+    def _answer(self, token: Any, request: TransferRequest, code: int) -> None:
+        if token is _NOBODY:
+            return
+        state = self._state
+        self._state.answer(
+            token,
+            TransferResponse(
+                group=request.group,
+                remote_id=request.remote_id,
+                local_id=request.local_id,
+                leader_id=state.leader_id,
+                term=state.term,
+                code=code,
+            ),
+        )
+
+    def _role_changed(self, now_ms: int) -> None:
+        state = self._state
+        self.transferee = None
+        leads = state.role is Role.LEADER
+        wanted = state.settings.preferred_leaders
+        looks = leads and wanted and state.settings.self_id not in wanted
+        self._look_ms = now_ms + PREFERRED_MS if looks else None
+        if self._taking is None:
+            return
+        if leads:
+            self._end_taking(DledgerCode.SUCCESS)
+        elif state.role is Role.FOLLOWER:
+            self._end_taking(DledgerCode.TAKE_LEADERSHIP_FAILED)
+        elif state.term > max(self.taking_term, self._taking.request.term):
+            self._end_taking(DledgerCode.EXPIRED_TERM)
