@@ -41,11 +41,16 @@ class CommitLog(LogEnd):
     single records there itself (``put_record``); when one does not fit, ``make_room`` comes first.
     """
 
-    __slots__ = ("_current", "cuts", "files", "flushed_offset", "spare", "want_allocation")
+    __slots__ = (
+        "_current", "cuts", "divided", "files", "flushed_offset", "spare", "want_allocation",
+    )  # fmt: skip
 
-    def __init__(self, files: MappedFileQueue, head: int = 0) -> None:
+    def __init__(self, files: MappedFileQueue, head: int = 0, divided: int = 0) -> None:
         super().__init__()
         self.head = head
+        self.divided: Final = divided
+        """Files in front of this offset are of an older log, and their records have no heads
+        (dividedCommitlogOffset)."""
         self.files: Final = files
         self.flushed_offset: int = 0
         """Everything below is on the disk."""
@@ -187,13 +192,17 @@ class CommitLog(LogEnd):
         self.write_many(data)
         self.limit = self.position
 
+    def head_at(self, phy_offset: int) -> int:
+        """Bytes in front of each record of the file with that offset."""
+        return self.head if phy_offset >= self.divided else 0
+
     def begin_at(self, phy_offset: int) -> None:
-        """An empty log is to begin with another file than the first one; what there is goes. Raises
-        StoreFileError."""
+        """An empty log is to begin with another file than the first one; what there is goes, but
+        for an older log right in front. Raises StoreFileError."""
         self.cuts += 1
         self.base, self.position, self.limit, self.buffer = phy_offset, 0, 0, b""
         self._current = None
-        self.files.drop_from(0)
+        self.files.drop_from(phy_offset if phy_offset == self.divided else 0)
         self._drop_spare()
         self.flushed_offset = phy_offset
 

@@ -51,13 +51,11 @@ class DledgerLog:
     """See the module. ``log.index`` is the number of the next entry; the log begins with entry
     ``_first``, which is ``log.index`` while it is empty."""
 
-    def __init__(self, commit_log: CommitLog, index: EntryIndex, start: int = 0) -> None:
-        """``start``: where entry 0 goes, behind an older log without entries."""
+    def __init__(self, commit_log: CommitLog, index: EntryIndex) -> None:
         self.log: Final = commit_log
         self.index: Final = index
-        self._start: Final = start
         self._first: int = 0
-        self._noted_position: int = start
+        self._noted_position: int = commit_log.divided
         """Everything below is in the index."""
         self._last_term: int = -1
         """Of the last entry that is in the index."""
@@ -209,9 +207,13 @@ class DledgerLog:
         """Behind an entry that is there, or in front of the first one: where in the log. So far a
         member's records are committed. Raises EntryLogError."""
         if index == self._first - 1:
-            return self.log.files.start or self._start
+            return self._begin()
         position, _, size = self._place_of(index)
         return position + size
+
+    def _begin(self) -> int:
+        """Where the first entry is, or goes: at the beginning of a file."""
+        return max(self.log.files.start, self.log.divided)
 
     def matches(self, entry: Entry) -> bool:
         """This very entry is stored, byte for byte. Raises EntryLogError where its place cannot be
@@ -280,7 +282,7 @@ class DledgerLog:
             if place is not None and self._head_at(place.pos, number) is not None:
                 return number, place.pos
             number, step = max(self._first, index - step), 2 * step
-        return self._first, self.log.files.start
+        return self._first, self._begin()
 
     # -- a follower's
 
@@ -353,7 +355,7 @@ class DledgerLog:
             raise EntryLogError(
                 f"the log begins with entry {self._first}, it cannot end with {end_index}"
             )
-        position, term = self.log.files.start, -1
+        position, term = self._begin(), -1
         if end_index >= self._first:
             begin, term, size = self._place_of(end_index)
             position = begin + size

@@ -42,11 +42,11 @@ class EntryRecovery(NamedTuple):
 
 
 def recover_entries(
-    commit_log: CommitLog, index: EntryIndex, *, start: int = 0, check_crc: bool = True
+    commit_log: CommitLog, index: EntryIndex, *, check_crc: bool = True
 ) -> EntryRecovery:
-    """Read the log, whose files are loaded, from where it may be wrong. ``start``: where the first
-    entry goes when there is none. Raises StoreFileError."""
-    files = commit_log.files.files
+    """Read the log, whose files are loaded, from where it may be wrong. Raises StoreFileError."""
+    start = commit_log.divided
+    files = [file for file in commit_log.files.files if file.start >= start]
     index.end = 0
     if not files:
         return EntryRecovery(-1, -1, -1, start)
@@ -72,7 +72,7 @@ class _Recovery:
         self._gap: Gap | None = None
         head = _first_head(file) if self._number else None
         after = None if head is None else EntryEnd(head.index - 1, head.term)
-        return LogWalk(crc=self._crc, head=_HEAD, after=after)
+        return LogWalk(crc=self._crc, after=after)
 
     def found(self) -> EntryRecovery:
         while True:
@@ -105,7 +105,7 @@ class _Recovery:
 
     def _read(self, file: MappedFile) -> None:
         with file.reading() as read:
-            log_file = LogFile(file.start, file.size, read, file.data_ranges)
+            log_file = LogFile(file.start, file.size, read, file.data_ranges, _HEAD)
             for found in self._walk.through(log_file):
                 if isinstance(found, Records):
                     self._take(found)
@@ -140,7 +140,7 @@ class _Recovery:
     def _has_entries(self, file: MappedFile) -> bool:
         """Any that may go on from the last one."""
         with file.reading() as read:
-            log_file = LogFile(file.start, file.size, read, file.data_ranges)
+            log_file = LogFile(file.start, file.size, read, file.data_ranges, _HEAD)
             return self._walk.next_intact(log_file) is not None
 
 

@@ -17,7 +17,8 @@ class LogScanner:
 
     def __init__(self, commit_log: CommitLog, *, check_crc: bool = True) -> None:
         self._files: Final = commit_log.files
-        self._walk: Final = LogWalk(crc=body_crc if check_crc else None, head=commit_log.head)
+        self._head_at: Final = commit_log.head_at
+        self._walk: Final = LogWalk(crc=body_crc if check_crc else None)
         self.end: int = commit_log.files.start
         """Behind the last intact record, after the scan."""
         self.gaps: list[Gap] = []
@@ -49,9 +50,9 @@ class LogScanner:
         held: list[Gap] = []  # the log ends there, unless something intact follows
         while (file := self._files.find(offset)) is not None:
             with file.reading() as read:
-                for found in self._walk.through(
-                    LogFile(file.start, file.size, read, file.data_ranges), offset - file.start
-                ):
+                head = self._head_at(file.start)
+                source = LogFile(file.start, file.size, read, file.data_ranges, head)
+                for found in self._walk.through(source, offset - file.start):
                     if isinstance(found, Records):
                         self.gaps += _joined(held)
                         held = []

@@ -34,6 +34,8 @@ class LogFile(NamedTuple):
     """Some bytes: position, how many; fewer where the file ends."""
     data_ranges: Callable[[int], Iterable[tuple[int, int]]]
     """From a position on, what may hold something else than zeros: from, to."""
+    head: int = 0
+    """48: of a DLedger log, with the heads of entries (``scan``)."""
 
 
 class Gap(NamedTuple):
@@ -48,10 +50,8 @@ class Gap(NamedTuple):
 
 
 class LogWalk:
-    """Through the files of a log, one after the other; through a DLedger log with the ``head`` of
-    its entries (``scan``), where it goes on behind damage with a higher index instead of a later
-    time.
-    """
+    """Through the files of a log, one after the other. A DLedger log goes on behind damage with a
+    higher index instead of a later time."""
 
     def __init__(
         self,
@@ -60,15 +60,13 @@ class LogWalk:
         any_version: bool = False,
         timestamp: int = 0,
         chunk: int = CHUNK,
-        head: int = 0,
         after: EntryEnd | None = None,
     ) -> None:
         self._crc: Final = crc
         self._any_version: Final = any_version
         self._chunk: Final = chunk
-        self._head: Final = head
         self.after: EntryEnd | None = after
-        """With heads: the last entry, ``None`` before the first one."""
+        """The last entry, ``None`` before the first one."""
         self._gap_before: bool = False
         """Behind the last one something is damaged."""
         self.timestamp: int = timestamp
@@ -86,18 +84,18 @@ class LogWalk:
             left = left if len(data) == size else len(data)  # somebody has cut the file short
             records, end, verdict = scan(
                 data, self.position, left=left, crc=self._crc, any_version=self._any_version,
-                head=self._head, after=None if self._gap_before else self.after,
+                head=file.head, after=None if self._gap_before else self.after,
             )  # fmt: skip
             position += end
             if end:
                 self.position, self.timestamp = file.start + position, records.store_timestamps[-1]
-                if self._head:
+                if file.head:
                     self.after, self._gap_before = entry_of(records, -1), False
                 yield records
             wanted = max(self._chunk, verdict.needed)
             if verdict.reason is not Reason.MORE:
                 gap = self._gap(file, position, verdict)
-                if self._head and verdict.reason is Reason.CRC:
+                if file.head and verdict.reason is Reason.CRC:
                     self.after = EntryEnd._make(INDEX_AND_TERM.unpack_from(data, end))
                 elif verdict.reason is not Reason.BLANK:
                     self._gap_before = True
@@ -122,7 +120,7 @@ class LogWalk:
 
     def next_intact(self, file: LogFile, position: int = 0) -> int | None:
         """The position of the next intact record, or entry, in a file."""
-        position += self._head
+        position += file.head
         for start, stop in file.data_ranges(position):
             for at in range(max(position, start - SIZE_AND_MAGIC.size), stop, CHUNK):
                 window = file.read(at, min(CHUNK, stop - at) + LOOKED_AT)
@@ -132,12 +130,12 @@ class LogWalk:
                     continue
                 for found in possible_records(window, 0, file.start + at):
                     if self._is_intact(file, at + found, size_and_magic(window, found)[0]):
-                        return at + found - self._head
+                        return at + found - file.head
         return None
 
     def _is_intact(self, file: LogFile, at: int, size: int) -> bool:
-        if self._head:
-            return self._is_intact_entry(file, at - self._head, size)
+        if file.head:
+            return self._is_intact_entry(file, at - file.head, size)
         place, left = file.start + at, file.size - at
         data = file.read(at, min(size + SECTOR, left))
         try:
@@ -150,7 +148,7 @@ class LogWalk:
 
     def _is_intact_entry(self, file: LogFile, at: int, size: int) -> bool:
         left = file.size - at
-        data = file.read(at, min(self._head + size + SECTOR, left))
+        data = file.read(at, min(file.head + size + SECTOR, left))
         problem = entry_verdict_of(
             data, 0, file.start + at, left, crc=self._crc or body_crc, any_version=self._any_version
         )

@@ -41,6 +41,8 @@ from aiorocketmq.remoting.protocol.message.index_keys import TopicPrefixes
 from aiorocketmq.remoting.protocol.record import Records, pull
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.record.batch_records import batch_size
+from aiorocketmq.remoting.protocol.record.entries import entry_units
+from aiorocketmq.remoting.protocol.record.entry import entry_head
 from aiorocketmq.remoting.protocol.record.stored_properties import stored_properties
 from aiorocketmq.remoting.protocol.record.units import believed_units, queue_runs
 from aiorocketmq.remoting.protocol.signed import signed_of
@@ -212,7 +214,30 @@ def _headed(of: Any) -> Callable[[bytes], bytes]:
 
 
 def _scanned(scan_columns: Callable[..., Any]) -> Callable[[bytes], Any]:
-    return lambda data: scan_columns(data, 0, None, len(data) + 700, True, True)
+    return lambda data: scan_columns(data, 0, None, len(data) + 700, True, True, None)
+
+
+def _some_entries() -> bytes:
+    """From index 7 and position 5000 on."""
+    found = b""
+    for number, body in enumerate((b"a", b"", bytes(90))):
+        record = sample(phy_offset=5000 + len(found) + 48, body=body)
+        found += entry_head(7 + number, 3 + number, 5000 + len(found), len(record)) + record
+    return found
+
+
+def _entries_of(
+    scan_columns: Callable[..., Any], units: Callable[..., Any]
+) -> Callable[[bytes], Any]:
+    def read(data: bytes) -> Any:
+        first = int.from_bytes(data[8:16], "big", signed=True)
+        return (
+            scan_columns(data, 0, None, len(data) + 700, True, True, (-1, -1)),
+            scan_columns(data, 0, 5000, len(data), False, False, (7, 3)),
+            units(data, 0, len(data), first, 5000),
+        )
+
+    return read
 
 
 def _in_stretches(stretch_columns: Callable[..., Any]) -> Callable[[bytes], Any]:
@@ -232,7 +257,7 @@ def _messages(read_records: Callable[..., Any]) -> Callable[[bytes], Any]:
 
 def _of_records(runs: Callable[..., Any], entries: Callable[..., Any]) -> Callable[[bytes], Any]:
     def read(data: bytes) -> Any:
-        names, columns = _compiled.scan_columns(data, 0, None, len(data), False, False)
+        names, columns = _compiled.scan_columns(data, 0, None, len(data), False, False, None)
         records = Records(data, names, *columns)
         return runs(records), entries(records, [_PREFIXES[name] for name in names], 0, 9)
 
@@ -410,6 +435,13 @@ def targets() -> list[Target]:
         ),
         Target(
             "records", 10, several, _scanned(compiled.scan_columns), _scanned(TWINS["scan_columns"])
+        ),
+        Target(
+            "entries of a log",
+            5,
+            [_some_entries()],
+            _entries_of(compiled.scan_columns, compiled.entry_units),
+            _entries_of(TWINS["scan_columns"], TWINS[entry_units.__name__]),
         ),
         Target(
             "stretches",

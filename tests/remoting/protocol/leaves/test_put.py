@@ -17,7 +17,8 @@ from aiorocketmq.remoting.protocol.leaves import pure_index
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.protocol.record import decode_record, record_overhead, topic_field
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
-from aiorocketmq.remoting.protocol.record.batch_records import batch_size
+from aiorocketmq.remoting.protocol.record.batch_records import batch_size, item_size
+from aiorocketmq.remoting.protocol.record.entry import entry_head
 from aiorocketmq.remoting.protocol.record.stored_properties import stored_properties
 
 from .both import compiled_leaves, outcome
@@ -63,12 +64,24 @@ def ends(kind: Any, log: bytearray, units: bytearray, **changed: Any) -> tuple[A
     return log_end, queue_end
 
 
+ENTRIES = {"head": 48, "index": 7, "term": 3}
 KINDS: tuple[dict[str, Any], ...] = (
     {name: getattr(compiled, name, None) for name in (*leaves.TWINS, "KeyEntries")},
     {**leaves.TWINS, "KeyEntries": pure_index.KeyEntries},
 )
 SEEN = (
-    ("base", "position", "limit", "last_store_timestamp", "max_body", "max_record", "store_host"),
+    (
+        "base",
+        "position",
+        "limit",
+        "last_store_timestamp",
+        "max_body",
+        "max_record",
+        "store_host",
+        "head",
+        "index",
+        "term",
+    ),
     ("position", "limit", "max_offset", "queue_id", "topic_field"),
 )
 
@@ -117,7 +130,7 @@ def both(
         i32,
         st.sampled_from([b"\x01T", topic_field("a" * 127)]),
     ),
-    st.sampled_from([{}, {"max_body": 5}, {"max_record": 150}]),
+    st.sampled_from([{}, {"max_body": 5}, {"max_record": 150}, ENTRIES, ENTRIES]),
 )
 def test_records(
     arguments: tuple[Any, ...],
@@ -134,10 +147,11 @@ def test_records(
         numbers,
     )
     size = 75 + len(topic) - 1 + len(body) + len(properties) + len(born_host) + len(store_host)
+    head = limits.get("head", 0)
     end = {
         "base": base,
         "position": position,
-        "limit": position + size + behind,
+        "limit": position + head + size + behind,
         "store_host": store_host,
         **limits,
     }
@@ -149,16 +163,15 @@ def test_records(
         "topic_field": topic,
     }
     result, written, written_units, _ = both(
-        "put_record", max(0, position + size + more), room, end, arguments, **of_queue
+        "put_record", max(0, position + head + size + more), room, end, arguments, **of_queue
     )
     if isinstance(result, tuple) and len(result) == 3 and isinstance(result[0], int):
         phy_offset, queue_offset, written_size = result
-        message = decode_record(written[position : position + size])
-        assert (phy_offset, written_size, message.commit_log_offset) == (
-            base + position,
-            size,
-            base + position,
-        )
+        place = base + position + head
+        message = decode_record(written[position + head : position + head + size])
+        assert (phy_offset, written_size, message.commit_log_offset) == (place, size, place)
+        if head:
+            assert written[position : position + head] == entry_head(7, 3, base + position, size)
         assert (message.stored_body, message.raw_properties, message.queue_offset) == (
             body,
             properties,
@@ -315,6 +328,40 @@ def test_a_long_batch_is_written_in_stretches() -> None:
         assert stretches[0] == stretches[1]
         assert len(stretches[0]) > 2
         assert all(first[0] < second[0] for first, second in pairwise(stretches[0]))
+
+
+@given(
+    st.lists(item, min_size=1, max_size=6),
+    property_bytes,
+    st.sampled_from([0, V6_BORN]),
+    st.integers(0, 800),
+    st.integers(0, 3),
+)
+def test_batches_of_entries(
+    items: list[BatchItem], shared: bytes, sys_flag: int, room: int, before: int
+) -> None:
+    """They stop in front of the first one that does not fit, and nothing is behind it."""
+    body, born = encode_batch(items), bytes(20 if sys_flag & V6_BORN else 8)
+    end = {"limit": 9 + room} | ENTRIES
+    arguments = (9, before, body, 0, shared, sys_flag, 5, born, 6, 1)
+    (at, position, units), written, _, left = both(
+        "put_batch", 9 + room, 0, end, arguments, queue_id=3
+    )
+    fitting, place = 0, 9
+    for number in range(len(items)):
+        size = record_overhead(sys_flag) + 1 + item_size(body, fitting, shared)
+        if place + 48 + size > 9 + room:
+            break
+        head = entry_head(7 + before + number, 3, 1000 + place, size)
+        assert written[place : place + 48] == head
+        message = decode_record(written[place + 48 : place + 48 + size])
+        assert message.commit_log_offset == 1000 + place + 48
+        assert message.queue_offset == before + number
+        fitting += 22 + len(items[number].body) + len(items[number].properties)
+        place += 48 + size
+    assert (at, position, left[0][8]) == (fitting, place, 7)
+    assert written[place:] == b"\xaa" * (9 + room - place)
+    assert len(units) % 20 == 0
 
 
 @given(texts, st.sampled_from([b"CLUSTER\x01c", b"CLUSTER\x01\xc3\xa9"]))

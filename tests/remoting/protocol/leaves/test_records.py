@@ -34,6 +34,7 @@ pure_runs = leaves.TWINS[units.queue_runs.__name__]
 
 def same(*arguments: Any) -> Any:
     """What both return, or raise."""
+    arguments = (*arguments, None) if len(arguments) == 6 else arguments
     found = outcome(compiled.scan_columns, *arguments)
     assert found == outcome(pure, *arguments)
     return found
@@ -104,11 +105,11 @@ def test_many_topics_and_kinds_of_buffers() -> None:
         2000,
     )
     for kind in (bytearray, memoryview):
-        assert compiled.scan_columns(kind(data), 0, None, len(data), True, False) == (
+        assert compiled.scan_columns(kind(data), 0, None, len(data), True, False, None) == (
             names,
             columns,
         )
-        assert pure(kind(data), 0, None, len(data), True, False) == (names, columns)
+        assert pure(kind(data), 0, None, len(data), True, False, None) == (names, columns)
     torn = b"".join(
         sample(topic="?" * 3).replace(b"???", name) for name in (b"a\xffb", b"abc", b"a\xfeb")
     )
@@ -123,7 +124,7 @@ def test_a_long_buffer() -> None:
 def test_what_cannot_be() -> None:
     same(b"", 0, None, 0, True, False)
     same(b"", 0, START, 2**63 - 1, True, False)
-    assert outcome(compiled.scan_columns, "text", 0, None, 4, True, False)[0] is TypeError  # type: ignore[index]
+    assert outcome(compiled.scan_columns, "text", 0, None, 4, True, False, None)[0] is TypeError  # type: ignore[index]
     assert scan(encode_record(NewRecord("T", 0, b"", b"", **HEAD))).verdict.reason is Reason.NOTHING
 
 

@@ -1,0 +1,64 @@
+"""Entries of a DLedger log: compiled, and in Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiorocketmq.remoting.protocol import leaves
+from aiorocketmq.remoting.protocol.record.entries import entry_units
+
+from ..record.entry_logs import START, entries_of, entry_logs
+from .both import compiled_leaves, outcome
+
+compiled = compiled_leaves()
+orders = st.sampled_from([(-1, -1), (0, -1), (0, 1), (7, 0), (7, 3), (8, 0)])
+
+
+def same(name: str, *arguments: Any) -> Any:
+    """What both return, or raise."""
+    found = outcome(getattr(compiled, name), *arguments)
+    assert found == outcome(leaves.TWINS[name], *arguments)
+    return found
+
+
+@given(entry_logs(), st.sampled_from([None, START]), st.integers(0, 600), orders, st.booleans())
+def test_logs_of_all_kinds(
+    data: bytes, place: int | None, more: int, order: tuple[int, int], check: bool
+) -> None:
+    same("scan_columns", data, 0, place, len(data) + more, check, False, order)
+    same("scan_columns", data, 0, place, len(data) + more, check, True, (-1, -1))
+
+
+@given(st.binary(max_size=300), st.integers(0, 300), orders)
+def test_anything_at_all(data: bytes, at: int, order: tuple[int, int]) -> None:
+    same("scan_columns", data, min(at, len(data)), None, len(data), True, True, order)
+
+
+def test_every_end_of_a_buffer() -> None:
+    log = entries_of([b"first", b"second"])
+    for end in range(len(log) + 1):
+        for left in (end, end + 1, len(log), 2**63 - 1):
+            same("scan_columns", log[:end], 0, START, left, True, False, (0, -1))
+        same("entry_units", log, 0, end, 0, START)
+
+
+@given(entry_logs(), st.integers(0, 9), st.integers(-9, 9))
+def test_units(data: bytes, index: int, more: int) -> None:
+    same("entry_units", data, 0, max(0, len(data) + more), index, START)
+    same("entry_units", bytearray(data), min(more, 0), len(data), index, START)
+
+
+def test_many_entries() -> None:
+    """More rows than there was room for at first: indexes go on over that."""
+    log = entries_of([b""] * 3000)
+    names, columns = same("scan_columns", log, 0, START, len(log), True, False, (0, 1))
+    assert (len(names), len(columns[0])) == (1, 3000)
+    units, end = same("entry_units", memoryview(log), 0, len(log), 0, START)
+    assert (len(units), end) == (32 * 3000, len(log))
+
+
+def test_the_leaf_runs() -> None:
+    assert leaves.KIND != "compiled" or entry_units is compiled.entry_units

@@ -1,0 +1,325 @@
+"""Entries by index: put by a leader, pushed to a follower, taken back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiorocketmq.remoting.protocol.bodies.dledger import Entry
+from aiorocketmq.remoting.protocol.record.entry import entry_blank
+from aiorocketmq.store.raft.entry_log import EntryLogError
+
+from ..memory_disk import MemoryDisk
+from .entry_world import DATA, FILE_SIZE, INDEX, SMALL, EntryWorld, made
+
+BODIES = [bytes([number]) * (number * 37 % 300) for number in range(40)]
+
+
+def state(world: EntryWorld) -> tuple[int, int, int]:
+    return world.log.begin_index, world.log.end_index, world.log.end_term
+
+
+def test_empty() -> None:
+    world = EntryWorld()
+    assert state(world) == (-1, -1, -1)
+    assert world.log.entries(0, 100) == []
+    assert world.log.position_for(100) == 0
+    assert not world.log.matches(made([b"a"])[0])
+    with pytest.raises(EntryLogError, match="there is no entry 0"):
+        world.log.term_of(0)
+
+
+def test_what_a_leader_puts() -> None:
+    world = EntryWorld()
+    world.put(*BODIES[:30])
+    world.put(*BODIES[30:], term=3)
+    entries = world.all()
+    assert [entry.index for entry in entries] == [*range(40)]
+    assert [entry.body[88 : -4 or None] for entry in entries] == BODIES
+    assert entries == made(BODIES[:30]) + made(BODIES[30:], entries[29], term=3)
+    assert state(world) == (0, 39, 3)
+    assert [world.log.term_of(index) for index in (0, 29, 30, 39)] == [1, 1, 3, 3]
+    assert world.log.end_of(-1) == 0
+    assert world.log.end_of(39) == world.commit_log.max_phy_offset
+    assert [world.log.position_of(entry.index) for entry in entries] == [
+        entry.pos for entry in entries
+    ]
+
+
+def test_a_follower_has_the_same_bytes() -> None:
+    leader, follower = EntryWorld(), EntryWorld()
+    leader.put(*BODIES)
+    follower.log.append(leader.all()[:7])
+    follower.log.append(leader.all()[7:])
+    follower.log.note()
+    assert follower.data() == leader.data()
+    assert follower.commit_log.last_store_timestamp == 5
+    assert all(follower.log.matches(entry) for entry in leader.all())
+
+
+def test_a_file_ends_as_the_original_ends_it() -> None:
+    world = EntryWorld()
+    world.put(bytes(FILE_SIZE - SMALL - 8), b"next")
+    assert (world.log.position_of(1), len(world.disk.files[f"{DATA}/{0:020d}"])) == (2048, 2048)
+    assert world.disk.files[f"{DATA}/{0:020d}"][-8:] == entry_blank(8)
+    world.put(bytes(1700), bytes(100))
+    end = world.log.end_of(2) - 2048
+    blank = entry_blank(FILE_SIZE - end)
+    assert world.disk.files[f"{DATA}/{2048:020d}"][end:] == blank.ljust(FILE_SIZE - end, b"\0")
+
+
+def test_entries_are_bounded_by_bytes() -> None:
+    world = EntryWorld()
+    world.put(*[bytes(60)] * 9)
+    assert [len(world.log.entries(0, most)) for most in (0, 1, 200, 399, 400, 600)] == [
+        1, 1, 1, 1, 2, 3,
+    ]  # fmt: skip
+    assert world.log.entries(9, 100) == []
+    assert world.log.entries(-1, 100) == []
+
+
+def test_the_same_list_for_all_peers() -> None:
+    world = EntryWorld()
+    world.put(b"a", b"b")
+    first = world.log.entries(0, 400)
+    assert world.log.entries(0, 400) is first
+    world.put(b"c")
+    assert len(world.log.entries(0, 1000)) == 3
+    world.log.truncate(0)
+    assert len(world.log.entries(0, 1000)) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"pos": 8}, "it is at 0"),
+        ({"index": 1}, "has the index 1, 0 is next"),
+        ({"term": -1}, "has the term -1"),
+        ({"magic": 2}, "the magic is"),
+        ({"size": 300}, "the entry says"),
+        ({"channel": 1}, "are 0"),
+        ({"chain_crc": 1}, "are 0"),
+        ({"body_crc": 1}, "are 0"),
+        ({"body": b""}, "the entry says"),
+        ({"body": bytes(92)}, "without its record"),
+    ],
+)
+def test_what_no_follower_takes(change: dict[str, Any], problem: str) -> None:
+    world = EntryWorld()
+    entry = made([b""])[0]
+    fields = {name: getattr(entry, name) for name in entry.__struct_fields__} | change
+    with pytest.raises(EntryLogError, match=problem):
+        world.log.append([Entry(**fields)])
+    assert (state(world), world.commit_log.max_phy_offset) == ((-1, -1, -1), 0)
+    world.log.append([entry])
+    assert state(world) == (0, 0, 1)
+
+
+def test_a_damaged_body_is_not_taken() -> None:
+    world = EntryWorld()
+    good, bad = made([b"good", b"bad"])
+    with pytest.raises(
+        EntryLogError, match=r"entry 1 of the leader cannot be stored at 144: .*CRC"
+    ):
+        world.log.append(
+            [good, Entry(1, 1, bad.pos, bad.body.replace(b"bad", b"BAD"), bad.size, 1)]
+        )
+    assert world.log.end_index == -1
+
+
+def test_an_older_term_is_not_taken() -> None:
+    world = EntryWorld()
+    entries = made([b"a"], term=4)
+    world.log.append(entries)
+    with pytest.raises(EntryLogError, match="the term 3, behind one of the term 4"):
+        world.log.append(made([b"b"], entries[0], term=3))
+
+
+def test_an_entry_longer_than_a_file() -> None:
+    world = EntryWorld()
+    with pytest.raises(EntryLogError, match="need the same mappedFileSizeCommitLog"):
+        world.log.append(made([bytes(FILE_SIZE)]))
+
+
+@pytest.mark.parametrize("end", [-1, 0, 3, 10, 20, 38, 39, 50])
+def test_truncation(end: int) -> None:
+    """The bytes are those of a log that never went on, and it goes on as such."""
+    world, other = EntryWorld(), EntryWorld()
+    world.put(*BODIES)
+    entries = world.all()
+    world.log.truncate(end)
+    other.log.append(entries[: end + 1])
+    other.log.note()
+    kept = min(end, 39)
+    assert state(world) == ((0, kept, 1) if kept >= 0 else (-1, -1, -1))
+    if kept < 39:
+        assert world.killed().all() == entries[: end + 1]
+    more = made([b"other"] * 9, entries[kept] if kept >= 0 else None, term=2)
+    for log in (world.log, other.log):
+        log.append(more)
+        log.note()
+    assert world.data() == other.data()
+
+
+def test_truncation_takes_back_what_was_flushed_and_the_spare_file() -> None:
+    world = EntryWorld()
+    world.put(*BODIES)
+    files = world.commit_log.files
+    world.commit_log.spare = files.make(files.end)
+    world.commit_log.flushed_offset, cuts = world.commit_log.max_phy_offset, world.commit_log.cuts
+    world.log.truncate(2)
+    assert world.commit_log.flushed_offset == world.log.end_of(2)
+    assert world.commit_log.cuts == cuts + 1
+    assert [path for path in world.disk.files if path.startswith(DATA)] == [f"{DATA}/{0:020d}"]
+    assert world.disk.syncs
+
+
+def test_a_log_cannot_end_in_front_of_its_beginning() -> None:
+    world = EntryWorld()
+    world.log.begin_with(made([b"a"] * 40)[30])
+    with pytest.raises(EntryLogError, match="begins with entry"):
+        world.log.truncate(5)
+
+
+def test_beginning_with_an_entry() -> None:
+    entries = made(BODIES)
+    world = EntryWorld()
+    world.log.append(entries[:20])
+    first = next(entry for entry in entries[20:] if not entry.pos % FILE_SIZE)
+    world.log.begin_with(first)
+    world.log.append(entries[first.index + 1 :])
+    assert world.all() == entries[first.index :]
+    assert state(world) == (first.index, 39, 1)
+    again = world.killed()
+    assert again.all() == entries[first.index :]
+    assert state(again) == (first.index, 39, 1)
+    assert again.data() == world.data()
+    assert not world.log.matches(entries[0])
+    with pytest.raises(EntryLogError, match="no file of 2048 bytes begins there"):
+        world.log.begin_with(entries[1])
+
+
+def test_behind_an_older_log() -> None:
+    """Entry 0 lies where the old files end (dividedCommitlogOffset)."""
+    world = EntryWorld(start=3 * FILE_SIZE)
+    assert world.log.position_for(100) == 3 * FILE_SIZE
+    world.put(*BODIES)
+    assert world.all()[0].pos == 3 * FILE_SIZE
+    world.log.truncate(-1)
+    assert world.log.position_for(100) == 3 * FILE_SIZE
+    world.put(b"again")
+    again = world.killed()
+    assert (state(again), again.log.end_of(-1)) == ((0, 0, 1), 3 * FILE_SIZE)
+
+
+def test_files_in_front_are_deleted() -> None:
+    world = EntryWorld()
+    world.put(*BODIES)
+    entries, files = world.all(), world.commit_log.files
+    for _ in range(3):
+        files.drop_first().delete()
+    world.log.first_file_gone()
+    first = next(entry for entry in entries if entry.pos == files.start)
+    assert (world.log.begin_index, world.all()) == (first.index, entries[first.index :])
+    assert world.log.end_of(first.index - 1) == files.start
+    starts = [int(path.rpartition("/")[2]) for path in world.disk.files if INDEX in path]
+    assert min(starts) == first.index * 32 // 320 * 320
+    assert world.killed().all() == entries[first.index :]
+
+
+@pytest.mark.parametrize("damage", ["gone", "zeros", "garbage", "shifted"])
+def test_entries_are_found_without_the_index(damage: str) -> None:
+    world = EntryWorld()
+    world.put(*BODIES)
+    whole, entries = world.data(), world.all()
+    for path in [path for path in world.disk.files if path.startswith(INDEX)]:
+        content = world.disk.files[path]
+        content[:] = {
+            "gone": bytes(320),
+            "zeros": content[:96] + bytes(320 - 96),
+            "garbage": b"\xa5" * 320,
+            "shifted": content[32:] + content[:32],
+        }[damage]
+    world.log._places.clear()
+    for index in (39, 0, 17, 5, 38):
+        assert world.log.entries(index, 1) == [entries[index]]
+        assert world.log.term_of(index) == 1
+    assert world.log.end_index == 39
+    world.log.entries(0, 1)
+    assert world.index.end == 40
+    if damage == "gone":
+        world.log._places.clear()
+        assert world.log.term_of(39) == 1
+        assert world.data() == whole
+
+
+def test_a_damaged_entry_is_not_served() -> None:
+    world = EntryWorld()
+    world.put(*BODIES)
+    place = world.log.position_of(3)
+    world.commit_log.files.find(place).map[place : place + 4] = b"oops"  # type: ignore[union-attr]
+    with pytest.raises(EntryLogError, match="damaged"):
+        world.log.entries(3, 100)
+    assert world.log.entries(4, 1)
+
+
+class FullIndex(MemoryDisk):
+    """No index file can be made."""
+
+    full = False
+
+    def open(self, path: Any, mode: Any) -> int:
+        if self.full and mode == "make" and str(path).startswith(INDEX):
+            raise OSError(28, "No space left on device")
+        return super().open(path, mode)
+
+
+def test_a_full_disk_stops_no_reader(caplog: pytest.LogCaptureFixture) -> None:
+    disk = FullIndex()
+    world = EntryWorld(disk)
+    disk.full = True
+    world.put(*BODIES)
+    assert world.all() == made(BODIES)
+    assert world.log.term_of(20) == 1
+    disk.full = False
+    world.put(b"more")
+    assert world.log.end_term == 1
+    assert [record.message[:42] for record in caplog.records].count(
+        "entries are found without the index for no"
+    ) == 1
+
+
+@given(st.data())
+def test_against_a_list(data: st.DataObject) -> None:
+    """Whatever is done, and over kills."""
+    world, model, term = EntryWorld(), list[Entry](), 1
+    for _ in range(data.draw(st.integers(1, 12))):
+        step = data.draw(st.sampled_from(["put", "append", "truncate", "kill", "read", "term"]))
+        bodies = [bytes(size) for size in data.draw(st.lists(st.integers(0, 900), max_size=6))]
+        if step == "put":
+            world.put(*bodies, term=term)
+            model += made(bodies, model[-1] if model else None, term)
+        elif step == "append":
+            more = made(bodies, model[-1] if model else None, term)
+            world.log.append(more)
+            model += more
+        elif step == "truncate":
+            end = data.draw(st.integers(-1, len(model)))
+            world.log.truncate(end)
+            del model[end + 1 :]
+        elif step == "kill":
+            world = world.killed()
+            assert not world.found.damaged
+        elif step == "term":
+            term += 1
+        elif model:
+            first = data.draw(st.integers(0, len(model) - 1))
+            found = world.log.entries(first, data.draw(st.integers(0, 3000)))
+            assert found == model[first : first + len(found)]
+            assert found
+        assert world.log.end_index == len(model) - 1
+        assert world.log.end_term == (model[-1].term if model else -1)
+    assert world.all() == model
