@@ -9,6 +9,8 @@ all peers, and one write per peer.
 A new term or vote is on the disk, synced by a thread, before anything leaves that depends on it;
 nothing of the member's is done meanwhile. A disk that refuses that leaves it silent: the others
 elect another leader.
+
+One file: all of it happens in one turn, on the same few fields.
 """
 
 from __future__ import annotations
@@ -17,12 +19,9 @@ import asyncio
 import logging
 import os
 import random
-import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
-
-import msgspec
+from typing import Any, Final
 
 from ...remoting.clock import Clock
 from ...remoting.dispatch import PENDING, Body, Context, Dispatcher, Outcome, Reply, reply_together
@@ -42,10 +41,9 @@ from ...remoting.protocol.wire import NoFields
 from ...remoting.services import happens_within, to_the_end
 from ...remoting.transport.buffers import Buffers
 from ...remoting.transport.client import RemotingClient
-from ...remoting.transport.config import ClientSettings, ServerSettings
 from ...remoting.transport.server import RemotingServer
 from ...store.model.errors import StoreError
-from ...store.model.status import PutStatus
+from ...store.model.status import PutResult, PutStatus
 from ...store.raft.entry_log import EntryLog
 from ...store.raft.member import Member
 from ...store.raft.ready import Answer, HardState, Outgoing, Ready, Role, RoleChange
@@ -55,6 +53,7 @@ from .addresses import MemberAddresses
 from .door import OK, Door
 from .encoding import PushEncoder
 from .link import PeerLink
+from .parts import MemberStore, NodeSettings
 from .waiting import CommitWaiters
 
 log: Final = logging.getLogger(__name__)
@@ -71,56 +70,10 @@ MAX_HELD_BYTES: Final = 32 << 20
 """Of requests that wait while a term or vote is written: more are not taken."""
 
 
-class MemberStore(Protocol):
-    """A store of which the node makes a member. What it raises where nothing else is said is a
-    StoreError."""
-
-    on_appended: Callable[[], None]
-    """Called when a put has appended entries, as often as there are any."""
-
-    @property
-    def log(self) -> EntryLog: ...
-    @property
-    def committed_index(self) -> int: ...
-    @property
-    def committed_end(self) -> int:
-        """Where the last entry that is committed and dispatched ends in the log."""
-
-    @property
-    def votes(self) -> bool: ...
-    def load_hard_state(self) -> HardState: ...
-    def save(self, hard_state: HardState | None, votes: bool | None) -> None:
-        """What is not None is on the disk when it returns. Blocks, called in a thread."""
-
-    def commit(self, index: int) -> None:
-        """Everything up to this entry is committed: it gets into queues and index."""
-
-    def lead(self, term: int) -> None:
-        """Puts are taken from now on."""
-
-    def follow(self) -> None:
-        """Puts are refused: another one leads, or nobody."""
-
-    def transferring(self, going_on: bool) -> None:
-        """While leadership goes to another one puts are refused for the moment."""
-
-    def append_noop(self) -> None:
-        """Put one small record into the log, so that what is there can be committed."""
-
-
-class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node is told besides who is in the group."""
-
-    server: ServerSettings
-    """Its port, and what is granted there."""
-    client: ClientSettings = ClientSettings(connect_timeout=1.0)
-    outbound: ssl.SSLContext | None = None
-    """It speaks TLS with the others; ``None``: plain."""
-    secret: bytes = b""
-    allowed: Callable[[str], bool] = lambda _address: False
-    """Addresses besides those of the configuration that members may come from."""
-    wait_ack_ms: int = 2500
-    """How long a sender waits until its message is committed (maxWaitAckTimeMs)."""
+HANDING_OVER: Final = PutResult(
+    PutStatus.OS_PAGECACHE_BUSY,
+    remark="[PC_SYNCHRONIZED]broker busy: leadership goes to another member",
+)
 
 
 class RaftNode:
@@ -133,19 +86,22 @@ class RaftNode:
         settings: NodeSettings,
         store: MemberStore,
         clock: Clock,
+        append_noop: Callable[[], object],
         buffers: Buffers | None = None,
     ) -> None:
-        """Raises StoreError."""
+        """``append_noop`` puts one small record into the store, so that what is there can be
+        committed; raises StoreError where that fails, and is called again then."""
         self.settings: RaftSettings = raft
         self.on_role: list[Callable[[RoleChange], None]] = []
         """Told after the store, in the same turn."""
         self.elections: int = 0
         """How often this member stood."""
         self._store: Final = store
+        self._append_noop: Final = append_noop
         self._clock: Final = clock
         self._member: Final = Member(
             raft,
-            store.load_hard_state(),
+            store.hard_state,
             store.log,
             random.randint,
             self._now_ms(),
@@ -173,6 +129,7 @@ class RaftNode:
         self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._held_bytes = 0
         self._saving = self._leading = self._appended = self._noop_due = False
+        self._lead_due = self._handing_over = False
         self._work = asyncio.Event()
         self._sooner = asyncio.Event()
         self._alarm_ms = 0
@@ -202,6 +159,15 @@ class RaftNode:
     @property
     def committed_index(self) -> int:
         return self._member.committed_index
+
+    @property
+    def votes(self) -> bool:
+        """It has all that it ever acknowledged."""
+        return self._member.votes
+
+    @property
+    def log(self) -> EntryLog:
+        return self._store.log
 
     @property
     def waiting(self) -> int:
@@ -350,9 +316,7 @@ class RaftNode:
             self._tell_member(now_ms)
             ready = self._member.take(now_ms)
             if ready.hard_state is not None or ready.votes is not None:
-                self._saving = True
                 await self._save(ready.hard_state, ready.votes)
-                self._saving, self._held_bytes = False, 0
             self._carry_out(ready, now_ms)
             if self._member.next_deadline_ms < self._alarm_ms:
                 self._sooner.set()
@@ -361,6 +325,7 @@ class RaftNode:
         inbox, self._inbox = self._inbox, []
         if self._appended:
             self._appended = False
+            self._store.take_appended()
             if self._leading:
                 self._member.appended(now_ms)
         for what, args in inbox:
@@ -370,20 +335,23 @@ class RaftNode:
 
     def _stop_leading(self) -> None:
         if self._leading:
-            self._leading = self._noop_due = False
+            self._leading = self._noop_due = self._lead_due = self._handing_over = False
             self._store.follow()
             self._waiters.fail(PutStatus.SERVICE_NOT_AVAILABLE)
 
     async def _save(self, hard_state: HardState | None, votes: bool | None) -> None:
         """Returns when it is on the disk."""
-        while True:
+        if hard_state is not None and hard_state.vote == self.settings.self_id:
+            self.elections += 1
+        self._saving = True
+        while self._saving:
             try:
-                await to_the_end(asyncio.to_thread(self._store.save, hard_state, votes))
+                await to_the_end(self._store.save(hard_state, votes))
             except StoreError as error:
                 self._complain("member is silent: its term and vote cannot be written", error)
                 await self._clock.sleep(SAVE_AGAIN_S)
             else:
-                return
+                self._saving, self._held_bytes = False, 0
 
     def _carry_out(self, ready: Ready, now_ms: int) -> None:
         if ready.answers:
@@ -392,11 +360,14 @@ class RaftNode:
             self._send(ready.requests)
         if ready.role is not None:
             self._take_role(ready.role)
-        if self._store.committed_index < self._member.committed_index:
+        if ready.committed is not None:
             self._commit()
         self._noop_due |= ready.append_noop
-        if self._noop_due:
-            self._append_noop()
+        if self._lead_due or self._noop_due:
+            self._begin_term()
+        if self._leading and self._handing_over != (self._member.transferee is not None):
+            self._handing_over = not self._handing_over
+            self._store.refuse(HANDING_OVER if self._handing_over else None)
         self._waiters.expire(now_ms, PutStatus.OS_PAGECACHE_BUSY)
 
     def _answer(self, answers: list[Answer]) -> None:
@@ -432,31 +403,28 @@ class RaftNode:
         )
         self._stop_leading()
         if change.role is Role.LEADER:
-            self._store.lead(change.term)
-            self._leading = True
+            self._leading = self._lead_due = True
         elif change.role is Role.FOLLOWER:
             self._store.follow()
         for each in self.on_role:
             each(change)
 
     def _commit(self) -> None:
-        """What fails is tried again in the next turn."""
-        try:
-            self._store.commit(self._member.committed_index)
-        except StoreError as error:
-            self._complain("committed entries cannot be dispatched", error)
-        else:
-            self._trouble = ""
+        self._store.commit(self._member.committed_index)
         if self._leading:
             self._waiters.committed(self._store.committed_end)
 
-    def _append_noop(self) -> None:
+    def _begin_term(self) -> None:
+        """What fails is tried again in the next turn."""
         try:
-            self._store.append_noop()
+            if self._lead_due:
+                self._store.lead(self._member.term)
+                self._lead_due = False
+            if self._noop_due:
+                self._append_noop()
+                self._noop_due = False
         except StoreError as error:
             self._complain("leader cannot begin its term", error)
-        else:
-            self._noop_due = False
 
     def _complain(self, what: str, error: StoreError) -> None:
         """Once, as long as it stays the same."""

@@ -1,0 +1,165 @@
+"""Members of a group as services: electing, replicating, stopping."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from aiorocketmq.store.model.status import PutStatus
+
+from .world import PEERS, Group, Sends
+
+
+def run(test: Callable[[Group], Awaitable[None]], group: Callable[[], Group] = Group) -> None:
+    async def main() -> None:
+        world = group()
+        try:
+            await test(world)
+        finally:
+            await world.close()
+
+    asyncio.run(main())
+
+
+def test_three_elect_one_and_replicate() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader = await group.leader()
+        sends = Sends()
+        for number in range(20):
+            sends.send(leader, b"%d" % number)
+        await group.until(lambda: len(sends.told) == 20)
+        assert set(sends.told.values()) == {PutStatus.PUT_OK}
+        await group.until(lambda: len({len(each.bodies) for each in group.stores.values()}) == 1)
+        assert len({tuple(each.bodies) for each in group.stores.values()}) == 1
+
+    run(test)
+
+
+def test_a_member_alone_leads_itself() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader, sends = await group.leader(), Sends()
+        sends.send(leader, b"1")
+        await group.until(lambda: sends.told)
+        assert sends.told == {b"1": PutStatus.PUT_OK}
+        await leader.stop()
+
+    run(test, lambda: Group({"n0": "10.0.0.1:40911"}))
+
+
+def test_with_a_secret_they_elect_as_well() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        await group.leader()
+
+    run(test, lambda: Group(secret=b"sixteen bytes ..."))
+
+
+def test_what_was_stored_in_a_turn_is_one_push() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader, sends = await group.leader(), Sends()
+        await group.turns(100)
+        sends.send(leader, b"first")
+        await group.until(lambda: sends.told)
+        before = [len(pipe.writes) for pipe in group.pipes_of(leader)]
+        for number in range(50):
+            sends.send(leader, b"%d" % number)
+        await group.turns(4)
+        after = [len(pipe.writes) for pipe in group.pipes_of(leader)]
+        assert [b - a for a, b in zip(before, after, strict=True)] == [1, 1]
+        await group.turns(40)
+        assert len(sends.told) == 51, "time stands still: nothing waits for a deadline"
+
+    run(test)
+
+
+def test_when_the_leader_is_gone_another_one_goes_on() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader, sends = await group.leader(), Sends()
+        sends.send(leader, b"1")
+        await group.until(lambda: sends.told)
+        await leader.crash()
+        begun = group.clock.monotonic()
+        following = await group.leader()
+        assert group.clock.monotonic() - begun < 2.0
+        await group.until(lambda: b"1" in following.store.bodies)
+        sends.send(following, b"2")
+        await group.until(lambda: len(sends.told) == 2)
+        group.start(leader.id)
+        await group.until(lambda: leader.store.bodies == following.store.bodies)
+        assert following.store.bodies[-1] == b"2"
+
+    run(test)
+
+
+def test_a_leader_that_stops_has_another_one_lead_first() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader, sends = await group.leader(), Sends()
+        sends.send(leader, b"1")
+        await group.turns(40)
+        begun = group.clock.monotonic()
+        await leader.stop()
+        assert [change.role.name for change in leader.roles][-1] == "FOLLOWER"
+        following = await group.leader()
+        assert group.clock.monotonic() - begun < 0.5
+        await group.until(lambda: b"1" in following.store.bodies)
+
+    run(test)
+
+
+def test_leadership_goes_where_it_is_wanted() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader = await group.leader()
+        wanted = next(each for each in PEERS if each != leader.id)
+        begun = group.clock.monotonic()
+        asked = asyncio.ensure_future(leader.node.transfer(wanted))
+        await group.until(asked.done)
+        assert asked.result().code == 200
+        assert (await group.leader()).id == wanted
+        assert group.clock.monotonic() - begun < 0.5
+        asked = asyncio.ensure_future(leader.node.transfer(wanted))
+        await group.until(asked.done)
+        assert asked.result().code == 404, "it does not lead any more"
+
+    run(test)
+
+
+def test_who_waits_is_told_when_leadership_is_lost() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader, sends = await group.leader(), Sends()
+        group.cut(leader.id)
+        sends.send(leader, b"lost")
+        await group.until(lambda: sends.told)
+        assert sends.told == {b"lost": PutStatus.SERVICE_NOT_AVAILABLE}
+        assert leader.store.term is None
+        following = await group.leader(among=[each for each in PEERS if each != leader.id])
+        sends.send(following, b"kept")
+        await group.until(lambda: b"kept" in sends.told)
+        group.heal()
+        await group.until(lambda: leader.store.bodies == following.store.bodies)
+        assert b"lost" not in following.store.bodies
+
+    run(test)
+
+
+def test_nothing_is_answered_before_term_and_vote_are_on_the_disk() -> None:
+    async def test(group: Group) -> None:
+        disks = {peer: asyncio.Event() for peer in PEERS}
+        for peer, store in group.stores.items():
+            store.disk = disks[peer]
+        group.start()
+        disks["n0"].set()
+        await group.until(lambda: group.clock.monotonic() > 1010)
+        assert not group.leaders, "no other one can promise anything"
+        disks["n1"].set()
+        leader = await group.leader(among=("n0", "n1"))
+        assert leader.store.saves[-1] == (leader.node.term, leader.id)
+        disks["n2"].set()
+
+    run(test)
