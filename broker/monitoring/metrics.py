@@ -8,8 +8,9 @@ dozen samples, so that a broker with many topics and groups can serve others in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
@@ -33,6 +34,32 @@ _GROUP: Final = (*_OWN, "topic", "consumer_group")
 
 Row = tuple[tuple[str, ...], float]
 """Label values behind those of the broker, and the value."""
+_ROLES: Final = {"LEADER": 2, "FOLLOWER": 1, "CANDIDATE": 0}
+
+
+class GroupMember(Protocol):
+    """This broker as a member of a group that elects its master (``RaftNode``)."""
+
+    @property
+    def role(self) -> Enum:
+        """Leader, follower or candidate, by name."""
+
+    @property
+    def term(self) -> int: ...
+    @property
+    def committed_index(self) -> int: ...
+    @property
+    def elections(self) -> int:
+        """How often it stood."""
+
+    @property
+    def waiting(self) -> int:
+        """Messages that are not committed yet, and whose senders wait."""
+
+    def lags(self) -> Mapping[str, int]:
+        """Of a leader: entries that each other member is behind."""
+
+
 Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
 
 
@@ -63,6 +90,8 @@ class BrokerMetrics:
         self._load = load
         self._held_pulls = held_pulls
         self._slave_lags = slave_lags
+        self.member: GroupMember | None = None
+        """None: the broker belongs to no group."""
 
     def disk_ratios(self) -> dict[str, float]:
         """Asks the operating system: blocks."""
@@ -72,6 +101,8 @@ class BrokerMetrics:
         """``disk_ratios`` are those of ``disk_ratios``."""
         yield from self._of_the_broker()
         yield from self._of_the_store(disk_ratios)
+        if self.member is not None:
+            yield from self._of_the_member(self.member)
         yield from self._of_topics()
         yield from self._of_groups()
 
@@ -188,6 +219,25 @@ class BrokerMetrics:
             "How far a slave is behind",
             (*_OWN, "slave"),
             (((slave,), float(lag)) for slave, lag in lags.items()),
+        )
+
+    def _of_the_member(self, member: GroupMember) -> Iterator[Metric]:
+        role = _ROLES.get(member.role.name, 0)
+        yield self._gauge("raft_role", "2 leader, 1 follower, 0 candidate", role)
+        yield self._gauge("raft_term", "Term of this member", member.term)
+        yield self._gauge(
+            "raft_committed_index", "Last entry that a majority has", member.committed_index
+        )
+        yield self._counter("raft_elections", "How often this member stood", member.elections)
+        yield self._gauge(
+            "raft_waiting", "Messages that are stored and wait for a majority", member.waiting
+        )
+        yield from self._table(
+            GaugeMetricFamily,
+            "raft_lag_entries",
+            "How far another member is behind this leader",
+            (*_OWN, "member"),
+            (((peer,), float(lag)) for peer, lag in member.lags().items()),
         )
 
     # -- topics and groups

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -72,6 +73,8 @@ class RuntimeInfo:
         self._schedule = schedule
         self._clock = clock
         self._boot_timestamp_ms = clock.time_ms()
+        self.others: list[Callable[[], Mapping[str, str]]] = []
+        """Who else has figures: a member of a group has some."""
 
     async def table(self) -> dict[str, str]:
         """All keys."""
@@ -93,7 +96,10 @@ class RuntimeInfo:
             **dict.fromkeys(_ALWAYS_EMPTY, 0),
             **self._of_what_is_unusual(),
         }
-        return {key: str(value) for key, value in table.items()} | self._schedule.figures()
+        texts = {key: str(value) for key, value in table.items()} | self._schedule.figures()
+        for each in self.others:
+            texts.update(each())
+        return texts
 
     def _of_puts(self) -> dict[str, object]:
         stats, put_times = self._stats, self._sampler.put_times
