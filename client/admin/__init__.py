@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from ..consumer.pulling import Pulled, PullStatus
 from .accounts import AccountOperations, AclVersion
-from .brokers import BrokerOperations, Member
+from .brokers import Member
 from .consume_queues import ConsumeQueueOperations
 from .core import TOOLS_GROUP
 from .messages import Traced
 from .name_servers import ORDER_NAMESPACE
 from .offset_reset import OffsetMove, ResetOperations
+from .raft import LeadershipError, RaftMember, RaftOperations
 from .topics import TopicOperations
 from .tracks import MessageTrack, TrackOperations, TrackType
 
@@ -33,11 +34,13 @@ __all__ = [
     "TOOLS_GROUP",
     "AclVersion",
     "Admin",
+    "LeadershipError",
     "Member",
     "MessageTrack",
     "OffsetMove",
     "PullStatus",
     "Pulled",
+    "RaftMember",
     "Traced",
     "TrackType",
 ]
@@ -47,7 +50,7 @@ class Admin(
     TrackOperations,
     ResetOperations,
     ConsumeQueueOperations,
-    BrokerOperations,
+    RaftOperations,
     TopicOperations,
     AccountOperations,
 ):

@@ -85,6 +85,8 @@ CATALOG: Final = (
     Entry("exportMetadata", "Write topics and groups to files", "export"),
     Entry("exportConfigs", "Write the configuration of brokers to a file", "export"),
     Entry("exportMetrics", "Write figures of a cluster to a file", "export"),
+    Entry("raftStatus", "Who leads the groups that elect their master", "raft"),
+    Entry("transferLeader", "Have another member lead a group", "raft"),
 )
 
 _BY_NAME: Final = {
