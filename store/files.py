@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..remoting.clock import Clock
+from ..remoting.protocol.record.entry import ENTRY_HEAD
 from .disk.checkpoint import Checkpoint
 from .disk.disk import Disk
 from .disk.mapped_file_queue import MappedFileQueue
@@ -12,6 +13,7 @@ from .disk.mapping_limit import MappingLimit
 from .index.index_files import IndexFiles
 from .index.indexing import Indexing
 from .log.commit_log import CommitLog
+from .log.entry_index import EntryIndex
 from .model.config import MessageStoreConfig
 from .queues.consume_queue_ext import ConsumeQueueExts
 from .queues.consume_queues import ConsumeQueues
@@ -24,7 +26,12 @@ class StoreFiles:
     def __init__(self, config: MessageStoreConfig, disk: Disk, clock: Clock) -> None:
         """Raises StoreConfigError, StoreFileError."""
         root = config.root
-        self.log: Final = CommitLog(log_files(config, disk))
+        member = config.enable_dledger_commit_log
+        self.log: Final = CommitLog(log_files(config, disk), ENTRY_HEAD.size if member else 0)
+        self.entry_index: Final = (
+            EntryIndex(config.dledger_directory / "index", disk) if member else None
+        )
+        """Of a member of a DLedger group."""
         self.queues: Final = ConsumeQueues(
             root / "consumequeue",
             config.consume_queue_file_size,
@@ -42,12 +49,16 @@ class StoreFiles:
 
 
 def log_files(config: MessageStoreConfig, disk: Disk) -> MappedFileQueue:
-    """The files of the commit log, not loaded yet. Raises StoreConfigError."""
+    """The files of the commit log, not loaded yet; those of a member of a DLedger group lie behind
+    its old ones, which had no entries. Raises StoreConfigError, StoreFileError."""
     paths, read_only, size = (
         config.commit_log_paths,
         config.read_only_paths,
         config.mapped_file_size_commit_log,
     )
+    if config.enable_dledger_commit_log:
+        old = [path for path in paths if disk.is_directory(path)]
+        paths, read_only = config.dledger_data_paths, (*read_only, *old)
     if len(paths) == 1 and not read_only:
         return MappedFileQueue(paths[0], size, disk)
     return MappedFileQueue.on_paths(paths, read_only, size, disk)

@@ -46,6 +46,10 @@ from ..remoting.slices import Steps
 from .disk.disk import Disk, Lock
 from .disk.lock_file import AbortFile
 from .disk.system_disk import SystemDisk
+from .dledger.committed import CommittedRecords
+from .dledger.opening import MemberOpening
+from .dledger.raft_store import MemberLog, MemberPuts, RaftStore
+from .dledger.state_files import MemberFiles
 from .files import StoreFiles
 from .log.damage import DamagedRecords
 from .model.config import BrokerRole, MessageStoreConfig
@@ -122,19 +126,26 @@ class MessageStore:
         self._allocation: Final = AllocationService(self._log, config, clock)
         self.cleaning: Final = CleaningService(self._log, self._queues, config, disk, clock)
         self.scrub: Final = Scrub(self._log, self.damage, config, clock)
-        self._correct_offsets: Final = (
+        self._correct_offsets = (
             config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
         )
         self.arrivals: Final = Arrivals(self._queues)
         indexing = self._indexing if config.message_index_enable else None
+        # A member of a DLedger group writes no units and indexes nothing before it is committed.
+        member = MemberPuts(self._table) if config.enable_dledger_commit_log else None
         self._writer: Final = MessageWriter(
-            self._log, self._queues, self.arrivals, indexing, store_host, config.max_message_size
+            self._log,
+            self._queues if member is None else member.numbers,
+            self.arrivals,
+            indexing if member is None else member.notice,
+            store_host,
+            config.max_message_size,
         )
-        rules = self._rules = UnitRules.of(config, self._writer, bitmap_of)
+        rules = self._rules = UnitRules.of(config, self._writer, self._queues, bitmap_of)
         self._dispatch: Final = rules.dispatch and MultiDispatch(
-            self._queues, self.arrivals, rules.dispatch
+            self._writer.queues, self.arrivals, rules.dispatch, self._table
         )
-        puts = Puts.through(self._dispatch, rules.ext, self._writer)
+        puts = Puts.through(self._dispatch, None if member else rules.ext, self._writer)
         self.put_message: Final = puts.message
         self.put_fields: Final = puts.fields
         """The same, with the fields of the message by position: see ``MessageWriter``."""
@@ -146,7 +157,29 @@ class MessageStore:
         )
         """For a slave: takes the records of its master."""
         self._refusals: Final = Refusals(self._writer, config)
+        self.raft: Final = None if member is None else self._member(member)
+        """What a member of a DLedger group keeps, and its roles; None for all others."""
         self._connect()
+
+    def _member(self, puts: MemberPuts) -> RaftStore:
+        index = self._files.entry_index
+        assert index is not None, "that of a member"
+        raft = RaftStore(
+            MemberLog(self._log, index),
+            MemberFiles(self.config, self._disk),
+            puts,
+            CommittedRecords(self._log, self.replica, self.damage),
+            self._rules.dispatch,
+            self._clock,
+        )
+        raft.refuse = self._refusals.by_role
+        raft.on_corrects = self._set_corrects
+        raft.on_new_log = self._forget_all
+        self.flush.dispatched = raft.dispatched
+        self.cleaning.needed_from = raft.needed_from
+        self.cleaning.on_deleted = raft.log.first_file_gone
+        self.cleaning.on_queue_deleted = puts.numbers.forget_topic
+        return raft
 
     def _connect(self) -> None:
         """Who tells whom."""
@@ -208,7 +241,10 @@ class MessageStore:
         self._queues.load(known.queue_file_size if known is not None else 0)
         if known is not None and not known.belongs_to(self._checkpoint):
             known = None
-        recovery = Recovery(
+        opening = None if self.raft is None else MemberOpening(self._files, self.raft, self.config)
+        if opening is not None:
+            opening.look()
+        recovery = (Recovery if opening is None else opening.recovery)(
             self._files,
             self._indexing if self.config.message_index_enable else None,
             self._rules,
@@ -218,7 +254,8 @@ class MessageStore:
             was_deleted=self._was_deleted,
         )
         recovery.look()
-        check_claims(self._log.files, self._queues, self._checkpoint, clean=clean)
+        if opening is None or opening.converts:
+            check_claims(self._log.files, self._queues, self._checkpoint, clean=clean)
         self._index.load()
         if self.config.message_index_enable:
             self._index.compare(
@@ -226,9 +263,13 @@ class MessageStore:
             )
             self._index.reserve_current()
         self._abort.create()
+        if opening is not None:
+            opening.begin(clean=clean)
         report = self.recovery = recovery.run(clean=clean)
-        self._reader.proven_from = report.end
-        self._log.flushed_offset = report.end if clean else min(report.start, report.end)
+        if opening is not None:
+            opening.finish(report)
+        end = self._reader.proven_from = self._log.max_phy_offset
+        self._log.flushed_offset = end if clean else min(report.start, end)
         self._log.last_store_timestamp = (
             self._log.last_store_timestamp or self._checkpoint.physic_msg_timestamp
         )
@@ -242,7 +283,7 @@ class MessageStore:
             )
             if not self.flush.due:
                 self.flush.save()
-        if self.config.broker_role is BrokerRole.SLAVE:
+        if self.raft is None and self.config.broker_role is BrokerRole.SLAVE:
             self._refusals.from_now_on("this broker is a slave")
         log.info(
             "store opened path=%s last_stop=%s commit_log=%d..%d read_from=%d records=%d queues=%d",
@@ -250,6 +291,18 @@ class MessageStore:
             self.max_phy_offset,
             report.start, report.records, len(self._table),
         )  # fmt: skip
+
+    def _set_corrects(self, corrects: bool) -> None:
+        self._correct_offsets = corrects or self.config.offset_check_in_slave
+
+    def _forget_all(self, phy_offset: int) -> None:
+        """A member's log begins anew, with another place of its group's: no message is left. Raises
+        StoreFileError."""
+        self._indexing.build_all()
+        self._index.cut(phy_offset, lambda _hash, _phy_offset: True)
+        self._queues.on_delete(list(self._table))
+        for queue in self._queues.all():
+            queue.clear()
 
     def _was_deleted(self, topic: str) -> bool:
         """A topic of which no queue is left, and which is not configured either."""
@@ -268,6 +321,8 @@ class MessageStore:
             group.create_task(self._index_service.run())
             group.create_task(self.cleaning.run())
             group.create_task(self.scrub.run())
+            if self.raft is not None:
+                group.create_task(self.raft.run())
 
     def close(self) -> None:
         """Sync everything, note that it was an orderly stop, unlock. Blocks. After ``run`` has been
@@ -279,6 +334,8 @@ class MessageStore:
         indexed = self._index_service.close()
         try:
             if self.flush.close() and indexed:
+                if self.raft is not None:
+                    self.raft.close()
                 self._abort.remove()
         finally:
             self._close_files()
@@ -288,6 +345,8 @@ class MessageStore:
         with contextlib.ExitStack() as stack:
             stack.callback(self._lock.release)
             stack.callback(self._index.close)
+            if self._files.entry_index is not None:
+                stack.callback(self._files.entry_index.close)
             stack.callback(self._queues.close)
             stack.callback(self._log.close)
 
@@ -421,7 +480,8 @@ class MessageStore:
 
     @property
     def max_phy_offset(self) -> int:
-        return self._log.max_phy_offset
+        """Where the log ends; of a member of a DLedger group, what is committed of it."""
+        return self._log.max_phy_offset if self.raft is None else self.raft.readable_end
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Number of the oldest message of a queue, 0 for one that does not exist."""
@@ -455,7 +515,8 @@ class MessageStore:
     def delete_topic_in_slices(self, topic: str) -> Steps[bool]:
         """Delete the queues of a topic, so that it starts at 0 when it is made again; False when
         there were none."""
-        return self._queues.delete_topic(topic)
+        steps = self._queues.delete_topic(topic)
+        return steps if self.raft is None else self.raft.deleting(topic, steps)
 
     async def clean_unused_topics(self, exists: Callable[[str], bool]) -> list[str]:
         """Delete the queues of all topics but those that exist, those of the system and light
@@ -466,6 +527,6 @@ class MessageStore:
             if topic in kept or is_lmq_topic(topic) or exists(topic):
                 continue
             deleted.append(topic)
-            for _ in self._queues.delete_topic(topic):
+            for _ in self.delete_topic_in_slices(topic):
                 await asyncio.sleep(0)
         return deleted

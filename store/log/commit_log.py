@@ -48,7 +48,7 @@ class CommitLog(LogEnd):
     def __init__(self, files: MappedFileQueue, head: int = 0, divided: int = 0) -> None:
         super().__init__()
         self.head = head
-        self.divided: Final = divided
+        self.divided: int = divided
         """Files in front of this offset are of an older log, and their records have no heads
         (dividedCommitlogOffset)."""
         self.files: Final = files
@@ -197,14 +197,19 @@ class CommitLog(LogEnd):
         return self.head if phy_offset >= self.divided else 0
 
     def begin_at(self, phy_offset: int) -> None:
-        """An empty log is to begin with another file than the first one; what there is goes, but
-        for an older log right in front. Raises StoreFileError."""
+        """An empty log is to begin with another file than the first one; what there is goes. An
+        older log in front of it is left alone, and out where it does not lie right in front. Raises
+        StoreFileError."""
         self.cuts += 1
         self.base, self.position, self.limit, self.buffer = phy_offset, 0, 0, b""
         self._current = None
-        self.files.drop_from(phy_offset if phy_offset == self.divided else 0)
+        self.files.drop_from(self.divided)
+        if self.files.end != phy_offset:
+            self.files.close()
+            self.files.files.clear()
         self._drop_spare()
         self.flushed_offset = phy_offset
+        self.divided = phy_offset if self.head else 0
 
     def take_back(self, phy_offset: int) -> None:
         """What lies behind an offset goes, for good: that is synced here. Raises StoreFileError."""

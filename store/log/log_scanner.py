@@ -3,6 +3,7 @@ between them."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
@@ -42,9 +43,10 @@ class LogScanner:
         for records in self.pieces(start):
             yield from requests_of(records)
 
-    def pieces(self, start: int) -> Iterator[Records]:
+    def pieces(self, start: int, stop: int | None = None) -> Iterator[Records]:
         """The same, many at once. They are read, not mapped: no page faults, and a bad sector is an
-        error and not the end of the process.
+        error and not the end of the process. ``stop``: a record ends there, and no further one is
+        wanted.
         """
         self.end = offset = start
         held: list[Gap] = []  # the log ends there, unless something intact follows
@@ -53,9 +55,13 @@ class LogScanner:
                 head = self._head_at(file.start)
                 source = LogFile(file.start, file.size, read, file.data_ranges, head)
                 for found in self._walk.through(source, offset - file.start):
+                    if stop is not None and self.end >= stop:
+                        return
                     if isinstance(found, Records):
                         self.gaps += _joined(held)
                         held = []
+                        if stop is not None:
+                            found = found.first(bisect_left(found.phy_offsets, stop))
                         self.end = found.phy_offsets[-1] + found.sizes[-1]
                         yield found
                     elif held or found.verdict.reason is not Reason.BLANK:

@@ -11,6 +11,7 @@ from typing import Final
 
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queues import ConsumeQueues, topic_problem
+from .queue_numbers import QueueNumber
 
 ArrivalListener = Callable[[str, int, int, int, int], None]
 """``(topic, queue_id, max_offset, tags_code, store_timestamp)``"""
@@ -25,7 +26,7 @@ class Arrivals:
         self.pending: Callable[[], None] = lambda: None
         """Called when the first arrival since the last ``notify`` is noted."""
         self._queues: Final = queues
-        self._noted: dict[tuple[ConsumeQueue, int], tuple[int, int]] = {}
+        self._noted: dict[tuple[ConsumeQueue | QueueNumber, int], tuple[int, int]] = {}
 
     def watch(self, topic: str, queue_id: int, watched: bool = True) -> None:
         """Note the arrivals of a queue, or not any more. A queue that does not exist yet can be
@@ -35,7 +36,7 @@ class Arrivals:
         elif (queue := self._queues.get(topic, queue_id)) is not None:
             queue.watched = False
 
-    def note(self, queue: ConsumeQueue, tags_code: int, store_timestamp: int) -> None:
+    def note(self, queue: ConsumeQueue | QueueNumber, tags_code: int, store_timestamp: int) -> None:
         """A message was put into a watched queue."""
         if not self._noted:
             self.pending()

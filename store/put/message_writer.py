@@ -31,8 +31,10 @@ from ..model.put import PutBatch, PutMessage
 from ..model.status import PutResult, PutStatus
 from ..queues.consume_queue import CQ_UNIT, ConsumeQueue
 from ..queues.consume_queues import ConsumeQueues, topic_problem
+from .append_notice import AppendNotice
 from .arrivals import Arrivals
 from .put_stages import Write
+from .queue_numbers import QueueNumber, QueueNumbers
 
 _RECORD_EXTRA: Final = 64 << 10
 """What a record may be longer than ``max_message_size`` (commitlog.md §4)."""
@@ -50,9 +52,9 @@ class MessageWriter:
     def __init__(
         self,
         commit_log: CommitLog,
-        queues: ConsumeQueues,
+        queues: ConsumeQueues | QueueNumbers,
         arrivals: Arrivals,
-        indexing: Indexing | None,
+        indexing: Indexing | AppendNotice | None,
         store_host: bytes,
         max_message_size: int,
     ) -> None:
@@ -198,7 +200,7 @@ class MessageWriter:
         return PutResult(_PUT_OK, begin, first_queue_offset, size, count, units)
 
     def _write_items(
-        self, queue: ConsumeQueue, batch: PutBatch, data: bytes
+        self, queue: ConsumeQueue | QueueNumber, batch: PutBatch, data: bytes
     ) -> tuple[bytes, PutResult | None]:
         """Records of a batch and their units; why not all."""
         commit_log, first_queue_offset = self._log, queue.max_offset
@@ -228,7 +230,12 @@ class MessageWriter:
         return units, refusal
 
     def _room_for_entries(
-        self, queue: ConsumeQueue, batch: PutBatch, data: bytes, total: int, count: int
+        self,
+        queue: ConsumeQueue | QueueNumber,
+        batch: PutBatch,
+        data: bytes,
+        total: int,
+        count: int,
     ) -> PutResult | None:
         """For the units and for the first of the entries: the others may go into the next file. Or
         why an item is too long for an entry."""
@@ -242,7 +249,9 @@ class MessageWriter:
         size = overhead + item_size(data, 0, batch.properties)
         return self._make_room(queue, size, count, batch.store_timestamp)
 
-    def _batch_refusal(self, queue: ConsumeQueue | None, batch: PutBatch) -> PutResult | None:
+    def _batch_refusal(
+        self, queue: ConsumeQueue | QueueNumber | None, batch: PutBatch
+    ) -> PutResult | None:
         problem = topic_problem(batch.topic, batch.queue_id) if queue is None else None
         if problem is None and batch.sys_flag & MessageSysFlag.TRANSACTION_MASK:
             problem = "a batch cannot be part of a transaction"
@@ -267,7 +276,7 @@ class MessageWriter:
 
     def _make_room_for(
         self,
-        queue: ConsumeQueue,
+        queue: ConsumeQueue | QueueNumber,
         body: bytes | memoryview,
         properties: bytes,
         sys_flag: int,
@@ -284,12 +293,12 @@ class MessageWriter:
             return self._illegal(len(body), len(properties), size)
         return self._make_room(queue, size, 0 if sys_flag & _PREPARED else 1, now_ms)
 
-    def _overhead(self, queue: ConsumeQueue, born_host: bytes) -> int:
+    def _overhead(self, queue: ConsumeQueue | QueueNumber, born_host: bytes) -> int:
         """Bytes of a record without its body and properties."""
         return _HEAD_SIZE + len(born_host) + len(self._log.store_host) + len(queue.topic_field)
 
     def _make_room(
-        self, queue: ConsumeQueue, size: int, units: int, now_ms: int
+        self, queue: ConsumeQueue | QueueNumber, size: int, units: int, now_ms: int
     ) -> PutResult | None:
         """Room for the record and its units, or why there is none; then nothing has changed."""
         if self._was_full(now_ms):

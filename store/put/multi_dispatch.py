@@ -11,7 +11,7 @@ Stands around the writer only when it is switched on: a put costs nothing otherw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, ParamSpec
 
 import msgspec
@@ -35,11 +35,12 @@ from ..model.dispatch_request import DispatchRequest
 from ..model.errors import StoreFileError
 from ..model.put import PutBatch, PutMessage
 from ..model.status import PutResult, PutStatus
-from ..queues.consume_queue import CQ_UNIT
+from ..queues.consume_queue import CQ_UNIT, ConsumeQueue
 from ..queues.consume_queues import ConsumeQueues
 from .arrivals import Arrivals
 from .message_writer import failed_put
 from .put_stages import Write
+from .queue_numbers import QueueNumbers
 
 P = ParamSpec("P")
 
@@ -110,8 +111,16 @@ class MultiDispatch:
     """A stage of ``put_message`` (``put_stages``): messages go into the named queues too. Batches
     are not dispatched, as in the original."""
 
-    def __init__(self, queues: ConsumeQueues, arrivals: Arrivals, rules: DispatchRules) -> None:
+    def __init__(
+        self,
+        queues: ConsumeQueues | QueueNumbers,
+        arrivals: Arrivals,
+        rules: DispatchRules,
+        known: Mapping[tuple[str, int], ConsumeQueue],
+    ) -> None:
+        """``known``: the queues that there are."""
         self._queues: Final = queues
+        self._known: Final = known
         self._arrivals: Final = arrivals
         self._rules: Final = rules
 
@@ -182,7 +191,7 @@ class MultiDispatch:
                 PutStatus.MESSAGE_ILLEGAL, remark=f"{PropertyName.INNER_MULTI_DISPATCH}: {problem}"
             )
         if self._rules.light and (new := {name for name in names if self._is_new_light(name)}):
-            light = sum(is_lmq_topic(topic) for topic, _ in self._queues.table)
+            light = sum(is_lmq_topic(topic) for topic, _ in self._known)
             if light + len(new) > self._rules.max_light_queues:
                 remark = (
                     "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker lmq consume queue num exceed "
@@ -193,7 +202,7 @@ class MultiDispatch:
         return None
 
     def _is_new_light(self, name: str) -> bool:
-        return is_lmq_topic(name) and (name, 0) not in self._queues.table
+        return is_lmq_topic(name) and (name, 0) not in self._known
 
 
 def is_dispatched(topic: str) -> bool:

@@ -1,9 +1,10 @@
 """Why the store takes no messages just now: of the reasons that hold, the gravest one is told.
 
 1. for this life of the store: it is a slave's, it is closed, or its disk failed
-2. the commit log cannot be synced just now
-3. the disk is nearly full (``diskSpaceWarningLevelRatio``)
-4. there is no room for the index
+2. for a time: it is a member of a group and does not lead it
+3. the commit log cannot be synced just now
+4. the disk is nearly full (``diskSpaceWarningLevelRatio``)
+5. there is no room for the index
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Refusals:
         self._writer: Final = writer
         self._config: Final = config
         self._for_good: PutResult | None = None
+        self._by_role: PutResult | None = None
         self._not_synced: PutResult | None = None
         self._disk_full: PutResult | None = None
         self._no_index: PutResult | None = None
@@ -34,6 +36,11 @@ class Refusals:
     def from_now_on(self, remark: str) -> None:
         """No message is taken any more in this life of the store."""
         self._for_good = refused(remark)
+        self._choose()
+
+    def by_role(self, refusal: PutResult | None) -> None:
+        """What puts are answered while this member does not lead; None: it does."""
+        self._by_role = refusal
         self._choose()
 
     def disk_failed(self, error: StoreError) -> None:
@@ -79,5 +86,5 @@ class Refusals:
 
     def _choose(self) -> None:
         self._writer.refusal = (
-            self._for_good or self._not_synced or self._disk_full or self._no_index
+            self._for_good or self._by_role or self._not_synced or self._disk_full or self._no_index
         )

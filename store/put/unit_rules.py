@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ..model.config import MessageStoreConfig
 from ..model.delay_levels import parse_delay_levels
+from ..queues.consume_queues import ConsumeQueues
 from .consume_queue_ext_writer import BitmapOf, ConsumeQueueExtWriter
 from .message_writer import MessageWriter
 from .multi_dispatch import DispatchRules
@@ -23,10 +24,14 @@ class UnitRules(NamedTuple):
 
     @classmethod
     def of(
-        cls, config: MessageStoreConfig, writer: MessageWriter, bitmap_of: BitmapOf | None
+        cls,
+        config: MessageStoreConfig,
+        writer: MessageWriter,
+        queues: ConsumeQueues,
+        bitmap_of: BitmapOf | None,
     ) -> UnitRules:
         """As configured."""
         ext = None
         if config.enable_consume_queue_ext:
-            ext = ConsumeQueueExtWriter(writer, writer.queues.table, bitmap_of)
+            ext = ConsumeQueueExtWriter(writer, queues.table, bitmap_of)
         return cls(parse_delay_levels(config.message_delay_level), ext, DispatchRules.of(config))

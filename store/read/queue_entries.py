@@ -68,4 +68,5 @@ class QueueEntries:
 
     def log_begins_at(self) -> int:
         """When the oldest message of the commit log was stored (ms), -1 when there is none."""
-        return self._reader.store_timestamp(self._log.min_phy_offset)
+        begin = self._log.min_phy_offset
+        return self._reader.store_timestamp(begin + self._log.head_at(begin))

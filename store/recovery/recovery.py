@@ -33,7 +33,7 @@ the order in which they are taken.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Final
 
 import msgspec
@@ -87,6 +87,9 @@ class RecoveryReport(msgspec.Struct):
 
 class Recovery:
     """One recovery of a store directory."""
+
+    _may_be_torn = True
+    """The last record may have been cut off."""
 
     def __init__(
         self,
@@ -165,20 +168,29 @@ class Recovery:
             report.full = True
         self._finish_index(report.end)
         self._take_back_claims(report.end)
-        if self._log.set_end(report.end):
-            log.warning(
-                "the commit log ends at %d, what lay behind was no intact record and is cleared: "
-                "half of one that a stop "
-                "cut off, or damage; a slave that has it whole does not follow, and says so",
-                report.end,
-            )
+        self._end_log(report.end)
         if self._known is not None:
-            keep_numbers(self._queues, self._known.queues, self._restarted, report.end)
+            keep_numbers(self._queues, self._kept_numbers(report.end), self._restarted, report.end)
         for queue in self._queues.all():
             self._finish_queue(queue, clean)
         self._log.files.new_files |= not clean  # after a crash nobody knows which names are durable
         self._tell_repaired(doubts)
         return report
+
+    def _end_log(self, end: int) -> None:
+        """Nothing lies behind the last record."""
+        if self._log.set_end(end):
+            log.warning(
+                "the commit log ends at %d, what lay behind was no intact record and is cleared: "
+                "half of one that a stop "
+                "cut off, or damage; a slave that has it whole does not follow, and says so",
+                end,
+            )
+
+    def _kept_numbers(self, _end: int) -> Mapping[QueueKey, QueueEnd]:
+        """Where numbers go on that were given once, whatever the log has lost."""
+        assert self._known is not None
+        return self._known.queues
 
     def _finish_queue(self, queue: ConsumeQueue, clean: bool) -> None:
         if queue.finish():
@@ -353,10 +365,14 @@ class Recovery:
         (§11.B2)."""
         limit = self._checkpoint.min_timestamp
         for file in reversed(self._log.files.files):
-            first = self._record_at(file.start)
+            first = self._first_record(file.start)
             if first is not None and 0 < first.store_timestamp <= limit:
                 return file.start
         return self._log.files.start
+
+    def _first_record(self, file_start: int) -> MessageExt | None:
+        """Of a file."""
+        return self._record_at(file_start)
 
     def _agrees(self, queue: ConsumeQueue, offset: int | None = None) -> bool:
         """The record that a unit points to is there and says the same about itself."""
@@ -428,7 +444,12 @@ class Recovery:
             needed = self._index.drop_newer(checkpoint.index_msg_timestamp)
         if needed is None or needed >= start or self._indexing is None:
             return start
+        needed = self._begin_of(needed)
         return needed if self._can_start_at(needed) else self._log.files.start
+
+    def _begin_of(self, phy_offset: int) -> int:
+        """Where the log is read from to come upon a record first."""
+        return phy_offset
 
     def _fits(self, hashed: int, phy_offset: int) -> bool:
         """An item of the index has its message, as far as the log still has it."""
@@ -472,7 +493,7 @@ class Recovery:
         report.start, report.records = start, 0
         data_end = scanner.data_end() if self._progress is not None else 0
         held: Records | None = None  # one behind: the last record of all is special
-        for records in scanner.pieces(start):
+        for records in self._pieces(scanner, start):
             if held is not None:
                 self._dispatch(held, rebuild)
             held = records
@@ -481,7 +502,7 @@ class Recovery:
                 self._progress(scanner.end, data_end, report.records)
         if held is not None:
             last = request_of(held, -1)
-            if last.phy_offset >= safe and rebuild.is_torn(last):
+            if last.phy_offset >= safe and self._may_be_torn and rebuild.is_torn(last):
                 scanner.end = last.phy_offset
                 report.records -= 1
                 held = held.first(len(held) - 1)
@@ -499,6 +520,10 @@ class Recovery:
                 stop - begin,
                 verdict.problem,
             )
+
+    def _pieces(self, scanner: LogScanner, start: int) -> Iterator[Records]:
+        """What queues and index are made of."""
+        return scanner.pieces(start)
 
     def _dispatch(self, records: Records, rebuild: QueueRebuild) -> None:
         if not len(records):

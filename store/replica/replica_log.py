@@ -206,13 +206,30 @@ class ReplicaLog:
                 queue.cut(phy_offset)
             raise
         self._log.last_store_timestamp = timestamp or self._log.last_store_timestamp
+        self._have_indexed(len(data))
+
+    def take_in(self, records: Records) -> None:
+        """Records that lie in the log already get their units. Raises StoreFileError; then they
+        have none."""
+        self._noted, self._found = [], 0
+        try:
+            self._dispatch(records)
+        except StoreFileError:
+            for queue in self._queues.all():
+                queue.cut(records.phy_offsets[0])
+            raise
+        self._have_indexed(records.end - records.at[0])
+
+    def _have_indexed(self, size: int) -> None:
+        """What was dispatched goes to the index, and is counted."""
         self.records += self._found
-        self.size_bytes += len(data)
+        self.size_bytes += size
         if self._indexing is not None:
             for noted in self._noted:
                 self._indexing.note_records(noted) if isinstance(
                     noted, Records
                 ) else self._indexing.note(noted)
+        self._noted = []  # it may be a view of a file
 
     def _look_up(self, data: bytes, base: int) -> int:
         """The same as ``_dispatch`` for bytes that may be damaged."""

@@ -56,6 +56,12 @@ class CleaningService:
         self.drop_expired_index: Callable[[int], list[MappedFile]] = lambda _min_phy_offset: []
         """Takes the files out of the index that know nothing above a physical offset, and hands
         them over."""
+        self.on_deleted: Callable[[], None] = lambda: None
+        """Called when a file of the commit log is gone."""
+        self.on_queue_deleted: Callable[[str], None] = lambda _topic: None
+        """Called with the topic of a queue that had expired."""
+        self.needed_from: Callable[[], int] = lambda: commit_log.flushed_offset
+        """A file that reaches so far stays."""
         self._log: Final = commit_log
         self._queues: Final = queues
         self._config: Final = config
@@ -142,7 +148,7 @@ class CleaningService:
         and not the last one."""
         files = self._log.files.files
         if (
-            len(files) < 2 or files[0].end >= self._log.flushed_offset
+            len(files) < 2 or files[0].end >= self.needed_from()
         ):  # something of the next one is on the disk
             return None
         try:
@@ -162,6 +168,7 @@ class CleaningService:
             self._complain(error)
             return False
         self._leaving = None
+        self.on_deleted()
         log.info("deleted %s, the commit log begins at %d", file.path, self._log.min_phy_offset)
         return True
 
@@ -238,6 +245,7 @@ class CleaningService:
                     and not queue.watched
                 ):
                     self._queues.delete(queue)
+                    self.on_queue_deleted(queue.topic)
                     deleted.append(f"{queue.topic}-{queue.queue_id}")
             return deleted
 

@@ -66,6 +66,9 @@ class FlushService:
         self._indexing: Final = files.indexing
         self._config: Final = config
         self._clock: Final = clock
+        self.dispatched: Callable[[], tuple[int, int]] = self._whole_log
+        """Up to where every record has its units, and when the last one there was stored: what a
+        checkpoint may claim."""
         self.broken: StoreError | None = None
         """Why a sync failed. From then on nothing is claimed any more: the system forgets what it
         could not write and the next sync would lie."""
@@ -240,10 +243,8 @@ class FlushService:
         """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in
         ``broken``, or put off."""
         self._indexing.step()  # what still waits then is not claimed
-        target, timestamp = (
-            self._indexing.position(self._log.max_phy_offset),
-            self._log.last_store_timestamp,
-        )
+        end, timestamp = self.dispatched()
+        target = self._claimed(end)
         ends = self._ends.snapshot(self._queues.all())
         for _ in ends.steps():
             await asyncio.sleep(0)
@@ -265,11 +266,12 @@ class FlushService:
 
     def save(self) -> bool:
         """The same while nobody else works: at the end of a recovery, or of everything."""
-        target, timestamp = self._log.max_phy_offset, self._log.last_store_timestamp
+        target = self._log.max_phy_offset
         good = self._guarded(_LOG, self._sync_files, self._log.flushed_offset, target)
         if good:
             self._log.flushed_offset = target
-            target = self._indexing.position(target)
+            end, timestamp = self.dispatched()
+            target = self._claimed(end)
             index, queues = self._index.sync_work(), self._queues.all()
             ends = self._ends.snapshot(queues)
             for _ in ends.steps():
@@ -280,6 +282,14 @@ class FlushService:
             if not good:
                 self._index.take_back(index)
         return good
+
+    def _whole_log(self) -> tuple[int, int]:
+        return self._log.max_phy_offset, self._log.last_store_timestamp
+
+    def _claimed(self, end: int) -> int:
+        """Up to where everything dispatched is in the index too, in front of a record's head."""
+        position = self._indexing.position(end)
+        return position if position == end else position - self._log.head_at(position)
 
     async def _in_thread(self, what: str, function: Callable[..., None], *args: object) -> bool:
         self._busy += 1

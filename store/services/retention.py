@@ -10,6 +10,8 @@ Files go for one of three reasons::
                    more than 90 % used: the same, and no message is taken any more
     a person       request 329: files older than ``fileReservedTime``, in the next 20 rounds
 
+In a member of a DLedger group ``fileReservedTime`` counts an hour more (dledger.md §4).
+
 Always the oldest one first, never the last one, at most ten in a round. Pure: time, ages and ratios
 come from outside.
 """
@@ -72,7 +74,7 @@ class Rules(msgspec.Struct, frozen=True):
         """Ratios out of range are moved into it, as in the original. Raises StoreConfigError."""
         return Rules(
             hours=delete_hours(config.delete_when),
-            reserved_ms=config.file_reserved_time * _HOUR_MS,
+            reserved_ms=(config.file_reserved_time + config.enable_dledger_commit_log) * _HOUR_MS,
             scarce=_clamped(config.disk_max_used_space_ratio, 10, 95) / 100,
             urgent=_clamped(config.disk_space_clean_forcibly_ratio, 1, 100) / 100,
             full=_clamped(config.disk_space_warning_level_ratio, 1, 100) / 100,

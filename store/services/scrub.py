@@ -43,23 +43,25 @@ class Look(NamedTuple):
     """The file ends there."""
 
 
-def look(data: bytes, base: int, left: int) -> Look:
+def look(data: bytes, base: int, left: int, head: int = 0) -> Look:
     """Look at records from ``base`` on, of which the file has ``left`` bytes, ``data`` the first.
-    With all of them in ``data`` everything is done with."""
+    With all of them in ``data`` everything is done with. ``head``: they stand behind heads of
+    entries (``scan``)."""
     at, whole = 0, len(data) == left
     damaged: list[tuple[int, int, str]] = []
     while at < len(data):
-        _, at, verdict = scan(data, base, at=at, left=left)
+        _, at, verdict = scan(data, base, at=at, left=left, head=head)
         if verdict.reason is Reason.BLANK and verdict.size == left - at:
             return Look(len(data), damaged, True)
         if verdict.reason is Reason.MORE or at == len(data):
             break
         end: int | None = at + verdict.size
         if not verdict.size or verdict.reason is Reason.BLANK:
-            end = next_record(data, at + 1, base) or (len(data) if whole else None)
+            following = next_record(data, at + head + 1, base)
+            end = (len(data) if whole else None) if following is None else following - head
         if end is None:
             break
-        damaged.append((base + at, end - at, verdict.problem))
+        damaged.append((base + at + head, end - at - head, verdict.problem))
         at = end
     return Look(len(data) if whole else at, damaged, whole)
 
@@ -112,8 +114,9 @@ class Scrub:
             size = min(wanted, end - at)
             try:
                 cold = not file.is_in_memory(at - file.start, size)
+                left, head = end - at, self._log.head_at(file.start)
                 looking = loop.run_in_executor(
-                    self._threads, _look_at, file, at, size, end - at, cold
+                    self._threads, _look_at, file, at, size, left, cold, head
                 )
                 data, seen = await looking
             except StoreFileError as error:
@@ -136,10 +139,10 @@ class Scrub:
 
 
 def _look_at(
-    file: MappedFile, phy_offset: int, size: int, left: int, cold: bool
+    file: MappedFile, phy_offset: int, size: int, left: int, cold: bool, head: int
 ) -> tuple[int, Look]:
     """In a thread. Raises StoreFileError."""
     data = file.read_unmapped(phy_offset - file.start, size)
     if cold:
         file.forget(phy_offset - file.start, size)
-    return len(data), look(data, phy_offset, left)
+    return len(data), look(data, phy_offset, left, head)

@@ -1,0 +1,107 @@
+"""Opening the store of a member: where its entries begin and end, what of them is committed, and
+whether they are all that it ever had.
+
+A store that was none so far keeps its commit log: it is recovered as ever, its last file is closed
+with a blank record, and entry 0 goes to the beginning of the next file (dledger.md §5.2). From
+then on the old files are read only, and nothing is deleted before somebody has moved them away.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from ...remoting.protocol.record import BLANK_SIZE, blank_record
+from ..files import StoreFiles
+from ..log.commit_log import CommitLog
+from ..log.entry_recovery import EntryRecovery, recover_entries
+from ..model.config import MessageStoreConfig
+from ..recovery.recovery import Recovery, RecoveryReport
+from .member_recovery import MemberRecovery
+from .raft_store import RaftStore
+
+log: Final = logging.getLogger(__name__)
+
+
+class MemberOpening:
+    """The steps come in the order of the methods. All of them raise StoreFileError."""
+
+    def __init__(self, files: StoreFiles, raft: RaftStore, config: MessageStoreConfig) -> None:
+        self._files: Final = files
+        self._log: Final = files.log
+        self._raft: Final = raft
+        self._config: Final = config
+        self._entries = EntryRecovery(-1, -1, -1, 0)
+        self._recovery: MemberRecovery | None = None
+        self.converts: bool = False
+        """The store was no member's so far, and has messages."""
+
+    def look(self) -> None:
+        """The files are loaded. Nothing is changed but the entries' index. Raises StoreConfigError
+        when they are another member's."""
+        raft, log_ = self._raft, self._log
+        raft.files.load()
+        old = set(self._config.commit_log_paths)
+        data = [file for file in log_.files.files if file.path.parent not in old]
+        log_.divided = data[0].start if data else log_.files.end
+        self.converts = bool(log_.files.files) and not data and not raft.files.was_member
+        raft.log.index.load()
+        self._entries = recover_entries(
+            log_, raft.log.index, check_crc=self._config.check_crc_on_recover
+        )
+
+    def recovery(self, *parts: Any, **options: Any) -> Recovery:
+        """What brings queues and index up to the log; arguments as those of ``Recovery``."""
+        if self.converts:
+            return Recovery(*parts, **options)
+        self._recovery = MemberRecovery(*parts, **options)
+        return self._recovery
+
+    def begin(self, *, clean: bool) -> None:
+        """Before it runs: the log ends behind its last intact entry, and it is known what of it is
+        committed."""
+        if self._recovery is None:
+            return
+        raft, found = self._raft, self._entries
+        damage = None
+        if found.damaged:
+            damage = f"its log is damaged {found.problem}, and goes on behind it"
+        elif found.problem:
+            log.warning(
+                "the log ends with entry %d at %d, what lay behind was none and is cleared: half "
+                "of one that a stop cut off (%s)",
+                found.end_index, found.position, found.problem,
+            )  # fmt: skip
+        raft.files.judge(found.end_index, found.end_term, damage, clean=clean)
+        raft.log.open(found)
+        index = min(raft.files.committed_index, found.end_index)
+        if found.end_index < 0 or index < found.begin_index:
+            raft.committed_index = -1
+            self._recovery.stop = max(self._log.files.start, self._log.divided)
+        else:
+            raft.committed_index = index
+            self._recovery.stop = raft.log.end_of(index)
+
+    def finish(self, report: RecoveryReport) -> None:
+        """It has run."""
+        raft, log_ = self._raft, self._log
+        timestamp = log_.last_store_timestamp
+        end = report.end
+        if self._recovery is None:
+            end = log_.divided = close_old_log(log_, end)
+            raft.log.open(EntryRecovery(-1, -1, -1, end))
+        log_.last_store_timestamp = self._entries.store_timestamp or timestamp
+        raft.opened(end, timestamp)
+
+
+def close_old_log(commit_log: CommitLog, end: int) -> int:
+    """Nothing more is written into the files that are there: where the next one begins. Raises
+    StoreFileError."""
+    file = commit_log.files.find(end)
+    if file is None:
+        return end
+    if file.end - end >= BLANK_SIZE:
+        file.put_back(end - file.start, blank_record(file.end - end))
+    commit_log.set_end(file.end)
+    log.info("the old commit log is closed at %d, entries begin at %d", end, file.end)
+    return file.end

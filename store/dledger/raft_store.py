@@ -1,0 +1,262 @@
+"""What a member of a DLedger group keeps, and what its role makes of it (class DLedgerCommitLog;
+dledger.md §5.2).
+
+The log holds entries, committed or not. Queues, index and readers know of committed ones only: a
+leader and a follower alike take the records of the entries between the last commit and the new one
+out of the log (``committed``), and give them units and index items, as a slave does. So nothing
+can be read that may be taken back, and a truncation never touches a queue. What a leader puts gets
+its numbers from ``QueueNumbers`` meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from ...remoting.clock import Clock
+from ...remoting.protocol.bodies.dledger import Entry
+from ...remoting.slices import Steps
+from ..log.commit_log import CommitLog
+from ..log.entry_index import EntryIndex
+from ..log.entry_log import DledgerLog
+from ..model.dispatch_request import requests_of
+from ..model.errors import StoreFileError
+from ..model.status import PutResult, PutStatus
+from ..put.append_notice import AppendNotice
+from ..put.message_writer import refused
+from ..put.multi_dispatch import DispatchRules, named_requests
+from ..put.queue_numbers import QueueNumbers
+from ..queues.consume_queue import ConsumeQueue
+from .committed import CommittedRecords, log_parts
+from .state_files import MemberFiles
+
+log: Final = logging.getLogger(__name__)
+
+_MOST_UNINDEXED: Final = 100_000
+"""Keys: who dispatches much faster than the index is built has to wait."""
+_SAVE_SECONDS: Final = 3.0
+_RETRY_SECONDS: Final = 1.0
+_PAUSE_SECONDS: Final = 0.01
+BUSY: Final = PutResult(
+    PutStatus.OS_PAGECACHE_BUSY,
+    remark="[PC_SYNCHRONIZED]broker busy, start flow control for a while",
+)
+"""What the original answers whenever a member takes nothing that is no follower (§5.3)."""
+FOLLOWS: Final = refused("this broker follows: messages are put to the slave")
+
+
+class MemberPuts:
+    """What the writer of a member has in the place of consume queues and index."""
+
+    def __init__(self, queues: Mapping[tuple[str, int], ConsumeQueue]) -> None:
+        self.numbers: Final = QueueNumbers(queues)
+        self.notice: Final = AppendNotice()
+
+
+class MemberLog(DledgerLog):
+    """Tells when it begins anew."""
+
+    def __init__(self, commit_log: CommitLog, index: EntryIndex) -> None:
+        super().__init__(commit_log, index)
+        self.on_begun: Callable[[int], None] = lambda _phy_offset: None
+
+    def begin_with(self, entry: Entry) -> None:
+        self.on_begun(entry.pos)
+        super().begin_with(entry)
+
+
+class RaftStore:
+    """One thread calls it, but for what blocks: that is said there."""
+
+    def __init__(
+        self,
+        entries: MemberLog,
+        files: MemberFiles,
+        puts: MemberPuts,
+        committed: CommittedRecords,
+        rules: DispatchRules | None,
+        clock: Clock,
+    ) -> None:
+        self.log: Final = entries
+        """For ``Member``."""
+        self.files: Final = files
+        """What is kept besides: term and vote, whether it votes."""
+        self.committed_index: int = -1
+        """As far as this member knows; what can be read may lag behind (``lag``)."""
+        self.refuse: Callable[[PutResult | None], None] = lambda _refusal: None
+        """Sets what puts are answered, None: they are taken. A leader that hands over refuses them
+        with ``BUSY``, and takes them again where that fails."""
+        self.on_corrects: Callable[[bool], None] = lambda _corrects: None
+        """Called with whether reads correct offsets that are out of range: a follower's do not."""
+        self.on_new_log: Callable[[int], None] = lambda _phy_offset: None
+        """Called when the log begins anew at an offset, and has none of the messages that there
+        are."""
+        self._numbers: Final = puts.numbers
+        self._notice: Final = puts.notice
+        self._committed: Final = committed
+        self._rules: Final = rules
+        self._clock: Final = clock
+        self._wanted: asyncio.Event | None = None
+        self._complaint = ""
+        self._threads = ThreadPoolExecutor(1, "member-files")
+        entries.on_begun = self._begin_anew
+
+    def opened(self, end: int, last_store_timestamp: int) -> None:
+        """Queues and index are complete up to a position."""
+        self._committed.begin(end, self.committed_index, last_store_timestamp)
+        self.undecided()
+
+    def _begin_anew(self, phy_offset: int) -> None:
+        """The log is about to become one entry of a leader. Raises StoreFileError."""
+        if phy_offset != self._committed.end:
+            self.on_new_log(phy_offset)
+        self.committed_index = -1
+        self._committed.begin(phy_offset, -1, 0)
+
+    # -- roles
+
+    def lead(self, term: int) -> None:
+        """Puts are taken from now on, in this term. Raises StoreFileError."""
+        self._numbers.clear()
+        self._count_uncommitted()
+        self.log.log.term = term
+        self._notice.idle = True
+        self.on_corrects(True)
+        self.refuse(None)
+
+    def follow(self) -> None:
+        """Puts are refused: code 14. So they are for one who led or followed and does neither now
+        (§5.3)."""
+        self.refuse(FOLLOWS)
+        self.on_corrects(False)
+        self._numbers.clear()
+
+    def undecided(self) -> None:
+        """Before the first election nothing is taken, code 1 (§5.3)."""
+        self.refuse(BUSY)
+
+    def _count_uncommitted(self) -> None:
+        """What no queue has yet has its numbers already."""
+        commit_log, begin = self.log.log, self._committed.end
+        for part in log_parts(commit_log, begin, commit_log.max_phy_offset, self._committed.damage):
+            for request in () if part.records is None else requests_of(part.records):
+                if request.is_queued:
+                    for each in (request, *named_requests(request, self._rules)):
+                        self._numbers.set(each.topic, each.queue_id, each.queue_offset + 1)
+
+    # -- what is appended and committed
+
+    @property
+    def on_appended(self) -> Callable[[], None]:
+        """Called when a put has appended entries, once until ``take_appended``."""
+        return self._notice.on_appended
+
+    @on_appended.setter
+    def on_appended(self, call: Callable[[], None]) -> None:
+        self._notice.on_appended = call
+
+    def take_appended(self) -> None:
+        """Somebody has looked at the end of the log."""
+        self._notice.idle = True
+
+    def commit(self, index: int) -> None:
+        """Every entry up to this one is committed; those that the log does not have yet are left to
+        a later call. What little it is can be read when this returns, much a few turns later."""
+        index = min(index, self.log.end_index)
+        if index > self.committed_index:
+            self.committed_index = index
+            self._committed.target = self.log.end_of(index)
+            self._dispatch_one()
+            if self._committed.lag and self._wanted is not None:
+                self._wanted.set()
+
+    def needed_from(self) -> int:
+        """A file of the log that reaches so far must not expire; while there is an old log in front
+        of the entries nothing does (§5.2)."""
+        commit_log = self.log.log
+        if commit_log.min_phy_offset < commit_log.divided:
+            return 0
+        return min(commit_log.flushed_offset, self._committed.end)
+
+    def deleting(self, topic: str, steps: Steps[bool]) -> Steps[bool]:
+        """The same steps; numbers begin at 0 again as well."""
+        self._numbers.forget_topic(topic)
+        deleted = yield from steps
+        self._numbers.forget_topic(topic)
+        return deleted
+
+    @property
+    def readable_end(self) -> int:
+        """Where what can be read ends: the max offset of the log for the outside."""
+        return self._committed.end
+
+    @property
+    def lag(self) -> int:
+        """Bytes that are committed and cannot be read yet."""
+        return self._committed.lag
+
+    def dispatched(self) -> tuple[int, int]:
+        """Up to where queues and index may be claimed to be complete, and the store time there."""
+        return self._committed.end, self._committed.last_store_timestamp
+
+    def _dispatch_one(self) -> bool:
+        """A slice, if that is possible now; whether there is more."""
+        try:
+            more = self._committed.step()
+        except StoreFileError as error:
+            if self._complaint != str(error):
+                self._complaint = str(error)
+                log.error("committed messages cannot be read yet, tried again: %s", error)
+            return True
+        self._complaint = ""
+        return more
+
+    # -- the service
+
+    async def run(self) -> None:
+        """Dispatch what is left over, and note now and then how far everything is, until
+        cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._dispatch_all())
+            group.create_task(self._save_by_interval())
+
+    async def _dispatch_all(self) -> None:
+        wanted = self._wanted = asyncio.Event()
+        if self._committed.lag:
+            wanted.set()
+        try:
+            while True:
+                await wanted.wait()
+                wanted.clear()
+                while self._dispatch_one():
+                    if self._complaint:
+                        await self._clock.sleep(_RETRY_SECONDS)
+                    elif self._committed.unindexed > _MOST_UNINDEXED:
+                        await self._clock.sleep(_PAUSE_SECONDS)
+                    else:
+                        await asyncio.sleep(0)
+        finally:
+            self._wanted = None
+
+    async def _save_by_interval(self) -> None:
+        loop = asyncio.get_running_loop()
+        index, end = (
+            -1,
+            0,
+        )  # what was committed when it was saved the last time, and is synced since
+        while True:
+            await self._clock.sleep(_SAVE_SECONDS)
+            synced = index if end <= self.log.log.flushed_offset else -1
+            index, end = self.committed_index, self._committed.target
+            ends = index, self.log.end_index, synced
+            with contextlib.suppress(StoreFileError):  # it is only late: tried again
+                await loop.run_in_executor(self._threads, self.files.save_ends, *ends)
+
+    def close(self) -> None:
+        """At an orderly stop, when everything is synced. Blocks. Raises StoreFileError."""
+        self._threads.shutdown(wait=True)
+        self.files.save_ends(self.committed_index, self.log.end_index, self.committed_index)

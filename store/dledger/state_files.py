@@ -1,0 +1,270 @@
+"""The small files of a member: its term and vote, what it knows to be committed, and the marker
+that tells that it had a log.
+
+``dledger-<id>/currterm`` and ``dledger-<id>/checkpoint`` are the original's (dledger.md §3.2), in
+the format of ``.properties``. The original syncs neither; here ``currterm`` is on the disk before
+anybody is answered, or a power failure would let a member vote twice in a term.
+
+``config/dledgerMember.json`` is ours, and lies apart from the log: a disk that was changed, a
+folder that is not mounted, or files that somebody deleted take the entries a member has
+acknowledged, and what it promised by that. It tells up to which index the log was on the disk and
+committed; who finds less has lost entries and must not vote until it has them again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ...remoting.protocol.java_properties import PropertyError, parse_properties
+from ..disk.disk import Disk
+from ..model.config import MessageStoreConfig
+from ..model.errors import StoreConfigError, translated
+from ..raft.ready import HardState
+
+log: Final = logging.getLogger(__name__)
+
+_SELF_ID: Final = re.compile(r"[A-Za-z][0-9]{1,9}")
+
+
+class HardStateFile:
+    """``currterm``. ``save`` blocks until it is on the disk."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self.path: Final = directory / "currterm"
+        self._disk: Final = disk
+
+    def load(self) -> HardState | None:
+        """None: it is not there, or cannot be understood. Of what a stop in the middle has left
+        (the original deletes the file before it renames the new one) the newest counts: a higher
+        term is always safe. Raises StoreFileError.
+        """
+        found = [
+            state
+            for suffix in ("", ".tmp", ".bak")
+            if (state := self._read(self.path.with_name(self.path.name + suffix))) is not None
+        ]
+        return max(found, key=lambda state: (state.term, state.vote is not None), default=None)
+
+    def save(self, term: int, vote: str | None) -> None:
+        """Raises StoreFileError, SyncFailedError."""
+        text = f"voteLeader={vote or ''}\ncurrTerm={term}\n"
+        replace_whole(self._disk, self.path, text.encode())
+
+    def _read(self, path: Path) -> HardState | None:
+        values = _properties(self._disk, path)
+        term = _number(values.get("currTerm"))
+        return None if term is None else HardState(term, values.get("voteLeader") or None)
+
+
+class CommitFile:
+    """``checkpoint`` of the folder of a member: ``committedIndex`` and ``endIndex``."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self.path: Final = directory / "checkpoint"
+        self._disk: Final = disk
+        self._saved = (-1, -1)
+
+    def load(self) -> tuple[int, int]:
+        """Committed index and end index, -1 where nobody knows. Raises StoreFileError."""
+        values = _properties(self._disk, self.path)
+        committed, end = _number(values.get("committedIndex")), _number(values.get("endIndex"))
+        self._saved = (
+            -1 if committed is None else committed,
+            -1 if end is None else end,
+        )
+        return self._saved
+
+    def save(self, committed: int, end: int) -> None:
+        """Blocks. Nothing to do when it says so already. Raises StoreFileError."""
+        if (committed, end) != self._saved:
+            text = f"committedIndex={committed}\nendIndex={end}\n"
+            replace_whole(self._disk, self.path, text.encode())
+            self._saved = committed, end
+
+
+class Membership(msgspec.Struct, rename="camel", frozen=True):
+    """What the marker says."""
+
+    group: str
+    self_id: str
+    synced_index: int = -1
+    """Every entry up to it was on the disk here, and committed."""
+    votes: bool = True
+    """False: entries were lost, and the member has not caught up yet."""
+
+
+class MemberMarker:
+    """The file. ``now`` is what it says, None while this directory is no member's."""
+
+    def __init__(self, root: Path, disk: Disk) -> None:
+        self.path: Final = root / "config" / "dledgerMember.json"
+        self._disk: Final = disk
+        self.now: Membership | None = None
+
+    def load(self, group: str, self_id: str) -> Membership | None:
+        """One that cannot be read counts as one that says that entries were lost. Raises
+        StoreConfigError when the directory is another member's, StoreFileError.
+        """
+        with translated(self.path, "cannot be read"):
+            try:
+                data = self._disk.contents(self.path)
+            except FileNotFoundError:
+                self.now = None
+                return None
+        try:
+            found = msgspec.json.decode(data, type=Membership)
+        except msgspec.MsgspecError:
+            found = Membership(group, self_id, votes=False)
+        if found.self_id != self_id or (found.group and group and found.group != group):
+            raise StoreConfigError(
+                f"{self.path.parent.parent} is the store of member {found.self_id} of group "
+                f"{found.group}, not of {self_id} of {group}: correct dLegerSelfId and "
+                "dLegerGroup, or choose another storePathRootDir; a member never takes over the "
+                "files of another"
+            )
+        self.now = found
+        return found
+
+    def save(self, now: Membership) -> None:
+        """Blocks. Nothing to do when it says so already. Raises StoreFileError."""
+        if now != self.now:
+            replace_whole(self._disk, self.path, msgspec.json.encode(now))
+            self.now = now
+
+
+class MemberFiles:
+    """All of them. What blocks is called in a thread, one call at a time."""
+
+    def __init__(self, config: MessageStoreConfig, disk: Disk) -> None:
+        """Raises StoreConfigError."""
+        self.self_id: Final = self_id_of(config)
+        self.group: Final = config.dledger_group or ""
+        self._hard: Final = HardStateFile(config.dledger_directory, disk)
+        self._commit: Final = CommitFile(config.dledger_directory, disk)
+        self._marker: Final = MemberMarker(config.root, disk)
+        self.hard_state: HardState = HardState()
+        """What was saved last."""
+        self.committed_index: int = -1
+        self._end_index = -1
+        self._had_hard_state = False
+
+    @property
+    def was_member(self) -> bool:
+        """This directory has been a member's before."""
+        return self._marker.now is not None
+
+    @property
+    def votes(self) -> bool:
+        """It has all that it ever acknowledged."""
+        return self._marker.now is None or self._marker.now.votes
+
+    def load(self) -> None:
+        """Raises StoreConfigError when the directory is another member's, StoreFileError."""
+        self._marker.load(self.group, self.self_id)
+        hard_state = self._hard.load()
+        self._had_hard_state = hard_state is not None
+        self.hard_state = hard_state or HardState()
+        self.committed_index, self._end_index = self._commit.load()
+
+    def judge(self, end_index: int, end_term: int, damage: str | None, *, clean: bool) -> None:
+        """Whether the log that was found is all that this member had; where it is not, that is
+        noted before anybody can be told anything else. ``damage``: what was wrong with it. Raises
+        StoreFileError.
+        """
+        self.hard_state = max(self.hard_state, HardState(end_term, None), key=lambda it: it.term)
+        marked = self._marker.now
+        known = max(marked.synced_index if marked else -1, self._end_index if clean else -1)
+        problem = damage
+        if known > end_index:
+            problem = f"it had entries up to {known}, and has them up to {end_index}"
+        elif marked is not None and not self._had_hard_state:
+            problem = f"{self._hard.path} is gone: what it voted for is not known"
+        if problem is not None:
+            log.error(
+                "this member (%s) has lost entries or votes: %s. It does not vote before it has "
+                "caught up with a leader; until then a group of three may not lose another one",
+                self.self_id, problem,
+            )  # fmt: skip
+        if marked is not None or self._had_hard_state or end_index >= 0 or problem is not None:
+            votes = problem is None and self.votes
+            self._marker.save(self._membership(min(known, end_index), votes=votes))
+
+    def save_hard_state(self, term: int, vote: str | None) -> None:
+        """Durable when it returns. Blocks. Raises StoreFileError."""
+        if self._marker.now is None:  # first: a member whose files are all gone must know that
+            self._marker.save(self._membership(-1, votes=True))
+        self._hard.save(term, vote)
+        self.hard_state = HardState(term, vote)
+
+    def save_votes(self, votes: bool) -> None:
+        """It has caught up, or it has not. Blocks. Raises StoreFileError."""
+        marked = self._marker.now
+        known = -1 if marked is None else marked.synced_index
+        self._marker.save(self._membership(known, votes=votes))
+
+    def save_ends(self, committed: int, end: int, synced: int) -> None:
+        """``synced``: up to which index everything is on the disk. Blocks. Raises
+        StoreFileError."""
+        self._commit.save(committed, end)
+        self.committed_index = committed
+        marked = self._marker.now
+        if marked is not None:
+            known = max(marked.synced_index, min(synced, committed))
+            self._marker.save(self._membership(known, votes=marked.votes))
+
+    def _membership(self, synced_index: int, *, votes: bool) -> Membership:
+        return Membership(self.group, self.self_id, synced_index, votes)
+
+
+def self_id_of(config: MessageStoreConfig) -> str:
+    """Raises StoreConfigError."""
+    self_id = config.dledger_self_id or ""
+    if not _SELF_ID.fullmatch(self_id):
+        raise StoreConfigError(
+            f"dLegerSelfId={self_id}: expected a letter and a number that tell this member from "
+            "the others, such as n0"
+        )
+    return self_id
+
+
+def replace_whole(disk: Disk, path: Path, data: bytes) -> None:
+    """Write a small file so that a stop at any time leaves the old or the new one, and have it on
+    the disk. Raises StoreFileError; then the old one is there.
+    """
+    fresh = path.with_name(path.name + ".tmp")
+    with translated(path, "cannot be written"):
+        disk.make_directories(path.parent)
+        fd = disk.open(fresh, "replace")
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[disk.append(fd, view) :]
+            disk.sync(fd)
+        finally:
+            disk.close(fd)
+        disk.replace(fresh, path)
+    disk.sync_directory(path.parent)
+
+
+def _properties(disk: Disk, path: Path) -> dict[str, str]:
+    with translated(path, "cannot be read"):
+        try:
+            data = disk.contents(path)
+        except FileNotFoundError:
+            return {}
+    try:
+        return {each.name: each.value for each in parse_properties(data.decode("utf-8", "replace"))}
+    except PropertyError:
+        return {}
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None

@@ -1,0 +1,87 @@
+"""The numbers that messages get before their units are in the consume queues: for the leader of a
+DLedger group, whose queues hold committed messages only.
+
+A number is where the queue ends once all that lies in the log is committed. It is lost with the
+leadership: the next leader counts from what is in the log then. The writer writes units as ever,
+into a buffer that nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ...remoting.protocol.record import QueueEnd, topic_field
+from ..queues.consume_queue import CQ_UNIT, ConsumeQueue
+
+_SCRATCH: Final = bytearray(CQ_UNIT.size << 10)
+"""All of them write into it."""
+
+
+class QueueNumber(QueueEnd):
+    """As far as a put is concerned, a consume queue."""
+
+    __slots__ = ("topic", "watched")
+
+    def __init__(self, topic: str, queue_id: int, number: int) -> None:
+        super().__init__()
+        self.topic: Final = topic
+        self.queue_id = queue_id
+        self.topic_field = topic_field(topic)
+        self.max_offset = number
+        self.watched: Final = False
+        """Who waits for messages waits for committed ones."""
+        self.make_room()
+
+    def has_room(self, count: int) -> bool:
+        return self.position + count * CQ_UNIT.size <= self.limit
+
+    def make_room(self, count: int = 1) -> None:
+        """Nobody reads it: the next unit goes over the first one again."""
+        wanted = count * CQ_UNIT.size
+        self.buffer = _SCRATCH if wanted <= len(_SCRATCH) else bytearray(wanted)
+        self.position, self.limit = 0, len(self.buffer)
+
+    def append(self, _unit: bytes) -> None:
+        self.max_offset += 1
+
+    def extend_bytes(self, units: bytes) -> None:
+        self.max_offset += len(units) // CQ_UNIT.size
+        self.make_room()
+
+
+class QueueNumbers:
+    """The numbers of all queues, each made when it is needed first. The same shape as
+    ``ConsumeQueues``."""
+
+    def __init__(self, queues: Mapping[tuple[str, int], ConsumeQueue]) -> None:
+        self.table: Final[dict[tuple[str, int], QueueNumber]] = {}
+        self.by_topic: Final[dict[str, dict[int, QueueNumber]]] = {}
+        self._queues: Final = queues
+
+    def get(self, topic: str, queue_id: int) -> QueueNumber | None:
+        return self.table.get((topic, queue_id))
+
+    def get_or_create(self, topic: str, queue_id: int) -> QueueNumber:
+        """A queue that nothing was put into in this term ends where its consume queue does."""
+        number = self.table.get((topic, queue_id))
+        if number is None:
+            queue = self._queues.get((topic, queue_id))
+            number = self.set(topic, queue_id, 0 if queue is None else queue.max_offset)
+        return number
+
+    def set(self, topic: str, queue_id: int, number: int) -> QueueNumber:
+        """The next message of a queue gets this one."""
+        made = QueueNumber(topic, queue_id, number)
+        self.table[topic, queue_id] = self.by_topic.setdefault(topic, {})[queue_id] = made
+        return made
+
+    def forget_topic(self, topic: str) -> None:
+        """Its queues are deleted: they begin at 0 when it is made again."""
+        for queue_id in self.by_topic.pop(topic, {}):
+            del self.table[topic, queue_id]
+
+    def clear(self) -> None:
+        """The leadership is over."""
+        self.table.clear()
+        self.by_topic.clear()

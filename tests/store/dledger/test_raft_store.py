@@ -1,0 +1,174 @@
+"""A member's store: what is committed can be read, at a leader and a follower alike; roles; what a
+stop of any kind leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.remoting.protocol.record.batch import BatchItem
+from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.put import PutBatch
+from aiorocketmq.store.model.status import PutStatus
+from tests.store.dledger.world import (
+    all_entries,
+    commit_all,
+    follower,
+    leader,
+    open_member,
+    raft_of,
+    replicate,
+)
+from tests.store.world import BORN_HOST, NOW, bodies_of, crash, messages_of, put, put_ok
+
+
+def put_batch(store: MessageStore, bodies: list[bytes], topic: str = "T") -> None:
+    batch = PutBatch(
+        topic=topic,
+        queue_id=0,
+        items=[BatchItem(0, body, b"") for body in bodies],
+        born_host=BORN_HOST,
+        born_timestamp=NOW - 5,
+        store_timestamp=NOW,
+    )
+    assert store.put_batch(batch).status is PutStatus.PUT_OK
+
+
+def queue_files(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted((root / "consumequeue").rglob("*"))
+        if path.is_file()
+    }
+
+
+def data_files(root: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(root.glob("dledger-*/data/*"))]
+
+
+def test_nothing_is_taken_before_an_election_nor_by_a_follower(tmp_path: Path) -> None:
+    store = open_member(tmp_path)
+    assert put(store).status is PutStatus.OS_PAGECACHE_BUSY
+    raft_of(store).follow()
+    assert put(store).status is PutStatus.SERVICE_NOT_AVAILABLE
+    raft_of(store).lead(1)
+    assert put(store).status is PutStatus.PUT_OK
+    store.close()
+
+
+def test_what_is_not_committed_cannot_be_read(tmp_path: Path) -> None:
+    store = leader(tmp_path)
+    for number in range(5):
+        assert put_ok(store, body=b"%d" % number).queue_offset == number
+    put_batch(store, [b"5", b"6"])
+    assert (store.max_offset("T", 0), store.max_phy_offset) == (0, 0)
+    raft_of(store).commit(2)
+    assert bodies_of(store) == [b"0", b"1", b"2"]
+    result = put_ok(store, body=b"7")
+    assert result.queue_offset == 7
+    commit_all(store)
+    assert bodies_of(store) == [b"%d" % number for number in range(8)]
+    assert store.max_phy_offset == result.phy_offset + result.size
+    store.close()
+
+
+def test_who_waits_is_told_of_committed_messages(tmp_path: Path) -> None:
+    store = leader(tmp_path)
+    seen: list[tuple[str, int, int]] = []
+    store.arrivals.listeners.append(
+        lambda topic, number, end, *_: seen.append((topic, number, end))
+    )
+    store.arrivals.watch("T", 0)
+    put_ok(store)
+    store.arrivals.notify()
+    assert seen == []
+    commit_all(store)
+    store.arrivals.notify()
+    assert seen == [("T", 0, 1)]
+    store.close()
+
+
+def test_a_leader_is_told_once_until_it_has_looked(tmp_path: Path) -> None:
+    store = leader(tmp_path)
+    told: list[int] = []
+    raft_of(store).on_appended = lambda: told.append(1)
+    put_ok(store)
+    put_ok(store)
+    assert told == [1]
+    raft_of(store).take_appended()
+    put_batch(store, [b"a", b"b"])
+    assert told == [1, 1]
+    store.close()
+
+
+def test_numbers_go_on_behind_what_a_new_leader_finds_uncommitted(tmp_path: Path) -> None:
+    store = leader(tmp_path)
+    for number in range(4):
+        put_ok(store, queue_id=number % 2)
+    raft_of(store).commit(1)
+    raft_of(store).follow()
+    raft_of(store).log.truncate(2)
+    raft_of(store).lead(2)
+    assert put_ok(store, queue_id=0).queue_offset == 2
+    assert put_ok(store, queue_id=1).queue_offset == 1
+    commit_all(store)
+    assert [entry.term for entry in all_entries(store)] == [1, 1, 1, 2, 2]
+    assert len(bodies_of(store)) == 3
+    store.close()
+
+
+def test_a_follower_has_the_files_of_its_leader(tmp_path: Path) -> None:
+    source, target = leader(tmp_path / "a"), follower(tmp_path / "b")
+    for number in range(120):
+        properties = {"KEYS": f"k{number}"}
+        put_ok(source, queue_id=number % 3, body=bytes(number), properties=properties)
+        if number % 7 == 0:
+            put_batch(source, [b"x"] * 5, "U")
+            replicate(source, target)
+        if number % 20 == 0:
+            commit_all(source)
+    commit_all(source)
+    replicate(source, target)
+    assert bodies_of(target, "U") == bodies_of(source, "U") == [b"x"] * 5 * 18
+    source.close()
+    target.close()
+    assert data_files(tmp_path / "a") == data_files(tmp_path / "b")
+    assert len(data_files(tmp_path / "a")) > 3
+    assert queue_files(tmp_path / "a") == queue_files(tmp_path / "b")
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_stop_keeps_what_was_appended(tmp_path: Path, clean: bool) -> None:
+    store = leader(tmp_path)
+    for number in range(100):
+        put_ok(store, body=b"%d" % number)
+    raft_of(store).commit(70)
+    if clean:
+        store.close()
+    else:
+        crash(store)
+    store = open_member(tmp_path)
+    raft = raft_of(store)
+    assert raft.log.end_index == 99
+    assert raft.committed_index == (70 if clean else -1)
+    assert (raft.files.hard_state, raft.files.votes) == ((1, "n0"), True)
+    raft.lead(2)
+    assert put_ok(store, body=b"100").queue_offset == 100
+    commit_all(store)
+    assert bodies_of(store) == [b"%d" % number for number in range(101)]
+    assert [message.queue_offset for message in messages_of(store)] == list(range(101))
+    store.close()
+
+
+def test_a_topic_that_is_deleted_begins_at_0_again(tmp_path: Path) -> None:
+    store = leader(tmp_path)
+    put_ok(store)
+    put_ok(store)
+    commit_all(store)
+    for _ in store.delete_topic_in_slices("T"):
+        pass
+    assert put_ok(store, body=b"new").queue_offset == 0
+    commit_all(store)
+    assert bodies_of(store) == [b"new"]
+    store.close()
