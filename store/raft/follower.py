@@ -121,7 +121,7 @@ class Follower:
         else:
             code = DledgerCode.SUCCESS
             if request.type is PushType.COMMIT:
-                self._take_commit(now_ms, request)
+                code = self._take_commit(now_ms, request)
                 entries = ()
             else:
                 self._drop_all(DledgerCode.INCONSISTENT_STATE)
@@ -160,7 +160,10 @@ class Follower:
             return DledgerCode.INCONSISTENT_STATE
         self.heard_ms = now_ms
         try:
-            if entry.index > self._matched():
+            matched = self._matched()
+            if entry.index <= matched:
+                self._state.log.truncate(max(matched, self._state.committed))
+            else:
                 self._cut_at(now_ms, entry)
                 self._found_equal(entry.index)
         except EntryLogError:
@@ -182,10 +185,10 @@ class Follower:
                 "emptied"
             )
         self._catch_up.storing(now_ms)
-        if log.begin_index <= entry.index <= log.end_index + 1 and log.begin_index < entry.index:
+        if log.begin_index < entry.index <= max(self._matched(), state.committed) + 1:
             log.truncate(entry.index - 1)
             log.append((entry,))
-        else:
+        else:  # the first that the leader has: nobody knows whether those before it are the same
             log.begin_with(entry)
 
     def _append(
@@ -226,6 +229,8 @@ class Follower:
                 log.append(entries)
             except EntryLogError:
                 return DledgerCode.INCONSISTENT_STATE
+            finally:
+                self._found_equal(log.end_index)
         self._take_commit(now_ms, request)
         return DledgerCode.SUCCESS
 
@@ -253,15 +258,20 @@ class Follower:
         self._early[first] = _Early(request, entries, [token], size, now_ms)
         self._early_bytes += size
 
-    def _take_commit(self, now_ms: int, request: PushRequest) -> None:
+    def _take_commit(self, now_ms: int, request: PushRequest) -> DledgerCode:
+        """406: it is not known whether what is committed is the same here. A leader of ours then
+        compares; the original looks at no answer to a COMMIT."""
         state = self._state
         if not self._led_by(request):
-            return
+            return DledgerCode.SUCCESS
         self.heard_ms = now_ms
-        index = min(request.commit_index, self._matched())
+        matched = self._matched()
+        index = min(request.commit_index, matched)
         if index > state.committed:
             state.commit(index)
             self._catch_up.committed(now_ms)
+        unknown = min(request.commit_index, state.log.end_index) > max(matched, state.committed)
+        return DledgerCode.INCONSISTENT_STATE if unknown else DledgerCode.SUCCESS
 
     # --- answers
 

@@ -189,6 +189,8 @@ class Member:
                 else:
                     answer = None
                 self._candidacy.told(now_ms, peer, request, answer)
+            case _:
+                pass
 
     def appended(self, now_ms: int) -> None:
         """The leader's own store has put entries of the current term into the log; ``take`` sends

@@ -236,7 +236,7 @@ class PeerPush:
         elif self._commit is not None and request is self._commit[0]:
             _, had = self._commit
             self._commit = None
-            if answer is not None and good and answer.end_index < had:
+            if answer is not None and (not good or answer.end_index < had):
                 self._failed(now_ms, answer.end_index)
         else:
             self._append_answered(now_ms, request, answer)
