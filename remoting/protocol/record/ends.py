@@ -90,36 +90,34 @@ def put_record(
     ``None``: nothing is written, because it is too long or there is no room. Prepared and rolled
     back messages get no number (0) and no unit. The bits for IPv6 in ``sys_flag`` are set by the
     hosts, which are packed. Nothing is kept of the buffers. Compiled, the first 8 bytes of the
-    record come last, and behind them those of its head: a kill on the way leaves a whole record or
-    none. Raises ValueError for hosts of other lengths, and where a limit lies behind the end of its
-    buffer.
+    record come last, then those of its head: a kill on the way leaves a whole record or none.
+    Raises ValueError for hosts of other lengths, and where a limit lies behind its buffer's end.
     """
     sys_flag = with_hosts(sys_flag, born_host, log.store_host)
     numbered = not sys_flag & MessageSysFlag.TRANSACTION_PREPARED
     size = record_overhead(sys_flag) - 1 + len(queue.topic_field) + len(body) + len(properties)
-    too_long = (
-        len(body) > log.max_body or len(properties) > MAX_PROPERTIES_BYTES or size > log.max_record
-    )
     if (
-        too_long
+        len(body) > log.max_body
+        or len(properties) > MAX_PROPERTIES_BYTES
+        or size > log.max_record
         or log.head + size > log.limit - log.position
         or (numbered and queue.limit - queue.position < QUEUE_UNIT.size)
     ):
         return None
     phy_offset = log.base + log.position + log.head
-    queue_offset = queue.max_offset if numbered else 0
+    queue_offset = 0
+    if numbered:
+        queue_offset = queue.max_offset
+        check_room(queue.buffer, queue.position, QUEUE_UNIT.size)
     head = RecordHead(
         0, 0, 0, queue.queue_id, flag, queue_offset, phy_offset, sys_flag, born_timestamp,
         born_host, store_timestamp, log.store_host, reconsume_times, prepared_transaction_offset, 0,
     )  # fmt: skip
     record = record_of(head, body, queue.topic_field, properties)
-    if numbered:
-        check_room(queue.buffer, queue.position, QUEUE_UNIT.size)
     if log.head:
         record = entry_head(log.index, log.term, phy_offset - log.head, size) + record
     write_at(log.buffer, log.position, record)
-    if log.head:
-        log.index += 1
+    log.index += bool(log.head)
     if numbered:
         write_at(queue.buffer, queue.position, QUEUE_UNIT.pack(phy_offset, size, tags_code))
         queue.position += QUEUE_UNIT.size
