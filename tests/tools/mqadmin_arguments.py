@@ -57,6 +57,8 @@ MINIMAL = {
     "exportMetadata": "-c C",
     "exportConfigs": "-c C",
     "exportMetrics": "-c C",
+    "raftStatus": "-b {b}",
+    "transferLeader": "-b {b}",
 }
 """In the order of the catalog."""
 

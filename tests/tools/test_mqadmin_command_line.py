@@ -103,8 +103,9 @@ def test_usage_line(mqadmin: MqAdmin) -> None:
 
 
 def test_all_commands_of_the_original_are_known() -> None:
-    assert len(CATALOG) == 56
-    assert len({entry.name.lower() for entry in CATALOG}) == 56
+    ours = {"raftStatus", "transferLeader"}
+    names = {entry.name.lower() for entry in CATALOG if entry.name not in ours}
+    assert (len(names), len(CATALOG)) == (56, 58)
 
 
 @pytest.mark.parametrize("name", SERVED)

@@ -53,6 +53,8 @@ REASONS = {
     "updateOrderConf": "the topic T has no order configuration",
     "queryCq": "SYSTEM_ERROR (1) from {b}: 0@T is not exist!",
     "queryMsgByOffset": "the broker B has no master at present, as far as the name server knows",
+    "raftStatus": "{b} belongs to no group that elects its master",
+    "transferLeader": "{b} belongs to no group that elects its master",
     "updateAclConfig": (
         "UPDATE_AND_CREATE_ACL_CONFIG_FAILED (209) from {b}: ACL is off: set aclEnable=true"
     ),

@@ -10,12 +10,14 @@ from aiorocketmq.store.model.status import PutStatus
 Told = list[tuple[int, PutStatus]]
 
 
+def tell(told: Told, phy_offset: int, status: PutStatus) -> None:
+    told.append((phy_offset, status))
+
+
 def three() -> tuple[CommitWaiters, Told]:
     waiters, told = CommitWaiters(2500), Told()
     for number, phy_offset in enumerate((100, 200, 300)):
-        waiters.add(
-            phy_offset, number * 10, lambda status, at=phy_offset: told.append((at, status))
-        )
+        waiters.add(phy_offset, number * 10, partial(tell, told, phy_offset))
     return waiters, told
 
 
@@ -47,5 +49,5 @@ def test_who_is_told_may_wait_for_more() -> None:
     waiters.add(100, 0, lambda _: waiters.add(200, 0, lambda status: told.append((200, status))))
     waiters.committed(150)
     assert (told, len(waiters)) == ([], 1)
-    partial(waiters.committed, 200)()
+    waiters.committed(200)
     assert told == [(200, PutStatus.PUT_OK)]

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Any
 
-from aiorocketmq.broker.raft.node import NodeSettings, RaftNode
+from aiorocketmq.broker.raft.node import RaftNode
+from aiorocketmq.broker.raft.parts import NodeSettings
 from aiorocketmq.remoting.transport.config import ServerSettings
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.store.model.status import PutResult, PutStatus
