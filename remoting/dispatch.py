@@ -290,10 +290,20 @@ class Dispatcher:
     with them."""
 
     def __init__(self, table: ProcessorTable, *, guard: Guard | None = None) -> None:
-        self._entries: Final = {
-            int(code): _compiled(handler, guard) for code, handler in table.items()
-        }
+        self._guard: Final = guard
+        self._entries = self._compile(table)
         self._read = Headers({int(code): COMMANDS[code].request for code in table}, Context).read
+
+    def use(self, table: ProcessorTable) -> None:
+        """Other handlers of the same requests, from the next request on (a broker has another
+        role). Raises ``ValueError`` when the table has other requests."""
+        entries = self._compile(table)
+        if entries.keys() != self._entries.keys():
+            raise ValueError("a table with other requests needs another Dispatcher")
+        self._entries = entries
+
+    def _compile(self, table: ProcessorTable) -> dict[int, SyncHandler]:
+        return {int(code): _compiled(handler, self._guard) for code, handler in table.items()}
 
     def handle(
         self,

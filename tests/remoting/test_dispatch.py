@@ -571,3 +571,39 @@ def test_an_answer_that_cannot_be_sent_is_an_error_answer(
         ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
     ]
     assert any("cannot be sent" in (command.remark or "") for command, _ in (first, second))
+
+
+def test_another_table_counts_from_the_next_request_on() -> None:
+    async def main() -> None:
+        code = RequestCode.QUERY_CONSUMER_OFFSET
+        waiting: list[Context] = []
+
+        def wait(_req: Any, _body: Body, ctx: Context) -> Any:
+            waiting.append(ctx)
+            return PENDING
+
+        refused = Reply(ResponseCode.SERVICE_NOT_AVAILABLE)
+        dispatcher = Dispatcher({code: wait}, guard=lambda ctx, _: _refuse_secrets(ctx))
+        connection, transport = connect(SimOwner(dispatcher))
+        connection.data_received(request(code, OFFSET_FIELDS, opaque=1))
+        dispatcher.use({code: lambda *_: refused})
+        connection.data_received(request(code, OFFSET_FIELDS, opaque=2))
+        connection.data_received(
+            request(code, {**OFFSET_FIELDS, "consumerGroup": "secret"}, opaque=3)
+        )
+        waiting[0].reply(Reply())
+        await asyncio.sleep(0)
+        told = {command.opaque: command.code for command, _ in answers(transport)}
+        assert told == {
+            1: ResponseCode.SUCCESS,
+            2: ResponseCode.SERVICE_NOT_AVAILABLE,
+            3: ResponseCode.NO_PERMISSION,
+        }, "the guard stays"
+        with pytest.raises(ValueError, match="other requests"):
+            dispatcher.use({})
+
+    asyncio.run(main())
+
+
+def _refuse_secrets(ctx: Context) -> Reply | None:
+    return Reply(ResponseCode.NO_PERMISSION) if ctx.request.consumer_group == "secret" else None
