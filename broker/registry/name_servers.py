@@ -100,6 +100,8 @@ class NameServers:
             NameServerLink(address, self) for address in name_server_addresses(config.namesrv_addr)
         ]
         self._changed = asyncio.Event()
+        self._may_begin = asyncio.Event()
+        self._may_begin.set()
         self._said_not_packed = False
         self.on_answer: list[Callable[[RegisterBrokerResponse], None]] = []
         """Called with what name servers answer to a registration: where the master is."""
@@ -113,6 +115,7 @@ class NameServers:
             )
         tasks: dict[NameServerLink, asyncio.Task[None]] = {}
         try:
+            await self._may_begin.wait()
             async with asyncio.TaskGroup() as group:
                 while True:
                     self._changed.clear()
@@ -141,6 +144,18 @@ class NameServers:
             known = {link.address: link for link in self.links}
             self.links = [known.get(address) or NameServerLink(address, self) for address in wanted]
             self._changed.set()
+
+    def wait_for_identity(self) -> None:
+        """Before ``run``: register nothing until ``has_identity``: this broker does not know yet
+        whether it is a master."""
+        self._may_begin.clear()
+
+    def has_identity(self) -> None:
+        """This broker is another one from now on (master, or a slave): every name server is told at
+        once, also one that has failed to answer."""
+        self._may_begin.set()
+        for link in self.links:
+            link.register_soon(at_once=True)
 
     def register_soon(self) -> None:
         """Register everything before it is time: it concerns all topics, or a slave looks for its
@@ -238,11 +253,14 @@ class NameServerLink:
         self._watched: Peer | None = None
         self._lost = False
         self._asked = False
+        self._at_once = False
         self._unregistered: dict[str, list[asyncio.Future[None]]] = {}
         """Topics that are not registered yet as they are now, and who waits for each."""
 
-    def register_soon(self) -> None:
+    def register_soon(self, *, at_once: bool = False) -> None:
+        """``at_once``: also if the last attempt has failed, and the next is not due yet."""
         self._asked = True
+        self._at_once |= at_once
         self._wake.set()
 
     def register_topic(self, topic: str) -> None:
@@ -267,7 +285,7 @@ class NameServerLink:
             elif self._lost:
                 self._lost = self.registered = False
                 due = clock.monotonic() + FIRST_RETRY_S
-            elif not self.registered:
+            elif not self.registered and not self._at_once:
                 self._give_up_waiting()
             else:
                 await self._register_now()
@@ -296,7 +314,7 @@ class NameServerLink:
     # ----------------------------------------------------------------------------------------------
 
     async def _register(self, *, force: bool) -> None:
-        self._asked = False
+        self._asked = self._at_once = False
         waiting, self._unregistered = self._unregistered, {}
         try:
             if self._owner.is_long and self.registered and self._is_connected():

@@ -315,6 +315,50 @@ def test_who_looks_for_its_master_is_answered_before_the_period_is_over(tmp_path
     play(tmp_path, 1, scenario)
 
 
+def test_who_does_not_know_yet_what_it_is_is_not_registered(tmp_path: Path) -> None:
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        sent = world.registrations()
+        world.name_servers.wait_for_identity()
+        async with running(world):
+            for _ in range(20):
+                world.clock.advance(5)
+                await asyncio.sleep(0.001)
+            assert not sent
+            world.name_servers.has_identity()
+            await world.until(lambda: world.knows(servers[0].address, "TBW102"), step=0.0)
+            sent.clear()
+            world.name_servers.has_identity()  # another one
+            await world.until(lambda: len(sent) == 1, step=0.0)
+
+    play(tmp_path, 1, scenario)
+
+
+def test_who_ends_before_it_knows_what_it_is_has_nothing_to_take_back(tmp_path: Path) -> None:
+    async def scenario(world: World, _servers: list[RunningNameServer]) -> None:
+        world.name_servers.wait_for_identity()
+        async with running(world) as service:
+            await asyncio.sleep(0.001)
+        assert service.cancelled()
+
+    play(tmp_path, 1, scenario)
+
+
+def test_another_identity_is_told_at_once_also_to_who_did_not_answer(tmp_path: Path) -> None:
+    """The next attempt may not be due for half a minute."""
+
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        await servers[0].stop()
+        link = world.name_servers.links[0]
+        async with running(world):
+            await world.until(lambda: link._failures >= 5)
+            await servers[0].start()
+            world.client.try_again(servers[0].address)
+            world.name_servers.has_identity()
+            await world.until(lambda: world.knows(servers[0].address, "TBW102"), step=0.0)
+
+    play(tmp_path, 1, scenario)
+
+
 def test_ordered_topics_are_learnt_from_the_name_server(tmp_path: Path) -> None:
     async def scenario(world: World, servers: list[RunningNameServer]) -> None:
         topic = world.topics.update(TopicConfig(topic_name="T"))
