@@ -31,6 +31,7 @@ from ..put.message_writer import refused
 from ..put.multi_dispatch import DispatchRules, named_requests
 from ..put.queue_numbers import QueueNumbers
 from ..queues.consume_queue import ConsumeQueue
+from ..raft.ready import HardState
 from .committed import CommittedRecords, log_parts
 from .state_files import MemberFiles
 
@@ -148,6 +149,25 @@ class RaftStore:
                     for each in (request, *named_requests(request, self._rules)):
                         self._numbers.set(each.topic, each.queue_id, each.queue_offset + 1)
 
+    # -- what must never be forgotten
+
+    @property
+    def hard_state(self) -> HardState:
+        return self.files.hard_state
+
+    @property
+    def votes(self) -> bool:
+        """It has all that it ever acknowledged."""
+        return self.files.votes
+
+    async def save(self, hard_state: HardState | None, votes: bool | None) -> None:
+        """What is not None is on the disk when it returns. Raises StoreFileError."""
+        loop = asyncio.get_running_loop()
+        if hard_state is not None:
+            await loop.run_in_executor(self._threads, self.files.save_hard_state, *hard_state)
+        if votes is not None:
+            await loop.run_in_executor(self._threads, self.files.save_votes, votes)
+
     # -- what is appended and committed
 
     @property
@@ -188,6 +208,11 @@ class RaftStore:
         deleted = yield from steps
         self._numbers.forget_topic(topic)
         return deleted
+
+    @property
+    def committed_end(self) -> int:
+        """Where the last entry that is committed ends in the log."""
+        return self._committed.target
 
     @property
     def readable_end(self) -> int:
