@@ -23,6 +23,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from ...remoting.clock import Clock
 from ...remoting.dispatch import PENDING, Body, Context, Dispatcher, Outcome, Reply, reply_together
 from ...remoting.protocol.bodies.codec import BodyError
@@ -32,6 +34,9 @@ from ...remoting.protocol.bodies.dledger import (
     RESPONSE_BODIES,
     DledgerBody,
     DledgerCode,
+    DledgerRequestCode,
+    MetadataRequest,
+    MetadataResponse,
     TransferResponse,
     decode_dledger,
     encode_dledger,
@@ -109,6 +114,7 @@ class RaftNode:
             votes=store.votes,
         )
         self._secret: Final = settings.secret
+        self._broker_address: Final = settings.broker_address
         self._waiters: Final = CommitWaiters(settings.wait_ack_ms)
         self._encoder: Final = PushEncoder()
         self._door: Final = Door(
@@ -207,6 +213,33 @@ class RaftNode:
         answer: asyncio.Future[TransferResponse] = asyncio.get_running_loop().create_future()
         self._tell(self._member.transfer, to, answer)
         return await answer
+
+    async def leader_broker(self) -> str | None:
+        """Where the leader's broker takes requests, as it says itself; empty when it does not say
+        (a member of the original). None: nobody leads, or it has not answered."""
+        leader = self.leader_id
+        if (link := self._links.get(leader or "")) is None:
+            return None
+        answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        request = MetadataRequest(
+            group=self.settings.group, remote_id=leader, local_id=self.settings.self_id
+        )
+        link.send(
+            DledgerRequestCode.METADATA,
+            encode_dledger(request),
+            REQUEST_S,
+            lambda body: None if answer.done() else answer.set_result(body),
+        )
+        link.flush()
+        try:
+            body = await answer
+            found = None if body is None else decode_dledger(MetadataResponse, body)
+        except BodyError as error:
+            log.warning("answer not understood peer=%s error=%s", leader, error)
+            return None
+        if found is None or found.leader_id != leader:
+            return None
+        return found.broker_addr or ""
 
     # -- life
 
@@ -374,6 +407,8 @@ class RaftNode:
         replies: list[tuple[Context, Reply | bytes]] = []
         for token, body in answers:
             if isinstance(token, Context):
+                if isinstance(body, MetadataResponse):
+                    body = replace(body, broker_addr=self._broker_address())
                 replies.append((token, Reply(OK, body=encode_dledger(body))))
             elif not token.done():
                 token.set_result(body)

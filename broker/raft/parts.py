@@ -64,3 +64,5 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses besides those of the configuration that members may come from."""
     wait_ack_ms: int = 2500
     """How long a sender waits until its message is committed (maxWaitAckTimeMs)."""
+    broker_address: Callable[[], str | None] = lambda: None
+    """Where the broker takes requests; told to who asks for metadata."""

@@ -162,6 +162,8 @@ class MetadataResponse(DledgerBody, frozen=True, kw_only=True):
     """And so often that leader sends heartbeats."""
     votes: bool | None = None
     """It has all that it ever acknowledged, and so may vote."""
+    broker_addr: str | None = None
+    """Where its broker takes requests: followers take the leader's tables from there."""
 
 
 class AppendRequest(DledgerBody, frozen=True, kw_only=True):
