@@ -31,6 +31,7 @@ from .broker.config.config import (
     BrokerServerConfig,
     LaterStoreConfig,
 )
+from .broker.config.group_config import GroupConfig
 from .broker.config.settings import BrokerSettings
 from .broker.opening import open_broker
 from .broker.start_checks import check
@@ -58,6 +59,7 @@ _RECORDS: Final = (
     BrokerClientConfig,
     MessageStoreConfig,
     LaterStoreConfig,
+    GroupConfig,
 )
 
 DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -285,6 +287,7 @@ class LocalCluster:
             settings[BrokerClientConfig],
             settings[MessageStoreConfig],
             later=settings[LaterStoreConfig],
+            group=settings[GroupConfig],
             seats=self._seats,
         )
 

@@ -33,6 +33,7 @@ from .config.config import (
     SecretConfig,
     without_effect,
 )
+from .config.group_config import GroupConfig
 from .config.settings import BrokerSettings
 from .opening import open_broker
 from .replication.roles import ha_port
@@ -46,6 +47,7 @@ RECORDS: Final = (
     BrokerClientConfig,
     MessageStoreConfig,
     LaterStoreConfig,
+    GroupConfig,
     SecretConfig,
     TlsConfig,
     Limits,
@@ -68,6 +70,7 @@ async def serve(settings: Settings) -> None:
         tls=settings[TlsConfig],
         limits=settings[Limits],
         later=settings[LaterStoreConfig],
+        group=settings[GroupConfig],
         ha_secret=_checked(settings[SecretConfig].ha_secret),
         seats=Seats(allowed_connections(settings[Limits].max_connections)),
         config_file=Path(settings.config_file) if settings.config_file else None,

@@ -19,6 +19,7 @@ from ..store.recovery.opening import locked_directory
 from .assembly.broker import Broker
 from .assembly.tables import Tables
 from .config.addresses import free_port, resolve
+from .config.group_config import forget_role
 from .config.settings import BrokerSettings
 
 
@@ -36,6 +37,8 @@ async def open_broker(
     server = settings.server
     if server.listen_port == 0:
         server.listen_port = free_port(server.bind_address)
+    if settings.store.enable_dledger_commit_log:
+        forget_role(settings.broker, settings.store)
     address = (await resolve(settings.broker.broker_ip1), server.listen_port)
     with locked_directory(
         settings.store.root

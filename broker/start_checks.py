@@ -23,6 +23,7 @@ from ..store.disk.system_disk import PosixDisk
 from ..store.files import log_files
 from ..store.model.config import BrokerRole, MessageStoreConfig
 from ..store.model.delay_levels import parse_delay_levels
+from ..store.model.errors import StoreConfigError
 from .config.addresses import resolve
 from .config.config import (
     HA_PORT_DISTANCE,
@@ -32,6 +33,9 @@ from .config.config import (
     BrokerServerConfig,
     LaterStoreConfig,
 )
+from .config.group_config import GroupConfig
+from .raft.group import own_port
+from .raft.member_settings import member_settings
 from .registry.registration import name_server_addresses
 
 _FILE_NAME_LENGTH: Final = 20
@@ -45,22 +49,10 @@ def check(settings: Settings) -> None:
         settings[MessageStoreConfig],
         settings[BrokerServerConfig].listen_port,
     )
-    if store.broker_role is BrokerRole.SLAVE and config.broker_id <= 0:
-        raise LaunchError(
-            "brokerRole=SLAVE needs a brokerId above 0 (0 is the master), another one for each "
-            "slave"
-        )
-    if store.broker_role is not BrokerRole.SLAVE and config.broker_id != 0:
-        raise LaunchError(
-            f"brokerId={config.broker_id} is a slave's, but brokerRole is "
-            f"{store.broker_role.name}: set SLAVE"
-        )
     if store.enable_dledger_commit_log:
-        raise LaunchError(
-            "enableDLegerCommitLog=true: there is no DLedger here yet, and without it nothing "
-            "would be copied; "
-            "set false, and brokerRole=SYNC_MASTER with slaves"
-        )
+        _check_group(config, store, settings[GroupConfig])
+    else:
+        _check_role(config, store)
     try:
         parse_delay_levels(store.message_delay_level)
     except ValueError as error:
@@ -86,6 +78,27 @@ def check(settings: Settings) -> None:
             raise LaunchError(f"namesrvAddr: {error}") from None
 
 
+def _check_role(config: BrokerConfig, store: MessageStoreConfig) -> None:
+    if store.broker_role is BrokerRole.SLAVE and config.broker_id <= 0:
+        raise LaunchError(
+            "brokerRole=SLAVE needs a brokerId above 0 (0 is the master), another one for each "
+            "slave"
+        )
+    if store.broker_role is not BrokerRole.SLAVE and config.broker_id != 0:
+        raise LaunchError(
+            f"brokerId={config.broker_id} is a slave's, but brokerRole is "
+            f"{store.broker_role.name}: set SLAVE"
+        )
+
+
+def _check_group(config: BrokerConfig, store: MessageStoreConfig, group: GroupConfig) -> None:
+    """Of a member of a group its role and id say nothing: both come from the election."""
+    try:
+        member_settings(config, store, group)
+    except StoreConfigError as error:
+        raise LaunchError(f"enableDLegerCommitLog=true: {error}") from error
+
+
 def _ports(settings: Settings) -> dict[str, int]:
     """Which are listened on; 0 are not known yet, or none."""
     port, later = settings[BrokerServerConfig].listen_port, settings[LaterStoreConfig]
@@ -94,7 +107,15 @@ def _ports(settings: Settings) -> dict[str, int]:
         "the VIP port": max(0, port - VIP_PORT_DISTANCE),
         "haListenPort": later.ha_listen_port or (port and port + HA_PORT_DISTANCE),
         "prometheusPort": settings[BrokerConfig].prometheus_port,
+        "the port of this member in dLegerPeers": _member_port(settings),
     }
+
+
+def _member_port(settings: Settings) -> int:
+    store = settings[MessageStoreConfig]
+    if not store.enable_dledger_commit_log:
+        return 0
+    return own_port(member_settings(settings[BrokerConfig], store, settings[GroupConfig]))
 
 
 def _check_ports(settings: Settings) -> None:

@@ -35,6 +35,7 @@ from aiorocketmq.broker.config.config import (
     LaterStoreConfig,
     SecretConfig,
 )
+from aiorocketmq.broker.config.group_config import GroupConfig
 from aiorocketmq.broker.config.runtime_config import ALWAYS_BLACK_LISTED, NEXT_START
 from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.raft.node import SERVED
@@ -407,6 +408,7 @@ CONFIGURATION: Final = (
     Page(BrokerClientConfig, "Broker: as a client of name servers"),
     Page(MessageStoreConfig, "Broker: store"),
     Page(LaterStoreConfig, "Broker: store, the rest"),
+    Page(GroupConfig, "Broker: a member of a group that elects its master"),
     Page(SecretConfig, "Broker: secrets"),
     Page(TlsConfig, "Name server and broker: TLS"),
     Page(Limits, "Name server and broker: limits"),
@@ -419,6 +421,7 @@ CHANGED_BY_25: Final = (
     BrokerClientConfig,
     MessageStoreConfig,
     LaterStoreConfig,
+    GroupConfig,
 )
 """What at once and what at the next start, ``runtime_config`` knows."""
 

@@ -45,7 +45,7 @@ class Administration:
         self._sends = sends
         self._registry = registry
         stats, progress = monitoring.stats, monitoring.progress
-        info = RuntimeInfo(
+        self.info: RuntimeInfo = RuntimeInfo(
             config, store, stats, monitoring.sampler, sends.fast_failure, schedule, clock
         )
         self.processors: tuple[Processor, ...] = (
@@ -75,7 +75,7 @@ class Administration:
             ),
             AdminProcessor(
                 self._runtime_config(tables, clock),
-                info,
+                self.info,
                 state.topics,
                 registry.name_servers,
                 store,
@@ -86,7 +86,14 @@ class Administration:
     def _runtime_config(self, tables: Tables, clock: Clock) -> RuntimeConfig:
         settings = self._settings
         runtime_config = RuntimeConfig(
-            (settings.broker, settings.server, settings.client, settings.store, settings.later),
+            (
+                settings.broker,
+                settings.server,
+                settings.client,
+                settings.store,
+                settings.later,
+                settings.group,
+            ),
             settings.changes_file,
             clock,
             unknown=settings.unknown_properties,

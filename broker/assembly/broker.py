@@ -3,6 +3,8 @@ needs, so the order in which they are made is the one in which they need each ot
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...remoting.clock import Clock
@@ -12,12 +14,16 @@ from ...remoting.services import run_stages
 from ...store.message_store import MessageStore
 from ..config.settings import BrokerSettings
 from ..hooks import hooked, load_hooks
+from ..processors.raft import RaftProcessor
+from ..raft.figures import figures
 from ..registry.name_servers import NameServers
 from ..registry.registration import Identity
 from ..state.state import State
 from .access import Access
 from .administration import Administration
 from .clients import Clients
+from .copies import Copies
+from .group import Group
 from .monitoring import Monitoring, prometheus_server
 from .ports import Ports
 from .reads import Reads
@@ -25,7 +31,7 @@ from .registry import Registry
 from .replication import Replication
 from .sends import Sends
 from .storage import Storage
-from .table import request_table
+from .table import Processor, request_table
 from .tables import Tables
 
 if TYPE_CHECKING:
@@ -53,8 +59,21 @@ class Broker:
         self.monitoring: Monitoring = Monitoring(settings, store, self.state, clock)
         stats = self.monitoring.stats
         self.registry: Registry = Registry(settings, self.state.topics, clock)
-        self.storage: Storage = Storage(settings, store, address, self.tables, stats, clock)
-        self.replication: Replication = Replication(
+        self.group: Group | None = None
+        if store.raft is not None:
+            self.group = Group(
+                settings, store, store.raft, lambda: self.identity().broker_addr, clock
+            )
+        self.storage: Storage = Storage(
+            settings,
+            store,
+            address,
+            self.tables,
+            stats,
+            clock,
+            None if self.group is None else self.group.durability,
+        )
+        self.copies: Copies = self.group or Replication(
             settings,
             store,
             self.tables,
@@ -62,12 +81,10 @@ class Broker:
             self.registry,
             clock,
         )
-        master = self.replication.master
-        self.sends: Sends = Sends(settings, address, self.tables, self.storage, master, clock)
+        self.sends: Sends = Sends(settings, address, self.tables, self.storage, self.copies, clock)
         self.reads: Reads = Reads(settings, store, address, self.state, stats, clock)
         self.clients: Clients = Clients(settings.broker, store, self.state, clock)
         self.access: Access = Access(settings.broker, store, self.identity, clock)
-        self.table: dict[RequestCode, Handler] = self._request_table(clock)
         self.prometheus: PrometheusServer | None = prometheus_server(
             settings,
             store,
@@ -75,21 +92,44 @@ class Broker:
             self.monitoring,
             self.sends.fast_failure,
             lambda: self.reads.pull.held_pulls,
-            master.server.lags,
+            self.copies,
             clock,
         )
-        self._ports = Ports(
-            settings,
-            self.table,
+        self.table, self._ports = self._serving(clock)
+
+    def _serving(self, clock: Clock) -> tuple[Mapping[RequestCode, Handler], Ports]:
+        """The table of requests in the role that the broker begins with, and where it is served. A
+        member of a group takes its role by it."""
+        table = self._request_table(clock)
+        hooks = load_hooks(self.settings.broker.request_hooks)
+        if self.group is None:
+            first = hooked(self.replication.handlers(table), hooks)
+            return first, self._make_ports(first, clock)
+        appearance = self.group.take_roles(
+            self.tables, self.storage, self.registry, self.reads, self.store
+        )
+        master, slave, first = (
+            hooked(each, hooks) for each in appearance.request_tables(table, self.group.fields)
+        )
+        ports = self._make_ports(first, clock)
+        appearance.show_on(ports, master, slave)
+        return first, ports
+
+    def _make_ports(self, table: Mapping[RequestCode, Handler], clock: Clock) -> Ports:
+        copies = self.copies
+        return Ports(
+            self.settings,
+            table,
             self.guard,
             self.clients.watch.on_disconnect,
-            lambda: store.flush.waiting + master.server.waiting,
-            (master.server,) if self.prometheus is None else (master.server, self.prometheus),
+            lambda: self.store.flush.waiting + copies.waiting,
+            lambda: copies.longest_wait_ms,
+            (*copies.listening, *(() if self.prometheus is None else (self.prometheus,))),
             clock,
         )
 
     def _request_table(self, clock: Clock) -> dict[RequestCode, Handler]:
-        """As it is in the broker's role, with the hooks of its users."""
+        """As it is at a master."""
         administration = Administration(
             self.settings,
             self.store,
@@ -100,15 +140,24 @@ class Broker:
             self.storage.schedule,
             clock,
         )
-        table = request_table(
+        of_member: tuple[Processor, ...] = ()
+        if (node := self.copies.member) is not None:
+            administration.info.others.append(partial(figures, node))
+            of_member = (RaftProcessor(node),)
+        return request_table(
             *self.sends.processors,
             *self.reads.processors,
             *self.clients.processors,
             *administration.processors,
             self.access.processor,
+            *of_member,
         )
-        hooks = load_hooks(self.settings.broker.request_hooks)
-        return hooked(self.replication.handlers(table), hooks)
+
+    @property
+    def replication(self) -> Replication:
+        """Of a broker that is no member of a group."""
+        assert isinstance(self.copies, Replication)
+        return self.copies
 
     @property
     def port(self) -> int:
@@ -139,11 +188,12 @@ class Broker:
         self._ports.close()
 
     async def run(self) -> None:
-        """Serve until cancelled. Then: name servers are told, nobody is accepted any more, the
-        tables are written."""
+        """Serve until cancelled. Then: a leader hands its leadership over, name servers are told,
+        nobody is accepted any more, the tables are written."""
         try:
             async with self.registry.remoting:
                 await run_stages(
+                    *((self.copies.first,) if self.copies.first else ()),
                     (self.name_servers,),
                     (
                         *self._ports.services,
@@ -156,9 +206,9 @@ class Broker:
                         *self.registry.services,
                         self.reads.slow_consumers,
                         *self.storage.services,
-                        *self.replication.services,
+                        *self.copies.services,
                     ),
-                    (self.store, self.replication.master.server),  # answers wait for them
+                    (self.store, *self.copies.last),  # answers wait for them
                 )
         finally:
             self.tables.save_now()

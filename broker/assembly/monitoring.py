@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...daemon.launch import LaunchError
@@ -16,6 +16,7 @@ from ..state.state import State
 from ..state.topics import Topic, TopicChange
 from ..stats.broker_stats import BrokerStats, StatsSampler, topic_counts
 from ..stats.stats_windows import StatsWindows
+from .copies import Copies
 
 if TYPE_CHECKING:
     from ..monitoring.prometheus import PrometheusServer
@@ -59,7 +60,7 @@ def prometheus_server(
     monitoring: Monitoring,
     load: FastFailure,
     held_pulls: Callable[[], int],
-    slave_lags: Callable[[], Mapping[str, int]],
+    copies: Copies,
     clock: Clock,
 ) -> PrometheusServer | None:
     """``None``: nobody wants it. Raises ``LaunchError``."""
@@ -76,6 +77,7 @@ def prometheus_server(
         )
         raise LaunchError(needed) from error
     metrics = BrokerMetrics(
-        config, store, state, monitoring.stats, monitoring.sampler, load, held_pulls, slave_lags
+        config, store, state, monitoring.stats, monitoring.sampler, load, held_pulls, copies.lags
     )
+    metrics.member = copies.member
     return PrometheusServer(metrics, config.prometheus_address, config.prometheus_port, clock)

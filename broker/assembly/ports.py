@@ -40,15 +40,17 @@ class Ports:
         guard: Guard | None,
         on_disconnect: Callable[[Peer], None],
         waiting: Callable[[], int],
+        longest_wait_ms: Callable[[], int],
         others: Sequence[Listening],
         clock: Clock,
     ) -> None:
-        """``waiting``: how many answers wait for the disk or slaves. Raises ``TlsError``."""
+        """``waiting``: how many answers wait for the disk or copies of the log;
+        ``longest_wait_ms``: how long for the latter. Raises ``TlsError``."""
         buffers = Buffers(server_limits(settings.server, settings.limits), clock)
 
-        def server(name: str, port: int, table: Mapping[RequestCode, Handler]) -> RemotingServer:
+        def server(name: str, port: int, dispatcher: Dispatcher) -> RemotingServer:
             return RemotingServer(
-                Dispatcher(table, guard=guard),
+                dispatcher,
                 server_settings(
                     settings.server, settings.limits, settings.tls, name=name, port=port
                 ),
@@ -58,14 +60,15 @@ class Ports:
                 on_disconnect=on_disconnect,
                 waiting=waiting,
                 longest_wait_s=lambda: (
-                    max(settings.store.sync_flush_timeout, settings.later.slave_timeout) / 1000
+                    max(settings.store.sync_flush_timeout, longest_wait_ms()) / 1000
                 ),
             )
 
         port = settings.server.listen_port
-        vip_table = {code: handler for code, handler in table.items() if code not in NOT_ON_VIP}
-        self._server = server("broker", port, table)
-        self._vip_server = server("broker-vip", port - VIP_PORT_DISTANCE, vip_table)
+        self._dispatcher: Final = Dispatcher(table, guard=guard)
+        self._vip_dispatcher: Final = Dispatcher(_on_vip(table), guard=guard)
+        self._server = server("broker", port, self._dispatcher)
+        self._vip_server = server("broker-vip", port - VIP_PORT_DISTANCE, self._vip_dispatcher)
         self._all: tuple[Listening, ...] = (self._server, self._vip_server, *others)
 
     @property
@@ -77,6 +80,11 @@ class Ports:
         """Besides those of ``others``."""
         return (self._server, self._vip_server)
 
+    def use(self, table: Mapping[RequestCode, Handler]) -> None:
+        """Other handlers of the same requests, from now on."""
+        self._dispatcher.use(table)
+        self._vip_dispatcher.use(_on_vip(table))
+
     async def listen(self) -> None:
         """Raises ``AddressInUseError``."""
         for each in self._all:
@@ -85,3 +93,7 @@ class Ports:
     def close(self) -> None:
         for each in self._all:
             each.close()
+
+
+def _on_vip(table: Mapping[RequestCode, Handler]) -> dict[RequestCode, Handler]:
+    return {code: handler for code, handler in table.items() if code not in NOT_ON_VIP}

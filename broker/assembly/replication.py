@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ...remoting.clock import Clock
 from ...remoting.dispatch import Handler
@@ -12,10 +12,14 @@ from ...remoting.services import Service
 from ...store.message_store import MessageStore
 from ...store.model.config import BrokerRole
 from ..config.settings import BrokerSettings
+from ..raft.node import RaftNode
 from ..replication.door import LinkSecurity, link_security
 from ..replication.roles import Master, Slave
 from ..replication.slave_sync import MasterTables
 from ..schedule.schedule_offsets import DelayOffsetPersistence
+from ..sends.durability import Durability
+from ..sends.fast_failure import Waits
+from .ports import Listening
 from .registry import Registry
 from .tables import Tables
 
@@ -34,6 +38,7 @@ class Replication:
     ) -> None:
         """Raises ``StoreFileError``, ``TlsError``."""
         self._config = settings.broker
+        self._longest_wait_ms: Callable[[], int] = lambda: settings.later.slave_timeout
         security = link_security(settings.tls, settings.ha_secret)
         self.master: Master = Master(
             settings.later,
@@ -48,13 +53,47 @@ class Replication:
         self.slave: Slave | None = None
         if settings.store.broker_role is BrokerRole.SLAVE:
             self.slave = _slave(
-                settings, store, _taken_over(tables, delay_offsets), registry, security, clock
+                settings, store, taken_over(tables, delay_offsets), registry, security, clock
             )
 
     @property
+    def durability(self) -> Durability:
+        return self.master.durability
+
+    @property
+    def waits(self) -> Sequence[Waits]:
+        return (self.master.server,)
+
+    @property
+    def waiting(self) -> int:
+        return self.master.server.waiting
+
+    @property
+    def longest_wait_ms(self) -> int:
+        return self._longest_wait_ms()
+
+    def lags(self) -> Mapping[str, int]:
+        return self.master.server.lags()
+
+    @property
+    def member(self) -> RaftNode | None:
+        return None
+
+    @property
+    def listening(self) -> Sequence[Listening]:
+        return (self.master.server,)
+
+    @property
+    def first(self) -> Sequence[Service]:
+        return ()
+
+    @property
     def services(self) -> tuple[Service, ...]:
-        """Besides ``master.server``."""
         return () if self.slave is None else self.slave.services
+
+    @property
+    def last(self) -> Sequence[Service]:
+        return (self.master.server,)
 
     def handlers(self, table: Mapping[RequestCode, Handler]) -> Mapping[RequestCode, Handler]:
         """The broker's table as it is in its role."""
@@ -65,7 +104,7 @@ class Replication:
         return self.slave.handlers(table, fields)
 
 
-def _taken_over(tables: Tables, delay_offsets: DelayOffsetPersistence) -> MasterTables:
+def taken_over(tables: Tables, delay_offsets: DelayOffsetPersistence) -> MasterTables:
     state = tables.state
     return MasterTables(
         state.topics, state.groups, state.offsets, delay_offsets, tables.files, tables.taken_over

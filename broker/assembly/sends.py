@@ -8,10 +8,10 @@ from ..processors.reply import ReplyProcessor
 from ..processors.send import SendProcessor
 from ..processors.send_back import SendBackProcessor
 from ..processors.transaction import TransactionProcessor
-from ..replication.roles import Master
 from ..sends.fast_failure import FastFailure
 from ..sends.new_topics import NewTopics
 from ..sends.sync_rounds import SyncRounds
+from .copies import Copies
 from .storage import Storage
 from .table import Processor
 from .tables import Tables
@@ -26,11 +26,11 @@ class Sends:
         address: tuple[str, int],
         tables: Tables,
         storage: Storage,
-        master: Master,
+        copies: Copies,
         clock: Clock,
     ) -> None:
         config, state, context = settings.broker, tables.state, storage.context
-        store, durability = context.store, master.durability
+        store, durability = context.store, copies.durability
         if durability.waits_for_disk:
             store.flush.rounds = SyncRounds(lambda: store.flush.waiting, clock)
         self.new_topics: NewTopics = NewTopics(tables.topics_file.when_saved, durability)
@@ -40,7 +40,7 @@ class Sends:
         )
         self.fast_failure: FastFailure = FastFailure(
             config,
-            (store.flush, master.server),
+            (store.flush, *copies.waits),
             clock,
             self.send.refuse,
             lambda: settings.later.os_page_cache_busy_time_out_mills,
@@ -56,6 +56,8 @@ class Sends:
                 self.send.check,
                 durability,
             ),
-            SendBackProcessor(config, context, state.groups, busy=lambda: self.send.busy),
+            SendBackProcessor(
+                config, context, state.groups, durability, busy=lambda: self.send.busy
+            ),
             TransactionProcessor(context, storage.transactions, durability),
         )

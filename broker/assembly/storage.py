@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...remoting.clock import Clock
 from ...remoting.protocol.message.message_id import pack_host
 from ...remoting.services import Service
@@ -11,6 +13,7 @@ from ...store.model.delay_levels import parse_delay_levels
 from ..config.settings import BrokerSettings
 from ..schedule.schedule import Schedule
 from ..schedule.schedule_offsets import DelayOffsetPersistence
+from ..sends.durability import Durability
 from ..sends.put_context import PutContext
 from ..stats.broker_stats import BrokerStats
 from ..transactions.transaction_check import TransactionCheck
@@ -29,9 +32,13 @@ class Storage:
         tables: Tables,
         stats: BrokerStats,
         clock: Clock,
+        group: Durability | None = None,
     ) -> None:
-        """``tables`` agree with the store by now."""
+        """``tables`` agree with the store by now. ``group``: how safe messages are at a member of a
+        group; else they are when the disk has them."""
         config, state = settings.broker, tables.state
+        self._store = store
+        self._group = group
         delays_ms = parse_delay_levels(settings.store.message_delay_level)
         self._tables = tables
         self._is_slave = settings.store.broker_role is BrokerRole.SLAVE
@@ -45,7 +52,7 @@ class Storage:
         )
         self.delay_offset_persistence: DelayOffsetPersistence = DelayOffsetPersistence(
             tables.delay_offsets,
-            store,
+            self._when_safe,
             tables.delay_offsets_file.changed,
             lambda: settings.store.flush_delay_offset_interval,
             clock,
@@ -60,17 +67,48 @@ class Storage:
             state.offsets,
             state.producers,
             clock,
+            settled=self._settled,
             save_offsets=tables.save_offsets,
         )
 
     @property
-    def services(self) -> tuple[Service, ...]:
-        if self._is_slave:
-            return (self.transaction_check,)
+    def of_master(self) -> tuple[Service, ...]:
+        """What only a master does."""
         return (self.schedule, self.delay_offset_persistence, self.transaction_check)
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """What it does all the time; a member of a group begins and ends with its role."""
+        if self._group is not None:
+            return ()
+        return (self.transaction_check,) if self._is_slave else self.of_master
+
+    def begin_as_master(self) -> None:
+        """Of a member of a group: nothing that it knew of transactions counts any more."""
+        self.transactions.begin()
+        self.transaction_check.begin()
+
+    def end_as_master(self) -> None:
+        """What was delivered and is not committed may be gone."""
+        self.delay_offset_persistence.revert()
+
+    def _when_safe(self, done: Callable[[bool], None]) -> None:
+        if self._group is not None:
+            self._group.when_all_stored(lambda code: done(code == 0))
+        else:
+            self._store.flush.when_flushed(self._store.max_phy_offset, done)
+
+    async def _settled(self) -> bool:
+        """Have everything that is stored by now safe. Whether that is so."""
+        if self._group is not None:
+            return await self._group.all_stored() == 0
+        end = self._store.max_phy_offset
+        await self._store.sync()
+        return self._store.flushed_offset >= end
 
     def save_delay_offsets(self) -> None:
         """Blocks. The last thing of all: only when the store is closed all that was delivered is on
-        the disk."""
-        self.delay_offset_persistence.make_safe(self._tables.delay_offsets.table())
+        the disk. What a group has committed is known before."""
+        if self._group is None:
+            self.delay_offset_persistence.make_safe(self._tables.delay_offsets.table())
         self._tables.files.save_now()

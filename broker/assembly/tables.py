@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from ...remoting.clock import Clock
@@ -14,7 +15,12 @@ from ...remoting.protocol.bodies.consumer_offsets import (
 )
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
 from ...remoting.protocol.bodies.topic_config import TopicConfigTable
-from ...remoting.protocol.message.topic_names import TopicName, is_system_topic
+from ...remoting.protocol.message.topic_names import (
+    TopicName,
+    is_dlq_topic,
+    is_retry_topic,
+    is_system_topic,
+)
 from ...remoting.services import Service
 from ...remoting.slices import at_once
 from ...store.message_store import MessageStore
@@ -54,6 +60,7 @@ class Tables:
         config, folder = settings.broker, settings.store.root / "config"
         light = settings.store.enable_lmq
         self._light: Final = light
+        self._default_queues: Final = config.default_topic_queue_nums
         self.files: ConfigFiles = ConfigFiles(folder, clock)
         self.state: State = State(
             topics=Topics(config, clock, light=light),
@@ -109,15 +116,21 @@ class Tables:
         self.files.save_now()
 
     def agree_with(self, store: MessageStore) -> None:
-        """Once the store is open, before anybody looks at offsets."""
+        """Once the store is open, before anybody looks at offsets. A member of a group that elects
+        its master does not know yet what there is: ``begin_as_master``."""
+        if store.config.enable_dledger_commit_log:
+            return
+        self._correct_delay_offsets(store)
+        self._clamp_offsets(store)
+        self._compare(store)
+
+    def _correct_delay_offsets(self, store: MessageStore) -> None:
         self.delay_offsets.correct(
             lambda level: (
                 store.min_offset(TopicName.SCHEDULE, queue_of_level(level)),
                 store.max_offset(TopicName.SCHEDULE, queue_of_level(level)),
             )
         )
-        self._clamp_offsets(store)
-        self._compare(store)
 
     def _clamp_offsets(self, store: MessageStore) -> None:
         """After a crash of a master, and when a slave has become one, no group goes on behind what
@@ -152,6 +165,24 @@ class Tables:
                 if group not in self.state.groups
             }
             _say_unknown(GROUPS_FILE, OFFSETS_FILE, groups - {TRANSACTION_GROUP}, "updateSubGroup")
+
+    def begin_as_master(self, store: MessageStore, unknown_topics: Sequence[str]) -> None:
+        """This member of a group leads, and its queues have all that is committed. The last master
+        did not live to tell of ``unknown_topics``: they get the queues that they would get from
+        whoever makes them by sending."""
+        self._correct_delay_offsets(store)
+        if clamped := self.state.offsets.clamp(store.max_offset):
+            log.warning("consumer offsets behind the end of their queues offsets=%d", clamped)
+            self.offsets_file.changed()
+        topics = self.state.topics
+        for name in unknown_topics:
+            queues = max(store.queue_ids(name), default=0) + 1
+            own = is_retry_topic(name) or is_dlq_topic(name)
+            made = topics.create_if_possible(
+                name, queue_nums=queues if own else max(queues, self._default_queues)
+            )
+            log.warning("the last master did not tell of a topic, it is made topic=%r", made)
+        topics.new_version()  # name servers take all of it over, whatever they knew of this address
 
     async def save_offsets(self) -> None:
         """Return when the consumer offsets are on the disk as they are now. Raises

@@ -31,6 +31,7 @@ from ...store.model.config import MessageStoreConfig
 from ...store.model.errors import StoreError
 from ...store.services.retention import Rules
 from .config import ALIASES, BrokerClientConfig, BrokerServerConfig
+from .group_config import GroupConfig
 
 log: Final = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ def _next_start() -> frozenset[str]:
     }
     ports = {
         field.wire_name
-        for record in (BrokerServerConfig, BrokerClientConfig)
+        for record in (BrokerServerConfig, BrokerClientConfig, GroupConfig)
         for field in fields_of(record)
     }
     return _BROKER_NEXT_START | store | ports

@@ -17,6 +17,7 @@ from ...remoting.transport.socket_buffers import SocketBuffers
 from ...remoting.transport.tls import TlsConfig
 from ...store.model.config import MessageStoreConfig
 from .config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
+from .group_config import GroupConfig
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -31,6 +32,7 @@ class BrokerSettings(Struct):
     tls: TlsConfig = field(default_factory=TlsConfig)
     limits: Limits = field(default_factory=Limits)
     later: LaterStoreConfig = field(default_factory=LaterStoreConfig)
+    group: GroupConfig = field(default_factory=GroupConfig)
     seats: Seats = field(default_factory=lambda: Seats(Limits().max_connections))
     """Shared with others in this process. Who sets ``max_connections`` gives seats as well."""
     ha_secret: str = ""

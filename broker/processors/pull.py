@@ -90,8 +90,7 @@ class PullProcessor:
         self._clock = clock
         self._moved = moved
         self._slow = slow
-        self._is_slave = store.config.broker_role is BrokerRole.SLAVE
-        self._corrects_offsets = not self._is_slave or store.config.offset_check_in_slave
+        self.read_role()
         self._held = HeldPulls()
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
@@ -100,6 +99,12 @@ class PullProcessor:
         store.arrivals.listeners.append(self._arrived)
         state.topics.listeners.append(self._topic_changed)
         store.arrivals.pending = self._notify_soon
+
+    def read_role(self) -> None:
+        """Take over what the broker is: at start, and whenever that changes."""
+        config = self.store.config
+        self._is_slave = config.broker_role is BrokerRole.SLAVE
+        self._corrects_offsets = not self._is_slave or config.offset_check_in_slave
 
     @property
     def table(self) -> dict[RequestCode, Handler]:

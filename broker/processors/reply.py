@@ -94,7 +94,7 @@ class ReplyProcessor:
             if (
                 self._durability.waits
                 and not ctx.oneway
-                and waits_for_store(request.properties or "")
+                and (self._durability.for_all or waits_for_store(request.properties or ""))
             ):
                 await self._durability.stored(
                     result.phy_offset + result.size

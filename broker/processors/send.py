@@ -43,7 +43,7 @@ from ...store.message_store import MessageStore
 from ...store.model.put import PutBatch, PutMessage
 from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
-from ..sends.durability import AnswersWait
+from ..sends.durability import BUSY, AnswersWait
 from ..sends.put_context import PutContext
 from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import Topic, topic_sys_flag
@@ -205,9 +205,10 @@ class SendProcessor:
         topic.put_size_bytes += size
         stats.put_messages += count
         stats.put_bytes += size
-        if not self._answers.waits or not waits_for_store(request.properties or ""):
+        answers = self._answers
+        if not answers.waits or not (answers.for_all or waits_for_store(request.properties or "")):
             return answer
-        self._answers.answer(result.phy_offset + size, ctx, answer)
+        answers.answer(result.phy_offset + size, ctx, answer)
         return PENDING
 
     def _send_batch(
@@ -406,6 +407,8 @@ class SendProcessor:
         code = _CODES.get(result.status, ResponseCode.SYSTEM_ERROR)
         if code is ResponseCode.MESSAGE_ILLEGAL:
             remark = _ILLEGAL % self._max_message_size
+        elif result.status is PutStatus.OS_PAGECACHE_BUSY:
+            remark = BUSY
         elif result.status is PutStatus.CREATE_MAPEDFILE_FAILED:
             remark = (
                 f"create mapped file failed, server is busy or broken. {result.remark}".rstrip()

@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
+from ...remoting.dispatch import PENDING, Body, Context, Outcome, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import ConsumerSendMsgBackRequest
@@ -28,6 +28,7 @@ from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
 from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
+from ..sends.durability import REMARKS, Durability
 from ..sends.placement import encoded_properties, put_copy
 from ..sends.put_context import PutContext
 from ..state.subscription_groups import SubscriptionGroups
@@ -45,10 +46,13 @@ class SendBackProcessor:
         config: BrokerConfig,
         context: PutContext,
         groups: SubscriptionGroups,
+        durability: Durability,
         *,
         busy: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """``busy``: why messages are refused now."""
+        """``durability``: what answers of a member of a group wait for, those of others wait for
+        nobody. ``busy``: why messages are refused now."""
+        self._durability = durability
         self._config = config
         self._store = context.store
         self._topics = context.topics
@@ -63,7 +67,7 @@ class SendBackProcessor:
     def table(self) -> ProcessorTable:
         return {RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back}
 
-    def send_back(self, request: ConsumerSendMsgBackRequest, _body: Body, ctx: Context) -> Reply:
+    def send_back(self, request: ConsumerSendMsgBackRequest, _body: Body, ctx: Context) -> Outcome:
         if (remark := self._busy()) is not None:
             raise RequestError(ResponseCode.SYSTEM_BUSY, remark)
         group = self._groups.get(request.group)
@@ -99,7 +103,12 @@ class SendBackProcessor:
             PropertyName.ORIGIN_MESSAGE_ID, self._store.message_id(request.offset)
         )
         self._put(message, topic, queue_id, properties, ctx)
-        return Reply()
+        if not self._durability.for_all or ctx.oneway:
+            return Reply()
+        self._durability.when_all_stored(
+            lambda code: ctx.reply(Reply(code, remark=REMARKS.get(code)))
+        )
+        return PENDING
 
     def _retry_topic(self, request: ConsumerSendMsgBackRequest, queue_nums: int) -> Topic:
         """Raises ``RequestError`` when it cannot be made or must not be written to."""

@@ -20,10 +20,10 @@ from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
 from ...store.model.config import BrokerRole
 from ...store.model.status import PutResult, PutStatus
-from ..sends.durability import Durability
+from ..sends.durability import REMARKS, Durability
 from ..sends.put_context import PutContext
 from ..transactions.half_properties import destination_of
-from ..transactions.transaction_log import TransactionLog
+from ..transactions.transaction_log import StoredHalf, TransactionLog
 from ..transactions.transactions import transaction_of
 
 log: Final = logging.getLogger(__name__)
@@ -114,13 +114,24 @@ class TransactionProcessor:
             return self._not_stored(result)
         self._stats.stored(result, self._topics.get(name), queue_id)
         self._note(said, meant, now_ms)
-        if not self._durability.waits or not half.destination.waits or ctx.oneway:
+        return self._committed(half, result, ctx)
+
+    def _committed(self, half: StoredHalf, result: PutResult, ctx: Context) -> Outcome:
+        """Answered when that is as safe as the broker makes messages. Unless it may be gone, with
+        success also when that takes too long: the message is there."""
+        durability = self._durability
+        if not durability.waits or ctx.oneway:
             return _DONE
-        self._durability.when_stored(
-            result.phy_offset + result.size, lambda _code: ctx.reply(Reply())
-        )
-        # with SYNC_FLUSH or SYNC_MASTER; success also when that takes too long: the message is
-        # there
+        if durability.for_all:
+            durability.when_all_stored(
+                lambda code: ctx.reply(Reply(code, remark=REMARKS.get(code)))
+            )
+        elif half.destination.waits:
+            durability.when_stored(
+                result.phy_offset + result.size, lambda _code: ctx.reply(Reply())
+            )
+        else:
+            return _DONE
         return PENDING
 
     def _meant_after_start(self, said: int) -> int | None:

@@ -33,6 +33,7 @@ from .self_mending import SelfMending
 from .slave import ReplicationClient
 from .slave_sync import (
     ACCEPTED_FILE,
+    SYNC_S,
     AcceptedOffsets,
     AcceptedOffsetTable,
     MasterTables,
@@ -102,6 +103,34 @@ class Master:
         )
 
 
+def table_sync(
+    store: MessageStore,
+    tables: MasterTables,
+    remoting: RemotingClient,
+    clock: Clock,
+    own_address: Callable[[], str],
+    *,
+    every_s: float = SYNC_S,
+) -> SlaveSync:
+    """What takes the master's tables over. Raises ``StoreFileError``."""
+    accepted = AcceptedOffsets()
+    accepted.heard(tables.offsets.record().offset_table)
+    if (table := tables.files.load(ACCEPTED_FILE, AcceptedOffsetTable)) is not None:
+        accepted.load(table)
+    accepted_file = tables.files.add(ACCEPTED_FILE, accepted.record)
+    accepted_file.changed()  # that it is there tells who starts next that this was a slave
+    return SlaveSync(
+        store,
+        tables,
+        accepted,
+        remoting,
+        clock,
+        own_address=own_address,
+        accepted_changed=accepted_file.changed,
+        every_s=every_s,
+    )
+
+
 class Slave:
     """What only a slave has."""
 
@@ -119,21 +148,7 @@ class Slave:
     ) -> None:
         """``look_for_master``: have a name server tell where it is (``registered``). Raises
         ``StoreFileError``."""
-        accepted = AcceptedOffsets()
-        accepted.heard(tables.offsets.record().offset_table)
-        if (table := tables.files.load(ACCEPTED_FILE, AcceptedOffsetTable)) is not None:
-            accepted.load(table)
-        accepted_file = tables.files.add(ACCEPTED_FILE, accepted.record)
-        accepted_file.changed()  # that it is there tells who starts next that this was a slave
-        self.sync: SlaveSync = SlaveSync(
-            store,
-            tables,
-            accepted,
-            remoting,
-            clock,
-            own_address=own_address,
-            accepted_changed=accepted_file.changed,
-        )
+        self.sync: SlaveSync = table_sync(store, tables, remoting, clock, own_address)
         self.client: ReplicationClient = ReplicationClient(
             store,
             replication_settings(config),

@@ -5,9 +5,10 @@ Topics and groups are the master's. Consumer offsets are too, except where a con
 slave more while the master was away: its place is kept until the master comes to it, or goes back
 from where it was, which is a reset.
 
-They are asked for every 10 s, topics also as soon as the log brings a message of one that is not
-known here: until it is, no consumer could read the message from this slave, or from the master that
-is made of it when the old one is lost.
+They are asked for every 10 s (in a group that elects its master every second, dledger.md §5.4),
+topics also as soon as the log brings a message of one that is not known here: until it is, no
+consumer could read the message from this slave, or from the master that is made of it when the old
+one is lost.
 """
 
 from __future__ import annotations
@@ -42,32 +43,22 @@ from ..state.config_files import ConfigFiles
 from ..state.consumer_offsets import NO_OFFSET, SEPARATOR, ConsumerOffsets
 from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import Topics
+from .role_tables import slave_table
 
 log: Final = logging.getLogger(__name__)
 
 ACCEPTED_FILE: Final = "slaveOffset.json"
 SYNC_S: Final = 10.0
+GROUP_SYNC_S: Final = 1.0
+"""Of a member of a group: anybody may be the master in a moment."""
 SOON_S: Final = 0.1
 """Topics are asked for no more often than that, and ever more seldom while that brings nothing
 new."""
 TIMEOUT_S: Final = 3.0
+_MOST_UNKNOWN: Final = 10_000
 _PER_TURN: Final = 500
 """Topics and groups whose offsets are looked at in one turn of the loop."""
-_NO_ADMINISTRATION: Final = (
-    "Can't modify topic or subscription group from slave broker, please execute it from master "
-    "broker."
-)
-_NO_MESSAGES: Final = "this broker is a slave, messages are taken by its master"
 _DONE: Final = Reply(header=EmptyFields())
-_CHANGES: Final = (
-    RequestCode.UPDATE_AND_CREATE_TOPIC,
-    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
-    RequestCode.DELETE_TOPIC_IN_BROKER,
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
-    RequestCode.DELETE_SUBSCRIPTIONGROUP,
-)
-"""What only the master may change."""
 
 
 class AcceptedOffsetTable(Record, frozen=True, kw_only=True):
@@ -180,6 +171,7 @@ class SlaveSync:
         *,
         own_address: Callable[[], str],
         accepted_changed: Callable[[], None],
+        every_s: float = SYNC_S,
     ) -> None:
         """``accepted_changed``: ``AcceptedOffsets`` have to be written."""
         self.master: str | None = None
@@ -195,8 +187,11 @@ class SlaveSync:
         self._own_address = own_address
         self._changed = tables.changed
         self._accepted_changed = accepted_changed
+        self._every_s = every_s
         self._known = asyncio.Event()
         self._new_topic = asyncio.Event()
+        self._unknown: dict[str, None] = {}
+        """Topics that the log has brought, and the master not yet."""
         store.replica.on_new_queue.append(self._queue_made)
         self._failing: set[RequestCode] = set()
 
@@ -207,13 +202,31 @@ class SlaveSync:
             self.master = address
             self._known.set()
 
+    def leads(self) -> list[str]:
+        """This broker is the master now: what was accepted here counts. Returns the topics of which
+        the log has messages and that the last master did not live to tell of."""
+        self.forget_master()
+        self._accepted.load(AcceptedOffsetTable())
+        self._accepted_changed()
+        unknown = [topic for topic in self._unknown if topic not in self._topics]
+        self._unknown.clear()
+        return unknown
+
+    def forget_master(self) -> None:
+        """There is another one from now on, or none."""
+        self.master = None
+        self._known.clear()
+
     async def run(self) -> None:
-        """Until cancelled; for the first time as soon as the master is known."""
-        await self._known.wait()
+        """Until cancelled; for the first time as soon as the master is known. Long tables get
+        pauses as long as they take."""
         while True:
-            assert self.master is not None
-            await self.sync(self.master)
-            await self._ask_for_new_topics(self._clock.monotonic() + SYNC_S)
+            await self._known.wait()
+            if (master := self.master) is not None:
+                began = self._clock.monotonic()
+                await self.sync(master)
+                took = self._clock.monotonic() - began
+                await self._ask_for_new_topics(began + max(self._every_s, 2 * took))
 
     async def _ask_for_new_topics(self, until: float) -> None:
         """When the log brings them. What it brings may be what is left of a topic that was
@@ -224,16 +237,17 @@ class SlaveSync:
         ):
             self._new_topic.clear()
             before = self._topics.data_version
-            assert self.master is not None
-            if not await self._try(
-                self._sync_topics, self.master, RequestCode.GET_ALL_TOPIC_CONFIG
-            ):
+            if (master := self.master) is None:
+                return
+            if not await self._try(self._sync_topics, master, RequestCode.GET_ALL_TOPIC_CONFIG):
                 self._new_topic.set()
             pause = SOON_S if self._topics.data_version != before else 2 * pause
             await self._clock.sleep(max(0.0, min(pause, until - self._clock.monotonic())))
 
     def _queue_made(self, topic: str) -> None:
         if topic not in self._topics:
+            if len(self._unknown) < _MOST_UNKNOWN:
+                self._unknown[topic] = None
             self._new_topic.set()
 
     async def sync(self, master: str) -> None:
@@ -245,6 +259,7 @@ class SlaveSync:
 
     async def _try(self, step: Callable[[bytes], object], master: str, code: RequestCode) -> bool:
         """Whether it was taken over."""
+        unknown = tuple(self._unknown)
         try:
             outcome = step(await self._ask(master, code))
             if asyncio.iscoroutine(outcome):
@@ -259,6 +274,9 @@ class SlaveSync:
                     error,
                 )
             return False
+        if code is RequestCode.GET_ALL_TOPIC_CONFIG:  # what is in none of them has been deleted
+            for topic in unknown:
+                self._unknown.pop(topic, None)
         if code in self._failing:
             self._failing.discard(code)
             log.info("taken over from the master again request=%s master=%s", code.name, master)
@@ -355,33 +373,15 @@ class SlaveSync:
     ) -> dict[RequestCode, Handler]:
         """The table of the broker as it is on a slave; ``fields`` stand on every answer to a
         send."""
+        return slave_table(table, fields, self.commit)
 
-        def refuse_send(_request: Record, _body: Body, _ctx: Context) -> Reply:
-            return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, fields, remark=_NO_MESSAGES)
-
-        own: dict[RequestCode, Handler] = {
-            RequestCode.UPDATE_CONSUMER_OFFSET: self._commit,
-            **dict.fromkeys((RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2), refuse_send),
-            RequestCode.SEND_BATCH_MESSAGE: refuse_send,
-            RequestCode.CONSUMER_SEND_MSG_BACK: _refuse_message,
-            **dict.fromkeys(_CHANGES, _refuse_change),
-        }
-        return {**table, **{code: handler for code, handler in own.items() if code in table}}
-
-    def _commit(self, request: UpdateConsumerOffsetRequest, _body: Body, _ctx: Context) -> Reply:
+    def commit(self, request: UpdateConsumerOffsetRequest, _body: Body, _ctx: Context) -> Reply:
+        """UPDATE_CONSUMER_OFFSET while this broker is no master."""
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
         self._offsets.commit(group, topic, queue_id, request.commit_offset)
         if self._accepted.accept(f"{topic}{SEPARATOR}{group}", queue_id, request.commit_offset):
             self._accepted_changed()
         return _DONE
-
-
-def _refuse_message(_request: Record, _body: Body, _ctx: Context) -> Reply:
-    return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=_NO_MESSAGES)
-
-
-def _refuse_change(_request: Record, _body: Body, _ctx: Context) -> Reply:
-    return Reply(ResponseCode.SYSTEM_ERROR, remark=_NO_ADMINISTRATION)
 
 
 def moved_port(address: str, distance: int) -> str:

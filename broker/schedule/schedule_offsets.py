@@ -8,13 +8,13 @@ passes over. So it gets a ``safe`` copy, taken before a sync of the store and wr
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final
 
 from ...remoting.clock import Clock
 from ...remoting.protocol.bodies.consumer_offsets import DelayOffsetTable
-from ...store.message_store import MessageStore
 
 log: Final = logging.getLogger(__name__)
 
@@ -59,6 +59,10 @@ class DelayOffsets:
         self._safe = table
         return news
 
+    def revert(self) -> None:
+        """What was delivered since the last ``make_safe`` may be gone."""
+        self._table = dict(self._safe)
+
     def correct(self, bounds: Callable[[int], tuple[int, int]]) -> None:
         """Take every offset into the ``(min, max)`` of its level's queue: messages may have
         expired, and a crash may have cost the end of the queue."""
@@ -74,19 +78,24 @@ class DelayOffsets:
                 )
 
 
+WhenSafe = Callable[[Callable[[bool], None]], None]
+"""Calls back when everything that is stored by now stays, on the disk or in the logs of a majority,
+or cannot be made to."""
+
+
 class DelayOffsetPersistence:
     """Service: every ``interval_ms`` the progress so far becomes safe and is written."""
 
     def __init__(
         self,
         offsets: DelayOffsets,
-        store: MessageStore,
+        when_safe: WhenSafe,
         changed: Callable[[], None],
         interval_ms: Callable[[], int],
         clock: Clock,
     ) -> None:
         self._offsets = offsets
-        self._store = store
+        self._when_safe = when_safe
         self._changed = changed
         self._interval_ms = interval_ms
         self._clock = clock
@@ -98,17 +107,34 @@ class DelayOffsetPersistence:
             self.check()
 
     def check(self) -> None:
-        """Progress since the last time is written as soon as the store has been synced."""
-        table = self._offsets.table()
-        if table == self._seen:
-            return
+        """Progress since the last time is written as soon as what was delivered is safe."""
+        if self._offsets.table() != self._seen:
+            self._make_safe_later(lambda _good: None)
 
-        def synced(good: bool) -> None:
+    async def settle(self) -> bool:
+        """Make all progress so far safe, now; whether that worked. For a member of a group, whose
+        followers must not pass over what only this log has."""
+        if self._offsets.table() == self._seen:
+            return True
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._make_safe_later(lambda good: None if done.done() else done.set_result(good))
+        return await done
+
+    def _make_safe_later(self, done: Callable[[bool], None]) -> None:
+        table = self._offsets.table()
+
+        def safe(good: bool) -> None:
             if good:
                 self._seen = table
                 self.make_safe(table)
+            done(good)
 
-        self._store.flush.when_flushed(self._store.max_phy_offset, synced)
+        self._when_safe(safe)
+
+    def revert(self) -> None:
+        """This broker has lost its leadership: see ``DelayOffsets.revert``."""
+        self._offsets.revert()
+        self._seen = self._offsets.table()
 
     def make_safe(self, table: dict[int, int]) -> None:
         """Have it written."""

@@ -12,13 +12,21 @@ import msgspec
 
 from ...remoting.dispatch import Context, Reply, reply_together
 from ...remoting.protocol.codes import ResponseCode
+from ...remoting.protocol.commands.send import SendErrorFields
 from ...remoting.protocol.frames.reply_frames import frame_with_code
 from ...store.message_store import MessageStore
 from ...store.model.status import PutStatus
 
+BUSY: Final = "[PC_SYNCHRONIZED]broker busy, start flow control for a while"
+"""The remark of ``PutStatus.OS_PAGECACHE_BUSY``, as in the original."""
+NOT_LEADING: Final = (
+    "this broker has lost the leadership of its group before a majority had the message: ask for "
+    "the route, and send it to the master"
+)
+
 
 class Replicas(Protocol):
-    """The slaves, as far as answers wait for them."""
+    """The slaves, or the other members of a group, as far as answers wait for them."""
 
     def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
         """See ``ReplicaAcks.when_acked``."""
@@ -27,8 +35,14 @@ class Replicas(Protocol):
 class AnswersWait(Protocol):
     """What answers to stored messages wait for."""
 
-    waits: bool
-    """There is anything to wait for now."""
+    @property
+    def waits(self) -> bool:
+        """There is anything to wait for now."""
+
+    @property
+    def for_all(self) -> bool:
+        """Also the answers of those who do not want to wait (WAIT=false): what a majority does not
+        have may be gone with the next leader, and is no message before."""
 
     def answer(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
         """Send an answer that was made for code 0 later, with the code that it turns out to
@@ -40,10 +54,22 @@ class Durability:
     slaves."""
 
     def __init__(
-        self, store: MessageStore, *, sync_flush: bool = False, server: Replicas | None = None
+        self,
+        store: MessageStore,
+        *,
+        sync_flush: bool = False,
+        server: Replicas | None = None,
+        for_all: bool = False,
+        end: Callable[[], int] | None = None,
+        refusal_fields: SendErrorFields | None = None,
     ) -> None:
-        """``server``: of a SYNC_MASTER, else None."""
+        """``server``: of a SYNC_MASTER or of a member of a group, else None. Of the latter:
+        ``for_all``, where its log ends, and what stands on answers to messages that were not kept.
+        """
         self._store = store
+        self._end = end
+        self._refusal_fields = refusal_fields
+        self.for_all: bool = for_all
         self.waits_for_disk: bool = sync_flush
         self._server = server
         self.waits: bool = sync_flush or server is not None
@@ -65,7 +91,14 @@ class Durability:
             ):  # the store is closed, in a thread: all connections have ended before
                 return
             loop.call_soon(self._send)
-        self._ready.append((ctx, answer if code == 0 else with_code(answer, code)))
+        self._ready.append((ctx, answer if code == 0 else self._without_success(answer, code)))
+
+    def _without_success(self, answer: Reply | bytes, code: int) -> Reply | bytes:
+        """A message that may be gone has no place that could be told."""
+        remark = REMARKS.get(code)
+        if remark is None:
+            return with_code(answer, code)
+        return Reply(code, self._refusal_fields, remark=remark)
 
     def _send(self) -> None:
         ready, self._ready = self._ready, []
@@ -95,10 +128,20 @@ class Durability:
                 phy_offset, lambda status: one(_REPLICA_CODES[status], of_replicas=True)
             )
 
+    def when_all_stored(self, done: Callable[[int], None]) -> None:
+        """The same for everything that was stored until now."""
+        self.when_stored(self._store.max_phy_offset if self._end is None else self._end(), done)
+
     async def stored(self, phy_offset: int) -> int:
-        """The same for who is a task anyway."""
+        """The same as ``when_stored`` for who is a task anyway."""
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.when_stored(phy_offset, lambda code: None if done.done() else done.set_result(code))
+        return await done
+
+    async def all_stored(self) -> int:
+        """The same as ``when_all_stored``."""
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.when_all_stored(lambda code: None if done.done() else done.set_result(code))
         return await done
 
 
@@ -106,7 +149,14 @@ _REPLICA_CODES: Final[dict[PutStatus, int]] = {
     PutStatus.PUT_OK: ResponseCode.SUCCESS,
     PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
     PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.OS_PAGECACHE_BUSY: ResponseCode.SYSTEM_ERROR,
 }
+REMARKS: Final[dict[int, str]] = {
+    ResponseCode.SERVICE_NOT_AVAILABLE: NOT_LEADING,
+    ResponseCode.SYSTEM_ERROR: BUSY,
+}
+"""Of codes that say that a message is not safe anywhere (dledger.md §5.3)."""
 
 
 def _flush_code(good: bool) -> int:

@@ -37,6 +37,7 @@ class NewTopics:
         """``behind``: what comes after."""
         self._when_saved: Final = when_saved
         self._behind: Final = behind
+        self.for_all: Final = behind.for_all
         self.waits: bool = behind.waits
         self.answer: Answer = behind.answer
         """See ``AnswersWait``. While there is no such topic nothing stands in between."""

@@ -235,11 +235,11 @@ class Topics:
             _own_topic(name, queue_nums, sys_flag), TopicChange.MADE
         )
 
-    def create_if_possible(self, name: str) -> Topic | None:
+    def create_if_possible(self, name: str, *, queue_nums: int = 1) -> Topic | None:
         """The same where nobody waits for an answer. Without it a message is stored all the same,
         and can be read as soon as somebody has made the topic."""
         try:
-            return self.create_for_broker(name)
+            return self.create_for_broker(name, queue_nums=queue_nums)
         except RequestError as error:
             log.error(
                 "no topic for what the broker stores itself, make it to read that topic=%s "

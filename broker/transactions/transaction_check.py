@@ -2,7 +2,8 @@
 AbstractTransactionalMessageCheckListener; ``broker-services.md`` §5.4, §5.5).
 
 A round goes over the undecided half messages from the oldest to the first one that is too young to
-be asked for. Each gets a copy at the end of the half queue; when the copies are on the disk and the
+be asked for. Each gets a copy at the end of the half queue; when the copies are safe (on the disk,
+or committed by a group) and the
 progress is in the file of consumer offsets, their producers are asked about the copies. In this
 order a crash at any point neither loses a half message nor has two of them decided for one
 transaction.
@@ -83,10 +84,12 @@ class TransactionCheck:
         producers: Producers,
         clock: Clock,
         *,
+        settled: Callable[[], Awaitable[bool]],
         save_offsets: Callable[[], Awaitable[None]],
     ) -> None:
-        """``save_offsets`` returns when the offsets are in their file; it may raise
-        ``StoreFileError``."""
+        """``settled`` has what is stored by now safe, and tells whether it is. ``save_offsets``
+        returns when the offsets are in their file; it may raise ``StoreFileError``."""
+        self._settled = settled
         self._config = config
         self._log = transactions
         self._halves = transactions.halves
@@ -97,6 +100,8 @@ class TransactionCheck:
         self._dead_letters = context.dead_letters
         self._clock = clock
         self._save_offsets = save_offsets
+        self._begun: tuple[int, int, int, int] | None = None
+        """Of both queues what has to be read."""
         self._turn = 0
         self._work = 0
         self._bytes = 0
@@ -127,15 +132,23 @@ class TransactionCheck:
 
     # -- at start
 
+    def begin(self) -> None:
+        """The first step of ``load``, for who must not be asked anything before it."""
+        end = self._store.max_offset(_HALF, HALF_QUEUE_ID)
+        ops_end = self._store.max_offset(_OP, HALF_QUEUE_ID)
+        front = self._position(_HALF, end)
+        ops = self._position(_OP, ops_end)
+        self._halves.begin(front, end, ops)
+        self._begun = front, end, ops, ops_end
+
     async def load(self) -> None:
         """Find out what is undecided: read the ops behind the last progress, then tell copies from
         originals."""
         store = self._store
-        end = store.max_offset(_HALF, HALF_QUEUE_ID)
-        ops_end = store.max_offset(_OP, HALF_QUEUE_ID)
-        front = self._position(_HALF, end)
-        ops = self._position(_OP, ops_end)
-        self._halves.begin(front, end, ops)
+        if self._begun is None:
+            self.begin()
+            assert self._begun is not None
+        (front, end, ops, ops_end), self._begun = self._begun, None
         if front == end:
             return
         while ops < ops_end:
@@ -201,7 +214,9 @@ class TransactionCheck:
         )  # here, as in the original, it is made by the first round at the latest
         halves.dropped_below(self._store.min_offset(_HALF, HALF_QUEUE_ID))
         self._not_asked = self._given_up = 0
-        end, number = halves.end, halves.front
+        number = halves.front
+        end = min(halves.end, self._store.max_offset(_HALF, HALF_QUEUE_ID))
+        # of a group's member: the last ones may not be committed yet, and nobody can read them
         copies: list[int] = []
         while (number := halves.next_undecided(number)) < end:
             if not self._check_one(number, rules, began_ms, copies):
@@ -267,15 +282,12 @@ class TransactionCheck:
         return True
 
     async def _settle(self) -> bool:
-        """Have on the disk what was written, then how far everything is done with. Whether that is
-        so."""
+        """Have safe what was written, then how far everything is done with. Whether that is so."""
         progress = self._halves.progress(self._store.max_offset(_OP, HALF_QUEUE_ID))
         if progress == self._saved_progress():
             return True
-        end = self._store.max_phy_offset
-        await self._store.sync()
-        if self._store.flushed_offset < end:
-            return False  # the store has said why
+        if not await self._settled():
+            return False  # who had to do it has said why
         self._offsets.commit(TRANSACTION_GROUP, _HALF, HALF_QUEUE_ID, progress.halves)
         self._offsets.commit(TRANSACTION_GROUP, _OP, HALF_QUEUE_ID, progress.ops)
         try:

@@ -71,9 +71,6 @@ class TransactionLog:
         """``store_host``: this broker's packed address, from which ops come."""
         store = context.store
         self.halves: Final = HalfMessages()
-        self.halves.begin(
-            store.max_offset(_HALF, HALF_QUEUE_ID), store.max_offset(_HALF, HALF_QUEUE_ID)
-        )
         self._store: Final = store
         self._put: Final = store.put_message
         self._topics: Final = context.topics
@@ -85,6 +82,14 @@ class TransactionLog:
         self._recent: Final[dict[int, StoredHalf]] = {}
         """The last half messages by number, until they end: most end at once, and are not read for
         that."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Whatever there was before, of all half messages in the store nothing is known yet
+        (``TransactionCheck.load`` finds out)."""
+        end = self._store.max_offset(_HALF, HALF_QUEUE_ID)
+        self.halves.begin(end, end)
+        self._recent.clear()
 
     # -- half messages
 

@@ -428,6 +428,44 @@ def test_a_service_checks_every_interval(tmp_path: Path) -> None:
     play(tmp_path, scene, transaction_check_interval=30_000)
 
 
+def test_a_half_message_that_nobody_can_read_yet_is_left_for_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a member of a group the last ones are in the log, and not committed."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        store = world.broker.store
+        await half(world, client)
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "max_offset", lambda _topic, _queue_id: 0)
+            await checked(world)
+        assert not asked(client)
+        await checked(world)
+        assert len(asked(client)) == 1
+
+    play(tmp_path, scene)
+
+
+def test_a_new_master_reads_what_is_undecided_whatever_it_knew_before(tmp_path: Path) -> None:
+    """It has followed meanwhile; a word that is said between the first step and the others
+    counts."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        first = await half(world, client, key="A")
+        second = await half(world, client, key="B")
+        storage = world.broker.storage
+        storage.transactions.halves.begin(7, 7)  # as if it had seen another log
+        storage.begin_as_master()
+        await end(client, first, ROLLBACK)
+        await storage.transaction_check.load()
+        await checked(world)
+        assert [message.msg_id for _, message in asked(client)] == ["B"]
+        await end(client, second, COMMIT)
+        assert len(stored(world, "T", 1)) == 1
+
+    play(tmp_path, scene)
+
+
 # -- restarts
 
 

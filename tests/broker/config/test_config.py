@@ -14,12 +14,13 @@ from aiorocketmq.broker.config.config import (
     BrokerServerConfig,
     without_effect,
 )
+from aiorocketmq.broker.config.group_config import UNDECIDED_ID, forget_role
 from aiorocketmq.broker.daemon import BROKER, RECORDS
 from aiorocketmq.broker.start_checks import check
 from aiorocketmq.daemon.launch import LaunchError, Settings
 from aiorocketmq.remoting.protocol.java_properties import Property, PropertyError, parse_properties
 from aiorocketmq.remoting.protocol.wire import fields_of
-from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.config import BrokerRole, FlushDiskType, MessageStoreConfig
 
 from ...golden_files import golden_bytes
 
@@ -116,6 +117,13 @@ def test_numbers_with_which_nothing_would_work_are_refused(
     settings(**{name: str(least)})
 
 
+GROUP = {
+    "enableDLegerCommitLog": "true",
+    "dLegerPeers": "n0-10.0.0.1:40911;n1-10.0.0.2:40911",
+    "dLegerSelfId": "n0",
+}
+
+
 @pytest.mark.parametrize(
     ("properties", "text"),
     [
@@ -126,7 +134,15 @@ def test_numbers_with_which_nothing_would_work_are_refused(
         ),
         ({"brokerRole": "SLAVE"}, "needs a brokerId above 0"),
         ({"brokerId": "1"}, "is a slave's"),
-        ({"enableDLegerCommitLog": "true"}, "there is no DLedger here yet"),
+        ({"enableDLegerCommitLog": "true"}, "enableDLegerCommitLog=true: dLegerPeers names no"),
+        ({**GROUP, "dLegerSelfId": "n9"}, "dLegerSelfId n9 is not among dLegerPeers"),
+        ({**GROUP, "dLegerPeers": "n0:1"}, "dLegerPeers: 'n0:1' is no member"),
+        ({**GROUP, "preferredLeaderId": "n9"}, "preferredLeaderId n9 is not among"),
+        ({**GROUP, "minVoteIntervalMs": "500"}, "minVoteIntervalMs=500 is more than"),
+        (
+            {**GROUP, "dLegerPeers": "n0-10.0.0.1:10911;n1-10.0.0.2:1"},
+            "the port of this member in dLegerPeers=10911 is listenPort already",
+        ),
         ({"listenPort": "2"}, "VIP"),
         ({"brokerName": " "}, "brokerName"),
         ({"messageDelayLevel": "1s 5x"}, "messageDelayLevel: delay level '5x' is not a number"),
@@ -140,6 +156,25 @@ def test_what_the_broker_cannot_be(properties: dict[str, str], text: str) -> Non
 
 def test_the_defaults_can_start() -> None:
     check(settings())
+
+
+def test_what_a_member_of_a_group_is_comes_from_the_election(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Neither role nor id keeps it from starting; who has set them is told."""
+    caplog.set_level("INFO")
+    read = settings(**GROUP, brokerRole="SLAVE", flushDiskType="SYNC_FLUSH")
+    check(read)
+    broker, store = read[BrokerConfig], read[MessageStoreConfig]
+    forget_role(broker, store)
+    assert (broker.broker_id, store.broker_role) == (UNDECIDED_ID, BrokerRole.ASYNC_MASTER)
+    assert store.flush_disk_type is FlushDiskType.ASYNC_FLUSH
+    assert caplog.messages == [
+        "without effect in a group that elects its master: brokerRole=SLAVE "
+        "flushDiskType=SYNC_FLUSH"
+    ]
+    forget_role(broker, store)
+    assert len(caplog.messages) == 1
 
 
 def test_properties_without_effect_give_a_reason() -> None:

@@ -486,3 +486,62 @@ def test_what_a_slave_takes_counts_as_put(tmp_path: Path) -> None:
         assert table["putMessageSizeTotal"] == str(broker.store.max_phy_offset)
 
     play(tmp_path, scene)
+
+
+def test_topics_that_a_master_did_not_live_to_tell_of_are_known_to_the_next_one(
+    tmp_path: Path,
+) -> None:
+    async def scene(pair: Pair) -> None:
+        service = asyncio.create_task(pair.sync.run())
+        await turns()
+        await pair.master.make_topic("Told")
+        await pair.at_master.send("Told", b"x")
+        pair.replicate()
+        pair.slave.clock.advance(SOON_S)
+        await turns()
+        assert "Told" in pair.slave.broker.state.topics
+        pair.network.client = None
+        await pair.master.make_topic("Untold")
+        await pair.at_master.send("Untold", b"x")
+        pair.replicate()
+        pair.slave.clock.advance(SOON_S)
+        await turns()
+        assert pair.sync.leads() == ["Untold"]
+        assert pair.sync.leads() == []
+        assert pair.sync.master is None
+        service.cancel()
+
+    play(tmp_path, scene)
+
+
+def test_what_is_left_in_the_log_of_a_deleted_topic_makes_none(tmp_path: Path) -> None:
+    async def scene(pair: Pair) -> None:
+        service = asyncio.create_task(pair.sync.run())
+        await turns()
+        await pair.master.make_topic("T")
+        await pair.at_master.send("T", b"x")
+        pair.master.broker.state.topics.delete("T")
+        pair.replicate()
+        pair.slave.clock.advance(SOON_S)
+        await turns()
+        assert pair.sync.leads() == []
+        service.cancel()
+
+    play(tmp_path, scene)
+
+
+def test_who_has_another_master_takes_over_from_nobody_until_it_is_known(tmp_path: Path) -> None:
+    async def scene(pair: Pair) -> None:
+        pair.sync.forget_master()
+        service = asyncio.create_task(pair.sync.run())
+        await turns()
+        assert not pair.network.asked
+        pair.sync.master_is(MASTER)
+        await turns()
+        assert len(pair.network.asked) == TABLES
+        pair.sync.forget_master()
+        await pair.passes(SYNC_S)
+        assert len(pair.network.asked) == TABLES
+        service.cancel()
+
+    play(tmp_path, scene)

@@ -154,7 +154,7 @@ def test_what_not_even_the_dead_letters_can_take_stays_in_the_log(
         put_scheduled(sim, TO_T, sim.clock.time_ms() + 500)
 
     async def after(sim: SimBroker, client: SimClient) -> None:
-        sim.broker.store._writer._max_file_record = 20_000  # type: ignore[misc]  # as with smaller files
+        sim.broker.store._writer._max_record = 20_000  # type: ignore[misc]  # as with smaller files
         sim.broker.store.reconfigure()
         sim.clock.advance(1)
         deliver(sim)

@@ -8,17 +8,19 @@ EndTransactionProcessor, ReplyMessageProcessor, ScheduleMessageService).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from aiorocketmq.broker.sends.durability import Durability
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import (
     ConsumerSendMsgBackRequest,
+    SendErrorFields,
     SendMessageRequest,
     SendMessageRequestV2,
 )
@@ -32,11 +34,13 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.wire import to_fields
 from aiorocketmq.remoting.responses import Response
+from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole, FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.model.status import PutStatus
 
 from ...sim import SimTransport, connect
 from ..sim_broker import SimBroker, SimClient, sim_broker
-from ..transaction_scenes import COMMIT, ROLLBACK, end, half
+from ..transaction_scenes import COMMIT, ROLLBACK, end, half, word
 
 SMALL: dict[str, Any] = {
     "mapped_file_size_commit_log": 1 << 20,
@@ -324,5 +328,114 @@ def test_a_stop_tells_nobody_whose_connection_has_ended(tmp_path: Path) -> None:
             transport.close()
             await asyncio.to_thread(sim.broker.store.flush.close)
             assert sim.broker.store.flush.waiting == 0
+
+    asyncio.run(scene())
+
+
+# -- a member of a group
+
+
+class Majority:
+    """Has what is stored when the test wants it."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[PutStatus], None]] = []
+        self.offsets: list[int] = []
+
+    def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
+        self.offsets.append(phy_offset)
+        self.waiting.append(done)
+
+    async def answers(self, request: Awaitable[Any], status: PutStatus) -> Any:
+        """The answer to a request that waits until a majority has it, or not."""
+        task = asyncio.ensure_future(request)
+        while not self.waiting:
+            assert not task.done(), "it was answered at once"
+            await asyncio.sleep(0)
+        for done in self.waiting:
+            done(status)
+        self.waiting.clear()
+        return await task
+
+
+@asynccontextmanager
+async def member(folder: Path) -> AsyncIterator[tuple[SimBroker, SimClient, Majority]]:
+    majority = Majority()
+
+    def durability(store: MessageStore, **_: Any) -> Durability:
+        return Durability(
+            store,
+            server=majority,
+            for_all=True,
+            end=lambda: store.max_phy_offset,
+            refusal_fields=SendErrorFields(msg_region="r", trace_on=True),
+        )
+
+    store = MessageStoreConfig(store_path_root_dir=str(folder), **SMALL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aiorocketmq.broker.replication.roles.Durability", durability)
+        async with asyncio.timeout(30), sim_broker(folder, store=store) as sim:
+            client = sim.connect()
+            await sim.make_topic("T")
+            await client.heartbeat("c1", "g", producers=("pg",))
+            yield sim, client, majority
+
+
+def test_at_a_member_every_send_waits_for_the_majority(tmp_path: Path) -> None:
+    """Also of those who do not want to wait: what a majority does not have is no message."""
+
+    async def scene() -> None:
+        async with member(tmp_path) as (sim, client, majority):
+            for properties in ({}, {"WAIT": "false"}, {"DELAY": "1"}):
+                request = client.ask(RequestCode.SEND_MESSAGE, message(properties), b"x")
+                assert (await majority.answers(request, PutStatus.PUT_OK)).code == 0
+                assert majority.offsets[-1] == sim.broker.store.max_phy_offset
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "remark"),
+    [
+        (PutStatus.SERVICE_NOT_AVAILABLE, 14, "lost the leadership"),
+        (PutStatus.OS_PAGECACHE_BUSY, 1, "[PC_SYNCHRONIZED]broker busy"),
+    ],
+)
+def test_a_message_that_may_be_gone_is_not_said_to_lie_anywhere(
+    tmp_path: Path, status: PutStatus, code: int, remark: str
+) -> None:
+    async def scene() -> None:
+        async with member(tmp_path) as (_, client, majority):
+            send = client.ask(RequestCode.SEND_MESSAGE, message({}), b"x")
+            answer = await majority.answers(send, status)
+            assert answer.code == code
+            assert remark in (answer.remark or "")
+            assert "msgId" not in answer.ext_fields
+            assert answer.ext_fields["MSG_REGION"] == "r"
+
+    asyncio.run(scene())
+
+
+def test_what_a_consumer_gives_back_to_a_member_waits_too(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with member(tmp_path) as (_, client, majority):
+            sent = client.ask(RequestCode.SEND_MESSAGE, message({}), b"x")
+            msg_id = (await majority.answers(sent, PutStatus.PUT_OK)).header.msg_id
+            header = ConsumerSendMsgBackRequest(
+                offset=int(msg_id[16:], 16), group="g", delay_level=0
+            )
+            for status, code in ((PutStatus.SERVICE_NOT_AVAILABLE, 14), (PutStatus.PUT_OK, 0)):
+                back = client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+                assert (await majority.answers(back, status)).code == code
+
+    asyncio.run(scene())
+
+
+def test_a_commit_that_may_be_gone_is_told(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with member(tmp_path) as (sim, client, majority):
+            first = await majority.answers(half(sim, client, "A"), PutStatus.PUT_OK)
+            ending = client.ask(RequestCode.END_TRANSACTION, word(first, COMMIT))
+            assert (await majority.answers(ending, PutStatus.SERVICE_NOT_AVAILABLE)).code == 14
 
     asyncio.run(scene())

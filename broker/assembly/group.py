@@ -1,0 +1,310 @@
+"""A member of a group that elects its master: the node, and what the broker is by its role
+(dledger.md §5)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from ...remoting.clock import Clock
+from ...remoting.dispatch import Body, Context, Handler, Reply
+from ...remoting.errors import RequestError
+from ...remoting.protocol.bodies.codec import encode_body
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.commands.send import SendErrorFields
+from ...remoting.protocol.message.message_id import pack_host
+from ...remoting.protocol.message.topic_names import TopicName
+from ...remoting.protocol.wire import NoFields
+from ...remoting.services import Service
+from ...remoting.transport.config import ClientSettings, server_settings
+from ...store.dledger.raft_store import RaftStore
+from ...store.message_store import MessageStore
+from ...store.model.config import BrokerRole
+from ...store.model.errors import StoreError
+from ...store.model.put import PutMessage
+from ...store.model.status import PutStatus
+from ...store.raft.ready import Role, RoleChange
+from ...store.raft.settings import RaftSettings
+from ..config.config import BrokerConfig
+from ..config.settings import BrokerSettings
+from ..raft.group import follower_broker_id, own_port
+from ..raft.member_settings import member_settings
+from ..raft.node import RaftNode
+from ..raft.parts import NodeSettings
+from ..replication.door import link_security
+from ..replication.find_leader import FindLeader
+from ..replication.group_roles import GroupRoles
+from ..replication.role_tables import slave_table, undecided_table
+from ..replication.roles import table_sync
+from ..replication.slave_sync import GROUP_SYNC_S, SlaveSync
+from ..schedule.schedule_offsets import DelayOffsetPersistence, DelayOffsets
+from ..sends.durability import BUSY, Durability
+from ..sends.fast_failure import Waits
+from .ports import Listening, Ports
+from .reads import Reads
+from .registry import Registry
+from .replication import taken_over
+from .storage import Storage
+from .tables import Tables
+
+log: Final = logging.getLogger(__name__)
+
+Table = Mapping[RequestCode, Handler]
+
+
+def _node_settings(
+    settings: BrokerSettings, port: int, broker_address: Callable[[], str]
+) -> NodeSettings:
+    """Raises ``TlsError``."""
+    security = link_security(settings.tls, settings.ha_secret)
+    allowed = frozenset(
+        filter(None, map(str.strip, settings.group.d_leger_allowed_addresses.split(";")))
+    )
+    return NodeSettings(
+        server=replace(
+            server_settings(settings.server, settings.limits, settings.tls, name="raft", port=port),
+            port_property="dLegerPeers",
+        ),
+        client=ClientSettings(connect_timeout=1.0, limits=settings.connections.limits),
+        outbound=security.outbound,
+        secret=security.secret,
+        allowed=allowed.__contains__,
+        wait_ack_ms=settings.group.max_wait_ack_time_ms,
+        broker_address=broker_address,
+    )
+
+
+def append_noop(store: MessageStore, clock: Clock) -> None:
+    """Put what the leader of a new term commits its log with: one small message of a topic that
+    every broker has, which nobody reads. Raises ``StoreError``."""
+    now = clock.time_ms()
+    result = store.put_message(PutMessage(TopicName.SELF_TEST, 0, b"", b"", _NOBODY, now, now, 0))
+    if result.status is not PutStatus.PUT_OK:
+        raise StoreError(f"the first entry of a term is not stored: {result.remark}")
+
+
+_NOBODY: Final = pack_host("127.0.0.1", 0)
+
+
+class Group:
+    """``node`` speaks with the other members; ``take_roles`` has the broker follow what it says."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        store: MessageStore,
+        raft: RaftStore,
+        broker_address: Callable[[], str],
+        clock: Clock,
+    ) -> None:
+        """``broker_address``: where the broker takes requests. Raises ``StoreError``,
+        ``TlsError``."""
+        self.settings: RaftSettings = member_settings(
+            settings.broker, settings.store, settings.group
+        )
+        config = settings.broker
+        self.fields: SendErrorFields = SendErrorFields(
+            msg_region=config.region_id, trace_on=config.trace_on
+        )
+        self.node: RaftNode = RaftNode(
+            self.settings,
+            _node_settings(settings, own_port(self.settings), broker_address),
+            raft,
+            clock,
+            partial(append_noop, store, clock),
+        )
+        self.durability: Durability = Durability(
+            store,
+            server=self.node,
+            for_all=True,
+            end=lambda: raft.log.log.max_phy_offset,
+            refusal_fields=self.fields,
+        )
+        self._settings: Final = settings
+        self._raft: Final = raft
+        self._clock: Final = clock
+        self._roles: GroupRoles | None = None
+
+    # -- as the rest of the broker sees it
+
+    @property
+    def waits(self) -> Sequence[Waits]:
+        """A message that waits for a majority keeps nobody out: the original answers each after its
+        time (dledger.md §5.3)."""
+        return ()
+
+    @property
+    def waiting(self) -> int:
+        return self.node.waiting
+
+    @property
+    def longest_wait_ms(self) -> int:
+        return self._settings.group.max_wait_ack_time_ms
+
+    def lags(self) -> Mapping[str, int]:
+        return {}
+
+    @property
+    def member(self) -> RaftNode | None:
+        return self.node
+
+    @property
+    def listening(self) -> Sequence[Listening]:
+        return (self.node,)
+
+    @property
+    def first(self) -> Sequence[Service]:
+        """It hands its leadership over while the broker still serves."""
+        return (self.node,)
+
+    @property
+    def services(self) -> Sequence[Service]:
+        return () if self._roles is None else (self._roles,)
+
+    @property
+    def last(self) -> Sequence[Service]:
+        return ()
+
+    # -- roles
+
+    def take_roles(
+        self,
+        tables: Tables,
+        storage: Storage,
+        registry: Registry,
+        reads: Reads,
+        store: MessageStore,
+    ) -> Appearance:
+        """Raises ``StoreFileError``."""
+        name_servers = registry.name_servers
+        sync = table_sync(
+            store,
+            taken_over(tables, storage.delay_offset_persistence),
+            registry.remoting,
+            self._clock,
+            lambda: registry.identity().broker_addr,
+            every_s=GROUP_SYNC_S,
+        )
+        find = FindLeader(sync, self.node.leader_broker, name_servers.register_soon, self._clock)
+        name_servers.on_answer.append(find.registered)
+        appearance = Appearance(
+            self._settings,
+            follower_broker_id(self.settings.self_id),
+            tables,
+            storage,
+            registry,
+            reads,
+            store,
+            sync,
+        )
+        self._roles = GroupRoles(
+            appearance, self._ready, of_master=storage.of_master, of_slave=(find, sync)
+        )
+        self.node.on_role.append(self._role_changed)
+        return appearance
+
+    def _role_changed(self, change: RoleChange) -> None:
+        assert self._roles is not None
+        log.info(
+            "role in the group role=%s term=%d leader=%s",
+            change.role.name,
+            change.term,
+            change.leader_id or "nobody",
+        )
+        if change.role is Role.LEADER:
+            self._roles.elected()
+        elif change.role is Role.FOLLOWER:
+            self._roles.follows()
+        else:
+            self._roles.alone()
+
+    async def _ready(self) -> bool:
+        """All that this member's log has is committed, and in its queues."""
+        term = self.node.term
+        while self.node.role is Role.LEADER and self.node.term == term:
+            if await self.durability.all_stored() == 0 and not self._raft.lag:
+                return True
+            await self._clock.sleep(_ASK_AGAIN_S)
+        return False
+
+
+_ASK_AGAIN_S: Final = 0.01
+
+
+class Appearance:
+    """See ``group_roles.Appearance``. Until ``show_on`` is called nobody is served."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        slave_id: int,
+        tables: Tables,
+        storage: Storage,
+        registry: Registry,
+        reads: Reads,
+        store: MessageStore,
+        sync: SlaveSync,
+    ) -> None:
+        self._settings: Final = settings
+        self._slave_id: Final = slave_id
+        self._tables: Final = tables
+        self._storage: Final = storage
+        self._registry: Final = registry
+        self._reads: Final = reads
+        self._store: Final = store
+        self._sync: Final = sync
+        self._ports: Ports | None = None
+        self._master: Table = {}
+        self._slave: Table = {}
+        registry.name_servers.wait_for_identity()
+
+    def request_tables(self, table: Table, fields: SendErrorFields) -> tuple[Table, Table, Table]:
+        """Of a master, of a slave, and of who does not know yet what it is."""
+        offsets, persistence = self._tables.delay_offsets, self._storage.delay_offset_persistence
+        master = {
+            **table,
+            RequestCode.GET_ALL_DELAY_OFFSET: CommittedDelayOffsets(offsets, persistence).answer,
+        }
+        commit = self._sync.commit
+        return master, slave_table(table, fields, commit), undecided_table(table, fields, commit)
+
+    def show_on(self, ports: Ports, master: Table, slave: Table) -> None:
+        """The tables are those of ``request_tables``, perhaps with something around the
+        handlers."""
+        self._ports, self._master, self._slave = ports, master, slave
+
+    def be_master(self) -> None:
+        self._tables.begin_as_master(self._store, self._sync.leads())
+        self._storage.begin_as_master()
+        self._is(0, BrokerRole.SYNC_MASTER, self._master)
+
+    def be_slave(self) -> None:
+        self._storage.end_as_master()
+        self._is(self._slave_id, BrokerRole.SLAVE, self._slave)
+
+    def _is(self, broker_id: int, role: BrokerRole, table: Table) -> None:
+        config: BrokerConfig = self._settings.broker
+        config.broker_id, self._settings.store.broker_role = broker_id, role
+        self._reads.pull.read_role()
+        assert self._ports is not None
+        self._ports.use(table)
+        self._registry.name_servers.has_identity()
+        log.info("this broker is %s id=%d", role.name, broker_id)
+
+
+class CommittedDelayOffsets:
+    """What followers ask for: how far each delay level has been delivered. What was delivered
+    counts only when it is committed: who leads next would pass over what it does not have."""
+
+    def __init__(self, offsets: DelayOffsets, persistence: DelayOffsetPersistence) -> None:
+        self._offsets: Final = offsets
+        self._persistence: Final = persistence
+
+    async def answer(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
+        if not await self._persistence.settle():
+            raise RequestError(ResponseCode.SYSTEM_ERROR, BUSY)
+        return Reply(body=encode_body(self._offsets.safe_record()))

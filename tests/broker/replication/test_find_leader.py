@@ -1,0 +1,75 @@
+"""Where a follower takes its tables from: from where the leader says, not from where somebody else
+still believes it to be."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from aiorocketmq.broker.replication.find_leader import (
+    ASK_AGAIN_S,
+    REGISTER_AGAIN_S,
+    FindLeader,
+)
+from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerResponse
+
+from ...sim import ManualClock
+
+OLD = RegisterBrokerResponse(ha_server_addr="10.0.0.1:10912", master_addr="10.0.0.1:10911")
+
+
+class Scene:
+    def __init__(self, *answers: str | None) -> None:
+        self.answers = list(answers)
+        self.masters: list[str | None] = []
+        self.looked_up = 0
+        self.clock = ManualClock()
+        sync: Any = SimpleNamespace(
+            master_is=self.masters.append, forget_master=lambda: self.masters.append(None)
+        )
+        self.find = FindLeader(sync, self._ask, self._look_up, self.clock)
+
+    async def _ask(self) -> str | None:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    def _look_up(self) -> None:
+        self.looked_up += 1
+
+    async def passes(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+def play(*answers: str | None, told: bool = True, seconds: float = 5.0) -> Scene:
+    async def run() -> Scene:
+        scene = Scene(*answers)
+        service = asyncio.create_task(scene.find.run())
+        await scene.passes(0)
+        if told:
+            scene.find.registered(OLD)
+        for _ in range(round(seconds / ASK_AGAIN_S)):
+            await scene.passes(ASK_AGAIN_S)
+        service.cancel()
+        return scene
+
+    return asyncio.run(run())
+
+
+def test_the_leader_is_asked_until_it_answers() -> None:
+    scene = play(None, None, "10.0.0.2:10911")
+    assert scene.masters == [None, "10.0.0.2:10911"]
+    assert scene.looked_up == 0
+
+
+def test_a_leader_that_does_not_answer_is_not_looked_for_elsewhere() -> None:
+    """What a name server says is the last leader until the new one has registered."""
+    assert play(None).masters == [None]
+
+
+def test_of_a_leader_that_does_not_say_it_the_name_servers_know() -> None:
+    assert play("").masters == [None, "10.0.0.1:10911"]
+    scene = play("", told=False, seconds=3 * REGISTER_AGAIN_S)
+    assert scene.masters == [None]
+    assert 2 <= scene.looked_up <= 3

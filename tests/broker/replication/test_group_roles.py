@@ -1,0 +1,180 @@
+"""A member of a group follows what the election says: what ends with leadership ends at once, what
+begins with it waits until everything is committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from aiorocketmq.broker.replication.group_roles import GroupRoles
+
+
+class Duty:
+    """Writes down when it begins and when it has ended."""
+
+    def __init__(self, name: str, diary: list[str]) -> None:
+        self.name = name
+        self.diary = diary
+
+    async def run(self) -> None:
+        self.diary.append(f"{self.name} begins")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            self.diary.append(f"{self.name} ends")
+
+
+class Broken:
+    async def run(self) -> None:
+        raise OSError("broken")
+
+
+class Scene:
+    """Roles, what they look like from outside, and an answer to whether the log is committed."""
+
+    def __init__(self) -> None:
+        self.diary: list[str] = []
+        self.answers: list[asyncio.Future[bool]] = []
+        self.roles = GroupRoles(
+            self, self._ready, [Duty("master's", self.diary)], [Duty("slave's", self.diary)]
+        )
+
+    def be_master(self) -> None:
+        self.diary.append("MASTER")
+
+    def be_slave(self) -> None:
+        self.diary.append("SLAVE")
+
+    async def _ready(self) -> bool:
+        self.answers.append(asyncio.get_running_loop().create_future())
+        return await self.answers[-1]
+
+    def said(self) -> list[str]:
+        diary, self.diary[:] = list(self.diary), []
+        return diary
+
+
+async def turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def play(scene: Callable[[Scene], Awaitable[None]]) -> None:
+    async def run() -> None:
+        world = Scene()
+        service = asyncio.create_task(world.roles.run())
+        await turns()
+        await scene(world)
+        service.cancel()
+        await asyncio.gather(service, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_a_leader_becomes_master_when_its_log_is_committed() -> None:
+    async def scene(world: Scene) -> None:
+        world.roles.elected()
+        await turns()
+        assert world.said() == [], "nobody knows yet whether its last entries are messages"
+        world.answers[0].set_result(True)
+        await turns()
+        assert world.said() == ["MASTER", "master's begins"]
+        assert world.roles.is_master
+
+    play(scene)
+
+
+def test_what_ends_with_leadership_ends_at_once() -> None:
+    async def scene(world: Scene) -> None:
+        world.roles.elected()
+        await turns()
+        world.answers[0].set_result(True)
+        await turns()
+        world.said()
+        world.roles.follows()
+        assert world.said() == ["SLAVE"], "in the same turn"
+        await turns()
+        assert world.said() == ["master's ends", "slave's begins"], "one after the other"
+
+    play(scene)
+
+
+def test_who_lost_leadership_without_a_leader_is_a_slave_with_nothing_to_do() -> None:
+    async def scene(world: Scene) -> None:
+        world.roles.elected()
+        await turns()
+        world.answers[0].set_result(True)
+        await turns()
+        world.said()
+        world.roles.alone()
+        await turns()
+        assert world.said() == ["SLAVE", "master's ends"]
+        assert world.roles.is_decided
+
+    play(scene)
+
+
+def test_a_candidate_that_never_led_nor_followed_stays_undecided() -> None:
+    async def scene(world: Scene) -> None:
+        world.roles.alone()
+        await turns()
+        assert world.said() == []
+        assert not world.roles.is_decided
+
+    play(scene)
+
+
+def test_another_leader_is_followed_anew() -> None:
+    async def scene(world: Scene) -> None:
+        world.roles.follows()
+        await turns()
+        assert world.said() == ["SLAVE", "slave's begins"]
+        world.roles.follows()
+        await turns()
+        assert world.said() == ["slave's ends", "slave's begins"], "it is a slave already"
+
+    play(scene)
+
+
+def test_leadership_that_is_lost_before_the_log_is_committed_makes_no_master() -> None:
+    async def scene(world: Scene) -> None:
+        world.roles.elected()
+        await turns()
+        world.answers[0].set_result(True)
+        world.roles.alone()  # in the same turn
+        await turns()
+        assert world.said() == []
+        assert not world.roles.is_master
+
+    play(scene)
+
+
+def test_what_was_committed_in_an_earlier_term_says_nothing_about_the_next_one() -> None:
+    async def scene(world: Scene) -> None:
+        world.roles.elected()
+        await turns()
+        world.answers[0].set_result(True)
+        world.roles.alone()
+        world.roles.elected()
+        await turns()
+        assert world.said() == []
+        world.answers[1].set_result(True)
+        await turns()
+        assert world.said() == ["MASTER", "master's begins"]
+
+    play(scene)
+
+
+def test_a_duty_that_fails_is_not_passed_over() -> None:
+    async def run() -> None:
+        world = Scene()
+        roles = GroupRoles(world, world._ready, [], [Broken()])
+        roles.follows()
+        with pytest.raises(ExceptionGroup) as failed:
+            await roles.run()
+        assert "broken" in str(failed.value.exceptions[0])
+
+    asyncio.run(run())
