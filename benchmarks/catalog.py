@@ -36,6 +36,7 @@ CATALOG: dict[str, Entry] = {
     "wake_up": Entry("wake_up:run", "Broker", 9),
     "sync_flush": Entry("sync_flush:run", "Broker", 9),
     "sync_replication": Entry("sync_replication:run", "Broker", 11),
+    "raft": Entry("raft:run", "Broker", 30),
     "transaction": Entry("transaction:run", "Broker", 16),
     "route": Entry("route:run", "Name server", 17),
     "client_send": Entry("client:run_sends", "Client", 85),
