@@ -34,7 +34,7 @@ class MemberOpening:
         self._entries = EntryRecovery(-1, -1, -1, 0)
         self._recovery: MemberRecovery | None = None
         self.converts: bool = False
-        """The store was no member's so far, and has messages."""
+        """The store was no member's so far."""
 
     def look(self) -> None:
         """The files are loaded. Nothing is changed but the entries' index. Raises StoreConfigError
@@ -44,7 +44,7 @@ class MemberOpening:
         old = set(self._config.commit_log_paths)
         data = [file for file in log_.files.files if file.path.parent not in old]
         log_.divided = data[0].start if data else log_.files.end
-        self.converts = bool(log_.files.files) and not data and not raft.files.was_member
+        self.converts = not data and not raft.files.was_member
         raft.log.index.load()
         self._entries = recover_entries(
             log_, raft.log.index, check_crc=self._config.check_crc_on_recover

@@ -156,7 +156,7 @@ class MemberFiles:
     @property
     def was_member(self) -> bool:
         """This directory has been a member's before."""
-        return self._marker.now is not None
+        return self._marker.now is not None or self._had_hard_state
 
     @property
     def votes(self) -> bool:

@@ -1,0 +1,126 @@
+"""A store that becomes a member's keeps the messages that it had, in front of its entries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.remoting.protocol.record import blank_record
+from aiorocketmq.store.model.errors import StoreFileError
+from tests.store.dledger.world import (
+    all_entries,
+    commit_all,
+    follower,
+    leader,
+    open_member,
+    raft_of,
+    replicate,
+)
+from tests.store.world import bodies_of, crash, open_store, put, put_ok
+
+OLD = [b"old %d" % number for number in range(120)]
+
+
+def plain_store(root: Path, *, clean: bool = True) -> int:
+    """Where its log ends."""
+    store = open_store(root)
+    for body in OLD:
+        put_ok(store, body=body, properties={"KEYS": "k"})
+    end = store.max_phy_offset
+    store.close() if clean else crash(store)
+    return end
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_entries_begin_in_the_next_file(tmp_path: Path, clean: bool) -> None:
+    end = plain_store(tmp_path, clean=clean)
+    begin = -(-end // 8192) * 8192
+    store = leader(tmp_path)
+    assert (store.max_phy_offset, bodies_of(store)) == (begin, OLD)
+    result = put_ok(store, body=b"new")
+    assert (result.phy_offset, result.queue_offset) == (begin + 48, len(OLD))
+    commit_all(store)
+    (entry,) = all_entries(store)
+    assert (entry.index, entry.pos) == (0, begin)
+    store.close()
+    last = (tmp_path / "commitlog" / f"{begin - 8192:020d}").read_bytes()
+    assert last[end - begin :][:8] == blank_record(begin - end)
+    assert (tmp_path / "dledger-n0" / "data" / f"{begin:020d}").exists()
+    store = open_member(tmp_path)
+    assert bodies_of(store) == [*OLD, b"new"]
+    assert (raft_of(store).log.begin_index, raft_of(store).log.end_index) == (0, 0)
+    store.close()
+
+
+def test_it_may_be_stopped_before_the_first_entry(tmp_path: Path) -> None:
+    plain_store(tmp_path)
+    crash(open_member(tmp_path))
+    open_member(tmp_path).close()
+    store = leader(tmp_path)
+    put_ok(store, body=b"new")
+    commit_all(store)
+    assert bodies_of(store) == [*OLD, b"new"]
+    store.close()
+
+
+def test_what_was_voted_for_before_the_first_entry_is_known(tmp_path: Path) -> None:
+    plain_store(tmp_path)
+    store = open_member(tmp_path)
+    raft_of(store).files.save_hard_state(7, "n2")
+    crash(store)
+    store = open_member(tmp_path)
+    assert (raft_of(store).files.hard_state, raft_of(store).files.votes) == ((7, "n2"), True)
+    assert bodies_of(store) == OLD
+    store.close()
+
+
+def test_a_follower_with_the_same_old_log(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        plain_store(tmp_path / name)
+    source, target = leader(tmp_path / "a"), follower(tmp_path / "b")
+    for number in range(40):
+        put_ok(source, body=b"%d" % number)
+    commit_all(source)
+    replicate(source, target)
+    assert bodies_of(target) == bodies_of(source)
+    assert len(bodies_of(target)) == 160
+    assert raft_of(target).log.begin_index == 0
+    target.close()
+    target = open_member(tmp_path / "b", "n1")
+    assert bodies_of(target) == bodies_of(source)
+    source.close()
+    target.close()
+
+
+def test_nothing_expires_while_there_is_an_old_log(tmp_path: Path) -> None:
+    plain_store(tmp_path)
+    store = leader(tmp_path)
+    for number in range(100):
+        put_ok(store, body=b"%d" % number)
+    commit_all(store)
+    store.flush.save()
+    assert raft_of(store).needed_from() == 0
+    store.close()
+    for path in (tmp_path / "commitlog").iterdir():
+        path.unlink()
+    store = open_member(tmp_path)
+    assert raft_of(store).needed_from() > 0
+    assert bodies_of(store) == [b"%d" % number for number in range(100)]
+    store.close()
+
+
+def test_an_old_log_that_lacks_files_is_refused(tmp_path: Path) -> None:
+    plain_store(tmp_path)
+    sorted((tmp_path / "commitlog").iterdir())[-1].unlink()
+    with pytest.raises(StoreFileError, match="files are missing"):
+        open_member(tmp_path)
+
+
+def test_a_member_that_goes_back_is_told_what_is_missing(tmp_path: Path) -> None:
+    store = leader(tmp_path)
+    put_ok(store)
+    commit_all(store)
+    store.close()
+    with pytest.raises(StoreFileError, match="there is no commit log, but"):
+        put(open_store(tmp_path))
