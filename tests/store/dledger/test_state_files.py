@@ -1,0 +1,173 @@
+"""The small files of a member: what a stop in the middle leaves, what the original leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.store.disk.system_disk import SystemDisk
+from aiorocketmq.store.dledger.state_files import (
+    CommitFile,
+    HardStateFile,
+    MemberFiles,
+    self_id_of,
+)
+from aiorocketmq.store.model.errors import StoreConfigError
+from aiorocketmq.store.raft.ready import HardState
+from tests.store.memory_disk import MemoryDisk
+from tests.store.world import config_of
+
+
+def files_of(disk: MemoryDisk, self_id: str = "n0", group: str = "G") -> MemberFiles:
+    config = config_of(
+        Path("/store"),
+        enable_dledger_commit_log=True,
+        dledger_self_id=self_id,
+        dledger_group=group,
+    )
+    disk.make_directories(config.dledger_directory)
+    files = MemberFiles(config, disk)
+    files.load()
+    return files
+
+
+def test_term_and_vote_are_written_as_by_the_original(tmp_path: Path) -> None:
+    file = HardStateFile(tmp_path, SystemDisk())
+    assert file.load() is None
+    file.save(3, "n1")
+    assert (tmp_path / "currterm").read_bytes() == b"voteLeader=n1\ncurrTerm=3\n"
+    assert file.load() == HardState(3, "n1")
+    file.save(4, None)
+    assert (tmp_path / "currterm").read_bytes() == b"voteLeader=\ncurrTerm=4\n"
+    assert file.load() == HardState(4, None)
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        ({"": b"currTerm=5\nvoteLeader=n2\n"}, HardState(5, "n2")),
+        ({"": b"#\ncurrTerm=5\n"}, HardState(5)),
+        ({"": b"", ".bak": b"currTerm=4\nvoteLeader=n0\n"}, HardState(4, "n0")),
+        ({".tmp": b"currTerm=5\nvoteLeader=n0\n", ".bak": b"currTerm=5\n"}, HardState(5, "n0")),
+        ({"": b"currTerm=4\nvoteLeader=n1\n", ".tmp": b"currTer"}, HardState(4, "n1")),
+        ({"": b"\\uZZ=5"}, None),
+        ({"": b"currTerm=x\n"}, None),
+    ],
+)
+def test_what_the_original_leaves(
+    tmp_path: Path, left: dict[str, bytes], expected: HardState | None
+) -> None:
+    for suffix, content in left.items():
+        (tmp_path / f"currterm{suffix}").write_bytes(content)
+    assert HardStateFile(tmp_path, SystemDisk()).load() == expected
+
+
+def test_what_is_committed(tmp_path: Path) -> None:
+    file = CommitFile(tmp_path, SystemDisk())
+    assert file.load() == (-1, -1)
+    file.save(437, 438)
+    assert (tmp_path / "checkpoint").read_bytes() == b"committedIndex=437\nendIndex=438\n"
+    assert CommitFile(tmp_path, SystemDisk()).load() == (437, 438)
+
+
+def test_nothing_is_written_twice() -> None:
+    disk = MemoryDisk()
+    files = files_of(disk)
+    files.save_ends(3, 4, 3)
+    syncs = disk.syncs
+    files.save_ends(3, 4, 3)
+    assert disk.syncs == syncs
+
+
+@pytest.mark.parametrize("self_id", [None, "", "n", "0n", "node1", "n-1", "n0/.."])
+def test_an_id_is_a_letter_and_a_number(self_id: str | None) -> None:
+    with pytest.raises(StoreConfigError, match="a letter and a number"):
+        self_id_of(config_of(Path("/store"), dledger_self_id=self_id))
+
+
+def test_the_files_of_another_member_are_refused() -> None:
+    disk = MemoryDisk()
+    files_of(disk).save_hard_state(1, "n0")
+    with pytest.raises(StoreConfigError, match="is the store of member n0 of group G"):
+        files_of(disk, "n1")
+    with pytest.raises(StoreConfigError, match="not of n0 of H"):
+        files_of(disk, group="H")
+    files_of(disk, group="")
+
+
+def test_a_new_member_votes() -> None:
+    files = files_of(MemoryDisk())
+    files.judge(-1, -1, None, clean=True)
+    assert (files.votes, files.was_member, files.hard_state) == (True, False, HardState())
+
+
+def test_a_member_that_has_voted_and_lost_that_does_not_vote() -> None:
+    disk = MemoryDisk()
+    files_of(disk).save_hard_state(2, "n1")
+    disk.delete_tree(Path("/store/dledger-n0"))
+    files = files_of(disk)
+    files.judge(-1, -1, None, clean=True)
+    assert (files.votes, files.was_member) == (False, True)
+    files = files_of(disk)
+    files.judge(10, 1, None, clean=True)
+    assert not files.votes, "until it has caught up"
+    files.save_hard_state(3, None)
+    files.save_votes(True)
+    files = files_of(disk)
+    files.judge(10, 1, None, clean=True)
+    assert files.votes
+
+
+@pytest.mark.parametrize(
+    ("end", "clean", "votes"),
+    [(7, True, True), (7, False, True), (6, True, False), (6, False, True), (4, False, False)],
+)
+def test_who_has_less_than_it_had_does_not_vote(end: int, clean: bool, votes: bool) -> None:
+    """7 were there, 5 of them committed and on the disk."""
+    disk = MemoryDisk()
+    files = files_of(disk)
+    files.save_hard_state(1, "n0")
+    files.save_ends(5, 7, 5)
+    files.save_ends(5, 7, -1)
+    files = files_of(disk)
+    files.judge(end, 1, None, clean=clean)
+    assert files.votes is votes
+
+
+def test_damage_takes_the_vote() -> None:
+    disk = MemoryDisk()
+    files = files_of(disk)
+    files.save_hard_state(1, "n0")
+    files.judge(3, 1, "its log is damaged", clean=False)
+    assert not files.votes
+
+
+def test_a_store_of_the_original_votes() -> None:
+    disk = MemoryDisk()
+    files_of(disk)
+    HardStateFile(Path("/store/dledger-n0"), disk).save(5, "n0")
+    CommitFile(Path("/store/dledger-n0"), disk).save(437, 437)
+    files = files_of(disk)
+    files.judge(437, 5, None, clean=True)
+    assert (files.votes, files.was_member, files.committed_index) == (True, True, 437)
+    files = files_of(disk)
+    files.judge(436, 5, None, clean=True)
+    assert not files.votes
+
+
+def test_a_term_is_never_less_than_that_of_an_entry() -> None:
+    disk = MemoryDisk()
+    files = files_of(disk)
+    files.judge(3, 8, None, clean=False)
+    assert files.hard_state == HardState(8, None)
+
+
+def test_a_marker_that_cannot_be_read_takes_the_vote() -> None:
+    disk = MemoryDisk()
+    files_of(disk).save_hard_state(1, "n0")
+    marker = disk.files["/store/config/dledgerMember.json"]
+    del marker[10:]
+    files = files_of(disk)
+    files.judge(3, 1, None, clean=True)
+    assert not files.votes
