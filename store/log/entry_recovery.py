@@ -15,6 +15,7 @@ from ...remoting.protocol.record import Reason, Records, body_crc
 from ...remoting.protocol.record.entries import entry_units
 from ...remoting.protocol.record.entry import ENTRY_HEAD, ENTRY_MAGIC
 from ...remoting.protocol.record.entry_verdict import BEFORE_ALL, EntryEnd
+from ...remoting.protocol.record.scan import entry_of
 from ...remoting.protocol.record.walk import Gap, LogFile, LogWalk
 from ..disk.mapped_file import MappedFile
 from .commit_log import CommitLog
@@ -68,6 +69,7 @@ class _Recovery:
         """At the beginning of a file."""
         file = self._files[self._number]
         self._position = file.start
+        self._end = BEFORE_ALL
         self._timestamp = 0
         self._gap: Gap | None = None
         head = _first_head(file) if self._number else None
@@ -85,10 +87,9 @@ class _Recovery:
                 break
             self._number = first - 1  # nothing is left of that file
             self._walk = self._begin()
-        end = self._walk.after if self._timestamp and self._walk.after else BEFORE_ALL
         head = _first_head(self._files[0])
-        self._index.clear_behind(end.index + 1)
-        return self._result(-1 if head is None or end is BEFORE_ALL else head.index, end)
+        self._index.clear_behind(self._end.index + 1)
+        return self._result(-1 if head is None or self._end is BEFORE_ALL else head.index)
 
     def _first_to_read(self) -> int:
         """Which file, as the original."""
@@ -120,28 +121,29 @@ class _Recovery:
         at, end = records.at[0] - _HEAD, records.end
         place = records.phy_offsets[0] - records.at[0]
         self._position = place + end
+        self._end = entry_of(records, -1)
         self._timestamp = records.store_timestamps[-1]
         first = ENTRY_HEAD.unpack_from(records.data, at)[2]
         units, _ = entry_units(records.data, at, end, first, place)
         if not self._index.agrees(first, units):
             self._index.write(first, units)
 
-    def _result(self, begin_index: int, end: EntryEnd) -> EntryRecovery:
+    def _result(self, begin_index: int) -> EntryRecovery:
         gap, damaged, problem = self._gap, False, ""
         if gap is not None:
-            behind = self._files[self._number :]
-            damaged = not gap.tail or any(self._has_entries(file) for file in behind)
+            behind = self._files[self._number - 1 :]
+            damaged = any(self._has_entries(file, gap.end) for file in behind)
             if damaged or gap.verdict.reason is not Reason.NOTHING:
                 problem = f"at {gap.begin}: {gap.verdict.problem}"
         return EntryRecovery(
-            begin_index, end.index, end.term, self._position, damaged, problem, self._timestamp
+            begin_index, *self._end, self._position, damaged, problem, self._timestamp
         )
 
-    def _has_entries(self, file: MappedFile) -> bool:
-        """Any that may go on from the last one."""
+    def _has_entries(self, file: MappedFile, begin: int) -> bool:
+        """Any from a position on that may go on from the last one."""
         with file.reading() as read:
             log_file = LogFile(file.start, file.size, read, file.data_ranges, _HEAD)
-            return self._walk.next_intact(log_file) is not None
+            return self._walk.next_intact(log_file, max(0, begin - file.start)) is not None
 
 
 def _first_head(file: MappedFile) -> EntryEnd | None:

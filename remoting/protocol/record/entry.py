@@ -31,7 +31,7 @@ class EntryHead(NamedTuple):
 
     magic: Annotated[int, "i", "magic", "1"]
     size: Annotated[int, "i", "size", "48 + n"]
-    index: Annotated[int, "q", "index", "from 0 on, without gaps"]
+    index: Annotated[int, "q", "index", "from 0 on, without gaps"]  # type: ignore[assignment]
     term: Annotated[int, "q", "term", "never less than that of the entry before"]
     pos: Annotated[int, "q", "pos", "of this entry in the log"]
     channel: Annotated[int, "i", "channel", "0"]
@@ -46,7 +46,7 @@ class IndexUnit(NamedTuple):
     magic: Annotated[int, "i"]
     pos: Annotated[int, "q"]
     size: Annotated[int, "i"]
-    index: Annotated[int, "q"]
+    index: Annotated[int, "q"]  # type: ignore[assignment]
     term: Annotated[int, "q"]
 
 

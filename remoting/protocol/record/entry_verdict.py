@@ -24,7 +24,7 @@ MOST_INDEX: Final = MOST_PHY_OFFSET
 class EntryEnd(NamedTuple):
     """The entry that the next one has to go on from: index + 1, and no smaller term."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     term: int
 
 

@@ -49,6 +49,7 @@ class EntryWorld:
         self.commit_log.term = term
         for body in bodies:
             self._queue.buffer, self._queue.position, self._queue.limit = bytearray(20), 0, 20
+            self._queue.max_offset = self.commit_log.index
             while (
                 put_record(
                     self.commit_log, self._queue, None, body, b"", 0, 0, 1, bytes(8), 5, 0, 0, 0
@@ -78,7 +79,7 @@ def made(bodies: list[bytes], first: Entry | None = None, term: int = 1) -> list
     for body in bodies:
         pos = position_of_next(end, SMALL + len(body), FILE_SIZE)
         record = encode_record(
-            NewRecord("T", 0, body, b"", 0, pos + 48, 0, 1, bytes(8), 5, bytes(8))
+            NewRecord("T", 0, body, b"", index, pos + 48, 0, 1, bytes(8), 5, bytes(8))
         )
         entries.append(Entry(index, term, pos, record, 48 + len(record), 1))
         end, index = pos + 48 + len(record), index + 1
