@@ -68,12 +68,11 @@ class CatchUp:
         """With others that have nothing either: the group is new."""
         self._new = False
 
-    def storing(self, now_ms: int) -> None:
+    def storing(self) -> None:
         """A leader fills this log. If it was new, the leader may have had its acknowledgements
         before."""
         if self._new:
             self._lost()
-            self._plan(now_ms)
 
     def committed(self, now_ms: int) -> None:
         """The commit index has risen."""
@@ -123,6 +122,7 @@ class CatchUp:
         self._new = False
         self._state.votes = False
         self._forgot_term = True
+        self.deadline_ms = 0  # asks at once
 
     def _plan(self, at_ms: int) -> None:
         if self._state.votes:

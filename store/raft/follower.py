@@ -177,6 +177,8 @@ class Follower:
         if log.matches(entry):
             log.truncate(max(entry.index, state.committed))
             return
+        if entry.index < log.begin_index <= state.committed:
+            raise EntryLogError(f"entry {entry.index} was deleted here")
         if entry.index <= state.committed:
             raise CommittedConflict(
                 f"the leader {state.leader_id} of term {state.term} wants to replace entry "
@@ -184,7 +186,7 @@ class Follower:
                 "members' logs do not belong together. Compare them with mqstore before one is "
                 "emptied"
             )
-        self._catch_up.storing(now_ms)
+        self._catch_up.storing()
         if log.begin_index < entry.index <= max(self._matched(), state.committed) + 1:
             log.truncate(entry.index - 1)
             log.append((entry,))
@@ -224,7 +226,7 @@ class Follower:
         if entries:
             if self._matched() != log.end_index:
                 return DledgerCode.INCONSISTENT_STATE
-            self._catch_up.storing(now_ms)
+            self._catch_up.storing()
             try:
                 log.append(entries)
             except EntryLogError:

@@ -59,6 +59,8 @@ class PeerPush:
         self._equal = -1
         self._high = state.log.end_index
         """The last common entry is not before the former, not behind the latter."""
+        self._low = -1
+        """The follower has nothing before it to compare with."""
         self._step = 1
         self._truncate_at: int | None = None
         self._next = 0
@@ -160,11 +162,10 @@ class PeerPush:
         at = self._truncate_at
         if at is not None:
             at = max(at, begin)
-        elif self._high < begin:
-            self._truncate_at = at = begin
+        elif self._high < max(begin, self._low):
+            self._truncate_at = at = self._equal if begin <= self._equal <= self._high else begin
         else:
-            self._equal = max(self._equal, begin - 1)
-            half = (self._equal + self._high + 1) // 2
+            half = (max(self._equal, begin - 1, self._low - 1) + self._high + 1) // 2
             at = max(half, self._high + 1 - self._step)
         found = log.entries(at, 0)
         if not found:
@@ -183,15 +184,15 @@ class PeerPush:
             elif index >= self._high:
                 self._truncate_at = index
             return
-        begin, high = self._state.log.begin_index, min(index - 1, answer.end_index)
-        behind = answer.end_index < index
-        self._step = 1 if behind else self._step * 4
-        self._high = high
-        if self._equal > high:  # it has lost what it had a moment ago
+        self._low = max(answer.begin_index, 0)
+        if answer.end_index < index:
+            self._high, self._step = answer.end_index, 1
+        elif index >= answer.begin_index:
+            self._high, self._step = index - 1, self._step * 4
+        if self._equal > self._high:  # it has lost what it had a moment ago
             self._equal = -1
-        lowest = max(begin, answer.begin_index, self._equal + 1)
-        if high < lowest or answer.end_index < 0:
-            self._truncate_at = self._equal if begin <= self._equal <= high else begin
+        elif self._equal == self._high >= 0:
+            self._truncate_at = self._equal
 
     def _append_from(self, index: int) -> None:
         self._stage = _Stage.APPENDING
@@ -203,7 +204,7 @@ class PeerPush:
         self._stage = _Stage.COMPARING
         self._probe = None
         self._truncate_at = None
-        self._equal = -1
+        self._equal = self._low = -1
         self._high = self._state.log.end_index if high is None else high
         self._step = 1
         self._sent.clear()

@@ -170,6 +170,8 @@ class Odds(NamedTuple):
     fault: float
     put: float
     cut: float
+    stand: float
+    back: float
 
 
 def odds_of(rng: random.Random) -> Odds:
@@ -183,16 +185,18 @@ def odds_of(rng: random.Random) -> Odds:
         double=some(0.5, 0.3),
         in_order=rng.choice((1.0, 0.9, 0.5, 0.0)),
         hold_sync=some(0.5, 0.9),
-        fault=some(0.9, 0.06),
+        fault=some(0.9, 0.1),
         put=rng.choice((0.02, 0.1, 0.3)),
         cut=some(0.6, 0.03),
+        stand=some(0.8, 0.06),
+        back=rng.choice((0.5, 1.0)),
     )
 
 
 class World:
     """One schedule."""
 
-    def __init__(self, seed: int, size: int, *, settings: RaftSettings | None = None) -> None:
+    def __init__(self, seed: int, size: int) -> None:
         self.rng = random.Random(seed)
         self.facts = Facts()
         self.now = 0
@@ -203,7 +207,13 @@ class World:
         self.cut: set[tuple[str, str]] = set()
         self.puts = 0
         self.odds = odds_of(self.rng)
-        base = settings or RaftSettings("G", "n0", {name: name for name in self.names})
+        base = RaftSettings(
+            "G",
+            "n0",
+            {name: name for name in self.names},
+            push_bytes=self.rng.choice((1, 20, 65_536)),
+            window_requests=self.rng.choice((1, 2, 16)),
+        )
         self.nodes = {
             name: Node(
                 name,
@@ -310,8 +320,11 @@ class World:
         if what < odds.fault:
             self.fault()
             return
-        if what < odds.fault + odds.cut:
+        what -= odds.fault
+        if what < odds.cut:
             self.cut_links()
+        elif what < odds.cut + odds.stand:
+            self.stand()
         if rng.random() < odds.put:
             self.put()
         held = [node for node in self.nodes.values() if node.held]
@@ -422,8 +435,20 @@ class World:
             if kind > 0.8 and self._may_lose(node):
                 keep = -1 if kind > 0.9 else rng.randint(node.log.synced, node.log.end_index)
                 self.lose(node, keep)
-            if rng.random() < 0.6:
+            if rng.random() < self.odds.back:
                 self.start(node)
+
+    def stand(self) -> None:
+        """Without waiting, and without asking: nothing promised depends on either."""
+        node = self.rng.choice(list(self.nodes.values()))
+        member = node.member
+        if member is None or node.paused or member.role is Role.LEADER:
+            return
+        state, now = member._state, self.clock(node)
+        if member._catch_up.may_vote_for(state.log_end):
+            state.become_candidate(now)
+            member._candidacy.take_over(now)
+            self.turn(node)
 
     def _transfer(self, node: Node) -> None:
         if node.member is not None:
@@ -446,7 +471,9 @@ class World:
 
     def heal(self) -> None:
         """No trouble any more: a leader must come, and all logs must become what it has."""
-        self.odds = self.odds._replace(lose=0, double=0, in_order=1, hold_sync=0, fault=0, cut=0)
+        self.odds = self.odds._replace(
+            lose=0, double=0, in_order=1, hold_sync=0, fault=0, cut=0, stand=0
+        )
         self.cut.clear()
         for node in self.nodes.values():
             node.paused = False
