@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..remoting.errors import BrokerError, ConnectError, RocketMQError
+from ..remoting.errors import BrokerError, RocketMQError
 from ..remoting.protocol.bodies.heartbeat import SubscriptionData
 from ..remoting.protocol.message.properties import MessageError as _ProtocolMessageError
 
@@ -94,10 +94,6 @@ class Attempt(NamedTuple):
     error: RocketMQError
     seconds: float
     """How long it took to fail."""
-
-    def knocked_at(self, broker_name: str) -> bool:
-        """That broker, which did not open: nothing was sent."""
-        return self.broker_name == broker_name and isinstance(self.error, ConnectError)
 
     def __str__(self) -> str:
         where = f"{self.broker_name} ({self.address})" if self.address else self.broker_name

@@ -8,12 +8,13 @@ A producer or consumer makes an instance of its own unless it is given one::
         consumer = PushConsumer("billing", instance=instance)
 
 Brokers know a client by its id and by the connection that its heartbeat came over; they push
-requests back over it.
+requests back over it. One file, though a long one: what begins, is shared and ends together.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import weakref
@@ -52,6 +53,7 @@ from ..options import (
     vip_address,
 )
 from .address_server import AddressServer, address_server_url
+from .master_watch import MasterWatch, was_not_done
 from .name_servers import NameServers
 from .pushed_requests import ConsumerMember, PushedRequests, TransactionChecker
 from .replies import Requests
@@ -118,6 +120,7 @@ class ClientInstance(Startable):
             interval=settings.route_interval,
         )
         self.routes.on_change.append(self._route_changed)
+        self.masters: MasterWatch = MasterWatch(self.routes, self.clock, self._tasks)
         self._producers: set[str] = set()
         self._state = "new"
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -334,9 +337,25 @@ class ClientInstance(Startable):
     async def ask_master(
         self, queue: MessageQueue, code: RequestCode, header: Record, *, timeout: float
     ) -> Response:
-        """The answer of the master that has the queue, with code success. Raises ``RemotingError``,
-        ``BrokerError``."""
+        """The answer of the master that has the queue, with code success. Where it cannot be
+        reached, or is not the master any more, the route is asked for, and whoever is it then.
+        Raises ``RemotingError``, ``BrokerError``."""
         address = self.vip(await self.master_address(queue.broker_name, queue.topic))
+        try:
+            return await self._ask(address, code, header, timeout)
+        except (RemotingError, BrokerError) as error:
+            if not was_not_done(error):
+                raise
+            with contextlib.suppress(RemotingError, BrokerError):
+                await self.routes.refresh(queue.topic)
+            other = self.routes.master(queue.broker_name)
+            if other is None or self.vip(other) == address:
+                raise
+        return await self._ask(self.vip(other), code, header, timeout)
+
+    async def _ask(
+        self, address: str, code: RequestCode, header: Record, timeout: float
+    ) -> Response:
         return (await self.remoting.invoke(address, code, header, timeout=timeout)).check(address)
 
     async def ask_owner(
@@ -347,13 +366,10 @@ class ClientInstance(Startable):
         try:
             return await self.ask_master(queue, code, header, timeout=timeout)
         except ConnectError:
-            await self.routes.refresh(queue.topic)
             replica = self.routes.replica(queue.broker_name, MASTER_ID)
             if replica is None or not replica[1]:
                 raise
-        return (await self.remoting.invoke(replica[0], code, header, timeout=timeout)).check(
-            replica[0]
-        )
+        return await self._ask(replica[0], code, header, timeout)
 
 
 def instance_for(

@@ -39,6 +39,12 @@ _NOWHERE: Final = (
 )
 
 
+_NO_MASTER: Final = (
+    "its brokers have no master at present, as far as the name server knows; a group elects one "
+    "within seconds, elsewhere it has to be started again"
+)
+
+
 class TopicRoute(NamedTuple):
     """One topic as the name server described it. Queues are sorted by broker name and queue id."""
 
@@ -103,6 +109,26 @@ def publishable(data: TopicRouteData) -> list[QueueData]:
     return sorted(found, key=lambda q: q.broker_name)
 
 
+def awaits_master(route: TopicRoute) -> bool:
+    """There are queues to send to, once their brokers have a master again."""
+    if route.publish_queues:
+        return False
+    brokers, queues = route.data.broker_datas, route.data.queue_datas
+    without = {b.broker_name for b in brokers if MASTER_ID not in b.broker_addrs}
+    return any(q.perm & PermName.WRITE and q.broker_name in without for q in queues)
+
+
+def no_route(topic: str, route: TopicRoute | None) -> NoRouteError:
+    """Why nothing can be sent to the topic."""
+    if route is None:
+        why = _NOWHERE
+    elif awaits_master(route):
+        why = _NO_MASTER
+    else:
+        why = "no broker lets it be written"
+    return NoRouteError(f"the topic {topic} cannot be sent to: {why}")
+
+
 def _order_entries(text: str) -> list[tuple[str, int]]:
     entries = []
     for entry in text.split(";"):
@@ -136,7 +162,7 @@ class RouteCache:
         self.changes: int = 0
         """Grows whenever a route or an address is another one than before."""
         self.on_change: list[Callable[[str], None]] = []
-        """Called with the topic whose queues or brokers changed."""
+        """Called with the topic whose queues, brokers or addresses changed."""
 
     # --- topics
     # ----------------------------------------------------------------------------------------------
@@ -162,11 +188,10 @@ class RouteCache:
         route = self._routes.get(topic)
         if route is None or not route.publish_queues:
             route = await self.refresh(topic)
-        if route is None:
+        if route is None or (route.from_template and not route.publish_queues):
             route = await self._from_template(topic, template_topic, queue_nums)
         if route is None or not route.publish_queues:
-            why = "no broker lets it be written" if route else _NOWHERE
-            raise NoRouteError(f"the topic {topic} cannot be sent to: {why}")
+            raise no_route(topic, route)
         return route
 
     async def refresh(self, topic: str) -> TopicRoute | None:
@@ -230,7 +255,7 @@ class RouteCache:
         return answer_body(answer, TopicRouteData, self._name_servers.current)
 
     def _store(self, route: TopicRoute) -> None:
-        before = self._routes.get(route.topic)
+        before, changes = self._routes.get(route.topic), self.changes
         self._routes[route.topic] = route
         for broker in route.data.broker_datas:
             addresses = dict(broker.broker_addrs)
@@ -239,7 +264,7 @@ class RouteCache:
                 self.changes += 1
         if before is None or before.publish_queues != route.publish_queues:
             self.changes += 1
-        if before is None or before[2:] != route[2:]:
+        if before is None or self.changes != changes or before[2:] != route[2:]:
             log.info(
                 "route topic=%s brokers=%s queues=%d",
                 route.topic,
@@ -260,6 +285,11 @@ class RouteCache:
     def master(self, broker_name: str) -> str | None:
         """The master's address."""
         return self._brokers.get(broker_name, {}).get(MASTER_ID)
+
+    def has_replicas(self, broker_name: str) -> bool:
+        """There are brokers of that name beside its master, or without one: it may change."""
+        addresses = self._brokers.get(broker_name)
+        return addresses is not None and len(addresses) > (MASTER_ID in addresses)
 
     def replica(self, broker_name: str, broker_id: int) -> tuple[str, bool] | None:
         """The address to pull from and whether it is a slave's: the wanted id, else the next one,

@@ -3,13 +3,12 @@ PullAPIWrapper)."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Iterable
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
-from ...remoting.errors import BrokerError, ConnectError, RemotingError
+from ...remoting.errors import BrokerError, ConnectError, ConnectionLostError, RemotingError
 from ...remoting.protocol.bodies.heartbeat import SubscriptionData
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
@@ -201,10 +200,11 @@ class QueuePuller:
         while True:
             await self._target.room()
             self._waits = False
+            changes = self._instance.routes.changes
             try:
                 pulled = await self._pull()
             except (RemotingError, BrokerError) as error:
-                await self._after_failure(error)
+                await self._after_failure(error, changes)
                 continue
             if self._failing:
                 self._failing = False
@@ -319,7 +319,8 @@ class QueuePuller:
         tell_damaged(pulled.damaged, self._member.group, self.queue, asked)
         return pulled
 
-    async def _after_failure(self, error: RemotingError | BrokerError) -> None:
+    async def _after_failure(self, error: RemotingError | BrokerError, changes: int) -> None:
+        """``changes``: of the routes, as it was asked."""
         if isinstance(error, BrokerError) and error.code == ResponseCode.FLOW_CONTROL:
             await self._instance.clock.sleep(FLOW_CONTROL_DELAY)
             return
@@ -335,9 +336,9 @@ class QueuePuller:
             await (
                 self._instance.heartbeat()
             )  # the broker was restarted, or has not heard of a change yet
-        elif isinstance(error, ConnectError):
-            with contextlib.suppress(RemotingError, BrokerError):
-                await self._instance.routes.refresh(
-                    self.queue.topic
-                )  # to a slave, without waiting for the regular look
+        elif isinstance(error, ConnectError | ConnectionLostError):
+            if self._instance.routes.changes == changes:
+                # to another replica, without waiting for the regular look
+                await self._instance.masters.changed(self.queue.topic, ERROR_DELAY)
+            return
         await self._instance.clock.sleep(ERROR_DELAY)

@@ -96,7 +96,7 @@ async def max_offset(instance: ClientInstance, queue: MessageQueue) -> int:
 async def _queue_offset(instance: ClientInstance, queue: MessageQueue, code: RequestCode) -> int:
     header = QueueRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
     return int(
-        (await instance.ask_master(queue, code, header, timeout=OFFSET_TIMEOUT)).header.offset
+        (await instance.ask_owner(queue, code, header, timeout=OFFSET_TIMEOUT)).header.offset
     )
 
 
@@ -109,7 +109,7 @@ async def offset_at(instance: ClientInstance, queue: MessageQueue, timestamp_ms:
     header = SearchOffsetRequest(
         topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms, bname=queue.broker_name
     )
-    answer = await instance.ask_master(
+    answer = await instance.ask_owner(
         queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header, timeout=OFFSET_TIMEOUT
     )
     return int(answer.header.offset)
@@ -119,7 +119,7 @@ async def earliest_store_time(instance: ClientInstance, queue: MessageQueue) -> 
     """When the oldest message was stored (ms), -1 for an empty queue. Raises ``RemotingError``,
     ``BrokerError``."""
     header = QueueRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
-    answer = await instance.ask_master(
+    answer = await instance.ask_owner(
         queue, RequestCode.GET_EARLIEST_MSG_STORETIME, header, timeout=OFFSET_TIMEOUT
     )
     return int(answer.header.timestamp)

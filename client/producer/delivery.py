@@ -8,21 +8,31 @@ import sys
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from ...remoting.errors import BrokerError, ConnectError, RemotingError
+from ...remoting.errors import BrokerError, ConnectError, RemotingError, RocketMQError
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.send import SendMessageRequestV2
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.message.topic_names import TopicName
 from ..cluster.instance import ClientInstance
-from ..errors import Attempt, SendFailed, SendTimedOut
+from ..cluster.master_watch import LONGEST_BACK_OFF_S, denies_mastership
+from ..cluster.route_cache import TopicRoute, awaits_master, no_route
+from ..errors import Attempt, NoRouteError
 from ..namespaces import unwrap_queue, without_namespace
 from ..options import vip_address
+from .attempts import Tried
 from .fast_path import FastPath
 from .fault_latency import FaultLatency
 from .hooks import SendContext, SendHooks, kind_of
 from .queue_choice import RoundRobin
-from .sending import RETRY_CODES, Outgoing, SendResult, SendStatus, may_retry, send_result
+from .sending import (
+    RETRY_CODES,
+    Outgoing,
+    SendResult,
+    SendStatus,
+    may_retry,
+    send_result,
+)
 
 SEND_TIMEOUT: Final = 3.0
 """Seconds for a send in all, retries included, unless a program says otherwise."""
@@ -83,16 +93,33 @@ class Delivery:
         )
         return FastPath(instance, header, self._turns, too_long, instance.remoting.credentials)
 
-    async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Where messages of this topic can go; never empty. Raises ``NoRouteError``,
+    async def publish_queues(
+        self, topic: str, deadline: float | None = None
+    ) -> tuple[MessageQueue, ...]:
+        """Where messages of this topic can go; never empty. A group that elects its master is
+        waited for until ``deadline`` (seconds of the monotonic clock). Raises ``NoRouteError``,
         ``RemotingError``, ``BrokerError``."""
-        routes = self._instance.routes
-        route = routes.cached(topic)
+        route = self._instance.routes.cached(topic)
         if route is None or not route.publish_queues:
-            route = await routes.get_for_sending(
-                topic, self._template_topic, self._topic_queue_nums
-            )
+            route = await self._awaited_route(topic, deadline)
         return route.publish_queues
+
+    async def _awaited_route(self, topic: str, deadline: float | None) -> TopicRoute:
+        instance = self._instance
+        while True:
+            route = instance.routes.cached(topic)
+            if deadline is None or route is None or not awaits_master(route):
+                try:
+                    return await instance.routes.get_for_sending(
+                        topic, self._template_topic, self._topic_queue_nums
+                    )
+                except NoRouteError:
+                    route = instance.routes.cached(topic)
+                    if deadline is None or route is None or not awaits_master(route):
+                        raise
+            if (left := deadline - instance.clock.monotonic()) <= 0:
+                raise no_route(topic, route)
+            await instance.masters.changed(topic, left)
 
     async def deliver(
         self,
@@ -106,15 +133,15 @@ class Delivery:
         (seconds) is.
 
         A message ``bound`` to a queue has one attempt. Where no connection can be made nothing was
-        sent, which uses up time only: a broker that is restarted is waited for. ``failed``: an
-        attempt was made before, in the same time. Raises ``SendFailed``, ``SendTimedOut``,
-        ``NoRouteError``, ``BrokerError``, and ``RemotingError`` when the route is not known and no
-        name server answers.
+        sent, nor where a broker with replicas says that it is not the master. That uses up time
+        only: a broker that is restarted is waited for, a group that elects another master too.
+        ``failed``: an attempt was made before, in the same time. Raises ``SendFailed``,
+        ``SendTimedOut``, ``NoRouteError``, ``BrokerError``, and ``RemotingError`` when the route is
+        not known and no name server answers.
         """
-        clock = self._instance.clock
+        clock, topic = self._instance.clock, outgoing.topic
         started = clock.monotonic()
-        failures: list[Attempt] = []
-        knocking: dict[str, float] = {}
+        tried = Tried()
         not_ok: SendResult | None = None
         avoid: str | None = None
         left = self._attempts if bound is None else 1
@@ -122,13 +149,15 @@ class Delivery:
             if not may_retry(failed.error, self._retry_codes):
                 raise failed.error
             started -= failed.seconds
-            failures.append(failed)
             avoid = failed.broker_name
-            left -= 1
+            waits = self._waits(topic, avoid, failed.error) or isinstance(
+                failed.error, ConnectError
+            )
+            left -= tried.failed(failed, 0.0, waits=waits)
         while left:
-            queue = await self._reachable(outgoing.topic, bound, avoid, started + timeout)
+            queue = await self._next(topic, bound, avoid, started + timeout, tried)
             began = clock.monotonic() - started
-            if began >= timeout:
+            if queue is None or began >= timeout:
                 break
             try:
                 result = await self._attempt(outgoing, queue, timeout - began, first=avoid is None)
@@ -137,12 +166,9 @@ class Delivery:
                     if not_ok is not None:
                         return not_ok
                     raise
-                if not_ok is None and self._waits(queue, error):  # one attempt for all knocking
-                    began = knocking.setdefault(queue.broker_name, began)
-                    failures = [each for each in failures if not each.knocked_at(queue.broker_name)]
-                else:
-                    left -= 1
-                failures.append(self._failed(queue, error, began, clock.monotonic() - started))
+                waits = self._waits(topic, queue.broker_name, error) and not_ok is None
+                attempt = self._failed(queue, error, clock.monotonic() - started - began)
+                left -= tried.failed(attempt, began, waits=waits)
             else:
                 if not self._retry_not_ok or result.status is SendStatus.SEND_OK:
                     return result
@@ -151,16 +177,27 @@ class Delivery:
             avoid = queue.broker_name
         if not_ok is not None:
             return not_ok
-        last = failures[-1].error if failures else None
-        in_time = clock.monotonic() - started < timeout and not isinstance(last, TimeoutError)
-        raise (SendFailed if in_time else SendTimedOut)(outgoing.topic, tuple(failures)) from last
+        raise tried.error(topic, in_time=clock.monotonic() - started < timeout)
 
     async def deliver_oneway(
         self, outgoing: Outgoing, bound: MessageQueue | None, timeout: float
     ) -> None:
-        """Write it to one broker. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError`` (of
-        the name server)."""
-        queue = bound or self._choose(await self.publish_queues(outgoing.topic), None)
+        """Write it to one broker; one that cannot be connected to is waited for, as in ``deliver``.
+        Raises ``NoRouteError``, ``RemotingError``, ``BrokerError`` (of the name server)."""
+        clock = self._instance.clock
+        deadline = clock.monotonic() + timeout
+        avoid: str | None = None
+        while True:
+            queue = await self._reachable(outgoing.topic, bound, avoid, deadline)
+            left = deadline - clock.monotonic()
+            try:
+                return await self._write(outgoing, queue, max(left, 0.001))
+            except ConnectError as error:
+                avoid = queue.broker_name
+                if not self._waits(outgoing.topic, avoid, error) or left <= 0:
+                    raise
+
+    async def _write(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> None:
         address = self._instance.vip(
             await self._instance.master_address(queue.broker_name, outgoing.topic)
         )
@@ -181,10 +218,26 @@ class Delivery:
             self._after(context, None, None)
 
     def _failed(
-        self, queue: MessageQueue, error: RemotingError | BrokerError, began: float, ended: float
+        self, queue: MessageQueue, error: RemotingError | BrokerError, seconds: float
     ) -> Attempt:
         address = self._instance.routes.master(queue.broker_name) or ""
-        return Attempt(queue.broker_name, address, error, ended - began)
+        return Attempt(queue.broker_name, address, error, seconds)
+
+    async def _next(
+        self,
+        topic: str,
+        bound: MessageQueue | None,
+        avoid: str | None,
+        deadline: float,
+        tried: Tried,
+    ) -> MessageQueue | None:
+        """``_reachable``; None when it fails, where attempts that failed tell more."""
+        try:
+            return await self._reachable(topic, bound, avoid, deadline)
+        except (NoRouteError, RemotingError):
+            if not tried.attempts:
+                raise
+            return None
 
     async def _reachable(
         self, topic: str, bound: MessageQueue | None, avoid: str | None, deadline: float
@@ -192,24 +245,42 @@ class Delivery:
         """A queue whose broker may be asked at once; it is waited for, at most until ``deadline``,
         where there is none."""
         while True:
-            queues = (bound,) if bound is not None else await self.publish_queues(topic)
+            queues = (bound,) if bound is not None else await self.publish_queues(topic, deadline)
             queue = bound or self._choose(queues, avoid)
-            if self._back_off(queue) <= 0:
+            if self._back_off(queue.broker_name) <= 0:
                 return queue
-            if others := tuple(each for each in queues if self._back_off(each) <= 0):
-                return self._choose(others, avoid)
+            waits = [self._back_off(each.broker_name) for each in queues]
+            if min(waits) <= 0:
+                others = zip(queues, waits, strict=True)
+                return self._choose(tuple(each for each, wait in others if wait <= 0), avoid)
             left = deadline - self._instance.clock.monotonic()
             if left <= 0:
                 return queue
-            await self._instance.clock.sleep(min(left, *map(self._back_off, queues)))
+            await self._instance.masters.changed(topic, min(left, *waits))
 
-    def _waits(self, queue: MessageQueue, error: RemotingError | BrokerError) -> bool:
-        """It was not sent, and before the next attempt there time has to pass."""
-        return isinstance(error, ConnectError) and self._back_off(queue) > 0
+    def _waits(self, topic: str, broker_name: str, error: RocketMQError) -> bool:
+        """Nothing was stored, and before the next attempt there time has to pass. What the name
+        server says is asked for meanwhile."""
+        instance = self._instance
+        if isinstance(error, BrokerError):
+            if not denies_mastership(error):
+                return False
+            instance.masters.doubt(topic)
+            if not instance.routes.has_replicas(broker_name):
+                return False
+            instance.masters.refused(error.address)
+            return True
+        instance.masters.doubt(topic)
+        return isinstance(error, ConnectError) and self._back_off(broker_name) > 0
 
-    def _back_off(self, queue: MessageQueue) -> float:
-        address = self._instance.routes.master(queue.broker_name)
-        return 0.0 if address is None else self._instance.remoting.back_off(address)
+    def _back_off(self, broker_name: str) -> float:
+        instance = self._instance
+        address = instance.routes.master(broker_name)
+        if address is None:
+            return LONGEST_BACK_OFF_S if instance.routes.has_replicas(broker_name) else 0.0
+        back_off = instance.remoting.back_off(address)
+        masters = instance.masters
+        return max(back_off, masters.back_off(address)) if masters.refusals else back_off
 
     def _choose(self, queues: tuple[MessageQueue, ...], avoid: str | None) -> MessageQueue:
         if self._faults is None:

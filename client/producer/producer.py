@@ -295,11 +295,12 @@ class Producer(Startable):
     ) -> SendResult:
         if len(outgoing.body) >= self._compress_over:
             await self._compress(outgoing)
+        timeout = self.send_timeout if timeout is None else timeout
         if queue is not None or selector is not None or sharding_key is not None:
-            queue = await self._bound_queue(message, queue, selector, sharding_key)
-        result = await self._delivery.deliver(
-            outgoing, queue, self.send_timeout if timeout is None else timeout
-        )
+            deadline = self._monotonic() + timeout
+            queue = await self._bound_queue(message, queue, selector, sharding_key, deadline)
+            timeout = deadline - self._monotonic()
+        result = await self._delivery.deliver(outgoing, queue, timeout)
         return result if self._namespace is None else self._result(result)
 
     def send_soon(
@@ -355,11 +356,12 @@ class Producer(Startable):
         outgoing = self._outgoing(message)
         if len(outgoing.body) >= self._compress_over:
             await self._compress(outgoing)
+        timeout = self.send_timeout if timeout is None else timeout
         if queue is not None or selector is not None or sharding_key is not None:
-            queue = await self._bound_queue(message, queue, selector, sharding_key)
-        await self._delivery.deliver_oneway(
-            outgoing, queue, self.send_timeout if timeout is None else timeout
-        )
+            deadline = self._monotonic() + timeout
+            queue = await self._bound_queue(message, queue, selector, sharding_key, deadline)
+            timeout = deadline - self._monotonic()
+        await self._delivery.deliver_oneway(outgoing, queue, timeout)
 
     # --- asking
     # ----------------------------------------------------------------------------------------------
@@ -382,7 +384,7 @@ class Producer(Startable):
         deadline = clock.monotonic() + positive("timeout", timeout)
         extra = request_properties(correlation_id, self.instance.client_id, timeout)
         outgoing = self._outgoing(message, extra)
-        await self._delivery.publish_queues(outgoing.topic)
+        await self._delivery.publish_queues(outgoing.topic, deadline)
         await learn_reply_routes(self.instance.routes, outgoing.topic)
         await self.instance.heartbeat(only_new=True)  # brokers have to know where the reply goes
         with self.instance.requests.expect(correlation_id) as reply:
@@ -423,7 +425,12 @@ class Producer(Startable):
         Raises ``NoRouteError``, ``RemotingError``, ``BrokerError``.
         """
         self._check_running()
-        queues = await self._delivery.publish_queues(with_namespace(topic, self._namespace))
+        return await self._queues(topic, None)
+
+    async def _queues(self, topic: str, deadline: float | None) -> tuple[MessageQueue, ...]:
+        queues = await self._delivery.publish_queues(
+            with_namespace(topic, self._namespace), deadline
+        )
         return unwrap_queues(queues, self._namespace)
 
     # --- one message
@@ -485,14 +492,16 @@ class Producer(Startable):
         queue: MessageQueue | None,
         selector: QueueSelector | None,
         sharding_key: str | int | None,
+        deadline: float,
     ) -> MessageQueue:
+        """``deadline``: until when to wait for queues, in seconds of the monotonic clock."""
         first = message if isinstance(message, Message) else message[0]
         if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
             raise ConfigError("give one of queue, selector and sharding_key, not several")
         if (why := mistake_in_queue(queue)) is not None:
             raise ConfigError(why)
         if queue is None:
-            queues = await self.queues(first.topic)
+            queues = await self._queues(first.topic, deadline)
             if selector is not None:
                 queue = selector(queues, first)
             else:

@@ -28,7 +28,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Final, NamedTuple, Required, Self, Unpack
 
-from ...remoting.errors import RemotingError
+from ...remoting.errors import ConnectError, RemotingError
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.transaction import (
     CheckTransactionStateRequest,
@@ -40,6 +40,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.properties import PropertyName
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.record.decode import MessageExt
+from ..cluster.master_watch import LONGEST_GAP_S
 from ..errors import ClientStateError, HalfMessageUnsafe, MessageError
 from ..handlers import is_async
 from ..namespaces import with_namespace
@@ -235,10 +236,8 @@ class TransactionProducer(Producer):
         )
         try:
             topic = with_namespace(sent.queue.topic, self.instance.namespace)
-            address = await self.instance.master_address(sent.queue.broker_name, topic)
-            await self._say(
-                address, header, _remark("executeLocalTransactionBranch exception", reason)
-            )
+            remark = _remark("executeLocalTransactionBranch exception", reason)
+            address = await self._say_to_master(sent.queue.broker_name, topic, header, remark)
             if self._tracer is not None:
                 told = _TRACED_AS[state]
                 self._tracer.transaction_ended(
@@ -251,6 +250,27 @@ class TransactionProducer(Producer):
                 sent.msg_id,
                 error,
             )
+
+    async def _say_to_master(
+        self, broker_name: str, topic: str, header: EndTransactionRequest, remark: str | None
+    ) -> str:
+        """The address that heard it. Where there is no master to connect to, the half message is
+        with whoever becomes it: the next one is waited for. Raises ``RemotingError``."""
+        clock, masters = self.instance.clock, self.instance.masters
+        deadline = clock.monotonic() + _END_TIMEOUT_S
+        while True:
+            changes = self.instance.routes.changes
+            try:
+                address = await self.instance.master_address(broker_name, topic)
+                await self._say(address, header, remark)
+            except ConnectError:
+                left = deadline - clock.monotonic()
+                if left <= 0:
+                    raise
+                if changes == self.instance.routes.changes:
+                    await masters.changed(topic, min(left, LONGEST_GAP_S))
+            else:
+                return address
 
     # --- checks
     # ----------------------------------------------------------------------------------------------

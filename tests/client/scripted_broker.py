@@ -35,6 +35,7 @@ from aiorocketmq.remoting.transport.connection import Connection
 from ..sim import ManualClock, Pipe, SimOwner
 
 ADDRESS = "127.0.0.1:10911"
+NAME_SERVER = "127.0.0.1:9876"
 BROKER = "broker-a"
 
 Answer = Callable[[Any], Reply]
@@ -42,15 +43,17 @@ Answer = Callable[[Any], Reply]
 
 
 class _PipedRemoting(RemotingClient):
-    """Every address leads to the scripted broker, unless it is down."""
+    """Every address leads to the scripted broker, unless it is down; the name server, which only it
+    is as well, never is."""
 
     script: ScriptedBroker
 
-    async def _open(self, _host: str, _port: int) -> Connection:
+    async def _open(self, host: str, port: int) -> Connection:
         await asyncio.sleep(0)
-        self.script.knocks += 1
-        if self.script.down:
-            raise ConnectionRefusedError
+        if f"{host}:{port}" != NAME_SERVER:
+            self.script.knocks += 1
+            if self.script.down:
+                raise ConnectionRefusedError
         here, there = (
             Pipe(("127.0.0.1", 10911), ("127.0.0.1", 50000)),
             Pipe(("127.0.0.1", 50000), ("127.0.0.1", 10911)),
@@ -72,7 +75,7 @@ class ScriptedBroker:
         self.clock = ManualClock()
         self.down = False
         self.knocks = 0
-        """Attempts to connect."""
+        """Attempts to connect to the broker."""
         self.asked: list[tuple[RequestCode, Any]] = []
         self.connections: list[Connection] = []
         self.locked_by_others: set[MessageQueue] = set()
@@ -82,6 +85,7 @@ class ScriptedBroker:
             RequestCode.UNREGISTER_CLIENT: lambda _: Reply(),
             RequestCode.UPDATE_CONSUMER_OFFSET: lambda _: Reply(),
             RequestCode.UNLOCK_BATCH_MQ: lambda _: Reply(),
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: lambda _: Reply(int(ResponseCode.TOPIC_NOT_EXIST)),
             RequestCode.LOCK_BATCH_MQ: self._lock,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: lambda _: Reply(
                 body=encode_body(ConsumerIdList(consumer_id_list=list(self.members)))
@@ -95,7 +99,6 @@ class ScriptedBroker:
             RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
             RequestCode.PULL_MESSAGE,
             RequestCode.SEND_MESSAGE_V2,
-            RequestCode.GET_ROUTEINFO_BY_TOPIC,
         )
         self.owner = SimOwner(Dispatcher(dict.fromkeys(codes, self._serve)), clock=self.clock)
 
@@ -124,7 +127,7 @@ class ScriptedBroker:
     def instance(self) -> ClientInstance:
         """A client that knows the brokers' addresses."""
         instance = ClientInstance(
-            namesrv="127.0.0.1:9876", instance_name="me", client_ip="10.0.0.1", clock=self.clock
+            namesrv=NAME_SERVER, instance_name="me", client_ip="10.0.0.1", clock=self.clock
         )
         remoting = _PipedRemoting(clock=self.clock, dispatcher=instance.remoting.dispatcher)
         remoting.script = self

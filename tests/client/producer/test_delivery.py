@@ -41,7 +41,7 @@ class World:
     def __init__(self, answer: Callable[[str, int], tuple[int, float]], **options: Any) -> None:
         self.clock = ManualClock()
         self.instance = ClientInstance(namesrv="ns:1", clock=self.clock, **options)
-        self.instance.remoting = self  # type: ignore[assignment]
+        self.instance.remoting = self.instance.name_servers._remoting = self  # type: ignore[assignment]
         self.addresses: list[str] = []
         self._answer = answer
         queues = [
@@ -57,8 +57,17 @@ class World:
         )
 
     async def invoke(
-        self, address: str, code: RequestCode, _header: object, _body: bytes, *, timeout: float
+        self,
+        address: str,
+        code: RequestCode,
+        _header: object,
+        _body: bytes,
+        *,
+        timeout: float,
+        ext_fields: object = None,
     ) -> Response:
+        if code is RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            raise ConnectError("the name server is away")
         self.addresses.append(address)
         result, seconds = self._answer(address, len(self.addresses))
         self.clock.advance(seconds)
