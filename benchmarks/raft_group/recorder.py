@@ -1,0 +1,98 @@
+"""Writes down what clients saw. Times are those of the monotonic clock, from the beginning on."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from aiorocketmq import MessageExt, SendResult
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+
+from ..histories.events import Event, Fail, Invoke, Ok, Read, Unknown, to_lines
+
+_MOST_PADDING: Final = 400
+
+
+def body_of(content: str) -> bytes:
+    """A body of some length that can be checked, and tells its content."""
+    text = content.encode() + b"|"
+    return text + (text * (zlib.crc32(text) % _MOST_PADDING))[: zlib.crc32(text) % _MOST_PADDING]
+
+
+def content_of(body: bytes) -> str:
+    """Back; of a body that nobody has sent, what tells it apart."""
+    content = body.partition(b"|")[0].decode(errors="replace")
+    return content if body == body_of(content) else f"damaged {zlib.crc32(body):08x}"
+
+
+def name_of(queue: MessageQueue) -> str:
+    return f"{queue.broker_name}/{queue.queue_id}"
+
+
+class Recorder:
+    """The history so far. What is read again, and is as before, is not written down again."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.events: list[Event] = []
+        self.acknowledged = 0
+        self.failed = 0
+        self._clock = clock
+        self._began = clock()
+        self._ops = itertools.count()
+        self._read: dict[tuple[str, int], str] = {}
+
+    @property
+    def now(self) -> float:
+        return round(self._clock() - self._began, 6)
+
+    def invoke(self, producer: str, topic: str, queue: MessageQueue | None) -> tuple[int, str]:
+        """A send begins; its number, and what it has to send."""
+        op = next(self._ops)
+        content = f"{producer}-{op}"
+        self.events.append(
+            Invoke(
+                at=self.now,
+                op=op,
+                producer=producer,
+                content=content,
+                queue=name_of(queue) if queue is not None else None,
+                topic=topic,
+            )
+        )
+        return op, content
+
+    def ok(self, op: int, result: SendResult) -> None:
+        self.acknowledged += 1
+        place = name_of(result.queue)
+        self.events.append(Ok(at=self.now, op=op, queue=place, offset=result.queue_offset))
+
+    def fail(self, op: int) -> None:
+        self.failed += 1
+        self.events.append(Fail(at=self.now, op=op))
+
+    def unknown(self, op: int) -> None:
+        self.failed += 1
+        self.events.append(Unknown(at=self.now, op=op))
+
+    def read(self, observer: str, message: MessageExt, queue_id: int) -> None:
+        queue = f"{message.broker_name}/{queue_id}"
+        content = content_of(message.body)
+        place = queue, message.queue_offset
+        if self._read.setdefault(place, "") != content:
+            self._read[place] = content
+            self.events.append(
+                Read(
+                    at=self.now,
+                    observer=observer,
+                    queue=queue,
+                    offset=message.queue_offset,
+                    content=content,
+                )
+            )
+
+    def save(self, path: Path) -> None:
+        path.write_bytes(to_lines(self.events))
