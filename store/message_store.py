@@ -243,7 +243,7 @@ class MessageStore:
             known = None
         opening = None if self.raft is None else MemberOpening(self._files, self.raft, self.config)
         if opening is not None:
-            opening.look()
+            opening.look(clean=clean)
         recovery = (Recovery if opening is None else opening.recovery)(
             self._files,
             self._indexing if self.config.message_index_enable else None,

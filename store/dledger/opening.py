@@ -36,7 +36,7 @@ class MemberOpening:
         self.converts: bool = False
         """The store was no member's so far."""
 
-    def look(self) -> None:
+    def look(self, *, clean: bool) -> None:
         """The files are loaded. Nothing is changed but the entries' index. Raises StoreConfigError
         when they are another member's."""
         raft, log_ = self._raft, self._log
@@ -47,7 +47,10 @@ class MemberOpening:
         self.converts = not data and not raft.files.was_member
         raft.log.index.load()
         self._entries = recover_entries(
-            log_, raft.log.index, check_crc=self._config.check_crc_on_recover
+            log_,
+            raft.log.index,
+            check_crc=self._config.check_crc_on_recover,
+            trusted=raft.files.trusted_index(clean=clean),
         )
 
     def recovery(self, *parts: Any, **options: Any) -> Recovery:

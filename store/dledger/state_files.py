@@ -171,6 +171,14 @@ class MemberFiles:
         self.hard_state = hard_state or HardState()
         self.committed_index, self._end_index = self._commit.load()
 
+    def trusted_index(self, *, clean: bool) -> int:
+        """Entries up to this one were on the disk at an orderly stop, or as far as the marker says;
+        -1 where only the original has written."""
+        marked = self._marker.now
+        if marked is None:
+            return -1
+        return self._end_index if clean else marked.synced_index
+
     def judge(self, end_index: int, end_term: int, damage: str | None, *, clean: bool) -> None:
         """Whether the log that was found is all that this member had; where it is not, that is
         noted before anybody can be told anything else. ``damage``: what was wrong with it. Raises
@@ -178,7 +186,8 @@ class MemberFiles:
         """
         self.hard_state = max(self.hard_state, HardState(end_term, None), key=lambda it: it.term)
         marked = self._marker.now
-        known = max(marked.synced_index if marked else -1, self._end_index if clean else -1)
+        synced = marked.synced_index if marked else -1
+        known = max(synced, self._end_index if clean else -1)
         problem = damage
         if known > end_index:
             problem = f"it had entries up to {known}, and has them up to {end_index}"
@@ -192,7 +201,7 @@ class MemberFiles:
             )  # fmt: skip
         if marked is not None or self._had_hard_state or end_index >= 0 or problem is not None:
             votes = problem is None and self.votes
-            self._marker.save(self._membership(min(known, end_index), votes=votes))
+            self._marker.save(self._membership(min(synced, end_index), votes=votes))
 
     def save_hard_state(self, term: int, vote: str | None) -> None:
         """Durable when it returns. Blocks. Raises StoreFileError."""

@@ -43,15 +43,20 @@ class EntryRecovery(NamedTuple):
 
 
 def recover_entries(
-    commit_log: CommitLog, index: EntryIndex, *, check_crc: bool = True
+    commit_log: CommitLog, index: EntryIndex, *, check_crc: bool = True, trusted: int = -1
 ) -> EntryRecovery:
-    """Read the log, whose files are loaded, from where it may be wrong. Raises StoreFileError."""
+    """Read the log, whose files are loaded, from where it may be wrong. ``trusted``: up to this
+    entry all were on the disk, and nobody else has written since: it is read from there on, if its
+    unit leads to it. Raises StoreFileError."""
     start = commit_log.divided
     files = [file for file in commit_log.files.files if file.start >= start]
     index.end = 0
     if not files:
         return EntryRecovery(-1, -1, -1, start)
-    return _Recovery(files, index, check_crc=check_crc).found()
+    recovery = _Recovery(files, index, check_crc=check_crc)
+    if trusted >= 0:
+        recovery.go_to(trusted)
+    return recovery.found()
 
 
 class _Recovery:
@@ -76,16 +81,41 @@ class _Recovery:
         after = None if head is None else EntryEnd(head.index - 1, head.term)
         return LogWalk(crc=self._crc, after=after)
 
+    def go_to(self, trusted: int) -> None:
+        """Begin with an entry, where that is less to read."""
+        place = self._index.place(trusted)
+        if place is None or place.pos <= self._position:
+            return
+        number = (place.pos - self._files[0].start) // self._files[0].size
+        if number >= len(self._files):
+            return
+        file = self._files[number]
+        start = file.read_unmapped(place.pos - file.start, _HEAD)
+        if len(start) < _HEAD:
+            return
+        magic, size, index, term, pos, *_ = ENTRY_HEAD.unpack(start)
+        if (magic, size, index, term, pos) == (
+            ENTRY_MAGIC,
+            place.size,
+            trusted,
+            place.term,
+            place.pos,
+        ):
+            self._number, self._position = number, place.pos
+            self._walk.after = EntryEnd(index - 1, term)
+
     def found(self) -> EntryRecovery:
         while True:
             begin = self._position
             while self._number < len(self._files) and self._gap is None:
-                self._read(self._files[self._number])
+                file = self._files[self._number]
+                self._read(file, max(begin, file.start))
                 self._number += 1
             first = self._files.index(next(file for file in self._files if file.end > begin))
-            if self._position > begin or not first:
+            if self._position > begin or begin == self._files[0].start:
                 break
-            self._number = first - 1  # nothing is left of that file
+            # nothing is left of that file, or of what was trusted
+            self._number = first - (begin == self._files[first].start)
             self._walk = self._begin()
         head = _first_head(self._files[0])
         self._index.clear_behind(self._end.index + 1)
@@ -104,10 +134,10 @@ class _Recovery:
             number -= 1
         return number
 
-    def _read(self, file: MappedFile) -> None:
+    def _read(self, file: MappedFile, begin: int) -> None:
         with file.reading() as read:
             log_file = LogFile(file.start, file.size, read, file.data_ranges, _HEAD)
-            for found in self._walk.through(log_file):
+            for found in self._walk.through(log_file, begin - file.start):
                 if isinstance(found, Records):
                     self._take(found)
                 elif found.verdict.reason is not Reason.BLANK:

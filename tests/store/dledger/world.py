@@ -33,6 +33,7 @@ def leader(root: Path, term: int = 1, **changes: Any) -> MessageStore:
 
 def follower(root: Path, self_id: str = "n1", **changes: Any) -> MessageStore:
     store = open_member(root, self_id, **changes)
+    raft_of(store).files.save_hard_state(1, None)
     raft_of(store).follow()
     return store
 
