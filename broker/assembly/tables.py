@@ -177,7 +177,7 @@ class Tables:
         topics = self.state.topics
         for name in unknown_topics:
             queues = max(store.queue_ids(name), default=0) + 1
-            own = is_retry_topic(name) or is_dlq_topic(name)
+            own = is_retry_topic(name) or is_dlq_topic(name) or is_system_topic(name)
             made = topics.create_if_possible(
                 name, queue_nums=queues if own else max(queues, self._default_queues)
             )

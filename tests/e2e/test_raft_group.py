@@ -37,7 +37,11 @@ FAST = 0.1
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[RaftGroup]:
     with RaftGroup(
-        tmp_path, messageDelayLevel="1s 2s", transactionCheckInterval=500, transactionTimeOut=300
+        tmp_path,
+        messageDelayLevel="1s 2s",
+        transactionCheckInterval=500,
+        transactionTimeOut=300,
+        transactionCheckMax=1000,
     ) as started:
         yield started
 
