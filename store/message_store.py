@@ -126,9 +126,7 @@ class MessageStore:
         self._allocation: Final = AllocationService(self._log, config, clock)
         self.cleaning: Final = CleaningService(self._log, self._queues, config, disk, clock)
         self.scrub: Final = Scrub(self._log, self.damage, config, clock)
-        self._correct_offsets = (
-            config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
-        )
+        self.read_role()
         self.arrivals: Final = Arrivals(self._queues)
         indexing = self._indexing if config.message_index_enable else None
         # A member of a DLedger group writes no units and indexes nothing before it is committed.
@@ -173,7 +171,6 @@ class MessageStore:
             self._clock,
         )
         raft.refuse = self._refusals.by_role
-        raft.on_corrects = self._set_corrects
         raft.on_new_log = self._forget_all
         self.flush.dispatched = raft.dispatched
         self.cleaning.needed_from = raft.needed_from
@@ -292,9 +289,6 @@ class MessageStore:
             report.start, report.records, len(self._table),
         )  # fmt: skip
 
-    def _set_corrects(self, corrects: bool) -> None:
-        self._correct_offsets = corrects or self.config.offset_check_in_slave
-
     def _forget_all(self, phy_offset: int) -> None:
         """A member's log begins anew, with another place of its group's: no message is left. Raises
         StoreFileError."""
@@ -373,6 +367,12 @@ class MessageStore:
         self._reader.reconfigure()
         self._writer.set_max_message_size(self.config.max_message_size)
         self.query.max_count = self.config.max_msgs_num_batch
+
+    def read_role(self) -> None:
+        """Take over what the broker is: at start, and whenever that changes. Only a master knows
+        where queues end, and tells who asks for what lies behind."""
+        config = self.config
+        self._correct_offsets = config.is_master or config.offset_check_in_slave
 
     def message_id(self, phy_offset: int) -> str:
         """The offset message id of a record of this store."""

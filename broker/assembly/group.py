@@ -74,6 +74,7 @@ def _node_settings(
         secret=security.secret,
         allowed=allowed.__contains__,
         wait_ack_ms=settings.group.max_wait_ack_time_ms,
+        most_waiting=settings.group.max_pending_requests_num,
         broker_address=broker_address,
     )
 
@@ -289,6 +290,7 @@ class Appearance:
     def _is(self, broker_id: int, role: BrokerRole, table: Table) -> None:
         config: BrokerConfig = self._settings.broker
         config.broker_id, self._settings.store.broker_role = broker_id, role
+        self._store.read_role()
         self._reads.pull.read_role()
         assert self._ports is not None
         self._ports.use(table)

@@ -30,7 +30,6 @@ from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageRe
 from ...remoting.protocol.message.properties import tags_code
 from ...remoting.protocol.wire import EmptyFields
 from ...store.message_store import MessageStore
-from ...store.model.config import BrokerRole
 from ...store.model.errors import StoreError
 from ...store.model.status import GetMessageStatus, GetResult
 from ..config.config import BrokerConfig
@@ -103,8 +102,8 @@ class PullProcessor:
     def read_role(self) -> None:
         """Take over what the broker is: at start, and whenever that changes."""
         config = self.store.config
-        self._is_slave = config.broker_role is BrokerRole.SLAVE
-        self._corrects_offsets = not self._is_slave or config.offset_check_in_slave
+        self._is_slave = not config.is_master
+        self._corrects_offsets = config.is_master or config.offset_check_in_slave
 
     @property
     def table(self) -> dict[RequestCode, Handler]:

@@ -91,8 +91,6 @@ class RaftStore:
         self.refuse: Callable[[PutResult | None], None] = lambda _refusal: None
         """Sets what puts are answered, None: they are taken. A leader that hands over refuses them
         with ``BUSY``, and takes them again where that fails."""
-        self.on_corrects: Callable[[bool], None] = lambda _corrects: None
-        """Called with whether reads correct offsets that are out of range: a follower's do not."""
         self.on_new_log: Callable[[int], None] = lambda _phy_offset: None
         """Called when the log begins anew at an offset, and has none of the messages that there
         are."""
@@ -126,14 +124,12 @@ class RaftStore:
         self._count_uncommitted()
         self.log.log.term = term
         self._notice.idle = True
-        self.on_corrects(True)
         self.refuse(None)
 
     def follow(self) -> None:
         """Puts are refused: code 14. So they are for one who led or followed and does neither now
         (§5.3)."""
         self.refuse(FOLLOWS)
-        self.on_corrects(False)
         self._numbers.clear()
 
     def undecided(self) -> None:

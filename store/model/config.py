@@ -149,6 +149,14 @@ class MessageStoreConfig(Record, kw_only=True):
     modulo their number."""
 
     @property
+    def is_master(self) -> bool:
+        """Of a member of a group: it leads, and all that its log has is committed. Nobody else
+        there knows where queues end."""
+        if self.enable_dledger_commit_log:
+            return self.broker_role is BrokerRole.SYNC_MASTER
+        return self.broker_role is not BrokerRole.SLAVE
+
+    @property
     def root(self) -> Path:
         """The store directory."""
         return Path(self.store_path_root_dir).expanduser()
