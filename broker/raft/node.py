@@ -79,6 +79,11 @@ HANDING_OVER: Final = PutResult(
     PutStatus.OS_PAGECACHE_BUSY,
     remark="[PC_SYNCHRONIZED]broker busy: leadership goes to another member",
 )
+TOO_MANY: Final = PutResult(
+    PutStatus.OS_PAGECACHE_BUSY,
+    remark="[PC_SYNCHRONIZED]broker busy: too many messages wait for a majority "
+    "(maxPendingRequestsNum)",
+)
 
 
 class RaftNode:
@@ -116,6 +121,9 @@ class RaftNode:
         self._secret: Final = settings.secret
         self._broker_address: Final = settings.broker_address
         self._waiters: Final = CommitWaiters(settings.wait_ack_ms)
+        self._most_waiting: Final = settings.most_waiting
+        self._refusing: PutResult | None = None
+        """What puts are answered though this member leads."""
         self._encoder: Final = PushEncoder()
         self._door: Final = Door(
             settings.secret, settings.allowed, partial(os.urandom, NONCE_BYTES), self._look_up
@@ -135,7 +143,7 @@ class RaftNode:
         self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._held_bytes = 0
         self._saving = self._leading = self._appended = self._noop_due = False
-        self._lead_due = self._handing_over = False
+        self._lead_due = False
         self._work = asyncio.Event()
         self._sooner = asyncio.Event()
         self._alarm_ms = 0
@@ -368,7 +376,8 @@ class RaftNode:
 
     def _stop_leading(self) -> None:
         if self._leading:
-            self._leading = self._noop_due = self._lead_due = self._handing_over = False
+            self._leading = self._noop_due = self._lead_due = False
+            self._refusing = None
             self._store.follow()
             self._waiters.fail(PutStatus.SERVICE_NOT_AVAILABLE)
 
@@ -398,10 +407,20 @@ class RaftNode:
         self._noop_due |= ready.append_noop
         if self._lead_due or self._noop_due:
             self._begin_term()
-        if self._leading and self._handing_over != (self._member.transferee is not None):
-            self._handing_over = not self._handing_over
-            self._store.refuse(HANDING_OVER if self._handing_over else None)
+        if self._leading:
+            self._regulate()
         self._waiters.expire(now_ms, PutStatus.OS_PAGECACHE_BUSY)
+
+    def _regulate(self) -> None:
+        """Puts are refused while leadership goes to another one, and while too many wait."""
+        refusing = None
+        if self._member.transferee is not None:
+            refusing = HANDING_OVER
+        elif len(self._waiters) >= self._most_waiting:
+            refusing = TOO_MANY
+        if refusing is not self._refusing:
+            self._refusing = refusing
+            self._store.refuse(refusing)
 
     def _answer(self, answers: list[Answer]) -> None:
         replies: list[tuple[Context, Reply | bytes]] = []

@@ -64,5 +64,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses besides those of the configuration that members may come from."""
     wait_ack_ms: int = 2500
     """How long a sender waits until its message is committed (maxWaitAckTimeMs)."""
+    most_waiting: int = 10_000
+    """So many may wait (maxPendingRequestsNum)."""
     broker_address: Callable[[], str | None] = lambda: None
     """Where the broker takes requests; told to who asks for metadata."""

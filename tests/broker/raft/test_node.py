@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from aiorocketmq.store.model.status import PutStatus
+from aiorocketmq.broker.raft.node import HANDING_OVER, TOO_MANY
+from aiorocketmq.store.model.status import PutResult, PutStatus
 
-from .world import PEERS, Group, Sends
+from .world import MOST_WAITING, PEERS, Group, Sends
 
 
 def run(test: Callable[[Group], Awaitable[None]], group: Callable[[], Group] = Group) -> None:
@@ -144,6 +145,40 @@ def test_who_waits_is_told_when_leadership_is_lost() -> None:
         group.heal()
         await group.until(lambda: leader.store.bodies == following.store.bodies)
         assert b"lost" not in following.store.bodies
+
+    run(test)
+
+
+def test_while_too_many_wait_nothing_more_is_taken() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader, sends = await group.leader(), Sends()
+        await group.turns(100)
+        refusals: list[PutResult | None] = []
+        leader.store.refuse = refusals.append  # type: ignore[method-assign, assignment]
+        for number in range(MOST_WAITING):
+            sends.send(leader, b"%d" % number)
+        await group.until(lambda: len(sends.told) == MOST_WAITING)
+        assert refusals == [TOO_MANY, None]
+        await leader.stop()
+        assert refusals == [TOO_MANY, None, HANDING_OVER]
+
+    run(test)
+
+
+def test_followers_are_told_where_the_leaders_broker_is() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader = await group.leader()
+        follower = next(each for each in group.members.values() if each is not leader)
+        asked = asyncio.ensure_future(follower.node.leader_broker())
+        await group.until(asked.done)
+        assert asked.result() == f"{leader.host}:10911"
+        assert await leader.node.leader_broker() is None, "it would ask itself"
+        group.cut(follower.id)
+        asked = asyncio.ensure_future(follower.node.leader_broker())
+        await group.until(asked.done)
+        assert asked.result() is None
 
     run(test)
 

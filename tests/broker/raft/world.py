@@ -19,6 +19,7 @@ from ...store.raft.list_log import ListLog
 
 PEERS = {"n0": "10.0.0.1:40911", "n1": "10.0.0.2:40911", "n2": "10.0.0.3:40911"}
 STEP_S = 0.005
+MOST_WAITING = 60
 TURNS = 12
 """Of the event loop, for each step of the clock."""
 
@@ -110,7 +111,12 @@ class SimNode:
         self.roles: list[RoleChange] = []
         self.node = RaftNode(
             RaftSettings("g", self_id, group.peers),
-            NodeSettings(server=ServerSettings(port=0), secret=group.secret),
+            NodeSettings(
+                server=ServerSettings(port=0),
+                secret=group.secret,
+                most_waiting=MOST_WAITING,
+                broker_address=lambda: f"{self.host}:10911",
+            ),
             self.store,
             group.clock,
             lambda: self.store.put(b"noop"),
