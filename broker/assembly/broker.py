@@ -112,6 +112,7 @@ class Broker:
             hooked(each, hooks) for each in appearance.request_tables(table, self.group.fields)
         )
         ports = self._make_ports(first, clock)
+        self.group.node.share(ports.buffers)
         appearance.show_on(ports, master, slave)
         return first, ports
 

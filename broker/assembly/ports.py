@@ -46,7 +46,7 @@ class Ports:
     ) -> None:
         """``waiting``: how many answers wait for the disk or copies of the log;
         ``longest_wait_ms``: how long for the latter. Raises ``TlsError``."""
-        buffers = Buffers(server_limits(settings.server, settings.limits), clock)
+        self.buffers: Buffers = Buffers(server_limits(settings.server, settings.limits), clock)
 
         def server(name: str, port: int, dispatcher: Dispatcher) -> RemotingServer:
             return RemotingServer(
@@ -56,7 +56,7 @@ class Ports:
                 ),
                 clock=clock,
                 seats=settings.seats,
-                buffers=buffers,
+                buffers=self.buffers,
                 on_disconnect=on_disconnect,
                 waiting=waiting,
                 longest_wait_s=lambda: (

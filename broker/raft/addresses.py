@@ -38,6 +38,13 @@ class MemberAddresses:
         self._wanted = asyncio.Event()
         self._tell()
 
+    @property
+    def others_may_be_there(self) -> bool:
+        """Not all members are on this machine."""
+        return bool(self._found) or not all(
+            ipaddress.ip_address(each).is_loopback for each in self._fixed
+        )
+
     def look_up(self) -> None:
         """Soon."""
         self._wanted.set()

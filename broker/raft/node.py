@@ -97,7 +97,6 @@ class RaftNode:
         store: MemberStore,
         clock: Clock,
         append_noop: Callable[[], object],
-        buffers: Buffers | None = None,
     ) -> None:
         """``append_noop`` puts one small record into the store, so that what is there can be
         committed; raises StoreError where that fails, and is called again then."""
@@ -133,7 +132,6 @@ class RaftNode:
             Dispatcher(self._table(), guard=self._door.guard),
             settings.server,
             clock=clock,
-            buffers=buffers,
         )
         self._server.doorkeeper = self._door
         self._client: Final = RemotingClient(
@@ -255,13 +253,22 @@ class RaftNode:
         """Raises ``AddressInUseError``."""
         await self._server.listen()
         log.info(
-            "member listens group=%s id=%s port=%d members=%d secret=%s",
+            "member listens group=%s id=%s port=%d members=%s",
             self.settings.group,
             self.settings.self_id,
             self.port,
-            len(self.settings.peers),
-            "yes" if self._secret else "no",
+            ", ".join(f"{peer} at {address}" for peer, address in self.settings.peers.items()),
         )
+        if not self._secret and self._addresses.others_may_be_there:
+            log.warning(
+                "open to the addresses of members: whoever is there may vote and write port=%d; "
+                "set haSecret at all members, unless nobody else is",
+                self.port,
+            )
+
+    def share(self, buffers: Buffers) -> None:
+        """What its connections hold counts with that of the broker's other ports."""
+        self._server.buffers = buffers
 
     def close(self) -> None:
         """Stop listening; ``run`` does it at its end, this is for a node that never ran."""
@@ -300,7 +307,10 @@ class RaftNode:
         except TimeoutError:
             log.warning("leadership not handed over reason=nobody took it in time")
             return
-        log.info("leadership handed over code=%s", DledgerCode(answer.code).name)
+        if answer.code == DledgerCode.SUCCESS:
+            log.info("leadership handed over")
+        else:
+            log.warning("leadership not handed over code=%d", answer.code)
 
     # -- what comes in
 
@@ -447,14 +457,6 @@ class RaftNode:
             link.flush()
 
     def _take_role(self, change: RoleChange) -> None:
-        log.info(
-            "member is %s group=%s id=%s term=%d leader=%s",
-            change.role.name.lower(),
-            self.settings.group,
-            self.settings.self_id,
-            change.term,
-            change.leader_id,
-        )
         self._stop_leading()
         if change.role is Role.LEADER:
             self._leading = self._lead_due = True
