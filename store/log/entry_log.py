@@ -17,12 +17,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ...remoting.protocol.bodies.dledger import Entry
-from ...remoting.protocol.record.entries import entry_units
+from ...remoting.protocol.record.entries import cut_entries, entry_units, join_entries
 from ...remoting.protocol.record.entry import (
+    ENTRY_BLANK_MAGIC,
     ENTRY_HEAD,
     ENTRY_MAGIC,
     INDEX_UNIT,
     MAX_ENTRY_SIZE,
+    entry_start,
     position_of_next,
 )
 from ...remoting.protocol.record.entry_verdict import EntryEnd
@@ -159,36 +161,46 @@ class DledgerLog:
         self.note()
         if not self._first <= first < self.log.index:
             return []
-        position = self.position_of(first)
         try:
-            found, stop = self._read(first, position, max_bytes)
+            found, stop = self._read(first, self._supposed(first), max_bytes)
+            if not found:
+                position = self._searched(first)[0]
+                found, stop = self._read(first, position, max_bytes)
         except StoreFileError as error:
             raise EntryLogError(str(error)) from error
+        if not found:
+            raise EntryLogError(f"entry {first} at {stop} is damaged")
         self._remember(first + len(found), stop)
         self._last_read = asked, found
         return found
 
+    def _supposed(self, index: int) -> int:
+        """Where an entry is, if what is remembered and its unit are right; -1: nobody knows."""
+        known = self._places.get(index)
+        if known is not None:
+            return known
+        place = self.index.place(index)
+        return -1 if place is None else place.pos
+
     def _read(self, first: int, position: int, max_bytes: int) -> tuple[list[Entry], int]:
-        file, end = self._file(position), self.log.max_phy_offset
-        stop = min(end, file.end, position + max(max_bytes, _HEAD))
-        data, place = self._data(file, position, stop)
-        units, behind = entry_units(
-            data, position - place, min(len(data), stop - place), first, place
-        )
-        if not units:  # it is longer
-            stop = position + max(0, ENTRY_HEAD.unpack_from(data, position - place)[1])
-            data, place = self._data(file, position, min(end, file.end, stop))
-            units, behind = entry_units(
-                data, position - place, min(len(data), stop - place), first, place
-            )
-            if not units:
-                raise EntryLogError(f"entry {first} at {position} is damaged")
-        shift = _HEAD - place
-        found = [
-            Entry(index, term, pos, data[pos + shift : pos - place + size], size, magic)
-            for magic, pos, size, index, term in INDEX_UNIT.iter_unpack(units)
-        ]
-        return found, place + behind
+        """None, if the first one is not there."""
+        file = self.log.files.find(position)
+        end = self.log.max_phy_offset if file is None else min(self.log.max_phy_offset, file.end)
+        if file is None or position + _HEAD > end:
+            return [], position
+        stop = min(end, position + max(max_bytes, _HEAD))
+        while True:
+            data, place = self._data(file, position, stop)
+            shown = min(len(data), stop - place)
+            found, behind = cut_entries(data, position - place, shown, first, place, Entry)
+            if found:
+                return found, place + behind
+            magic, size = entry_start(data, position - place)
+            if magic == ENTRY_BLANK_MAGIC:
+                return self._read(first, file.end, max_bytes)
+            if not stop < min(end, position + size):
+                return [], position
+            stop = min(end, position + size)  # it is longer
 
     def _remember(self, index: int, position: int) -> None:
         if len(self._places) >= _MOST_REMEMBERED:
@@ -298,26 +310,11 @@ class DledgerLog:
         """Those of one file; how many."""
         begin = self.position_for(entries[0].size)
         room = self.log.files.file_size - begin % self.log.files.file_size - BLANK_SIZE
-        parts: list[bytes] = []
-        size = 0
-        for entry in entries:
-            size += entry.size
-            if size > room:
-                size -= entry.size
-                break
-            parts += (
-                ENTRY_HEAD.pack(
-                    entry.magic, entry.size, entry.index, entry.term, entry.pos, entry.channel,
-                    entry.chain_crc, entry.body_crc, len(entry.body),
-                ),
-                entry.body,
-            )  # fmt: skip
-        count = len(parts) // 2
-        data = b"".join(parts)
+        data, count = join_entries(entries, room)
         timestamp = self._check(entries[0], data, begin, count)
         try:
-            if self.log.position + size > self.log.limit:
-                self.log.make_room(size - _HEAD)
+            if self.log.position + len(data) > self.log.limit:
+                self.log.make_room(len(data) - _HEAD)
             self.log.write_many(data)
         except StoreFileError as error:
             raise EntryLogError(str(error)) from error

@@ -1,4 +1,4 @@
-/* Entries of a DLedger log that are believed: the twin is record/entries.py. */
+/* Entries of a DLedger log that are believed, and such that are to be written: the twin is record/entries.py. */
 #ifndef AIOROCKETMQ_ENTRIES_H
 #define AIOROCKETMQ_ENTRIES_H
 
@@ -38,6 +38,34 @@ static inline void entries_units(const uint8_t *head, size_t count, uint8_t *uni
         memcpy(unit + INDEX_UNIT_TERM_AT, head + ENTRY_TERM_AT, 8);
         head += bytes_read_u32(head + ENTRY_SIZE_AT);
     }
+}
+
+typedef struct {
+    int64_t index, term, pos;
+    int32_t magic, size, channel, chain_crc, body_crc;
+    uint32_t body_size;
+} entry_fields;
+
+static inline void entry_read(const uint8_t *head, entry_fields *fields)
+{
+    fields->magic = (int32_t)bytes_read_u32(head + ENTRY_MAGIC_AT);
+    fields->size = (int32_t)bytes_read_u32(head + ENTRY_SIZE_AT);
+    fields->index = bytes_read_i64(head + ENTRY_INDEX_AT);
+    fields->term = bytes_read_i64(head + ENTRY_TERM_AT);
+    fields->pos = bytes_read_i64(head + ENTRY_POS_AT);
+}
+
+static inline void entry_write(uint8_t *head, const entry_fields *fields)
+{
+    bytes_write_u32(head + ENTRY_MAGIC_AT, (uint32_t)fields->magic);
+    bytes_write_u32(head + ENTRY_SIZE_AT, (uint32_t)fields->size);
+    bytes_write_i64(head + ENTRY_INDEX_AT, fields->index);
+    bytes_write_i64(head + ENTRY_TERM_AT, fields->term);
+    bytes_write_i64(head + ENTRY_POS_AT, fields->pos);
+    bytes_write_u32(head + ENTRY_CHANNEL_AT, (uint32_t)fields->channel);
+    bytes_write_u32(head + ENTRY_CHAIN_CRC_AT, (uint32_t)fields->chain_crc);
+    bytes_write_u32(head + ENTRY_BODY_CRC_AT, (uint32_t)fields->body_crc);
+    bytes_write_u32(head + ENTRY_BODY_SIZE_AT, fields->body_size);
 }
 
 #endif

@@ -3,7 +3,8 @@ looked at them before."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..leaves import leaf
 from .entry import ENTRY_HEAD, ENTRY_MAGIC, INDEX_UNIT
@@ -12,6 +13,7 @@ from .layout import MIN_RECORD_SIZE
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+E = TypeVar("E")
 _LEAST: Final = ENTRY_HEAD.size + MIN_RECORD_SIZE
 
 
@@ -38,3 +40,51 @@ def entry_units(data: Buffer, at: int, end: int, index: int, place: int, /) -> t
         at += size
         index += 1
     return b"".join(units), at
+
+
+@leaf
+def cut_entries(
+    data: Buffer,
+    at: int,
+    end: int,
+    index: int,
+    place: int,
+    make: Callable[[int, int, int, bytes, int, int], E],
+    /,
+) -> tuple[list[E], int]:
+    """The same entries, made of index, term, position, record, size and magic."""
+    units, stop = entry_units(data, at, end, index, place)
+    view = memoryview(data)
+    found = [
+        make(
+            own,
+            term,
+            pos,
+            bytes(view[pos - place + ENTRY_HEAD.size : pos - place + size]),
+            size,
+            magic,
+        )
+        for magic, pos, size, own, term in INDEX_UNIT.iter_unpack(units)
+    ]
+    return found, stop
+
+
+@leaf
+def join_entries(entries: Iterable[Any], most: int, /) -> tuple[bytes, int]:
+    """The bytes of the first entries, side by side, as far as the sizes that they say are not more
+    than ``most`` together, and how many they are. They have the fields of a head as attributes, as
+    wide as there, and ``body``.
+    """
+    parts, left = list[bytes](), most
+    for entry in entries:
+        left -= entry.size
+        if left < 0:
+            break
+        parts += (
+            ENTRY_HEAD.pack(
+                entry.magic, entry.size, entry.index, entry.term, entry.pos, entry.channel,
+                entry.chain_crc, entry.body_crc, len(entry.body),
+            ),
+            entry.body,
+        )  # fmt: skip
+    return b"".join(parts), len(parts) // 2

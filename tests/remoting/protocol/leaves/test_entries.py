@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol import leaves
+from aiorocketmq.remoting.protocol.bodies.dledger import Entry
 from aiorocketmq.remoting.protocol.record.entries import entry_units
+from aiorocketmq.remoting.protocol.record.entry import INDEX_UNIT
 
 from ..record.entry_logs import START, entries_of, entry_logs
 from .both import compiled_leaves, outcome
@@ -43,12 +45,46 @@ def test_every_end_of_a_buffer() -> None:
         for left in (end, end + 1, len(log), 2**63 - 1):
             same("scan_columns", log[:end], 0, START, left, True, False, (0, -1))
         same("entry_units", log, 0, end, 0, START)
+        same("cut_entries", log, 0, end, 0, START, Entry)
 
 
 @given(entry_logs(), st.integers(0, 9), st.integers(-9, 9))
 def test_units(data: bytes, index: int, more: int) -> None:
-    same("entry_units", data, 0, max(0, len(data) + more), index, START)
-    same("entry_units", bytearray(data), min(more, 0), len(data), index, START)
+    """Those that are read have the same."""
+    units, end = same("entry_units", data, 0, len(data), index, START)
+    cut, behind = same("cut_entries", data, 0, len(data), index, START, Entry)
+    assert end == behind
+    assert units == b"".join(
+        INDEX_UNIT.pack(entry.magic, entry.pos, entry.size, entry.index, entry.term)
+        for entry in cut
+    )
+    for name, arguments in (("entry_units", ()), ("cut_entries", (Entry,))):
+        same(name, data, 0, max(0, len(data) + more), index, START, *arguments)
+        same(name, bytearray(data), min(more, 0), len(data), index, START, *arguments)
+
+
+i32, i64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
+entries = st.builds(
+    Entry, i64, i64, i64, st.binary(max_size=200), i32 | st.integers(0, 300), i32, i32, i32, i32
+)
+
+
+@given(st.lists(entries, max_size=5), st.integers(0, 1000) | i32)
+def test_joined(pushed: list[Entry], most: int) -> None:
+    """What was cut is joined again."""
+    same("join_entries", pushed, most)
+    log = entries_of([entry.body for entry in pushed])
+    cut, _ = same("cut_entries", log, 0, len(log), 0, START, Entry)
+    assert same("join_entries", cut, len(log)) == (log, len(pushed))
+    assert same("join_entries", tuple(cut), len(log) - 1)[1] == max(0, len(pushed) - 1)
+    assert same("join_entries", iter(cut), 0) == (b"", 0)
+
+
+def test_what_cannot_be_cut_or_joined() -> None:
+    log = entries_of([b"a"])
+    assert same("cut_entries", log, 0, len(log), 0, START, None)[0] is TypeError
+    assert outcome(compiled.join_entries, [Entry(0, 0, 0, None, 9, 1)], 99)[0] is TypeError  # type: ignore[arg-type, index]
+    assert outcome(compiled.join_entries, [1], 99)[0] is AttributeError  # type: ignore[index]
 
 
 def test_many_entries() -> None:
