@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ...remoting.protocol.record.entry import ENTRY_BLANK_MAGIC, ENTRY_HEAD, ENTRY_MAGIC
-from ...remoting.protocol.record.scan import Records, entry_of, scan
+from ...remoting.protocol.record.entry_verdict import entry_verdict_of
+from ...remoting.protocol.record.scan import ANY_ORDER, Records, scan_columns
 from ..log.commit_log import CommitLog
 from ..log.damage import DamagedRecords
 from ..model.errors import StoreFileError
@@ -35,8 +36,6 @@ class CommittedRecords:
         self.damage: Final = damage
         self.end: int = 0
         """Everything below is in queues and index, or in none for good."""
-        self.index: int = -1
-        """Of the last entry that is; -1 for none."""
         self.last_store_timestamp: int = 0
         """Of the last record that is; 0 for none."""
         self.target: int = 0
@@ -52,10 +51,10 @@ class CommittedRecords:
         """Keys that are not in the index yet."""
         return self._replica.waiting
 
-    def begin(self, end: int, index: int, last_store_timestamp: int) -> None:
+    def begin(self, end: int, last_store_timestamp: int) -> None:
         """All below ``end`` is dispatched: after opening, or when the log begins anew."""
         self.end = self.target = end
-        self.index, self.last_store_timestamp = index, last_store_timestamp
+        self.last_store_timestamp = last_store_timestamp
 
     def step(self) -> bool:
         """Take in one slice; True when there is more. Raises StoreFileError: there is no room for
@@ -67,7 +66,7 @@ class CommittedRecords:
                 if part.records is not None:
                     self._replica.take_in(part.records)
                     self.last_store_timestamp = part.records.store_timestamps[-1]
-                self.end, self.index = part.end, max(self.index, part.last_index)
+                self.end = part.end
                 if self.end - begin >= SLICE:
                     break
         return self.end < self.target
@@ -80,15 +79,14 @@ class LogPart(NamedTuple):
     """Of all of them; None for an entry without an intact one, and for a blank."""
     end: int
     """Where the log goes on behind them."""
-    last_index: int
-    """-1 for a blank."""
 
 
 def log_parts(
     commit_log: CommitLog, begin: int, stop: int, damage: DamagedRecords
 ) -> Iterator[LogPart]:
     """The entries from ``begin`` to ``stop``, both of which are ends of entries. Those that hold no
-    intact record are noted. Raises StoreFileError.
+    record are noted; bodies are not looked at, that was done when the entries came. Raises
+    StoreFileError.
 
     Records are views of a mapping: let go of them before anything else has a turn.
     """
@@ -101,23 +99,25 @@ def log_parts(
             )
         left = file.end - at
         data = file.view(at - file.start, min(wanted, stop - at, left))
-        records, end, verdict = scan(data, at, left=left, head=ENTRY_HEAD.size)
+        names, columns = scan_columns(data, 0, at, left, False, False, ANY_ORDER)
         wanted = SLICE
-        if len(records):
-            at += end
-            yield LogPart(records, at, entry_of(records, -1).index)
+        if columns[0]:
+            records = Records(data, names, *columns)
+            at += records.end
+            yield LogPart(records, at)
             continue
         magic, size, index = _START.unpack_from(data) if len(data) >= _START.size else (-1, 0, 0)
         if magic == ENTRY_BLANK_MAGIC:
             at = file.end
-            yield LogPart(None, at, -1)
+            yield LogPart(None, at)
         elif magic == ENTRY_MAGIC and ENTRY_HEAD.size <= size <= min(left, stop - at):
             if size > len(data):
                 wanted = size
                 continue
-            problem = f"{verdict.problem}; it is in no queue"
+            verdict = entry_verdict_of(data, 0, at, left)
+            problem = f"{verdict.problem if verdict else 'no record'}; it is in no queue"
             damage.note(at + ENTRY_HEAD.size, size - ENTRY_HEAD.size, problem, f"entry={index}")
             at += size
-            yield LogPart(None, at, index)
+            yield LogPart(None, at)
         else:
-            raise StoreFileError(file.path, f"no entry begins at {at}: {verdict.problem}")
+            raise StoreFileError(file.path, f"no entry begins at {at}, where one is committed")

@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -24,7 +25,7 @@ from ..log.commit_log import CommitLog
 from ..log.entry_index import EntryIndex
 from ..log.entry_log import DledgerLog
 from ..model.dispatch_request import requests_of
-from ..model.errors import StoreFileError
+from ..model.errors import StoreError, StoreFileError
 from ..model.status import PutResult, PutStatus
 from ..put.append_notice import AppendNotice
 from ..put.message_writer import refused
@@ -39,6 +40,8 @@ log: Final = logging.getLogger(__name__)
 
 _MOST_UNINDEXED: Final = 100_000
 """Keys: who dispatches much faster than the index is built has to wait."""
+_MOST_ENDS: Final = 4096
+"""More appends than a leader has under way to its followers."""
 _SAVE_SECONDS: Final = 3.0
 _RETRY_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.01
@@ -59,13 +62,37 @@ class MemberPuts:
 
 
 class MemberLog(DledgerLog):
-    """Tells when it begins anew."""
+    """Tells when it begins anew, and remembers where appends have ended: mostly such ends are what
+    is committed next."""
 
     def __init__(self, commit_log: CommitLog, index: EntryIndex) -> None:
         super().__init__(commit_log, index)
         self.on_begun: Callable[[int], None] = lambda _phy_offset: None
+        self._ends: Final[deque[tuple[int, int]]] = deque(maxlen=_MOST_ENDS)
+
+    def mark(self) -> None:
+        """Remember the end as it is."""
+        self._ends.append((self.end_index, self.log.max_phy_offset))
+
+    def end_of(self, index: int) -> int:
+        """As ``DledgerLog.end_of``; what lies in front of ``index`` is not asked for again."""
+        ends = self._ends
+        while ends and ends[0][0] <= index:
+            marked, end = ends.popleft()
+            if marked == index:
+                return end
+        return super().end_of(index)
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        super().append(entries)
+        self.mark()
+
+    def truncate(self, end_index: int) -> None:
+        self._ends.clear()
+        super().truncate(end_index)
 
     def begin_with(self, entry: Entry) -> None:
+        self._ends.clear()
         self.on_begun(entry.pos)
         super().begin_with(entry)
 
@@ -106,7 +133,7 @@ class RaftStore:
 
     def opened(self, end: int, last_store_timestamp: int) -> None:
         """Queues and index are complete up to a position."""
-        self._committed.begin(end, self.committed_index, last_store_timestamp)
+        self._committed.begin(end, last_store_timestamp)
         self.undecided()
 
     def _begin_anew(self, phy_offset: int) -> None:
@@ -114,7 +141,7 @@ class RaftStore:
         if phy_offset != self._committed.end:
             self.on_new_log(phy_offset)
         self.committed_index = -1
-        self._committed.begin(phy_offset, -1, 0)
+        self._committed.begin(phy_offset, 0)
 
     # -- roles
 
@@ -177,6 +204,7 @@ class RaftStore:
 
     def take_appended(self) -> None:
         """Somebody has looked at the end of the log."""
+        self.log.mark()
         self._notice.idle = True
 
     def commit(self, index: int) -> None:
@@ -274,10 +302,12 @@ class RaftStore:
             synced = index if end <= self.log.log.flushed_offset else -1
             index, end = self.committed_index, self._committed.target
             ends = index, self.log.end_index, synced
-            with contextlib.suppress(StoreFileError):  # it is only late: tried again
+            with contextlib.suppress(StoreError):  # it is only late: tried again
+                self.log.note()  # the next start goes by the index to what is saved
                 await loop.run_in_executor(self._threads, self.files.save_ends, *ends)
 
     def close(self) -> None:
-        """At an orderly stop, when everything is synced. Blocks. Raises StoreFileError."""
+        """At an orderly stop, when everything is synced. Blocks. Raises StoreError."""
         self._threads.shutdown(wait=True)
+        self.log.note()
         self.files.save_ends(self.committed_index, self.log.end_index, self.committed_index)
