@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
+from aiorocketmq.remoting.protocol.message.sys_flag import UNQUEUED, MessageSysFlag
 from aiorocketmq.remoting.protocol.record.entry import (
     ENTRY_BLANK_MAGIC,
     ENTRY_HEAD,
@@ -73,7 +73,7 @@ def c_header() -> str:
         "RECORD_HEAD_SIZE": HEADS[0].size,
         "RECORD_BORN_HOST_V6": int(MessageSysFlag.BORN_HOST_V6),
         "RECORD_STORE_HOST_V6": int(MessageSysFlag.STORE_HOST_V6),
-        "RECORD_PREPARED": MessageSysFlag.TRANSACTION_PREPARED,
+        "RECORD_PREPARED": UNQUEUED,
         "RECORD_V6_MORE": host_sizes(MessageSysFlag.BORN_HOST_V6)[0] - host_sizes(0)[0],
         **{f"RECORD_{field.name.upper()}_AT": offset_of(field.name) for field in FIELDS},
         "QUEUE_UNIT_SIZE": QUEUE_UNIT.size,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.message.sys_flag import UNQUEUED
 from ...remoting.protocol.record import Records
 
 
@@ -25,7 +25,7 @@ class DispatchRequest(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_queued(self) -> bool:
         """Prepared and rolled back messages are in no queue."""
-        return not self.sys_flag & MessageSysFlag.TRANSACTION_PREPARED
+        return not self.sys_flag & UNQUEUED
 
 
 def request_of(records: Records, number: int) -> DispatchRequest:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ...remoting.protocol.message.properties import tags_code_of
-from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.message.sys_flag import UNQUEUED
 from ...remoting.protocol.record.batch import decode_batch
 from ...remoting.protocol.record.batch_records import merged_properties
 from ..model.config import CQ_UNIT_SIZE
@@ -54,10 +54,7 @@ class ConsumeQueueExtWriter:
     def put(self, write: Write, message: PutMessage) -> PutResult:
         """A stage of ``put_message``: see ``put_stages``."""
         result = write(message)
-        if (
-            result.status is PutStatus.PUT_OK
-            and not message.sys_flag & MessageSysFlag.TRANSACTION_PREPARED
-        ):
+        if result.status is PutStatus.PUT_OK and not message.sys_flag & UNQUEUED:
             queue = self._table[message.topic, message.queue_id]
             tags_code, stored_at = message.tags_code, message.store_timestamp
             self._extend(

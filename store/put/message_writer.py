@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from ...remoting.protocol.message.properties import MAX_PROPERTIES_BYTES
-from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.message.sys_flag import UNQUEUED, MessageSysFlag
 from ...remoting.protocol.record import BLANK_SIZE, put_record
 from ...remoting.protocol.record.batch import decode_batch, encode_batch
 from ...remoting.protocol.record.batch_records import (
@@ -38,7 +38,6 @@ from .queue_numbers import QueueNumber, QueueNumbers
 
 _RECORD_EXTRA: Final = 64 << 10
 """What a record may be longer than ``max_message_size`` (commitlog.md §4)."""
-_PREPARED: Final = MessageSysFlag.TRANSACTION_PREPARED
 _PUT_OK: Final = PutStatus.PUT_OK
 """Reading a member of an enumeration costs more than storing it."""
 _RETRY_SPACE_MS: Final = 100
@@ -151,7 +150,7 @@ class MessageWriter:
             if refusal is not None:
                 return refusal
         phy_offset, queue_offset, size = placed
-        if queue.watched and not sys_flag & _PREPARED:
+        if queue.watched and not sys_flag & UNQUEUED:
             self._arrivals.note(queue, tags_code, store_timestamp)
         if (indexing := self._indexing) is not None and indexing.idle:
             indexing.wake()
@@ -291,7 +290,7 @@ class MessageWriter:
             or size > self._log.max_record
         ):
             return self._illegal(len(body), len(properties), size)
-        return self._make_room(queue, size, 0 if sys_flag & _PREPARED else 1, now_ms)
+        return self._make_room(queue, size, 0 if sys_flag & UNQUEUED else 1, now_ms)
 
     def _overhead(self, queue: ConsumeQueue | QueueNumber, born_host: bytes) -> int:
         """Bytes of a record without its body and properties."""

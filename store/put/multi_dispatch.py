@@ -21,7 +21,7 @@ from ...remoting.protocol.message.properties import (
     PropertyName,
     find_property,
 )
-from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.message.sys_flag import UNQUEUED
 from ...remoting.protocol.message.topic_names import (
     TopicName,
     is_dlq_topic,
@@ -127,11 +127,7 @@ class MultiDispatch:
     def put(self, write: Write, message: PutMessage) -> PutResult:
         """Store a message once, and give each queue that it names a unit."""
         topic, properties = message.topic, message.properties
-        if (
-            _NAMES_PAIR not in properties
-            or message.sys_flag & MessageSysFlag.TRANSACTION_PREPARED
-            or not is_dispatched(topic)
-        ):
+        if _NAMES_PAIR not in properties or message.sys_flag & UNQUEUED or not is_dispatched(topic):
             return write(message)
         if is_dead_letter(topic):  # without numbers it is in no other queue after a recovery either
             return write(msgspec.structs.replace(message, properties=_without_numbers(properties)))

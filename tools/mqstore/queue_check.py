@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ...remoting.protocol.message.properties import find_property, tags_code_of
-from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.message.sys_flag import UNQUEUED
 from ...remoting.protocol.message.topic_names import TopicName, is_lmq_topic
 from ...remoting.protocol.record import RecordError, decode_record
 from ...store.inspect import ExtReader, QueueReader, StoreDirectory
@@ -177,7 +177,7 @@ class QueueCheck:
 
     def record(self, record: LogRecord) -> None:
         """Look for the entry of a record."""
-        if record.sys_flag & MessageSysFlag.TRANSACTION_PREPARED:
+        if record.sys_flag & UNQUEUED:
             return
         key = (record.topic, record.queue_id)
         queue = self._table.get(key)
@@ -381,7 +381,7 @@ class QueueCheck:
         name = f"message {message.queue_offset} of {message.topic}/{message.queue_id}"
         return (
             f"a half message ({name}) lies"
-            if message.sys_flag & MessageSysFlag.TRANSACTION_PREPARED
+            if message.sys_flag & UNQUEUED
             else f"the record says it is {name}"
         )
 

@@ -28,6 +28,12 @@ class MessageSysFlag:
     COMPRESSION_MASK: Final = 0x700
 
 
+UNQUEUED: Final = MessageSysFlag.TRANSACTION_PREPARED
+"""The bit of a message that gets no number and no unit in its queue: of prepared and of rolled back
+ones (CommitLog.DefaultAppendMessageCallback; commitlog.md §5). A constant and no function: it is
+asked once per message."""
+
+
 class TopicSysFlag:
     """topicSysFlag (message-encoding.md §4.9)."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..leaves import KeyEntries, leaf
 from ..message.properties import MAX_PROPERTIES_BYTES
-from ..message.sys_flag import MessageSysFlag
+from ..message.sys_flag import UNQUEUED
 from .encode import record_of, with_hosts
 from .entry import entry_head
 from .layout import QUEUE_UNIT, RecordHead, record_overhead
@@ -94,7 +94,7 @@ def put_record(
     Raises ValueError for hosts of other lengths, and where a limit lies behind its buffer's end.
     """
     sys_flag = with_hosts(sys_flag, born_host, log.store_host)
-    numbered = not sys_flag & MessageSysFlag.TRANSACTION_PREPARED
+    numbered = not sys_flag & UNQUEUED
     size = record_overhead(sys_flag) - 1 + len(queue.topic_field) + len(body) + len(properties)
     if (
         len(body) > log.max_body

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..leaves import leaf
 from ..message.properties import tags_code_of
-from ..message.sys_flag import MessageSysFlag
+from ..message.sys_flag import UNQUEUED
 from .layout import FILLER_SIZE, MOST_PHY_OFFSET, MOST_SIZE, QUEUE_UNIT
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def queue_runs(records: Records, /) -> tuple[list[QueueRun], Column, bytes]:
     for number, (topic, queue_id, flags) in enumerate(
         zip(records.topics, records.queue_ids, records.sys_flags, strict=True)
     ):
-        if not flags & MessageSysFlag.TRANSACTION_PREPARED:
+        if not flags & UNQUEUED:
             queues.setdefault((topic, queue_id), []).append(number)
     runs: list[QueueRun] = []
     order: list[int] = []
