@@ -18,7 +18,7 @@ from .remoting.errors import BrokerError, RemotingError
 from .remoting.protocol.message.message import Message
 from .remoting.protocol.message.message_queue import MessageQueue
 from .remoting.responses import Response
-from .remoting.transport.blocking_connection import BlockingConnection
+from .remoting.transport.blocking_connection import BlockingCalls
 
 LOOK_AFTER_S: Final = 1.0
 """A connection that was idle for longer may have been closed meanwhile: it is looked at before it
@@ -36,7 +36,7 @@ class DirectSends:
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
         self._monotonic = instance.clock.monotonic
-        self._idle: dict[str, list[BlockingConnection]] = {}
+        self._idle: dict[str, list[BlockingCalls]] = {}
         """By address. No lock: taking from a list and adding to it are one step each."""
         self._not_before: dict[str, float] = {}
         self._closed = False
@@ -85,7 +85,7 @@ class DirectSends:
                 self._not_before[address] = now + KEEP_AWAY_S
             return msg_id, target.failed(error, now - began)
 
-    def _take(self, idle: list[BlockingConnection], now: float) -> BlockingConnection | None:
+    def _take(self, idle: list[BlockingCalls], now: float) -> BlockingCalls | None:
         """The one that was used last."""
         try:
             while True:
@@ -97,7 +97,7 @@ class DirectSends:
         except IndexError:
             return None
 
-    def _close_oldest(self, idle: list[BlockingConnection], now: float) -> None:
+    def _close_oldest(self, idle: list[BlockingCalls], now: float) -> None:
         """What nobody needs: those that were idle for long, after the end all."""
         try:
             while self._closed or now - idle[0].used_at > IDLE_S:

@@ -1,8 +1,10 @@
-"""One TCP connection for whoever may wait: a request, then its answer, in the caller's thread.
+"""One TCP connection for whoever may wait: it sends, and receives into frames, in the caller's
+thread.
 
 A second way to speak the protocol beside ``connection.py``, for programs without an event loop:
 handing a request to a loop in another thread and its answer back costs several times what the
-request itself does. One thread at a time may use it; what the peer sends unasked is passed over.
+request itself does. One thread at a time may use it. ``BlockingCalls`` asks and waits for the
+answer; Spark's ``wire.py`` has many pulls under way.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from ..errors import ConnectError, ConnectionLostError, ProtocolError, RemotingError, RequestTimeout
-from ..protocol.frames.frame import FrameDecoder, FrameError, pack_prefix
+from ..protocol.frames.frame import Frame, FrameDecoder, FrameError, pack_prefix
 from ..protocol.frames.serialization import HeaderError
 from .address import split_address
 from .spin_wait import SPIN_S, SpinWait
@@ -30,125 +32,104 @@ class _Answer(Protocol):
 
 
 A = TypeVar("A", bound=_Answer)
+F = TypeVar("F")
 
 
-def connected_socket(
-    address: str, timeout: float, tls: ssl.SSLContext | None, **tls_options: Any
-) -> socket.socket:
-    """``timeout`` in seconds, also of what comes later; ``tls_options`` of ``wrap_socket``. Raises
-    ``ConnectError``."""
-    plain: socket.socket | None = None
-    try:
-        plain = socket.create_connection(split_address(address), timeout)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return plain if tls is None else tls.wrap_socket(plain, **tls_options)
-    except OSError as error:
-        if plain is not None:
-            plain.close()
-        raise ConnectError(f"cannot connect to {address}: {error.strerror or error}") from None
+class Frames(Protocol[F]):
+    """Where bytes are received, as in an ``asyncio.BufferedProtocol``, and how frames are cut out
+    of them."""
+
+    def get_buffer(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        ...
+
+    def buffer_updated(self, count: int, /) -> list[F]:
+        """So many bytes came: the frames that are whole now. Raises ``FrameError``."""
+        ...
 
 
-class BlockingConnection:
-    """Connects at once, within ``timeout`` seconds. Raises ``ConnectError``."""
+class BlockingConnection(Generic[F]):
+    """Connects at once, within ``timeout`` seconds. Raises ``ConnectError``. After any other error
+    nothing is known of what was under way: its owner closes it."""
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        address: str,
         timeout: float,
+        frames: Frames[F],
         *,
-        tls: ssl.SSLContext | None = None,
-        max_frame_bytes: int,
+        tls: ssl.SSLContext | None,
+        spins: bool = False,
     ) -> None:
-        self.peer: Final = f"{host}:{port}"
-        self.used_at: float = 0.0
-        """For its owner."""
-        self._decoder = FrameDecoder(max_frame_bytes)
+        """``spins``: it waits awake for what is sent within a moment (``spin_wait.py``), where the
+        system lets it."""
+        self.address: Final = address
+        self.sent_at: float = 0.0
+        """On the monotonic clock: when ``send`` was called last."""
+        self._frames: Final = frames
         self._timeout = timeout
-        self._socket: socket.socket = connected_socket(
-            self.peer, timeout, tls, server_hostname=host
-        )
-        self._receive = self._socket.recv
-        plain = tls is None and hasattr(
-            os, "sched_yield"
-        )  # not on Windows, whose sockets are no files
+        self._socket: socket.socket = _connected(address, timeout, tls)
+        self._receive_into = self._socket.recv_into
+        # not on Windows, whose sockets are no files
+        plain = tls is None and hasattr(os, "sched_yield")
         self._descriptor = self._socket.fileno() if plain else _NONE
         """To write without asking first whether that is possible, as a socket with a timeout does:
         it nearly always is."""
-        self._spin = SpinWait() if plain else None
+        self._spin: SpinWait | None = SpinWait() if plain and spins else None
 
-    def invoke(
-        self,
-        opaque: int,
-        header: bytes,
-        body: bytes,
-        timeout: float,
-        read: Callable[[int, bytes], A | None],
-    ) -> A:
-        """The answer to a request whose JSON header has ``opaque`` in it, whatever its code;
-        ``timeout`` in seconds.
-
-        ``read`` makes an answer of a serialize type and a header, or nothing where they are none
-        (``read_answer``). Its body is passed over.
-
-        Raises ``RequestTimeout``, ``ConnectionLostError``, ``ProtocolError``; after any error, and
-        when it was interrupted, the connection is closed.
-        """
-        answered = False
+    def send(self, data: bytes, timeout: float) -> None:
+        """All of it; ``timeout`` in seconds. Raises ``RequestTimeout``, ``ConnectionLostError``."""
         try:
             if timeout != self._timeout:
                 self._set_timeout(timeout)
-            began = time.monotonic()
-            frame = b"".join((pack_prefix(4 + len(header) + len(body), len(header)), header, body))
+            self.sent_at = time.monotonic()
             try:
-                written = os.write(self._descriptor, frame) if self._descriptor != _NONE else 0
+                written = os.write(self._descriptor, data) if self._descriptor != _NONE else 0
             except BlockingIOError:
                 written = 0
-            if written < len(frame):
-                self._socket.sendall(memoryview(frame)[written:])
-            while True:
-                data = (self._spin and self._soon(self._spin, began)) or self._receive(_READ_BYTES)
-                if not data:
-                    raise ConnectionLostError(f"connection to {self.peer} lost: closed by peer")
-                for serialize_type, answer_header, _ in self._decoder.feed(data):
-                    answer = read(serialize_type, answer_header)
-                    if answer is not None and answer.opaque == opaque:
-                        answered = True
-                        return answer
-                left = began + timeout - time.monotonic()  # it comes in pieces
-                if left <= 0:
-                    raise TimeoutError
-                self._set_timeout(left)
-        except (OSError, FrameError, HeaderError) as error:
+            if written < len(data):
+                self._socket.sendall(memoryview(data)[written:])
+        except OSError as error:
             raise self._typed(error) from None
-        finally:
-            if not answered:
-                self.close()
+
+    def receive(self, timeout: float) -> list[F]:
+        """The frames that are whole with what comes next, perhaps none; ``timeout`` in seconds.
+        Raises ``RequestTimeout``, ``ConnectionLostError``, ``ProtocolError``."""
+        try:
+            if timeout != self._timeout:
+                self._set_timeout(timeout)
+            buffer = self._frames.get_buffer()
+            count = (self._spin and self._soon(self._spin, buffer)) or self._receive_into(buffer)
+            if count:
+                return self._frames.buffer_updated(count)
+        except (OSError, FrameError) as error:
+            raise self._typed(error) from None
+        raise ConnectionLostError(f"connection to {self.address} lost: closed by peer")
 
     def _typed(self, error: Exception) -> RemotingError:
         if isinstance(error, TimeoutError):
-            return RequestTimeout(f"no answer from {self.peer} in time")
+            return RequestTimeout(f"no answer from {self.address} in {self._timeout:.3g} s")
         if isinstance(error, OSError):
-            return ConnectionLostError(f"connection to {self.peer} lost: {error}")
-        return ProtocolError(f"{self.peer} sent what is no answer: {error}")
+            return ConnectionLostError(f"connection to {self.address} lost: {error}")
+        return ProtocolError(f"{self.address} sent what is no frame: {error}")
 
-    def _soon(self, spin: SpinWait, began: float) -> bytes:
-        """What comes while it is worth waiting awake. Nothing: to be received as usual, be it the
-        end."""
+    def _soon(self, spin: SpinWait, buffer: memoryview) -> int:
+        """How much came while it is worth waiting awake. Nothing: to be received as usual, be it
+        the end."""
         if spin.sleeps:
             spin.sleeps -= 1
-            return b""
-        data = b""
+            return 0
+        began, count, into = self.sent_at, 0, (buffer,)
         while True:
             os.sched_yield()
             try:
-                data = os.read(self._descriptor, _READ_BYTES)
+                count = os.readv(self._descriptor, into)
                 break
             except BlockingIOError:
                 if time.monotonic() - began > SPIN_S:
                     break
         spin.ended(time.monotonic() - began)
-        return data
+        return count
 
     def _set_timeout(self, timeout: float) -> None:
         self._timeout = timeout
@@ -157,8 +138,8 @@ class BlockingConnection:
     def is_open(self) -> bool:
         """Nobody has closed it, as far as can be seen. Between requests a peer has nothing to say
         but that it is gone."""
-        self._set_timeout(0)
         try:
+            self._set_timeout(0)
             socket.socket.recv(self._socket, 1, socket.MSG_PEEK)  # under TLS, too
         except BlockingIOError:
             return True
@@ -173,4 +154,81 @@ class BlockingConnection:
             with suppress(OSError, ValueError):  # ValueError: there is no TLS any more
                 self._socket.settimeout(0)
                 self._socket.unwrap()
-        self._socket.close()
+        with suppress(OSError):
+            self._socket.close()
+
+
+def _connected(address: str, timeout: float, tls: ssl.SSLContext | None) -> socket.socket:
+    """``timeout`` in seconds, also of what comes later. Raises ``ConnectError``."""
+    host, port = split_address(address)
+    plain: socket.socket | None = None
+    try:
+        plain = socket.create_connection((host, port), timeout)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
+    except OSError as error:
+        if plain is not None:
+            plain.close()
+        raise ConnectError(f"cannot connect to {address}: {error.strerror or error}") from None
+
+
+class _SmallFrames:
+    """Answers are short: one buffer for all of them, and the decoder of the event loop."""
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._buffer: Final = memoryview(bytearray(_READ_BYTES))
+        self._feed: Final = FrameDecoder(max_frame_bytes).feed
+
+    def get_buffer(self) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, count: int) -> list[Frame]:
+        return self._feed(bytes(self._buffer[:count]))
+
+
+class BlockingCalls(BlockingConnection[Frame]):
+    """A connection for requests, each with its answer before the next one. Connects at once, within
+    ``timeout`` seconds. Raises ``ConnectError``."""
+
+    def __init__(
+        self, address: str, timeout: float, *, tls: ssl.SSLContext | None, max_frame_bytes: int
+    ) -> None:
+        super().__init__(address, timeout, _SmallFrames(max_frame_bytes), tls=tls, spins=True)
+        self.used_at: float = 0.0
+        """For its owner."""
+
+    def invoke(
+        self,
+        opaque: int,
+        header: bytes,
+        body: bytes,
+        timeout: float,
+        read: Callable[[int, bytes], A | None],
+    ) -> A:
+        """The answer to a request whose JSON header has ``opaque`` in it, whatever its code;
+        ``timeout`` in seconds. What the peer sends unasked is passed over.
+
+        ``read`` makes an answer of a serialize type and a header, or nothing where they are none
+        (``read_answer``). Its body is passed over.
+
+        Raises ``RequestTimeout``, ``ConnectionLostError``, ``ProtocolError``; after any error, and
+        when it was interrupted, the connection is closed.
+        """
+        answered = False
+        try:
+            prefix = pack_prefix(4 + len(header) + len(body), len(header))
+            self.send(b"".join((prefix, header, body)), timeout)
+            left = timeout
+            while left > 0:
+                for serialize_type, answer_header, _ in self.receive(left):
+                    answer = read(serialize_type, answer_header)
+                    if answer is not None and answer.opaque == opaque:
+                        answered = True
+                        return answer
+                left = self.sent_at + timeout - time.monotonic()  # it comes in pieces
+            raise RequestTimeout(f"no answer from {self.address} in {timeout:.3g} s")
+        except HeaderError as error:
+            raise ProtocolError(f"{self.address} sent what is no answer: {error}") from None
+        finally:
+            if not answered:
+                self.close()

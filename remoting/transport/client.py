@@ -24,7 +24,7 @@ from ..services import TaskSet
 from ..signature import Credentials, signed
 from ..system_clock import SystemClock
 from .address import split_address
-from .blocking_connection import BlockingConnection
+from .blocking_connection import BlockingCalls
 from .config import ClientSettings
 from .connection import Connection
 from .flow import Limits
@@ -297,13 +297,12 @@ class RemotingClient:
         if (peer := self._peers.get(address)) is not None:
             peer.not_before = 0.0
 
-    def connect_blocking(self, address: str, timeout: float) -> BlockingConnection:
+    def connect_blocking(self, address: str, timeout: float) -> BlockingCalls:
         """A connection for the calling thread alone; ``timeout`` in seconds. Raises
         ``ConnectError``. May be called in any thread: nothing here knows of it, its owner closes
         it."""
-        host, port = split_address(address)
         budget, limit = min(timeout, self._connect_timeout), self.limits.max_frame_bytes
-        return BlockingConnection(host, port, budget, tls=self._tls, max_frame_bytes=limit)
+        return BlockingCalls(address, budget, tls=self._tls, max_frame_bytes=limit)
 
     def addresses(self) -> list[str]:
         """Addresses with an open connection."""

@@ -1,5 +1,5 @@
-"""Pulling without a client: a blocking socket, requests by template, bodies as they come
-(remoting.md §1; headers.md §A.3).
+"""Pulling without a client: requests by template, over a blocking connection whose frames stay
+where they arrived (remoting.md §1; headers.md §A.3).
 
 An executor only pulls, and whoever waits for the answers is a thread that does nothing else; so
 there is no event loop here, no object per message. Connections are kept for the next task of this
@@ -9,24 +9,16 @@ process.
 from __future__ import annotations
 
 import os
-import select
-import socket
 import ssl
 import threading
 from typing import ClassVar, Final, Protocol
 
 import msgspec
 
-from ...remoting.errors import (
-    BrokerError,
-    ConnectionLostError,
-    ProtocolError,
-    RequestTimeout,
-    broker_error,
-)
+from ...remoting.errors import BrokerError, ProtocolError, broker_error
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
-from ...remoting.protocol.frames.frame import FrameError, encode_frame, pack_prefix
+from ...remoting.protocol.frames.frame import encode_frame, pack_prefix
 from ...remoting.protocol.frames.serialization import (
     RESPONSE_FLAG,
     HeaderError,
@@ -38,7 +30,7 @@ from ...remoting.protocol.frames.serialization import (
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.wire import to_fields
 from ...remoting.signature import Credentials, signed
-from ...remoting.transport.blocking_connection import connected_socket
+from ...remoting.transport.blocking_connection import BlockingConnection
 from .frame_buffer import FrameBuffer, PlacedFrame
 from .options import ConnectionOptions
 
@@ -173,15 +165,16 @@ def _decoded(form: int, header: bytes) -> PullAnswer:
 
 
 class Wire(Protocol):
-    """One connection to a broker."""
+    """One connection to a broker. Timeouts in seconds."""
 
-    address: str
+    @property
+    def address(self) -> str: ...
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes, timeout: float) -> None:
         """Raises ``ConnectionLostError``, ``RequestTimeout``."""
         ...
 
-    def receive(self, timeout_s: float) -> list[PlacedFrame]:
+    def receive(self, timeout: float) -> list[PlacedFrame]:
         """What came, at least one frame. Raises ``ConnectionLostError``, ``RequestTimeout``,
         ``ProtocolError``."""
         ...
@@ -189,59 +182,24 @@ class Wire(Protocol):
     def close(self) -> None: ...
 
 
-class SocketWire:
-    """A ``Wire`` over TCP or TLS. Raises ``ConnectError``."""
+class SocketWire(BlockingConnection[PlacedFrame]):
+    """A ``Wire`` over TCP or TLS: frames stay where they arrived. Raises ``ConnectError``."""
 
     def __init__(
-        self, address: str, tls: ssl.SSLContext | None, timeout_s: float = CONNECT_TIMEOUT_S
+        self, address: str, tls: ssl.SSLContext | None, timeout: float = CONNECT_TIMEOUT_S
     ) -> None:
-        self.address = address
-        self._frames = FrameBuffer()
-        self._socket: socket.socket = connected_socket(address, timeout_s, tls)
+        self._placed = FrameBuffer()
+        super().__init__(address, timeout, self._placed, tls=tls)
 
-    def send(self, data: bytes) -> None:
-        try:
-            self._socket.sendall(data)
-        except OSError as error:
-            raise ConnectionLostError(f"connection to {self.address} lost: {error}") from None
-
-    def receive(self, timeout_s: float) -> list[PlacedFrame]:
-        if self._socket.gettimeout() != timeout_s:
-            self._socket.settimeout(timeout_s)
+    def receive(self, timeout: float) -> list[PlacedFrame]:
+        """What came, at least one frame; each piece of it within ``timeout`` seconds."""
         while True:
-            try:
-                count = self._socket.recv_into(self._frames.get_buffer())
-            except TimeoutError:
-                raise RequestTimeout(
-                    f"no answer from {self.address} in {timeout_s:.1f} s"
-                ) from None
-            except OSError as error:
-                raise ConnectionLostError(f"connection to {self.address} lost: {error}") from None
-            if not count:
-                raise ConnectionLostError(
-                    f"connection to {self.address} lost: closed by the broker"
-                )
-            try:
-                frames = self._frames.buffer_updated(count)
-            except FrameError as error:
-                raise ProtocolError(f"{self.address} sent what is no frame: {error}") from None
-            if frames:
+            if frames := super().receive(timeout):
                 return frames
 
     def rest(self) -> None:
         """It is not used for a while."""
-        self._frames.release()
-
-    def close(self) -> None:
-        try:
-            self._socket.close()
-        except OSError:
-            pass
-
-    @property
-    def is_usable(self) -> bool:
-        """Nothing waits to be read: neither the end of the connection nor a late answer."""
-        return not select.select([self._socket], [], [], 0)[0]
+        self._placed.release()
 
 
 class Connections:
@@ -263,7 +221,7 @@ class Connections:
                 context = cls._contexts[options]
             if wire is None:
                 return SocketWire(address, context)
-            if wire.is_usable:
+            if wire.is_open():
                 return wire
             wire.close()
 

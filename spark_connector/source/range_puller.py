@@ -74,6 +74,7 @@ class RangePuller:
         are no first choice."""
         self._range = whole
         self._options = options
+        self._answer_timeout_s = min(ANSWER_TIMEOUT_S, options.poll_timeout_ms / 1000)
         self._cluster = cluster
         self._clock = clock
         self._addresses = dict(hints)
@@ -156,9 +157,7 @@ class RangePuller:
 
     def _receive(self, wire: Wire) -> None:
         has_advanced = False
-        for form, header, body in wire.receive(
-            min(ANSWER_TIMEOUT_S, self._options.poll_timeout_ms / 1000)
-        ):
+        for form, header, body in wire.receive(self._answer_timeout_s):
             if (answer := read_answer(form, header)) is not None:
                 has_advanced |= self._take(answer, body)
         if has_advanced:
@@ -188,7 +187,7 @@ class RangePuller:
             count = min(self._options.pull_batch_size, window.until - window.next_offset)
             frames.append(self._requests.frame(opaque, window.next_offset, count))
         if frames:
-            wire.send(b"".join(frames))
+            wire.send(b"".join(frames), self._answer_timeout_s)
 
     def _take(self, answer: PullAnswer, body: Stretch) -> bool:
         """Whether it leads on."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,138 +25,9 @@ from aiorocketmq import (
     SendTimedOut,
 )
 from aiorocketmq.client.producer.queue_choice import choose_by_key
-from aiorocketmq.remoting.errors import (
-    ConnectError,
-    ConnectionLostError,
-    ProtocolError,
-    RequestTimeout,
-)
-from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.frames.frame import encode_frame
-from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
-from aiorocketmq.remoting.responses import read_answer
-from aiorocketmq.remoting.transport.blocking_connection import BlockingConnection
+from aiorocketmq.remoting.transport.blocking_connection import BlockingCalls
 
-from .cluster import HOST, Cluster, DaemonProcess
-
-HEADER = encode_header(RemotingCommand(code=RequestCode.HEART_BEAT, opaque=7))
-
-
-def answer(opaque: int = 7, flag: int = 1) -> bytes:
-    return encode_frame(
-        0,
-        encode_header(RemotingCommand(code=0, flag=flag, opaque=opaque, remark=f"to {opaque}")),
-        b"body",
-    )
-
-
-@contextmanager
-def server(
-    *pieces: bytes | None, asked_bytes: int = 1
-) -> Iterator[tuple[BlockingConnection, threading.Event]]:
-    """A connection to somebody who says this once he was asked (``None``: who then leaves), and an
-    event to let him end."""
-    end = threading.Event()
-
-    def serve(listener: socket.socket) -> None:
-        with listener, listener.accept()[0] as peer:
-            left = asked_bytes
-            while left > 0:
-                left -= len(peer.recv(1 << 16)) or left
-            for piece in pieces:
-                if piece is None:
-                    return
-                peer.sendall(piece)
-            end.wait(30)
-
-    listener = socket.create_server((HOST, 0))
-    thread = threading.Thread(target=serve, args=(listener,))
-    thread.start()
-    connection = BlockingConnection(HOST, listener.getsockname()[1], 10, max_frame_bytes=1 << 20)
-    try:
-        yield connection, end
-    finally:
-        connection.close()
-        end.set()
-        thread.join(30)
-
-
-@pytest.mark.parametrize(
-    "pieces",
-    [
-        (answer(),),
-        (
-            answer(6),
-            answer(7, flag=0),
-            answer(),
-        ),  # too late for an earlier one; a request of theirs
-        tuple(answer()[at : at + 1] for at in range(len(answer()))),
-    ],
-    ids=["whole", "others first", "in pieces"],
-)
-@pytest.mark.parametrize("sleeps", [0, 999], ids=["awake", "asleep"])  # more than there are pieces
-def test_an_answer_is_found(pieces: tuple[bytes, ...], sleeps: int) -> None:
-    with server(*pieces) as (connection, end):
-        assert connection._spin is not None
-        connection._spin.sleeps = sleeps
-        response = connection.invoke(7, HEADER, b"", 10, read_answer)
-        assert (response.code, response.remark) == (0, "to 7")
-        assert sleeps == 0 or connection._spin.sleeps < sleeps
-        assert connection.is_open()
-        end.set()
-        while connection.is_open():
-            pass
-
-
-@pytest.mark.parametrize(
-    ("pieces", "timeout", "error"),
-    [
-        ((), 0.02, RequestTimeout),
-        ((answer()[:9],), 0.02, RequestTimeout),
-        ((None,), 10, ConnectionLostError),
-        ((b"HTTP/1.1 400 Bad Request\r\n",), 10, ProtocolError),
-    ],
-)
-def test_what_is_no_answer(
-    pieces: tuple[bytes | None, ...], timeout: float, error: type[Exception]
-) -> None:
-    with server(*pieces) as (connection, _):
-        with pytest.raises(error):
-            connection.invoke(7, HEADER, b"", timeout, read_answer)
-        assert connection._spin is not None
-        assert error is not RequestTimeout or connection._spin._late or connection._spin.sleeps
-        with pytest.raises(ConnectionLostError):
-            connection.invoke(7, HEADER, b"", timeout, read_answer)  # it is closed
-
-
-def test_a_request_that_the_system_takes_in_pieces() -> None:
-    body = bytes(16 << 20)
-    with server(answer(), asked_bytes=8 + len(HEADER) + len(body)) as (connection, _):
-        assert connection.invoke(7, HEADER, body, 30, read_answer).remark == "to 7"
-
-
-def test_what_is_closed_writes_to_nobody(tmp_path: Path) -> None:
-    with server() as (connection, _), (tmp_path / "other").open("wb") as other:
-        number = connection._socket.fileno()
-        connection.close()
-        os.dup2(other.fileno(), number)  # as the next file that is opened
-        try:
-            with pytest.raises(ConnectionLostError):
-                connection.invoke(7, HEADER, b"", 10, read_answer)
-            assert os.fstat(number).st_size == 0
-        finally:
-            os.close(number)
-
-
-def test_nobody_there() -> None:
-    with socket.create_server((HOST, 0)) as listener:
-        port = listener.getsockname()[1]
-    with pytest.raises(ConnectError, match=f"{port}: Connection refused"):
-        BlockingConnection(HOST, port, 10, max_frame_bytes=1 << 20)
-
-
-# --- against a real broker
-# ------------------------------------------------------------------------------------------
+from .cluster import Cluster, DaemonProcess
 
 
 def directly(producer: aiorocketmq.sync.Producer) -> int:
@@ -229,7 +98,7 @@ def test_connections_that_nobody_needs_are_closed(shared: Cluster, topic: str) -
         direct._monotonic = lambda: now[0]
         producer.send(Message(topic, b"x"))
 
-        def send() -> BlockingConnection:
+        def send() -> BlockingCalls:
             assert producer.send(Message(topic, b"x"))
             return next(iter(direct._idle.values()))[-1]
 
@@ -262,15 +131,15 @@ def test_connections_that_nobody_needs_are_closed(shared: Cluster, topic: str) -
 def test_what_is_in_use_when_the_producer_stops_is_closed_after_its_answer(
     shared: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def invoke_late(self: BlockingConnection, *args: Any) -> Any:
+    def invoke_late(self: BlockingCalls, *args: Any) -> Any:
         answer = invoke(self, *args)
         if len(used) == 1:
             producer.stop()
         used.append(self)
         return answer
 
-    invoke, used = BlockingConnection.invoke, list[BlockingConnection]()
-    monkeypatch.setattr(BlockingConnection, "invoke", invoke_late)
+    invoke, used = BlockingCalls.invoke, list[BlockingCalls]()
+    monkeypatch.setattr(BlockingCalls, "invoke", invoke_late)
     with aiorocketmq.sync.Producer("p", namesrv=shared.namesrv) as producer:
         for _ in range(3):
             assert producer.send(Message(topic, b"x"))

@@ -258,7 +258,7 @@ class SimWire:
         self._cluster = cluster
         self._decoder = FrameDecoder()
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes, timeout: float) -> None:
         assert not self.closed
         if self.address in self._cluster.down:
             raise ConnectionLostError(f"{self.address} is down")
@@ -266,7 +266,7 @@ class SimWire:
             self.frames.append(self._cluster.answer(self.address, decode_header(form, header)))
         self._cluster.most_under_way = max(self._cluster.most_under_way, len(self.frames))
 
-    def receive(self, timeout_s: float) -> list[PlacedFrame]:
+    def receive(self, timeout: float) -> list[PlacedFrame]:
         assert self.frames, "nothing was asked"
         self._cluster.break_after -= 1
         if self._cluster.break_after == 0 or self.address in self._cluster.down:
