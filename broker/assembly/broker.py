@@ -84,6 +84,7 @@ class Broker:
         self.sends: Sends = Sends(settings, address, self.tables, self.storage, self.copies, clock)
         self.reads: Reads = Reads(settings, store, address, self.state, stats, clock)
         self.clients: Clients = Clients(settings.broker, store, self.state, clock)
+        self._connect()
         self.access: Access = Access(settings.broker, store, self.identity, clock)
         self.prometheus: PrometheusServer | None = prometheus_server(
             settings,
@@ -128,6 +129,23 @@ class Broker:
             (*copies.listening, *(() if self.prometheus is None else (self.prometheus,))),
             clock,
         )
+
+    def _connect(self) -> None:
+        """Who tells whom, in this order: all that is not given to a part when it is made. What
+        copies of the log add stands with them."""
+        state, pull, arrivals = self.state, self.reads.pull, self.store.arrivals
+        state.topics.listeners += (
+            self.tables.topic_changed,
+            self.monitoring.topic_changed,
+            self.registry.topic_changed,
+            self.sends.new_topics.topic_changed,  # behind the tables': it waits for their file
+            pull.topic_changed,
+        )
+        state.groups.listeners.append(self.tables.groups_file.changed)
+        state.groups.deletion_listeners.append(self.monitoring.stats.forget_group)
+        state.consumers.on_gone.append(self.tables.forget_filters)
+        arrivals.pending = pull.notify_soon
+        arrivals.listeners.append(pull.arrived)
 
     def _request_table(self, clock: Clock) -> dict[RequestCode, Handler]:
         """As it is at a master."""

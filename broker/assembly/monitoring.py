@@ -41,14 +41,13 @@ class Monitoring:
         self.progress: ConsumeProgress = ConsumeProgress(
             config, state.topics, state.consumers, state.offsets, store, self.windows
         )
-        state.topics.listeners.append(self._topic_changed)
-        state.groups.deletion_listeners.append(stats.forget_group)
 
     @property
     def services(self) -> tuple[Service, ...]:
         return (self.sampler, self.windows)
 
-    def _topic_changed(self, topic: Topic, change: TopicChange) -> None:
+    def topic_changed(self, topic: Topic, change: TopicChange) -> None:
+        """What is gone is not counted any more."""
         if change is TopicChange.DELETED:
             self.stats.forget_topic(topic.name)
 

@@ -32,7 +32,6 @@ class Registry:
         self.name_servers: NameServers = NameServers(
             settings.broker, topics, self.remoting, clock, self.identity
         )
-        topics.listeners.append(self._topic_changed)
 
     @property
     def services(self) -> tuple[Service, ...]:
@@ -54,6 +53,7 @@ class Registry:
             ha_server_addr=f"{config.broker_ip2}:{ha_port(settings.later, port)}",
         )
 
-    def _topic_changed(self, topic: Topic, change: TopicChange) -> None:
+    def topic_changed(self, topic: Topic, change: TopicChange) -> None:
+        """Name servers are told."""
         if change.is_for_name_servers:
             self.name_servers.register_topic(topic)

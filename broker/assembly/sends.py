@@ -34,7 +34,6 @@ class Sends:
         if durability.waits_for_disk:
             store.flush.rounds = SyncRounds(lambda: store.flush.waiting, clock)
         self.new_topics: NewTopics = NewTopics(tables.topics_file.when_saved, durability)
-        state.topics.listeners.append(self.new_topics.topic_changed)
         self.send: SendProcessor = SendProcessor(
             config, context, state.groups, address, storage.transactions, self.new_topics
         )

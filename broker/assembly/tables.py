@@ -36,7 +36,7 @@ from ..state.consumer_offsets import OFFSETS_FILE, ConsumerOffsets
 from ..state.lmq import LIGHT_OFFSETS_FILE, LightConsumerOffsets
 from ..state.state import State
 from ..state.subscription_groups import SubscriptionGroups
-from ..state.topics import Topics
+from ..state.topics import Topic, TopicChange, Topics
 from ..transactions.transactions import TRANSACTION_GROUP
 
 log: Final = logging.getLogger(__name__)
@@ -61,6 +61,7 @@ class Tables:
         light = settings.store.enable_lmq
         self._light: Final = light
         self._default_queues: Final = config.default_topic_queue_nums
+        self._clock: Final = clock
         self.files: ConfigFiles = ConfigFiles(folder, clock)
         self.state: State = State(
             topics=Topics(config, clock, light=light),
@@ -85,11 +86,6 @@ class Tables:
         )
         self._filter_persistence = FilterPersistence(
             config, state.filters, self.filters_file, clock
-        )
-        state.topics.listeners.append(lambda _topic, _change: self.topics_file.changed())
-        state.groups.listeners.append(self.groups_file.changed)
-        state.consumers.on_gone.append(
-            lambda group: state.filters.unregister(group, clock.time_ms())
         )
 
     def _load(self) -> None:
@@ -189,6 +185,14 @@ class Tables:
         ``StoreFileError``."""
         self.offsets_file.changed()
         await self.offsets_file.saved()
+
+    def topic_changed(self, _topic: Topic, _change: TopicChange) -> None:
+        """Its file is to be written."""
+        self.topics_file.changed()
+
+    def forget_filters(self, group: str) -> None:
+        """Nobody of a group is there any more."""
+        self.state.filters.unregister(group, self._clock.time_ms())
 
     def taken_over(self) -> None:
         """Topics and groups have come from a master."""

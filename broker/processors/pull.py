@@ -95,9 +95,6 @@ class PullProcessor:
         self._timer_at = 0.0
         self._scans: deque[HeldPull] = deque()
         self._scan_is_due = False
-        store.arrivals.listeners.append(self._arrived)
-        state.topics.listeners.append(self._topic_changed)
-        store.arrivals.pending = self._notify_soon
 
     def read_role(self) -> None:
         """Take over what the broker is: at start, and whenever that changes."""
@@ -387,13 +384,14 @@ class PullProcessor:
         self.store.arrivals.watch(held.topic, held.queue_id)
         self._set_timer()
 
-    def _notify_soon(self) -> None:
+    def notify_soon(self) -> None:
         """Messages arrived that somebody waits for: look at them once the read event is through."""
         asyncio.get_running_loop().call_soon(self.store.arrivals.notify)
 
-    def _arrived(
+    def arrived(
         self, topic: str, queue_id: int, max_offset: int, tags_code: int, store_timestamp: int
     ) -> None:
+        """Read for those who wait for a message of that queue (``Arrivals.listeners``)."""
         for number, held in enumerate(self._held.waiting(topic, queue_id)):
             if held.offset < max_offset and not held.scanning:
                 if number < _PULLS_PER_TURN:
@@ -457,7 +455,7 @@ class PullProcessor:
         for held in self._held.of_connection(connection):
             self._release(held)
 
-    def _topic_changed(self, topic: Topic, change: TopicChange) -> None:
+    def topic_changed(self, topic: Topic, change: TopicChange) -> None:
         """Nothing will arrive in the queues of a topic that is gone, not even when it is made
         again."""
         if change is not TopicChange.DELETED:

@@ -104,9 +104,9 @@ class GroupMember:
         self._start = start
         self._wake = asyncio.Event()
         self._stale: set[str] = set()
+        """Topics that are pulled by an expression which is not the present one."""
         self._missing: dict[str, float] = {}
         """Topics without queues, and since when; infinity: that was told."""
-        """Topics that are pulled by an expression which is not the present one."""
         self.lost: set[MessageQueue] = set()
         """Queues that somebody else has locked meanwhile."""
         if locks is not None:
