@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...remoting.clock import Clock
+from ...store.services.sync_rounds import SyncRounds
 from ..config.settings import BrokerSettings
 from ..processors.reply import ReplyProcessor
 from ..processors.send import SendProcessor
@@ -10,7 +11,6 @@ from ..processors.send_back import SendBackProcessor
 from ..processors.transaction import TransactionProcessor
 from ..sends.fast_failure import FastFailure
 from ..sends.new_topics import NewTopics
-from ..sends.sync_rounds import SyncRounds
 from .copies import Copies
 from .storage import Storage
 from .table import Processor

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from aiorocketmq.broker.sends import sync_rounds
-from aiorocketmq.broker.sends.sync_rounds import SyncRounds
+from aiorocketmq.store.services import sync_rounds
+from aiorocketmq.store.services.sync_rounds import SyncRounds
 
 from ...sim import ManualClock
 
