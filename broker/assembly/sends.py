@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...remoting.clock import Clock
-from ...store.services.sync_rounds import SyncRounds
 from ..config.settings import BrokerSettings
 from ..processors.reply import ReplyProcessor
 from ..processors.send import SendProcessor
@@ -31,8 +30,6 @@ class Sends:
     ) -> None:
         config, state, context = settings.broker, tables.state, storage.context
         store, durability = context.store, copies.durability
-        if durability.waits_for_disk:
-            store.flush.rounds = SyncRounds(lambda: store.flush.waiting, clock)
         self.new_topics: NewTopics = NewTopics(tables.topics_file.when_saved, durability)
         self.send: SendProcessor = SendProcessor(
             config, context, state.groups, address, storage.transactions, self.new_topics

@@ -70,7 +70,7 @@ class Durability:
         self._end = end
         self._refusal_fields = refusal_fields
         self.for_all: bool = for_all
-        self.waits_for_disk: bool = sync_flush
+        self._sync_flush = sync_flush
         self._server = server
         self.waits: bool = sync_flush or server is not None
         """There is anything to wait for at all."""
@@ -111,7 +111,7 @@ class Durability:
         """
         if self._server is None:
             self._store.flush.when_flushed(phy_offset, lambda good: done(_flush_code(good)))
-        elif not self.waits_for_disk:
+        elif not self._sync_flush:
             self._server.when_acked(phy_offset, lambda status: done(_REPLICA_CODES[status]))
         else:
             codes: list[int] = []

@@ -16,15 +16,16 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, Protocol
+from typing import Final
 
 from ...remoting.clock import Clock
 from ..files import StoreFiles
 from ..index.index_files import SyncWork
-from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
+from ..model.config import CQ_UNIT_SIZE, FlushDiskType, MessageStoreConfig
 from ..model.errors import StoreError, StoreFileError, SyncFailedError
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.queue_ends import Snapshot
+from .sync_rounds import SyncRounds
 
 log: Final = logging.getLogger(__name__)
 
@@ -38,13 +39,6 @@ _SHORTEST_SECONDS: Final = 0.001
 _RETRY_SECONDS: Final = 0.5
 _LOG: Final = "the commit log"
 _DERIVED: Final = "what belongs to the commit log (consume queues, index, checkpoint)"
-
-
-class Rounds(Protocol):
-    """Who has an interest in when syncs end that messages wait for."""
-
-    async def end(self, completed: int, seconds: float) -> None:
-        """It took so long, and so many were completed; the next one may begin when this returns."""
 
 
 class FlushService:
@@ -80,7 +74,8 @@ class FlushService:
         """What could not be synced the last time, and why."""
         self.due: bool = False
         """Everything is to be synced in the next round, whatever the interval."""
-        self.rounds: Rounds | None = None
+        sync_flush = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        self._rounds = SyncRounds(lambda: self.waiting, clock) if sync_flush else None
         self._waiters: Final[deque[tuple[int, float, Callable[[bool], None]]]] = deque()
         """Position to be on the disk, when the wait began, whom to tell; the oldest first, and so
         are positions."""
@@ -164,13 +159,13 @@ class FlushService:
                 self._sync_log_here()
                 self._complete()
             else:
-                await self._serve_round(self.rounds)
+                await self._serve_round(self._rounds)
             if _LOG in self._put_off:
                 await self._clock.sleep(_RETRY_SECONDS)
             if self._waiters:
                 wanted.set()
 
-    async def _serve_round(self, rounds: Rounds | None) -> None:
+    async def _serve_round(self, rounds: SyncRounds | None) -> None:
         if rounds is None:
             await self.sync_log()
             self._complete()

@@ -29,7 +29,7 @@ spins for them."""
 
 
 class SyncRounds:
-    """Stands between the syncs and the servers."""
+    """Between two syncs: when the next one may begin."""
 
     def __init__(self, waiting: Callable[[], int], clock: Clock) -> None:
         """``waiting``: how many messages are stored and wait for the disk."""

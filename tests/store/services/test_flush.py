@@ -17,6 +17,7 @@ from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.queues.consume_queue import ConsumeQueue
+from aiorocketmq.store.services.sync_rounds import SyncRounds
 from tests.stored import StoreDirectory
 
 from ...sim import ManualClock
@@ -236,17 +237,18 @@ def test_who_comes_during_a_sync_shares_the_next_one(tmp_path: Path) -> None:
     running.store.close()
 
 
-class Watched:
+class Watched(SyncRounds):
     """What ``FlushService`` tells its rounds."""
 
     def __init__(self) -> None:
+        super().__init__(lambda: 0, ManualClock())
         self.told: list[int] = []
         self.go_on = asyncio.Event()
         self.go_on.set()
 
-    async def end(self, told: int, seconds: float) -> None:
+    async def end(self, completed: int, seconds: float) -> None:
         assert seconds >= 0
-        self.told.append(told)
+        self.told.append(completed)
         await self.go_on.wait()
 
 
@@ -260,7 +262,7 @@ def test_a_round_ends_with_those_who_were_told_before_the_next_one_begins(tmp_pa
             running.store.flush.when_flushed(result.phy_offset + result.size, answers.append)
 
     async def script() -> None:
-        running.store.flush.rounds = rounds = Watched()
+        running.store.flush._rounds = rounds = Watched()
         running.disk.go_on.clear()
         put(5)
         put(2)
@@ -284,7 +286,7 @@ def test_a_round_that_is_interrupted_ends(tmp_path: Path) -> None:
     rounds = Watched()
 
     async def script() -> None:
-        running.store.flush.rounds = rounds
+        running.store.flush._rounds = rounds
         running.disk.go_on.clear()
         result = put_ok(running.store)
         running.store.flush.when_flushed(result.phy_offset + result.size, lambda _: None)
