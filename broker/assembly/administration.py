@@ -115,7 +115,7 @@ class Administration:
     def _changed(self, _names: Sequence[str]) -> None:
         """Who has taken values over takes them over again."""
         self._store.reconfigure()
-        self._sends.send.read_config()
+        self._sends.read_config()
         if addresses := self._settings.broker.namesrv_addr:
             self._registry.name_servers.use(addresses)
 

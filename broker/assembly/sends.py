@@ -10,6 +10,7 @@ from ..processors.send_back import SendBackProcessor
 from ..processors.transaction import TransactionProcessor
 from ..sends.fast_failure import FastFailure
 from ..sends.new_topics import NewTopics
+from ..sends.send_gate import SendGate
 from .copies import Copies
 from .storage import Storage
 from .table import Processor
@@ -31,29 +32,33 @@ class Sends:
         config, state, context = settings.broker, tables.state, storage.context
         store, durability = context.store, copies.durability
         self.new_topics: NewTopics = NewTopics(tables.topics_file.when_saved, durability)
-        self.send: SendProcessor = SendProcessor(
-            config, context, state.groups, address, storage.transactions, self.new_topics
+        self._gate = gate = SendGate(config)
+        self._send = SendProcessor(
+            config, context, state.groups, address, storage.transactions, self.new_topics, gate
         )
         self.fast_failure: FastFailure = FastFailure(
             config,
             (store.flush, *copies.waits),
             clock,
-            self.send.refuse,
+            gate,
             lambda: settings.later.os_page_cache_busy_time_out_mills,
         )
         self.processors: tuple[Processor, ...] = (
-            self.send,
+            self._send,
             ReplyProcessor(
                 config,
                 store,
                 state.producers,
                 context.stats,
                 address,
-                self.send.check,
+                self._send.check,
                 durability,
             ),
-            SendBackProcessor(
-                config, context, state.groups, durability, busy=lambda: self.send.busy
-            ),
+            SendBackProcessor(config, context, state.groups, gate, durability),
             TransactionProcessor(context, storage.transactions, durability),
         )
+
+    def read_config(self) -> None:
+        """Take over what the configuration says now."""
+        self._gate.read_config()
+        self._send.read_config()

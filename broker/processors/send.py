@@ -45,6 +45,7 @@ from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
 from ..sends.durability import BUSY, AnswersWait
 from ..sends.put_context import PutContext
+from ..sends.send_gate import SendGate
 from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import Topic, topic_sys_flag
 from ..transactions.transaction_log import TransactionLog
@@ -58,9 +59,6 @@ _CODES: Final = {
 }
 """Everything else is SYSTEM_ERROR."""
 _PUT_OK: Final = PutStatus.PUT_OK
-
-_NEVER: Final = 2**63
-"""A time (ms) that no message comes at."""
 _ILLEGAL: Final = (
     "the message is illegal, maybe msg body or properties length not matched. "
     "msg body length limit %dB, msg properties length limit 32KB."
@@ -78,6 +76,7 @@ class SendProcessor:
         store_address: tuple[str, int],
         transactions: TransactionLog,
         answers: AnswersWait,
+        gate: SendGate,
     ) -> None:
         """``answers``: what they wait for."""
         self.store: MessageStore = context.store
@@ -89,9 +88,8 @@ class SendProcessor:
         self._answers = answers
         self._placements = context.placements
         self._transactions = transactions
+        self._gate = gate
         self._config = config
-        self.busy: str | None = None
-        """Why messages are refused now."""
         self._address = store_address[0]
         self._properties = StoredProperties(config.broker_cluster_name)
         self._rewrite = self._properties.rewrite
@@ -102,9 +100,6 @@ class SendProcessor:
     def read_config(self) -> None:
         """Take over what the configuration says now: at start, and whenever it changes."""
         config = self._config
-        self._accept_from_ms = (
-            _NEVER if self.busy is not None else config.start_accept_send_request_time_stamp
-        )
         self._max_message_size = self.store.config.max_message_size
         self._refusal_fields = SendErrorFields(
             msg_region=config.region_id, trace_on=config.trace_on
@@ -125,12 +120,6 @@ class SendProcessor:
         self._batch_answer: dict[int, Fill] = reply_frames(answer, {"msg_id": b"%b", **numbers})
         """The same with message ids instead of an offset."""
 
-    def refuse(self, remark: str | None) -> None:
-        """Answer every message SYSTEM_BUSY with this remark; ``None``: take them again. Costs the
-        usual message nothing."""
-        self.busy = remark
-        self.read_config()
-
     @property
     def table(self) -> dict[RequestCode, Handler]:
         return {
@@ -143,7 +132,7 @@ class SendProcessor:
         """Store a message, or a batch of them when the header says so (the request code does
         not)."""
         topic = self._topic_of(request.topic)
-        if topic is None or not topic.sendable or ctx.received_at_ms < self._accept_from_ms:
+        if topic is None or not topic.sendable or ctx.received_at_ms < self._gate.closed_until_ms:
             try:
                 topic = self._unusual_topic(request, ctx)
             except RequestError as error:
@@ -337,7 +326,7 @@ class SendProcessor:
         """The checks of ``send`` for a message that is not sent like others (a reply). Raises
         ``RequestError``."""
         topic = self._topic_of(request.topic)
-        if topic is None or not topic.sendable or ctx.received_at_ms < self._accept_from_ms:
+        if topic is None or not topic.sendable or ctx.received_at_ms < self._gate.closed_until_ms:
             topic = self._unusual_topic(request, ctx)
         if topic.order and not self._config.is_writeable:
             raise RequestError(
@@ -353,13 +342,7 @@ class SendProcessor:
 
     def _unusual_topic(self, request: SendMessageRequest, ctx: Context) -> Topic:
         """The checks that a topic in daily use passes unseen. Raises ``RequestError``."""
-        if self.busy is not None:
-            raise RequestError(ResponseCode.SYSTEM_BUSY, self.busy)
-        if ctx.received_at_ms < self._accept_from_ms:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"broker unable to service, until {self._accept_from_ms} (ms since 1970)",
-            )
+        self._gate.check(ctx.received_at_ms)
         name = request.topic
         if (error := topic_error(name)) is not None:
             raise RequestError(ResponseCode.SYSTEM_ERROR, error)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
 from typing import Final
 
 from ...remoting.dispatch import PENDING, Body, Context, Outcome, ProcessorTable, Reply
@@ -31,6 +30,7 @@ from ..config.config import BrokerConfig
 from ..sends.durability import REMARKS, Durability
 from ..sends.placement import encoded_properties, put_copy
 from ..sends.put_context import PutContext
+from ..sends.send_gate import SendGate
 from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import Topic, topic_sys_flag
 from .send import FAQ
@@ -46,12 +46,11 @@ class SendBackProcessor:
         config: BrokerConfig,
         context: PutContext,
         groups: SubscriptionGroups,
+        gate: SendGate,
         durability: Durability,
-        *,
-        busy: Callable[[], str | None] = lambda: None,
     ) -> None:
         """``durability``: what answers of a member of a group wait for, those of others wait for
-        nobody. ``busy``: why messages are refused now."""
+        nobody."""
         self._durability = durability
         self._config = config
         self._store = context.store
@@ -60,7 +59,7 @@ class SendBackProcessor:
         self._stats = context.stats
         self._placements = context.placements
         self._dead_letters = context.dead_letters
-        self._busy = busy
+        self._gate = gate
         self._random = random.Random()
 
     @property
@@ -68,8 +67,7 @@ class SendBackProcessor:
         return {RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back}
 
     def send_back(self, request: ConsumerSendMsgBackRequest, _body: Body, ctx: Context) -> Outcome:
-        if (remark := self._busy()) is not None:
-            raise RequestError(ResponseCode.SYSTEM_BUSY, remark)
+        self._gate.check_busy()
         group = self._groups.get(request.group)
         if group is None:
             remark = f"subscription group not exist, {request.group} {FAQ}"

@@ -6,7 +6,7 @@ loop itself. While the oldest send that has no answer yet is older than
 ``waitTimeMillsInSendQueue``, or the loop is late by so much twice in a row (once may be a pause),
 new messages are answered SYSTEM_BUSY. Those that wait are stored already, and get their own answer.
 
-Nothing is asked per message: a service looks 20 times a second and tells the send processor.
+Nothing is asked per message: a service looks 20 times a second, and closes the gate or opens it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from ...remoting.clock import Clock
 from ..config.config import BrokerConfig
+from .send_gate import SendGate
 
 log: Final = logging.getLogger(__name__)
 
@@ -37,15 +38,14 @@ class Waits(Protocol):
 
 
 class FastFailure:
-    """Service. ``refuse(remark)`` is called when messages are to be refused, ``refuse(None)`` when
-    they are taken again."""
+    """Service. It alone says to the ``gate`` that the broker is busy."""
 
     def __init__(
         self,
         config: BrokerConfig,
         waits: Sequence[Waits],
         clock: Clock,
-        refuse: Callable[[str | None], None],
+        gate: SendGate,
         page_cache_busy_ms: Callable[[], int],
     ) -> None:
         """``page_cache_busy_ms``: ``osPageCacheBusyTimeOutMills``, the lateness of the loop that
@@ -53,10 +53,9 @@ class FastFailure:
         self._config = config
         self._waits = waits
         self._clock = clock
-        self._refuse = refuse
+        self._gate = gate
         self._page_cache_busy_ms = page_cache_busy_ms
         self._lags_s = (0.0, 0.0)
-        self._remark: str | None = None
 
     async def run(self) -> None:
         before = self._clock.monotonic()
@@ -85,13 +84,12 @@ class FastFailure:
         """Decide; ``lag_s`` is how late this call comes."""
         self._lags_s = (self._lags_s[-1], max(0.0, lag_s))
         remark = self._verdict() if self._config.broker_fast_failure_enable else None
-        if remark is not None and self._remark is None:
+        if remark is not None and self._gate.busy is None:
             log.warning("messages are refused: %s", remark)
-        elif remark is None and self._remark is not None:
+        elif remark is None and self._gate.busy is not None:
             log.warning("messages are taken again")
-        if remark != self._remark:
-            self._remark = remark
-            self._refuse(remark)
+        if remark != self._gate.busy:
+            self._gate.refuse(remark)
 
     def _verdict(self) -> str | None:
         lag_ms, waited_ms, waiting = (

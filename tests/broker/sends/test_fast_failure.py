@@ -10,6 +10,7 @@ from typing import Any
 
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.sends.fast_failure import LOOK_S, FastFailure
+from aiorocketmq.broker.sends.send_gate import SendGate
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import (
     ConsumerSendMsgBackRequest,
@@ -43,14 +44,28 @@ class Waiting:
         self.oldest_wait_s = 0.0
 
 
+class WatchedGate(SendGate):
+    """What it was told."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        super().__init__(config)
+        self.said: list[str | None] = []
+
+    def refuse(self, remark: str | None) -> None:
+        self.said.append(remark)
+        super().refuse(remark)
+
+
 class Judged:
     """A FastFailure and what it decides."""
 
     def __init__(self, **config: Any) -> None:
-        self.waits, self.said = Waiting(), list[str | None]()
+        self.waits = Waiting()
         self.config = BrokerConfig(broker_name="b", **config)
+        gate = WatchedGate(self.config)
+        self.said = gate.said
         self.judge = FastFailure(
-            self.config, (Waiting(), self.waits), ManualClock(), self.said.append, lambda: 1000
+            self.config, (Waiting(), self.waits), ManualClock(), gate, lambda: 1000
         )
 
     def look(self, lag_s: float = 0.0, *, oldest_s: float = 0.0, waiting: int = 0) -> None:
