@@ -268,7 +268,7 @@ class RouteTable:
                 self._let_go(topic, name)
 
     def tidy_up(self) -> Steps[None]:
-        """Forget what brokers had that are gone. Nobody sees it any more; it takes room."""
+        """Forget what brokers had that are gone. Nobody sees it any more; it takes space."""
         while self._left:
             name, queues = self._left[0]
             for _ in range(min(TOPICS_AT_ONCE, len(queues))):
@@ -380,7 +380,7 @@ class RouteTable:
 
     def _check_topics(self, broker_name: str, topics: Collection[str]) -> Steps[None]:
         """Raises ``RouteTableFullError``. What brokers had that are gone is given back first where
-        it takes the room."""
+        it takes the space."""
         for number, some in enumerate(slices(topics, TOPICS_AT_ONCE)):
             if number:
                 yield

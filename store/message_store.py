@@ -2,7 +2,7 @@
 DefaultMessageStore).
 
 One writer: the thread of the event loop calls put and get, plain functions that never block on the
-disk. Other threads only sync and make room::
+disk. Other threads only sync and make space::
 
     store = MessageStore.open(config, clock, store_host=host)
     # ... loads and recovers; blocks, may run in a thread
@@ -10,7 +10,7 @@ disk. Other threads only sync and make room::
                          store_timestamp=now)
     result = store.put_message(message)
     found = store.get("Orders", 0, result.queue_offset)
-    await store.run()             # syncs and makes room until cancelled
+    await store.run()             # syncs and makes space until cancelled
     store.close()                 # an orderly stop; blocks
 
 With ``enableConsumeQueueExt`` each message also has an ``ExtUnit`` (tags code, store time, bitmap)
@@ -308,7 +308,7 @@ class MessageStore:
         return topics is not None and topic not in topics
 
     async def run(self) -> None:
-        """Sync and make room until cancelled."""
+        """Sync and make space until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.flush.run())
             group.create_task(self._allocation.run())

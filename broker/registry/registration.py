@@ -88,7 +88,7 @@ def _cut(table: TopicConfigTable, part_bytes: int) -> Iterator[list[tuple[str, T
 
 
 def can_be_packed(table: TopicConfigTable) -> bool:
-    """Whether the packed form has room for everything that stands in the table: it knows neither
+    """Whether the packed form has space for everything that stands in the table: it knows neither
     flags nor order."""
     return not any(
         topic.topic_sys_flag or topic.order for topic in table.topic_config_table.values()

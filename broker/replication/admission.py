@@ -1,8 +1,8 @@
 """Who is let in at the port for slaves, without I/O.
 
 Anybody may come, and a slave says nothing for up to five seconds (one of the original), so
-connections are limited: in all, and per address. What keeps room for the slaves that belong here is
-who has to go when there is none left: first who has said nothing yet, then, for a slave that the
+connections are limited: in all, and per address. The slaves that belong here get in because others
+have to go when the limit is reached: first who has said nothing yet, then, for a slave that the
 name servers know, who is at an address where they know none.
 """
 

@@ -1,4 +1,4 @@
-"""The way in at the port for slaves: who there is room for, plain or TLS, and then a link
+"""The way in at the port for slaves: who is let in, plain or TLS, and then a link
 (``master.py``).
 
 As on the other ports the first byte decides between plain and TLS, and ``tls.server.mode`` says

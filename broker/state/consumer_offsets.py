@@ -28,7 +28,7 @@ MAX_NAME: Final = 512
 """Nothing but these, and what one frame holds (``FrameBudget``), limits what clients may commit
 to."""
 _USUAL_DIGITS: Final = 12
-"""Room is kept for offsets of so many digits, or the table would outgrow its frame without anything
+"""Offsets count as having so many digits, or the table would outgrow its frame without anything
 being added to it."""
 _LONG: Final = 10**_USUAL_DIGITS
 _LONG_BYTES: Final = 8
@@ -165,7 +165,7 @@ class ConsumerOffsets:
         return least
 
     def _new_queue(self, group: str, topic: str, queue_id: int, *, limited: bool) -> dict[int, int]:
-        """The offsets of a topic and group with room for one more queue; ``limited``: by what one
+        """The offsets of a topic and group with space for one more queue; ``limited``: by what one
         frame can carry."""
         key = f"{topic}{SEPARATOR}{group}"
         queues = self._table.get(key)

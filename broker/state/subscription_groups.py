@@ -70,7 +70,7 @@ class SubscriptionGroups:
 
     def get(self, name: str) -> SubscriptionGroupConfig | None:
         """The group, made on first use when ``autoCreateSubscriptionGroup`` is on or it is one of
-        the system's. Raises ``RequestError`` when there is no room for it.
+        the system's. Raises ``RequestError`` when there is no space for it.
 
         ``None`` for a group that may not be made, and for a name that no client of the original
         would use (the original's broker takes any; quirk).

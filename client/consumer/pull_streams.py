@@ -79,7 +79,7 @@ class PullStreams(dict[MessageQueue, PullStream]):
             await self._fewer.wait()
 
     def less(self) -> None:
-        """Messages were handed out or forgotten: there may be room."""
+        """Messages were handed out or forgotten: there may be space."""
         self._fewer.set()
 
     def pause(self, stream: PullStream) -> None:

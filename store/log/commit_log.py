@@ -80,8 +80,8 @@ class CommitLog(LogEnd):
     # -- writing
 
     def make_room(self, size: int) -> None:
-        """Make room for a record of ``size`` bytes (plus its head, and the blank behind it), in the
-        next file if need be.
+        """Make space for a record of ``size`` bytes (plus its head, and the blank behind it), in
+        the next file if need be.
 
         The record must fit into a file: ``head + size + 8 <= file_size``. Raises OutOfSpaceError or
         StoreFileError; then the log is as before and the next call tries again.
@@ -117,7 +117,7 @@ class CommitLog(LogEnd):
         return spare
 
     def _reserve_spare(self, spare: MappedFile) -> MappedFile:
-        """Room in the next file, on another path if its disk is full and there is one."""
+        """Space in the next file, on another path if its disk is full and there is one."""
         while True:
             self.spare = spare
             try:
@@ -151,7 +151,7 @@ class CommitLog(LogEnd):
                 self.want_allocation()
 
     def write_many(self, records: bytes | bytearray | memoryview) -> None:
-        """Write several records where there is room for them. Raises StoreFileError, then nothing
+        """Write several records where there is space for them. Raises StoreFileError, then nothing
         has changed.
 
         Not into the mapping: the C library copies the first bytes last, so a kill in a page fault
@@ -164,7 +164,7 @@ class CommitLog(LogEnd):
         self.position += len(records)
 
     def make_room_at(self, phy_offset: int, size: int) -> None:
-        """Make room for ``size`` bytes of a master's log, all of one file: at the end, or, while
+        """Make space for ``size`` bytes of a master's log, all of one file: at the end, or, while
         nothing was ever written, at the beginning of any file. Raises OutOfSpaceError or
         StoreFileError; the next call tries again.
         """
@@ -186,7 +186,7 @@ class CommitLog(LogEnd):
             self.want_allocation()
 
     def append(self, data: bytes | memoryview) -> None:
-        """Write bytes that ``make_room_at`` made room for: whole records, a blank one with all that
+        """Write bytes behind a ``make_room_at`` for them: whole records, a blank one with all that
         it skips. Raises StoreFileError, then nothing has changed.
         """
         self.write_many(data)

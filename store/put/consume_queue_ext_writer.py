@@ -110,7 +110,7 @@ class ConsumeQueueExtWriter:
         store_timestamp: int,
     ) -> int:
         """Write the extension of a message; what its unit has in the place of the tags code. That
-        is the tags code itself when there is no room for an extension.
+        is the tags code itself when there is no space for an extension.
         """
         bitmap = (
             self._bitmap_of(topic, properties, tags_code) if self._bitmap_of is not None else None

@@ -1,7 +1,7 @@
 """Writing: a message or a batch goes into the commit log and its consume queue (CommitLog,
 DefaultAppendMessageCallback).
 
-The order is what recovery relies on: first room in both (that may fail), then the record, then the
+The order is what recovery relies on: first space in both (that may fail), then the record, then the
 unit of the queue (a unit without its record must never be found, nor one of a half message), and
 only then the new end of both. A leaf writes.
 """
@@ -299,7 +299,7 @@ class MessageWriter:
     def _make_room(
         self, queue: ConsumeQueue | QueueNumber, size: int, units: int, now_ms: int
     ) -> PutResult | None:
-        """Room for the record and its units, or why there is none; then nothing has changed."""
+        """Space for the record and its units, or why there is none; then nothing has changed."""
         if self._was_full(now_ms):
             return refused("the disk is full")
         try:

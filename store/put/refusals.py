@@ -4,7 +4,7 @@
 2. for a time: it is a member of a group and does not lead it
 3. the commit log cannot be synced just now
 4. the disk is nearly full (``diskSpaceWarningLevelRatio``)
-5. there is no room for the index
+5. there is no space for the index
 """
 
 from __future__ import annotations

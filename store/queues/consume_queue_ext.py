@@ -82,7 +82,7 @@ class ConsumeQueueExt:
     # -- writing
 
     def put(self, unit: ExtUnit) -> int | None:
-        """Write a unit; its address. None when it is too long or there is no room: the plain tags
+        """Write a unit; its address. None when it is too long or there is no space: the plain tags
         code has to do then."""
         size = EXT_HEAD.size + len(unit.bitmap)
         if (

@@ -1,9 +1,10 @@
 """The store of a slave: records of the master's commit log as they are, and their queues and index
 (class HAClient, ``DefaultMessageStore.appendToCommitLog``; ha.md §4).
 
-The order differs from ``put``: first room in the log, then the units of the queues, then the bytes,
-all in one turn of the loop. So the queues are never behind the log (the checkpoint claims both
-together), and when the disk is full in between, the units are taken back and nothing has happened.
+The order differs from ``put``: space in the log first, then the units of the queues, then the
+bytes, all in one turn of the loop. So the queues are never behind the log (the checkpoint claims
+both together), and when the disk is full in between, the units are taken back and nothing has
+happened.
 After a kill in between recovery drops the units behind the end of the log.
 """
 

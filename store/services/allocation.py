@@ -1,4 +1,4 @@
-"""Room for the commit log, made ahead and off the event loop (class AllocateMappedFileService;
+"""Space for the commit log, made ahead and off the event loop (class AllocateMappedFileService;
 ``docs/design/write-order.md``).
 
 The loop must not stall at the end of a file: the next file is made, its first part reserved and its

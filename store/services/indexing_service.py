@@ -30,7 +30,7 @@ class IndexingService:
 
     def __init__(self, indexing: Indexing, files: IndexFiles, clock: Clock) -> None:
         self.on_blocked: Callable[[StoreFileError | None], None] = lambda _error: None
-        """Called with the error when there is no room for another file, with None when there is
+        """Called with the error when there is no space for another file, with None when there is
         again."""
         self._indexing: Final = indexing
         self._files: Final = files

@@ -266,7 +266,7 @@ def _queue_file_size(root: Path) -> int:
 
 
 def _index_sizes(root: Path, settings: RebuildSettings) -> tuple[int, int]:
-    """Slots and items; without ``--items`` as many as the files that are there have room for."""
+    """Slots and items; without ``--items`` as many as the files that are there have space for."""
     default = MessageStoreConfig()
     for path in index_paths(root)[0]:
         header = read_header(path)

@@ -34,7 +34,7 @@ def pack_host(address: str, port: int) -> bytes:
     """``("127.0.0.1", 10911)`` to 8 bytes, an IPv6 address to 20.
 
     An IPv4 address mapped into IPv6 (``::ffff:1.2.3.4``, what a dual-stack socket reports) is
-    packed as IPv4; a scope (``fe80::1%eth0``) is dropped, there is no room for it. Raises
+    packed as IPv4; a scope (``fe80::1%eth0``) is dropped, there is no space for it. Raises
     ValueError for anything else than an address.
     """
     parsed = ipaddress.ip_address(address.partition("%")[0])

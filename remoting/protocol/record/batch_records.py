@@ -1,7 +1,7 @@
 """A batch body becomes records (class MessageExtBatchEncoder of the original).
 
 The layout of the body is that of ``remoting.protocol.record.batch``. First it is measured, which
-finds out whether it is a batch at all; then, where there is room for everything, it is written, a
+finds out whether it is a batch at all; then, where there is space for everything, it is written, a
 stretch at a time.
 """
 
@@ -94,9 +94,9 @@ def put_batch(
     They are written one after the other, so that a kill leaves no gap in front of a whole one.
     Where the next item begins, where its record goes, and the units of these. With heads
     (``LogEnd.head``) it stops in front of an entry that reaches behind ``limit``, for which the
-    caller makes room: it may begin another file, in the middle of the batch. Raises ValueError for
-    hosts of other lengths than 8 and 20, without room for a record, where there is no item, and for
-    properties that are too long; some of them are written then.
+    caller makes space: it may begin another file, in the middle of the batch. Raises ValueError for
+    hosts of other lengths than 8 and 20, where a record has no space, where there is no item, and
+    for properties that are too long; some of them are written then.
     """
     sys_flag = with_hosts(sys_flag, born_host, log.store_host)
     topic_field, queue_id, units = queue.topic_field, queue.queue_id, list[bytes]()

@@ -18,7 +18,7 @@ from .layout import QUEUE_UNIT, RecordHead, record_overhead
 
 @leaf
 class LogEnd:
-    """The end of a commit log: ``buffer[position:limit]`` is where the next record goes, with room
+    """The end of a commit log: ``buffer[position:limit]`` is where the next record goes, with space
     for a blank behind."""
 
     __slots__ = (
@@ -87,7 +87,7 @@ def put_record(
     Write a record and its unit, move both ends, and tell the index of its keys (``None``: there
     is no index): where it lies, its number in the queue, and its size.
 
-    ``None``: nothing is written, because it is too long or there is no room. Prepared and rolled
+    ``None``: nothing is written, because it is too long or there is no space. Prepared and rolled
     back messages get no number (0) and no unit. The bits for IPv6 in ``sys_flag`` are set by the
     hosts, which are packed. Nothing is kept of the buffers. Compiled, the first 8 bytes of the
     record come last, then those of its head: a kill on the way leaves a whole record or none.
