@@ -18,9 +18,9 @@ __all__ = [
     "checked_group",
     "checked_topic",
     "chosen",
-    "mistake_in",
-    "mistake_in_queue",
+    "message_problem",
     "positive",
+    "queue_problem",
 ]
 
 E = TypeVar("E", bound=Enum)
@@ -80,7 +80,7 @@ def check_handler(handler: object, what: str) -> None:
         ) from None
 
 
-def mistake_in(message: object) -> str | None:
+def message_problem(message: object) -> str | None:
     """What keeps this from being sent whoever looks at it: it is no message, or something in it is
     of another type."""
     if not isinstance(message, Message):
@@ -120,7 +120,7 @@ def mistake_in(message: object) -> str | None:
     return wrong[0] if wrong else None
 
 
-def mistake_in_queue(queue: object) -> str | None:
+def queue_problem(queue: object) -> str | None:
     """That it is none: its number is not enough."""
     if queue is None or isinstance(queue, MessageQueue):
         return None

@@ -82,14 +82,14 @@ class RelayProcessor:
         self, code: RequestCode, header: Record, body: bytes, group: str, channel: ClientChannel
     ) -> Reply:
         """Raises ``RequestError``."""
-        self._check_room()
+        self._check_limit()
         self._relays += 1
         try:
             return await relay(code, header, body, group, channel)
         finally:
             self._relays -= 1
 
-    def _check_room(self) -> None:
+    def _check_limit(self) -> None:
         """Raises ``RequestError``."""
         if self._relays >= MAX_RELAYS:
             raise RequestError(
@@ -147,7 +147,7 @@ class RelayProcessor:
         for channel in wanted:
             check_version(channel, V3_0_7_SNAPSHOT)
         header = GetConsumerStatusRequest(topic=request.topic, group=request.group)
-        self._check_room()
+        self._check_limit()
         self._relays += len(wanted)
         try:
             answers = await asyncio.gather(*(_status_of(channel, header) for channel in wanted))

@@ -40,7 +40,7 @@ from ..errors import Attempt, ClientStateError, ConfigError, MessageError, Reply
 from ..lifecycle import Startable
 from ..namespaces import unwrap_queue, unwrap_queues, with_namespace, wrap_queue
 from ..options import settings_of, takes
-from ..usage_errors import checked_group, mistake_in, mistake_in_queue, positive
+from ..usage_errors import checked_group, message_problem, positive, queue_problem
 from .batches import Accumulator
 from .delivery import Delivery
 from .fast_path import SEND, FastPath, SendTarget
@@ -217,7 +217,7 @@ class Producer(Startable):
         try:
             prepared = fast_path.prepare(message, sharding_key, queue)
         except AttributeError:
-            if mistake_in_queue(queue) is None:
+            if queue_problem(queue) is None:
                 raise
             return None
         if prepared is None:
@@ -456,7 +456,7 @@ class Producer(Startable):
             outgoing = single(message, next_message_id(now_ms), self._max_size, extra)
         else:
             if isinstance(message, str | bytes) or not isinstance(message, Sequence):
-                raise MessageError(str(mistake_in(message)))
+                raise MessageError(str(message_problem(message)))
             if self._namespace is not None:
                 message = [self._in_cluster(each) for each in message]
             outgoing = batch(message, [next_message_id(now_ms) for _ in message], self._max_size)
@@ -498,7 +498,7 @@ class Producer(Startable):
         first = message if isinstance(message, Message) else message[0]
         if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
             raise ConfigError("give one of queue, selector and sharding_key, not several")
-        if (why := mistake_in_queue(queue)) is not None:
+        if (why := queue_problem(queue)) is not None:
             raise ConfigError(why)
         if queue is None:
             queues = await self._queues(first.topic, deadline)

@@ -32,7 +32,7 @@ from ...remoting.protocol.message.topic_names import (
 from ...remoting.protocol.record.batch import BatchItem, encode_batch
 from ...remoting.responses import UNREADABLE, Response, read_answer
 from ..errors import MessageError
-from ..usage_errors import mistake_in
+from ..usage_errors import message_problem
 
 RETRY_CODES = frozenset(
     {
@@ -129,7 +129,7 @@ def batch(messages: Sequence[Message], msg_ids: Sequence[str], max_size_bytes: i
                 raise MessageError("the messages of a batch must agree in wait_store_ok")
             items.append(item_of(message, msg_id, max_size_bytes))
     except AttributeError:
-        if (why := next(filter(None, map(mistake_in, messages)), None)) is not None:
+        if (why := next(filter(None, map(message_problem, messages)), None)) is not None:
             raise MessageError(why) from None
         raise
     outgoing = batch_of(first.topic, first.wait_store_ok, items, msg_ids)
@@ -217,7 +217,7 @@ def _properties(message: Message, msg_id: str, extra: Mapping[str, str] | None =
     except ProtocolMessageError as error:
         raise MessageError(str(error)) from None
     except (TypeError, AttributeError):
-        if (why := mistake_in(message)) is not None:
+        if (why := message_problem(message)) is not None:
             raise MessageError(why) from None
         raise
 

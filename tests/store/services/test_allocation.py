@@ -1,4 +1,4 @@
-"""Room for the commit log: the next file is ready before it is needed."""
+"""Space for the commit log: the next file is ready before it is needed."""
 
 from __future__ import annotations
 
