@@ -19,7 +19,7 @@ from ...remoting.responses import Response
 from .consume_hooks import FilterHook, filtered
 from .consume_stats import TopicStats
 from .group_member import GroupMember
-from .subscription import TagFilter
+from .tag_filter import TagFilter
 
 log: Final = logging.getLogger(__name__)
 

@@ -1,8 +1,7 @@
 """What a consumer wants of a topic (client.md §7.1; classes FilterAPI, MessageSelector). Pure.
 
-Tags are written ``TagA || TagB``, ``*`` is everything. Brokers compare only hash codes of tags, so
-what they send is compared again here by text. SQL92 expressions are evaluated by brokers alone,
-those with ``enablePropertyFilter=true``.
+Tags are written ``TagA || TagB``, ``*`` is everything; ``tag_filter.py`` compares them. SQL92
+expressions are evaluated by brokers alone, those with ``enablePropertyFilter=true``.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from ...remoting.protocol.bodies.heartbeat import SubscriptionData
-from ...remoting.protocol.message.properties import find_property, tags_code
-from ...remoting.protocol.record.decode import MessageExt
+from ...remoting.protocol.message.properties import tags_code
 from ..errors import ConfigError
 from ..usage_errors import checked_topic
 
@@ -78,19 +76,3 @@ def tag_subscription(topic: str, expression: str | None, now_ms: int) -> Subscri
         sub_version=now_ms,
         expression_type=TAG,
     )
-
-
-class TagFilter:
-    """Keeps the messages whose tag is one of the subscription's, by text."""
-
-    __slots__ = ("_wanted",)
-
-    def __init__(self, subscription: SubscriptionData) -> None:
-        self._wanted = frozenset(tag.encode() for tag in subscription.tags_set)
-
-    def keep(self, messages: list[MessageExt]) -> list[MessageExt]:
-        """The same list when nothing is to be dropped. A message without a tag matches no tag."""
-        wanted = self._wanted
-        if not wanted:
-            return messages
-        return [m for m in messages if find_property(m.raw_properties, b"TAGS") in wanted]

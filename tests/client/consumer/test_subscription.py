@@ -1,5 +1,4 @@
-"""Tag expressions, and the second look at what a broker let through by hash code (client.md
-§7.1)."""
+"""Expressions that a consumer subscribes with (client.md §7.1)."""
 
 from __future__ import annotations
 
@@ -7,14 +6,11 @@ import pytest
 
 from aiorocketmq.client.consumer.subscription import (
     Sql,
-    TagFilter,
     same_expression,
     subscription_of,
     tag_subscription,
 )
 from aiorocketmq.client.errors import ConfigError
-
-from ..messages import stored
 
 
 @pytest.mark.parametrize("expression", [None, "", "*", " * "])
@@ -41,24 +37,10 @@ def test_a_bad_topic_is_refused() -> None:
         tag_subscription("a b", "*", 5)
 
 
-def test_tags_with_the_same_hash_are_told_apart() -> None:
-    # "Aa" and "BB" have one hash code in Java.
-    messages = [
-        stored(0, properties={"TAGS": "Aa"}),
-        stored(1, properties={"TAGS": "BB"}),
-        stored(2),
-    ]
-    kept = TagFilter(tag_subscription("T", "BB", 5)).keep(messages)
-    assert [m.queue_offset for m in kept] == [1]
-    assert TagFilter(tag_subscription("T", "*", 5)).keep(messages) is messages
-
-
-def test_sql_is_sent_as_it_is_and_nothing_is_dropped_here() -> None:
+def test_sql_is_sent_as_it_is() -> None:
     subscription = subscription_of("T", Sql("a BETWEEN 0 AND 3"), 5)
     assert (subscription.expression_type, subscription.sub_string) == ("SQL92", "a BETWEEN 0 AND 3")
     assert (subscription.tags_set, subscription.code_set, subscription.sub_version) == ((), (), 5)
-    messages = [stored(0, properties={"a": "9"})]
-    assert TagFilter(subscription).keep(messages) is messages
 
 
 def test_text_is_a_tag_expression() -> None:
