@@ -24,10 +24,10 @@ from ...remoting.transport.address import format_address, host_and_port
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
 from ...store.model.status import PutStatus
+from ...store.replica.replica_acks import ReplicaAcks
 from ...store.replica.replication import (
     LogRange,
     MasterSide,
-    ReplicaAcks,
     ReplicationError,
     ReplicationSettings,
     unsent,

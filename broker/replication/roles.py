@@ -24,7 +24,8 @@ from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
 from ...store.model.config import BrokerRole, FlushDiskType
 from ...store.model.errors import translated
-from ...store.replica.replication import ReplicaAcks, ReplicationSettings
+from ...store.replica.replica_acks import ReplicaAcks
+from ...store.replica.replication import ReplicationSettings
 from ..config.config import HA_PORT_DISTANCE, LaterStoreConfig
 from ..sends.durability import Durability
 from .door import LinkSecurity

@@ -12,7 +12,8 @@ from aiorocketmq.broker.replication.master import ReplicationServer, SlaveLink, 
 from aiorocketmq.broker.replication.slave import MasterLink, ReplicationClient
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole
-from aiorocketmq.store.replica.replication import ReplicaAcks, ReplicationSettings
+from aiorocketmq.store.replica.replica_acks import ReplicaAcks
+from aiorocketmq.store.replica.replication import ReplicationSettings
 
 from ..sim import ManualClock, receive
 from ..store.world import open_store, put_ok

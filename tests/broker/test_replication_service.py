@@ -20,7 +20,8 @@ from aiorocketmq.remoting.transport.tls import TlsConfig, client_context
 from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.model.errors import StoreFileError
-from aiorocketmq.store.replica.replication import BATCH_HEAD, ReplicaAcks, ReplicationSettings
+from aiorocketmq.store.replica.replica_acks import ReplicaAcks
+from aiorocketmq.store.replica.replication import BATCH_HEAD, ReplicationSettings
 from aiorocketmq.store.replica.replication_secret import MAGIC
 
 from ..sim import ManualClock

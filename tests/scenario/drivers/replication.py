@@ -17,10 +17,10 @@ from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.model.errors import StoreError
+from aiorocketmq.store.replica.replica_acks import ReplicaAcks
 from aiorocketmq.store.replica.replication import (
     BATCH_HEAD,
     REPORT,
-    ReplicaAcks,
     ReplicationSettings,
 )
 
