@@ -35,19 +35,21 @@ from ..sends.placement import HALF_QUEUE_ID
 from ..sends.put_context import PutContext
 from ..state.clients import Producers
 from ..state.consumer_offsets import ConsumerOffsets
+from .check_rules import (
+    CheckRules,
+    Verdict,
+    asked_once_more,
+    facts_of,
+    judge,
+    kept_for_later,
+)
 from .half_properties import Destination, destination_of
 from .transaction_log import TransactionLog, as_sent
 from .transactions import (
     ENDED,
     TRANSACTION_GROUP,
     UNDECIDED,
-    CheckRules,
     Transaction,
-    Verdict,
-    asked_once_more,
-    facts_of,
-    judge,
-    kept_for_later,
     op_numbers,
     transaction_of,
 )

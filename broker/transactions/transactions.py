@@ -1,5 +1,6 @@
-"""Transactions without I/O: which half messages are undecided, and what a check does with each of
-them (class TransactionalMessageServiceImpl; ``broker-services.md`` §5).
+"""Transactions without I/O: which half messages are undecided (class
+TransactionalMessageServiceImpl; ``broker-services.md`` §5). What a check does with each of them:
+``check_rules.py``.
 
 A producer's half message lies in RMQ_SYS_TRANS_HALF_TOPIC until the producer says commit or
 rollback; that word is noted as an *op*, a message of RMQ_SYS_TRANS_OP_HALF_TOPIC whose body is the
@@ -15,7 +16,6 @@ of a ``Progress`` is about a half message below its ``halves``.
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 from typing import Final, NamedTuple
 
@@ -227,85 +227,9 @@ class HalfMessages:
         return Progress(front, self._ops_done)
 
 
-class Half(NamedTuple):
-    """What a check has to know of a half message."""
-
-    check_times: int
-    born_timestamp: int
-    store_timestamp: int
-    immunity_ms: int | None
-    """How long the producer does not want to be asked (CHECK_IMMUNITY_TIME_IN_SECONDS); ``None``:
-    as everybody."""
-    prepared_offset: int | None
-    """The number that the producer was told; ``None``: its own."""
-
-
-class Verdict(enum.Enum):
-    """What a check does with an undecided half message."""
-
-    STOP = enum.auto()
-    """It is too young, and so are all behind it: the round ends."""
-    ASK = enum.auto()
-    KEEP = enum.auto()
-    """Its producer does not want to be asked yet: a copy is put behind all others."""
-    GIVE_UP = enum.auto()
-    """Into TRANS_CHECK_MAX_TIME_TOPIC."""
-
-
-class CheckRules(NamedTuple):
-    """The configuration of checks."""
-
-    timeout_ms: int
-    """transactionTimeOut: younger ones are not asked for."""
-    max_checks: int
-    """transactionCheckMax"""
-    keep_ms: int
-    """fileReservedTime: what is older is about to expire."""
-
-
 def transaction_of(half: MessageExt) -> Transaction:
     """To which transaction a half message belongs."""
     return half.msg_id, half.born_timestamp
-
-
-def facts_of(message: MessageExt) -> Half:
-    """Read them from a half message. What is no number counts as not said."""
-    properties = message.properties
-    seconds = _number(properties.get(PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS))
-    prepared = _number(properties.get(PropertyName.TRAN_PREPARED_QUEUE_OFFSET))
-    return Half(
-        check_times=_number(properties.get(PropertyName.TRANSACTION_CHECK_TIMES)) or 0,
-        born_timestamp=message.born_timestamp,
-        store_timestamp=message.store_timestamp,
-        immunity_ms=None if seconds is None or seconds == -1 else seconds * 1000,
-        prepared_offset=None if prepared == -1 else prepared,
-    )
-
-
-def judge(half: Half, rules: CheckRules, now_ms: int, round_began_ms: int) -> Verdict:
-    """What to do with an undecided half message now."""
-    age = now_ms - half.born_timestamp
-    if half.check_times >= rules.max_checks or age > rules.keep_ms:
-        return Verdict.GIVE_UP
-    if half.store_timestamp >= round_began_ms:
-        return Verdict.STOP
-    if half.immunity_ms is not None:
-        return Verdict.KEEP if age < half.immunity_ms else Verdict.ASK
-    return (
-        Verdict.STOP if 0 <= age < rules.timeout_ms else Verdict.ASK
-    )  # born in the future: a clock is wrong, ask
-
-
-def asked_once_more(half: Half) -> dict[str, str]:
-    """The properties that a copy gets when the producer is asked."""
-    return {PropertyName.TRANSACTION_CHECK_TIMES: str(half.check_times + 1)}
-
-
-def kept_for_later(half: Half, number: int) -> dict[str, str]:
-    """The properties that a copy gets when the producer is left alone: it will speak of the first
-    number."""
-    first = number if half.prepared_offset is None else half.prepared_offset
-    return {PropertyName.TRAN_PREPARED_QUEUE_OFFSET: str(first)}
 
 
 def op_body(number: int) -> bytes:
@@ -320,14 +244,3 @@ def op_numbers(message: MessageExt) -> list[int]:
         return []
     parts = message.stored_body.split(b",")
     return [int(part) for part in parts if part.isdigit() and len(part) <= 19]
-
-
-def _number(text: str | None) -> int | None:
-    if (
-        text is None
-        or len(text) > 19
-        or not text.removeprefix("-").isdecimal()
-        or not text.isascii()
-    ):
-        return None
-    return int(text)

@@ -1,8 +1,6 @@
-"""Which half messages are undecided, and what a check does with them: without a broker."""
+"""Which half messages are undecided: without a broker."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,30 +9,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from aiorocketmq.broker.transactions import transactions
 from aiorocketmq.broker.transactions.transactions import (
     ENDED,
-    CheckRules,
-    Half,
     HalfMessages,
     Progress,
-    Verdict,
-    asked_once_more,
-    facts_of,
-    judge,
-    kept_for_later,
     op_body,
     op_numbers,
 )
-from aiorocketmq.remoting.protocol.message.message_id import pack_host
-from aiorocketmq.remoting.protocol.record import NewRecord, decode_record, encode_record
-from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
-NOW = 1_700_000_000_000
-RULES = CheckRules(timeout_ms=6000, max_checks=15, keep_ms=72 * 3_600_000)
-
-
-def half(age_ms: int = 10_000, **facts: Any) -> Half:
-    at = NOW - age_ms
-    made = Half(0, born_timestamp=at, store_timestamp=at, immunity_ms=None, prepared_offset=None)
-    return made._replace(**facts)
+from .half_messages import message
 
 
 def some(count: int) -> HalfMessages:
@@ -234,76 +215,7 @@ TestBookkeeping = Bookkeeping.TestCase
 TestBookkeeping.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
 
 
-# -- judging
-
-
-def test_the_young_end_the_round() -> None:
-    assert judge(half(5999), RULES, NOW, NOW) is Verdict.STOP
-    assert judge(half(0), RULES, NOW, NOW) is Verdict.STOP
-    assert judge(half(6000), RULES, NOW, NOW) is Verdict.ASK
-
-
-def test_one_that_was_born_in_the_future_is_asked_for() -> None:
-    assert judge(Half(0, NOW + 1, NOW - 1, None, None), RULES, NOW, NOW) is Verdict.ASK
-
-
-def test_what_was_stored_since_the_round_began_waits() -> None:
-    assert judge(Half(0, NOW - 60_000, NOW, None, None), RULES, NOW + 5, NOW) is Verdict.STOP
-
-
-def test_after_the_last_check_it_is_given_up() -> None:
-    assert judge(half(check_times=14), RULES, NOW, NOW) is Verdict.ASK
-    assert judge(half(check_times=15), RULES, NOW, NOW) is Verdict.GIVE_UP
-    assert judge(half(check_times=15, age_ms=0), RULES, NOW, NOW) is Verdict.GIVE_UP
-
-
-def test_what_is_about_to_expire_is_given_up() -> None:
-    assert judge(half(RULES.keep_ms), RULES, NOW, NOW) is Verdict.ASK
-    assert judge(half(RULES.keep_ms + 1), RULES, NOW, NOW) is Verdict.GIVE_UP
-
-
-def test_immunity_counts_instead_of_the_timeout() -> None:
-    assert judge(half(99_999, immunity_ms=100_000), RULES, NOW, NOW) is Verdict.KEEP
-    assert judge(half(100_000, immunity_ms=100_000), RULES, NOW, NOW) is Verdict.ASK
-    assert judge(half(1000, immunity_ms=500), RULES, NOW, NOW) is Verdict.ASK
-
-
-def message(properties: str, body: bytes = b"x", age_ms: int = 0) -> MessageExt:
-    host = pack_host("127.0.0.1", 1)
-    return decode_record(
-        encode_record(NewRecord(
-            "RMQ_SYS_TRANS_HALF_TOPIC", 0, body, properties.encode(), queue_offset=3,
-            phy_offset=100, sys_flag=0,
-            born_timestamp=NOW - age_ms, born_host=host, store_timestamp=NOW, store_host=host,
-        ))
-    )  # fmt: skip
-
-
-def test_facts_come_from_the_properties() -> None:
-    found = facts_of(
-        message(
-            "TRANSACTION_CHECK_TIMES\x013\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x0160\x02"
-            "TRAN_PREPARED_QUEUE_OFFSET\x019"
-        )
-    )
-    assert found == Half(3, NOW, NOW, 60_000, 9)
-    assert asked_once_more(found) == {"TRANSACTION_CHECK_TIMES": "4"}
-    assert kept_for_later(found, 3) == {"TRAN_PREPARED_QUEUE_OFFSET": "9"}
-    assert kept_for_later(found._replace(prepared_offset=None), 3) == {
-        "TRAN_PREPARED_QUEUE_OFFSET": "3"
-    }
-
-
-@given(st.sampled_from(["-1", "x", "", "9" * 30, "1.5", "²"]))
-@settings(deadline=None)
-def test_what_is_no_number_was_not_said(text: str) -> None:
-    found = facts_of(
-        message(
-            f"TRANSACTION_CHECK_TIMES\x01{text.replace('-1', 'x')}\x02"
-            f"CHECK_IMMUNITY_TIME_IN_SECONDS\x01{text}\x02TRAN_PREPARED_QUEUE_OFFSET\x01{text}"
-        )
-    )
-    assert found == Half(0, NOW, NOW, None, None)
+# -- ops
 
 
 @given(st.integers(0, 2**63 - 1))
