@@ -17,4 +17,10 @@ class Processor(Protocol):
 
 
 def request_table(*processors: Processor) -> dict[RequestCode, Handler]:
-    return {code: handler for each in processors for code, handler in each.table.items()}
+    """The order does not matter: each request has one processor. Raises ValueError otherwise."""
+    table: dict[RequestCode, Handler] = {}
+    for each in processors:
+        if twice := table.keys() & each.table.keys():
+            raise ValueError(f"several processors answer {', '.join(code.name for code in twice)}")
+        table.update(each.table)
+    return table

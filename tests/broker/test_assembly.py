@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.broker.assembly.ports import NOT_ON_VIP
+from aiorocketmq.broker.assembly.table import request_table
 from aiorocketmq.broker.config.addresses import free_port, resolve
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.services import run_stages
@@ -89,6 +90,20 @@ def test_the_codes_of_the_first_vertical(tmp_path: Path) -> None:
             assert RequestCode.PULL_MESSAGE in NOT_ON_VIP
 
     asyncio.run(main())
+
+
+class Answers:
+    """A processor of one request."""
+
+    def __init__(self, code: RequestCode) -> None:
+        self.table = {code: lambda _request, _body, _ctx: None}
+
+
+def test_a_request_has_one_processor() -> None:
+    pull, send = Answers(RequestCode.PULL_MESSAGE), Answers(RequestCode.SEND_MESSAGE)
+    assert request_table(pull, send) == pull.table | send.table
+    with pytest.raises(ValueError, match="several processors answer PULL_MESSAGE"):
+        request_table(pull, send, Answers(RequestCode.PULL_MESSAGE))
 
 
 def test_tables_survive_a_restart(tmp_path: Path) -> None:
