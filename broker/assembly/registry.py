@@ -18,9 +18,8 @@ class Registry:
     """The name servers, and the client through which the broker asks them and its master."""
 
     def __init__(self, settings: BrokerSettings, topics: Topics, clock: Clock) -> None:
-        """Raises ``TlsError``."""
+        """Raises ``TlsError``, ``ConfigError``."""
         self._settings = settings
-        self._clock = clock
         self.remoting: RemotingClient = RemotingClient(
             settings.connections,
             clock=clock,
@@ -32,14 +31,10 @@ class Registry:
         self.name_servers: NameServers = NameServers(
             settings.broker, topics, self.remoting, clock, self.identity
         )
-
-    @property
-    def services(self) -> tuple[Service, ...]:
+        self.services: tuple[Service, ...] = ()
         """Besides ``name_servers``."""
-        config = self._settings.broker
-        if not wants_address_server(config):
-            return ()
-        return (BrokerAddressServer(config, self.name_servers, self._clock),)
+        if wants_address_server(settings.broker):
+            self.services = (BrokerAddressServer(settings.broker, self.name_servers, clock),)
 
     def identity(self) -> Identity:
         """How this broker is known to name servers."""
