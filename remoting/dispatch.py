@@ -16,8 +16,8 @@ dict of text, to the same typed header. Property tests hold both equal.
 An ``async def`` handler runs in a task owned by the connection's owner. ``body`` is valid during
 the call only (``async`` handlers get a copy). A handler that raises ``RequestError`` answers with
 its code; any other exception is answered with code 1 and logged, as a bug unless it says that it is
-none (``is_operating``): one request must not end a connection, so here stand the broad ``except``s
-of a daemon (``docs/design/broad-excepts.md``).
+none (``is_operating``): one request must not end a connection, so here stands the one broad
+``except`` of a daemon (``docs/design/broad-excepts.md``).
 
 One file: the way of a request to its answer, and all ways on which it fails, are read in one place.
 """
@@ -62,6 +62,11 @@ from .protocol.wire import FieldError, Record, from_texts, to_fields
 
 log: Final = logging.getLogger(__name__)
 
+_LOG_AGAIN_MS: Final = 60_000
+_MOST_LOGGED: Final = 100
+_SMALL: Final = 4096
+"""Header and body of a request that waits in a task; what is longer counts for the memory
+budget."""
 NOT_SET_REMARK = "not set any response code"
 """The remark of a reply whose handler set nothing but the code (quirk ``MISLEADING_REMARK``)."""
 
@@ -76,6 +81,11 @@ class Reply(msgspec.Struct, gc=False):
     remark: str | None = None
     ext_fields: dict[str, str] | None = None
     """Pairs on top of those of the header (relayed answers)."""
+
+
+_OVERLOAD = Reply(
+    ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]system busy, start flow control for a while"
+)
 
 
 class PendingType(enum.Enum):
@@ -233,12 +243,6 @@ class _Encoders(dict[type, HeaderEncoder]):
 
 _ENCODERS = _Encoders({type(None): NO_HEADER})
 
-_LOG_AGAIN_MS: Final = 60_000
-_MOST_LOGGED: Final = 100
-_SMALL: Final = 4096
-"""Header and body of a request that waits in a task; what is longer counts for the memory
-budget."""
-
 
 def in_task(handler: AsyncHandler) -> SyncHandler:
     """An ``async def`` handler as one that answers later, from a task that the connection's owner
@@ -357,7 +361,10 @@ class Dispatcher:
         try:
             if len(header) > connection.limits.max_header_bytes:
                 command = decode_head(serialize_type, header)
-                too_large = _too_long(len(header), connection.limits.max_header_bytes)
+                too_large = (
+                    f"the header has {len(header)} bytes, the limit is "
+                    f"maxHeaderBytes={connection.limits.max_header_bytes}"
+                )
             else:
                 command = decode_header(
                     serialize_type, header, max_keys=connection.limits.max_header_keys
@@ -394,15 +401,6 @@ class Dispatcher:
         return None
 
 
-def _too_long(length: int, limit: int) -> str:
-    return f"the header has {length} bytes, the limit is maxHeaderBytes={limit}"
-
-
-_OVERLOAD = Reply(
-    ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]system busy, start flow control for a while"
-)
-
-
 def _read_fields(ctx: Context, command: RemotingCommand) -> Reply | None:
     """The typed header; what is wrong with it, if something is."""
     try:
@@ -425,19 +423,6 @@ def _bad_field(ctx: Context, error: FieldError) -> Reply:
     return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")
 
 
-_logged_at: Final[dict[str, int]] = {}
-"""When (ms) which trouble was logged last."""
-
-
-def _log_operating(name: str, trouble: str, now_ms: int) -> None:
-    """Once a minute: whoever is answered so asks again."""
-    if not 0 <= now_ms - _logged_at.get(trouble, -_LOG_AGAIN_MS) < _LOG_AGAIN_MS:
-        if len(_logged_at) >= _MOST_LOGGED:
-            _logged_at.clear()
-        _logged_at[trouble] = now_ms
-        log.error("request cannot be served just now code=%s reason=%s", name, trouble)
-
-
 def _failure(ctx: Context, error: Exception) -> Reply:
     if isinstance(error, RequestError):
         return Reply(error.code, remark=error.remark)
@@ -452,3 +437,16 @@ def _failure(ctx: Context, error: Exception) -> Reply:
         return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")
     log.error("handler failed code=%s peer=%s", name, ctx.connection.peer, exc_info=error)
     return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+
+
+_logged_at: Final[dict[str, int]] = {}
+"""When (ms) which trouble was logged last."""
+
+
+def _log_operating(name: str, trouble: str, now_ms: int) -> None:
+    """Once a minute: whoever is answered so asks again."""
+    if not 0 <= now_ms - _logged_at.get(trouble, -_LOG_AGAIN_MS) < _LOG_AGAIN_MS:
+        if len(_logged_at) >= _MOST_LOGGED:
+            _logged_at.clear()
+        _logged_at[trouble] = now_ms
+        log.error("request cannot be served just now code=%s reason=%s", name, trouble)

@@ -361,7 +361,7 @@ class MessageStore:
         """Take over what has changed in ``config``. Values of ``maxMessageSize`` below 10 are
         ignored, as in the original.
 
-        Raises StoreConfigError; ``Rules.of`` tells before.
+        Raises StoreConfigError; ``retention.Rules.of`` tells before.
         """
         self.cleaning.reconfigure()
         self._reader.reconfigure()

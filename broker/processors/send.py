@@ -146,7 +146,7 @@ class SendProcessor:
         if not 0 <= queue_id < topic.max_queue_nums:
             if queue_id >= 0:
                 return self._refused(ResponseCode.SYSTEM_ERROR, _bad_queue(request, topic, ctx))
-            queue_id = self._random.randrange(99999999) % max(1, topic.write_queue_nums)
+            queue_id = self._any_queue(topic)
         if request.batch:
             return self._send_batch(request, topic, queue_id, body, ctx)
         stored = self._rewrite(request.properties or "")
@@ -336,9 +336,11 @@ class SendProcessor:
         if request.queue_id >= topic.max_queue_nums:
             raise RequestError(ResponseCode.SYSTEM_ERROR, _bad_queue(request, topic, ctx))
         queue_id = request.queue_id
-        return topic, queue_id if queue_id >= 0 else self._random.randrange(99999999) % max(
-            1, topic.write_queue_nums
-        )
+        return topic, queue_id if queue_id >= 0 else self._any_queue(topic)
+
+    def _any_queue(self, topic: Topic) -> int:
+        """For a producer that leaves the choice to the broker."""
+        return self._random.randrange(99999999) % max(1, topic.write_queue_nums)
 
     def _unusual_topic(self, request: SendMessageRequest, ctx: Context) -> Topic:
         """The checks that a topic in daily use passes unseen. Raises ``RequestError``."""
