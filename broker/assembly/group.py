@@ -41,7 +41,8 @@ from ..replication.group_roles import GroupRoles
 from ..replication.role_tables import slave_table, undecided_table
 from ..replication.roles import table_sync
 from ..replication.slave_sync import GROUP_SYNC_S, SlaveSync
-from ..schedule.schedule_offsets import DelayOffsetPersistence, DelayOffsets
+from ..schedule.offset_persistence import DelayOffsetPersistence
+from ..schedule.schedule_offsets import DelayOffsets
 from ..sends.durability import BUSY, Durability
 from ..sends.fast_failure import Waits
 from .ports import Listening, Ports

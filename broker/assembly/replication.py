@@ -16,7 +16,7 @@ from ..raft.node import RaftNode
 from ..replication.door import LinkSecurity, link_security
 from ..replication.roles import Master, Slave
 from ..replication.slave_sync import MasterTables
-from ..schedule.schedule_offsets import DelayOffsetPersistence
+from ..schedule.offset_persistence import DelayOffsetPersistence
 from ..sends.durability import Durability
 from ..sends.fast_failure import Waits
 from .ports import Listening

@@ -11,8 +11,8 @@ from ...store.message_store import MessageStore
 from ...store.model.config import BrokerRole
 from ...store.model.delay_levels import parse_delay_levels
 from ..config.settings import BrokerSettings
+from ..schedule.offset_persistence import DelayOffsetPersistence
 from ..schedule.schedule import Schedule
-from ..schedule.schedule_offsets import DelayOffsetPersistence
 from ..sends.durability import Durability
 from ..sends.put_context import PutContext
 from ..stats.broker_stats import BrokerStats

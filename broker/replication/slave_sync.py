@@ -38,7 +38,7 @@ from ...store.message_store import MessageStore
 from ...store.replica.repair import are_the_same
 from ...store.replica.replication import ReplicationError
 from ..config.config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
-from ..schedule.schedule_offsets import DelayOffsetPersistence
+from ..schedule.offset_persistence import DelayOffsetPersistence
 from ..state.config_files import ConfigFiles
 from ..state.consumer_offsets import NO_OFFSET, SEPARATOR, ConsumerOffsets
 from ..state.subscription_groups import SubscriptionGroups

@@ -1,10 +1,9 @@
 """Delivering delayed messages (class ScheduleMessageService; ``broker-services.md`` §3).
 
-A message with delay level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX; its consume queue entry
-has the time of delivery (ms) in the place of the tags code. All messages of a level wait equally
-long, so each queue is in the order of delivery and only its first message counts. ``Schedule``
-sleeps until the earliest of those is due. Nobody has to wake it: what arrives in an empty queue is
-due one delay later at the soonest, so one look per delay is never late.
+All messages of a level wait equally long, so each queue is in the order of delivery and only its
+first message counts (``level.py``). ``Schedule`` sleeps until the earliest of those is due. Nobody
+has to wake it: what arrives in an empty queue is due one delay later at the soonest, so one look
+per delay is never late.
 
 What is due is stored as an ordinary message of its topic, in slices of about a millisecond; between
 two slices all others have a turn. A message that cannot be stored now stops its level, which tries
@@ -19,7 +18,6 @@ import logging
 from typing import Final
 
 from ...remoting.clock import Clock
-from ...remoting.protocol.message.properties import PropertyName, find_property
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
@@ -27,53 +25,20 @@ from ...store.model.delay_levels import queue_of_level
 from ...store.model.errors import StoreError
 from ...store.model.status import PutResult, PutStatus
 from ...store.queues.consume_queue_ext import is_ext_address
-from ...store.queues.consume_queues import topic_problem
 from ..sends.dead_letters import SCHEDULE_CONSUMER, dead_letters_of
 from ..sends.placement import Placement, put_copy
 from ..sends.put_context import PutContext
+from .level import Level, real_place
 from .schedule_offsets import DelayOffsets
 
 log: Final = logging.getLogger(__name__)
 
 SLICE_S: Final = 0.001
 RETRY_MS: Final = 100
-CLOCK_TOLERANCE_MS: Final = 1000
 _SAY_AGAIN_MS: Final = 60_000
 _LONGEST_SLEEP_S: Final = 1.0
 """The clock on the wall may be set while we sleep."""
-_SHORTEST_LOOK_MS: Final = 20
-"""For levels without any delay."""
 _ENTRIES_PER_READ: Final = 64
-_REAL_TOPIC: Final = PropertyName.REAL_TOPIC.encode()
-_REAL_QID: Final = PropertyName.REAL_QID.encode()
-
-
-class Level:
-    """One delay level. ``look_at`` (ms) is when it has to be looked at next; it is never more than
-    one delay away, so a time further off says that the clock was set back."""
-
-    __slots__ = ("delay_ms", "failed_at", "look_at", "lost", "number", "pause_ms", "queue_id")
-
-    def __init__(self, number: int, delay_ms: int) -> None:
-        self.number: Final = number
-        self.queue_id: Final = queue_of_level(number)
-        self.delay_ms: Final = delay_ms
-        self.pause_ms: Final = max(delay_ms, _SHORTEST_LOOK_MS)
-        self.look_at: int = 0
-        self.failed_at: int = 0
-        """When it was last said that a message could not be stored; 0 in good times."""
-        self.lost: int = 0
-        """Messages passed over, the last ones of the queue so far, that are not where their entries
-        say."""
-
-    def is_due(self, now: int) -> bool:
-        return not now < self.look_at <= now + self.pause_ms + CLOCK_TOLERANCE_MS
-
-    def deliver_at(self, entry_time: int, now: int) -> int:
-        """When a message is due. One that is further away than the level's delay (the level was
-        longer once, or the clock was set back) is due now, as in the original; there a clock that
-        goes back by a millisecond is enough."""
-        return now if entry_time > now + self.delay_ms + CLOCK_TOLERANCE_MS else entry_time
 
 
 class Schedule:
@@ -280,16 +245,3 @@ class Schedule:
                 "message=%r",
                 level.number, result.status.name, result.remark, message,
             )  # fmt: skip
-
-
-def real_place(message: MessageExt) -> tuple[str, int] | None:
-    """Topic and queue that a message was sent to; None when it does not say, or says the topic of
-    half messages, where the original never delivers to."""
-    raw = message.raw_properties
-    topic, queue_id = find_property(raw, _REAL_TOPIC), find_property(raw, _REAL_QID)
-    if topic is None or queue_id is None or not queue_id.isdigit() or len(queue_id) > 10:
-        return None
-    name, number = topic.decode("utf-8", "replace"), int(queue_id)
-    if name == TopicName.TRANS_HALF or topic_problem(name, number) is not None:
-        return None
-    return name, number

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.broker.schedule.schedule import CLOCK_TOLERANCE_MS, RETRY_MS, Level, Schedule
+from aiorocketmq.broker.schedule.level import CLOCK_TOLERANCE_MS, Level
+from aiorocketmq.broker.schedule.schedule import RETRY_MS, Schedule
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import DelayOffsetTable
 from aiorocketmq.remoting.protocol.bodies.kv import KVTable

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from aiorocketmq.broker.schedule.schedule_offsets import DelayOffsetPersistence, DelayOffsets
+from aiorocketmq.broker.schedule.offset_persistence import DelayOffsetPersistence
+from aiorocketmq.broker.schedule.schedule_offsets import DelayOffsets
 
 from ...sim import ManualClock
 
