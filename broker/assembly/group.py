@@ -207,6 +207,9 @@ class Group:
             appearance, self._ready, of_master=storage.of_master, of_slave=(find, sync)
         )
         self.node.on_role.append(self._role_changed)
+        self.node.on_tables_changed.append(sync.tables_changed)
+        tables.state.topics.listeners.append(lambda _topic, _change: self._tables_changed())
+        tables.state.groups.listeners.append(self._tables_changed)
         return appearance
 
     def _role_changed(self, change: RoleChange) -> None:
@@ -223,6 +226,10 @@ class Group:
             self._roles.follows()
         else:
             self._roles.alone()
+
+    def _tables_changed(self) -> None:
+        if self._roles is not None and self._roles.is_master:
+            self.node.tell_tables_changed()
 
     async def _ready(self) -> bool:
         """All that this member's log has is committed, and in its queues."""

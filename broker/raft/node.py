@@ -103,6 +103,10 @@ class RaftNode:
         self.settings: RaftSettings = raft
         self.on_role: list[Callable[[RoleChange], None]] = []
         """Told after the store, in the same turn."""
+        self.on_tables_changed: list[Callable[[], None]] = []
+        """Told when the leader's topics or groups have changed, as it says: a hint, whoever it
+        comes from."""
+        self._tables_changed = False
         self.elections: int = 0
         """How often this member stood."""
         self._store: Final = store
@@ -247,6 +251,29 @@ class RaftNode:
             return None
         return found.broker_addr or ""
 
+    def tell_tables_changed(self) -> None:
+        """Of a leader: followers take the broker's topics and groups over soon. Once for all
+        changes of a turn."""
+        if not self._tables_changed:
+            self._tables_changed = True
+            asyncio.get_running_loop().call_soon(self._tell_tables_changed)
+
+    def _tell_tables_changed(self) -> None:
+        self._tables_changed = False
+        if not self._leading:
+            return
+        for peer, link in self._links.items():
+            request = MetadataRequest(
+                group=self.settings.group,
+                remote_id=peer,
+                local_id=self.settings.self_id,
+                tables_changed=True,
+            )
+            link.send(
+                DledgerRequestCode.METADATA, encode_dledger(request), REQUEST_S, lambda _body: None
+            )
+            link.flush()
+
     # -- life
 
     async def listen(self) -> None:
@@ -344,6 +371,13 @@ class RaftNode:
             request = decode_dledger(kind, body)
         except BodyError as error:  # without a body, as the original
             return Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
+        if (
+            isinstance(request, MetadataRequest)
+            and request.tables_changed
+            and request.local_id == self.leader_id
+        ):
+            for each in self.on_tables_changed:
+                each()
         self._tell(self._member.receive, request, ctx)
         return PENDING
 

@@ -190,6 +190,7 @@ class SlaveSync:
         self._every_s = every_s
         self._known = asyncio.Event()
         self._new_topic = asyncio.Event()
+        self._groups_too = False
         self._unknown: dict[str, None] = {}
         """Topics that the log has brought, and the master not yet."""
         store.replica.on_new_queue.append(self._queue_made)
@@ -241,8 +242,18 @@ class SlaveSync:
                 return
             if not await self._try(self._sync_topics, master, RequestCode.GET_ALL_TOPIC_CONFIG):
                 self._new_topic.set()
+            if self._groups_too:
+                self._groups_too = False
+                await self._try(
+                    self._sync_groups, master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+                )
             pause = SOON_S if self._topics.data_version != before else 2 * pause
             await self._clock.sleep(max(0.0, min(pause, until - self._clock.monotonic())))
+
+    def tables_changed(self) -> None:
+        """The master has other topics or groups, somebody says."""
+        self._groups_too = True
+        self._new_topic.set()
 
     def _queue_made(self, topic: str) -> None:
         if topic not in self._topics:

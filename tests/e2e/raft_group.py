@@ -9,11 +9,13 @@ from typing import Any, Final
 
 from aiorocketmq import Admin
 from aiorocketmq.broker.config.addresses import free_port
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
 from aiorocketmq.remoting.transport.client import RemotingClient
 
-from .cluster import _BROKER_READY, HOST, Cluster, DaemonProcess, until
+from .cluster import _BROKER_READY, HOST, Cluster, DaemonProcess, create_topic, until
 
 GROUP: Final = "raft-a"
 
@@ -121,6 +123,23 @@ class RaftGroup(Cluster):
             )
             header: Any = response.check().header
             return int(header.offset)
+
+    async def create_topic(self, topic: str) -> None:
+        """With one queue; every member that runs knows it when this returns."""
+        await create_topic(self.namesrv, topic, 1)
+
+        async def known() -> bool:
+            tables = await asyncio.gather(*(self._topics(name) for name in self.brokers))
+            return all(topic in table.topic_config_table for table in tables)
+
+        await until(known, f"every member knows {topic}")
+
+    async def _topics(self, name: str) -> TopicConfigTable:
+        async with RemotingClient() as remoting:
+            response = await remoting.invoke(
+                self.address(name), RequestCode.GET_ALL_TOPIC_CONFIG, timeout=3
+            )
+            return decode_body(TopicConfigTable, response.check().body)
 
     async def all_have(self, count: int, topic: str, queue_id: int = 0) -> None:
         """Wait until every member that runs has so many messages in a queue."""

@@ -28,7 +28,7 @@ from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.transport.client import RemotingClient
 from tests.stored import decode_messages
 
-from .cluster import SUSPEND, asynchronous, create_topic, total_of, until
+from .cluster import SUSPEND, asynchronous, total_of, until
 from .raft_group import GROUP, RaftGroup
 
 FAST = 0.1
@@ -119,7 +119,7 @@ def test_a_group_elects_its_master_and_every_member_has_every_message(group: Raf
         assert {i: name for i, name in ids.items() if i} == {
             int(name[1:]) + 1: name for name in group.names if name != leader
         }
-        await create_topic(group.namesrv, "T", 1)
+        await group.create_topic("T")
         async with Producer("p", namesrv=group.namesrv) as producer:
             for number in range(50):
                 await producer.send(Message("T", b"%d" % number))
@@ -153,7 +153,7 @@ def test_when_the_leader_is_killed_another_one_goes_on(group: RaftGroup) -> None
     @asynchronous
     async def scenario() -> None:
         leader = await group.complete()
-        await create_topic(group.namesrv, "T", 1)
+        await group.create_topic("T")
         async with Producer("p", namesrv=group.namesrv) as producer:
             sender = Sender(producer, "T")
             task = asyncio.create_task(sender.run())
@@ -186,7 +186,7 @@ def test_a_leader_that_is_stopped_hands_over_and_no_send_fails(group: RaftGroup)
     @asynchronous
     async def scenario() -> None:
         leader = await group.complete()
-        await create_topic(group.namesrv, "T", 1)
+        await group.create_topic("T")
         async with Producer("p", namesrv=group.namesrv) as producer:
             sender = Sender(producer, "T")
             task = asyncio.create_task(sender.run())
@@ -213,10 +213,10 @@ def test_a_follower_that_was_away_catches_up(group: RaftGroup) -> None:
         leader = await group.complete()
         follower = next(name for name in group.names if name != leader)
         async with Producer("p", namesrv=group.namesrv) as producer:
-            await create_topic(group.namesrv, "T", 1)
+            await group.create_topic("T")
             await producer.send(Message("T", b"0"))
             group.kill(follower)
-            await create_topic(group.namesrv, "U", 1)
+            await group.create_topic("U")
             for number in range(200):
                 await producer.send(Message("U", b"%d" % number))
             group.start(follower)
@@ -234,7 +234,7 @@ def test_all_members_may_be_killed_at_once(group: RaftGroup) -> None:
     @asynchronous
     async def scenario() -> None:
         await group.complete()
-        await create_topic(group.namesrv, "T", 1)
+        await group.create_topic("T")
         async with Producer("p", namesrv=group.namesrv) as producer:
             for number in range(100):
                 await producer.send(Message("T", b"%d" % number))
@@ -255,7 +255,7 @@ def test_one_of_three_serves_reads_and_takes_nothing(group: RaftGroup) -> None:
     @asynchronous
     async def scenario() -> None:
         leader = await group.complete()
-        await create_topic(group.namesrv, "T", 1)
+        await group.create_topic("T")
         async with Producer("p", namesrv=group.namesrv, retries=0) as producer:
             for number in range(100):
                 await producer.send(Message("T", b"%d" % number))
@@ -283,7 +283,7 @@ def test_delayed_messages_are_delivered_by_the_next_leader(group: RaftGroup) -> 
     @asynchronous
     async def scenario() -> None:
         leader = await group.complete()
-        await create_topic(group.namesrv, "T", 1)
+        await group.create_topic("T")
         async with Producer("p", namesrv=group.namesrv) as producer:
             for number in range(40):
                 await producer.send(Message("T", b"%d" % number, delay_level=number % 2 + 1))
@@ -310,7 +310,7 @@ def test_a_transaction_is_decided_whoever_leads(group: RaftGroup) -> None:
     @asynchronous
     async def scenario() -> None:
         leader = await group.complete()
-        await create_topic(group.namesrv, "T", 1)
+        await group.create_topic("T")
         asked: list[bytes] = []
 
         async def decide(message: MessageExt) -> TransactionState:

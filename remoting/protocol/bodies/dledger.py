@@ -146,6 +146,9 @@ class DledgerBody(Record, frozen=True, kw_only=True, omit_defaults=True):
 class MetadataRequest(DledgerBody, frozen=True, kw_only=True):
     """Who leads?"""
 
+    tables_changed: bool | None = None
+    """Only ours: the sender leads, and its broker's topics or groups have changed."""
+
 
 class MetadataResponse(DledgerBody, frozen=True, kw_only=True):
     """``leader_id`` is absent while none is known; ``term`` is -1 from a Java member, ours write

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from aiorocketmq.broker.raft.node import HANDING_OVER, TOO_MANY
 from aiorocketmq.store.model.status import PutResult, PutStatus
@@ -179,6 +180,26 @@ def test_followers_are_told_where_the_leaders_broker_is() -> None:
         asked = asyncio.ensure_future(follower.node.leader_broker())
         await group.until(asked.done)
         assert asked.result() is None
+
+    run(test)
+
+
+def test_followers_hear_of_changed_tables_once_a_turn() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader = await group.leader()
+        told: list[str] = []
+        for member in group.members.values():
+            member.node.on_tables_changed.append(partial(told.append, member.id))
+        await group.turns(100)
+        for _ in range(5):
+            leader.node.tell_tables_changed()
+        await group.turns()
+        assert sorted(told) == sorted(each for each in PEERS if each != leader.id)
+        follower = next(each for each in group.members.values() if each is not leader)
+        follower.node.tell_tables_changed()
+        await group.turns()
+        assert len(told) == 2, "it does not lead"
 
     run(test)
 

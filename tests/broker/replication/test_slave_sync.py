@@ -545,3 +545,21 @@ def test_who_has_another_master_takes_over_from_nobody_until_it_is_known(tmp_pat
         service.cancel()
 
     play(tmp_path, scene)
+
+
+def test_what_a_master_says_that_it_has_changed_is_taken_over_soon(tmp_path: Path) -> None:
+    async def scene(pair: Pair) -> None:
+        service = asyncio.create_task(pair.sync.run())
+        await turns()
+        await pair.master.make_topic("T")
+        pair.master.broker.state.groups.update(SubscriptionGroupConfig(group_name="g"))
+        await pair.passes(SOON_S)
+        assert "T" not in pair.slave.broker.state.topics
+        pair.sync.tables_changed()
+        await turns()
+        assert "T" in pair.slave.broker.state.topics
+        assert pair.slave.broker.state.groups.get("g") is not None
+        assert len(pair.network.asked) == TABLES + 2
+        service.cancel()
+
+    play(tmp_path, scene)
