@@ -54,7 +54,7 @@ class Campaign:
         self._folder = folder
         self._options = options
         self._rng = random.Random(options.seed)
-        self._group = Group(folder, self._rng, options.settings)
+        self._group = Group(folder, self._rng, options.settings, keep=options.keep is not None)
         daemons = self._group.daemons
         self.timeline = Timeline({name: each.log for name, each in daemons.items()})
         addresses = {name: each.address for name, each in self._group.members.items()}

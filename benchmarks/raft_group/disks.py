@@ -33,8 +33,11 @@ class Disk:
         for each in self.path.iterdir():
             shutil.rmtree(each) if each.is_dir() else each.unlink()
 
-    def close(self) -> None:
+    def close(self, *, keep: bool = False) -> None:
+        """``keep``: what is on it stays, in a folder beside it where it has to."""
         if self.can_be_full:
+            if keep:
+                _run("cp", "-a", "--sparse=always", self.path, f"{self.path}-kept")
             _run("umount", "-l", self.path)
 
 

@@ -23,14 +23,15 @@ from ..histories.events import Leads
 from ..soak_replication import Daemon
 from .disks import Disk
 from .links import HOST, Links
-from .log_files import LogFiles
+from .log_files import NOTHING, End, LogFiles
 
 GROUP: Final = "raft"
 NAMES: Final = ("n0", "n1", "n2")
 PATIENCE_S: Final = 60.0
+_LONG_ENOUGH_S: Final = 0.3
 _LEADS: Final = re.compile(r"^.* member is leader .*? term=(\d+)", re.MULTILINE)
 _SETTINGS: Final[Mapping[str, Any]] = {
-    "mappedFileSizeCommitLog": 1 << 20,
+    "mappedFileSizeCommitLog": 256 << 10,
     "mappedFileSizeConsumeQueue": 20 * 2000,
     "maxHashSlotNum": 10_000,
     "maxIndexNum": 40_000,
@@ -94,7 +95,13 @@ class Member(Daemon):
 class Group:
     """All daemons. ``async with`` starts them, and ends them whatever happens."""
 
-    def __init__(self, folder: Path, rng: random.Random, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, rng: random.Random, settings: Mapping[str, Any], *, keep: bool = False
+    ) -> None:
+        """``keep``: what was on the disks."""
+        self._keep = keep
+        self._agreed = NOTHING
+        """Up to here all logs were the same."""
         ports = _free_ports(rng)
         self.namesrv: str = f"{HOST}:{ports[0]}"
         self.name_server = Daemon(
@@ -130,7 +137,7 @@ class Group:
         for member in self.members.values():
             member.go_on()
             await member.end(signal.SIGTERM)
-            member.disk.close()
+            member.disk.close(keep=self._keep)
         await self.name_server.end(signal.SIGTERM)
 
     @property
@@ -152,33 +159,38 @@ class Group:
         raise DemoError(f"the group has no master within {patience_s:.0f} s")
 
     async def create_topic(self, topic: str, queues: int) -> None:
-        """Raises ``DemoError``, ``RocketMQError``."""
-        leader = await self.leader()
+        """The first master may be deposed just then. Raises ``DemoError``, ``RocketMQError``."""
         config = TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues)
-        async with Admin(namesrv=self.namesrv) as admin:
-            await admin.create_topic(leader.address, config)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            leader = await self.leader()
+            try:
+                async with Admin(namesrv=self.namesrv) as admin:
+                    return await admin.create_topic(leader.address, config)
+            except RocketMQError:
+                if time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(0.1)
 
     async def until_in_step(self, patience_s: float = PATIENCE_S) -> str | None:
         """Until all logs end at the same entry and go on doing so; while nobody sends. What is in
         the way, when that takes too long."""
         deadline = time.monotonic() + patience_s
-        ends = {name: each.log_files.end() for name, each in self.members.items()}
+        before: dict[str, End] = {}
         same_since: float | None = None
         while True:
-            before = ends
-            ends = {
-                name: each.log_files.end(min(before[name], *before.values()))
-                for name, each in self.members.items()
-            }
+            ends = {name: each.log_files.end(self._agreed) for name, each in self.members.items()}
             now = time.monotonic()
-            if len(set(ends.values())) == 1 and ends == before:
-                same_since = same_since or now
-                if now - same_since > 0.3:
-                    return None
-            else:
+            if len(set(ends.values())) != 1 or ends != before:
                 same_since = None
+            elif same_since is None:
+                same_since = now
+            elif now - same_since > _LONG_ENOUGH_S:
+                self._agreed = next(iter(ends.values()))
+                return None
             if now > deadline:
                 return f"the logs do not come together within {patience_s:.0f} s: {ends}"
+            before = ends
             await asyncio.sleep(0.05)
 
 
