@@ -49,8 +49,11 @@ def all_entries(store: MessageStore) -> list[Entry]:
 
 
 def commit_all(store: MessageStore) -> None:
+    """And dispatch all of it, which takes several turns of a loop otherwise."""
     raft = raft_of(store)
     raft.commit(raft.log.end_index)
+    while raft.lag:
+        raft._dispatch_one()
 
 
 def replicate(source: MessageStore, target: MessageStore) -> None:
