@@ -327,9 +327,7 @@ class MessageStore:
         self.scrub.close()
         indexed = self._index_service.close()
         try:
-            if self.flush.close() and indexed:
-                if self.raft is not None:
-                    self.raft.close()
+            if self.flush.close() and indexed and (self.raft is None or self.raft.close()):
                 self._abort.remove()
         finally:
             self._close_files()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from typing import Final, NamedTuple
 
 from ...remoting.protocol.record.entry import ENTRY_BLANK_MAGIC, ENTRY_HEAD, ENTRY_MAGIC
@@ -62,13 +63,14 @@ class CommittedRecords:
         """
         begin = self.end
         if begin < self.target:
-            for part in log_parts(self._log, self.end, self.target, self.damage):
-                if part.records is not None:
-                    self._replica.take_in(part.records)
-                    self.last_store_timestamp = part.records.store_timestamps[-1]
-                self.end = part.end
-                if self.end - begin >= SLICE:
-                    break
+            with closing(log_parts(self._log, begin, self.target, self.damage)) as parts:
+                for part in parts:
+                    if part.records is not None:
+                        self._replica.take_in(part.records)
+                        self.last_store_timestamp = part.records.store_timestamps[-1]
+                    self.end = part.end
+                    if self.end - begin >= SLICE:
+                        break
         return self.end < self.target
 
 
@@ -83,12 +85,13 @@ class LogPart(NamedTuple):
 
 def log_parts(
     commit_log: CommitLog, begin: int, stop: int, damage: DamagedRecords
-) -> Iterator[LogPart]:
+) -> Generator[LogPart, None, None]:
     """The entries from ``begin`` to ``stop``, both of which are ends of entries. Those that hold no
     record are noted; bodies are not looked at, that was done when the entries came. Raises
     StoreFileError.
 
-    Records are views of a mapping: let go of them before anything else has a turn.
+    Records are views of a mapping, good until the next ones are asked for: close the generator
+    before anything else has a turn.
     """
     at, wanted = begin, SLICE
     while at < stop:
@@ -104,7 +107,10 @@ def log_parts(
         if columns[0]:
             records = Records(data, names, *columns)
             at += records.end
-            yield LogPart(records, at)
+            try:
+                yield LogPart(records, at)
+            finally:
+                data.release()
             continue
         magic, size, index = _START.unpack_from(data) if len(data) >= _START.size else (-1, 0, 0)
         if magic == ENTRY_BLANK_MAGIC:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from ...remoting.protocol.record import BLANK_SIZE, blank_record
+from ...remoting.protocol.record import BLANK_SIZE, blank_record, scan
 from ..files import StoreFiles
 from ..log.commit_log import CommitLog
 from ..log.entry_recovery import EntryRecovery, recover_entries
@@ -75,15 +75,32 @@ class MemberOpening:
                 "of one that a stop cut off (%s)",
                 found.end_index, found.position, found.problem,
             )  # fmt: skip
-        raft.files.judge(found.end_index, found.end_term, damage, clean=clean)
         raft.log.open(found)
-        index = min(raft.files.committed_index, found.end_index)
-        if found.end_index < 0 or index < found.begin_index:
+        if not clean and self._may_be_torn():
+            damage = (
+                f"the properties of its last entry, {found.end_index}, end with a zero: they may "
+                "have been cut off, and come again from the leader"
+            )
+            raft.log.truncate(found.end_index - 1)
+        raft.files.judge(raft.log.end_index, raft.log.end_term, damage, clean=clean)
+        index = min(raft.files.committed_index, raft.log.end_index)
+        if index < raft.log.begin_index or index < 0:
             raft.committed_index = -1
             self._recovery.stop = max(self._log.files.start, self._log.divided)
         else:
             raft.committed_index = index
             self._recovery.stop = raft.log.end_of(index)
+
+    def _may_be_torn(self) -> bool:
+        """No CRC covers the properties at the end of a record. Where a stop has cut the last one
+        there it looks whole; kept, it would be another one than that of the same number elsewhere.
+        """
+        log_ = self._raft.log
+        if log_.end_index <= log_.begin_index:
+            return False
+        entry = log_.entries(log_.end_index, 1)[0]
+        records = scan(entry.body).records
+        return len(records) == 1 and records.properties(0).endswith(b"\0")
 
     def finish(self, report: RecoveryReport) -> None:
         """It has run."""

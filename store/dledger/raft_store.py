@@ -306,8 +306,14 @@ class RaftStore:
                 self.log.note()  # the next start goes by the index to what is saved
                 await loop.run_in_executor(self._threads, self.files.save_ends, *ends)
 
-    def close(self) -> None:
-        """At an orderly stop, when everything is synced. Blocks. Raises StoreError."""
+    def close(self) -> bool:
+        """At an orderly stop, when everything is synced. Blocks. False when that failed: then the
+        next start goes as after a crash."""
         self._threads.shutdown(wait=True)
-        self.log.note()
-        self.files.save_ends(self.committed_index, self.log.end_index, self.committed_index)
+        try:
+            self.log.note()
+            self.files.save_ends(self.committed_index, self.log.end_index, self.committed_index)
+        except StoreError as error:
+            log.error("how far this member had come could not be noted: %s", error)
+            return False
+        return True
