@@ -208,6 +208,8 @@ class CommitLog(LogEnd):
             self.files.close()
             self.files.files.clear()
         self._drop_spare()
+        self.files.new_files = True
+        self.files.sync_directory()  # or a file that went may be back, with a hole behind it
         self.flushed_offset = phy_offset
         self.divided = phy_offset if self.head else 0
 

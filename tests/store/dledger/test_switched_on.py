@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.store.message_store import MessageStore
@@ -32,8 +33,8 @@ from tests.store.world import (
 
 
 def test_a_message_in_several_queues(tmp_path: Path) -> None:
-    more = {"enable_multi_dispatch": True, "enable_lmq": True}
-    source, target = leader(tmp_path / "a", **more), follower(tmp_path / "b", **more)
+    more: dict[str, Any] = {"enable_multi_dispatch": True, "enable_lmq": True}
+    source, target = leader(tmp_path / "a", **more), follower(tmp_path / "b", "n1", **more)
     both = {"INNER_MULTI_DISPATCH": "%LMQ%a,B"}
     put_ok(source, "B", 1, b"alone")
     put_ok(source, "T", 1, b"one", properties=both)
