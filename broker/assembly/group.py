@@ -58,7 +58,10 @@ Table = Mapping[RequestCode, Handler]
 
 
 def _node_settings(
-    settings: BrokerSettings, port: int, broker_address: Callable[[], str]
+    settings: BrokerSettings,
+    port: int,
+    broker_address: Callable[[], str],
+    takes_puts: Callable[[], bool],
 ) -> NodeSettings:
     """Raises ``TlsError``."""
     security = link_security(settings.tls, settings.ha_secret)
@@ -74,6 +77,7 @@ def _node_settings(
         outbound=security.outbound,
         secret=security.secret,
         allowed=allowed.__contains__,
+        takes_puts=takes_puts,
         wait_ack_ms=settings.group.max_wait_ack_time_ms,
         most_waiting=settings.group.max_pending_requests_num,
         broker_address=broker_address,
@@ -114,7 +118,9 @@ class Group:
         )
         self.node: RaftNode = RaftNode(
             self.settings,
-            _node_settings(settings, own_port(self.settings), broker_address),
+            _node_settings(
+                settings, own_port(self.settings), broker_address, lambda: store.writeable
+            ),
             raft,
             clock,
             partial(append_noop, store, clock),

@@ -71,6 +71,7 @@ HAND_OVER_S: Final = 1.5
 SERVED: Final = frozenset(
     {RequestCode.DLEDGER_HANDSHAKE, *(RequestCode(code) for code in REQUEST_BODIES)}
 )
+HAND_OVER_AGAIN_S: Final = 5.0
 MAX_HELD_BYTES: Final = 32 << 20
 """Of requests that wait while a term or vote is written: more are not taken."""
 
@@ -122,6 +123,8 @@ class RaftNode:
             votes=store.votes,
         )
         self._secret: Final = settings.secret
+        self._takes_puts: Final = settings.takes_puts
+        self._hand_over_at = 0.0
         self._broker_address: Final = settings.broker_address
         self._waiters: Final = CommitWaiters(settings.wait_ack_ms)
         self._most_waiting: Final = settings.most_waiting
@@ -425,6 +428,22 @@ class RaftNode:
             self._store.follow()
             self._waiters.fail(PutStatus.SERVICE_NOT_AVAILABLE)
 
+    def _give_up_leading(self) -> None:
+        """A leader whose disk is full or failed leaves its place to another one; where that fails
+        it tries again later."""
+        now = self._clock.monotonic()
+        if (
+            not self._leading
+            or self._lead_due
+            or self._refusing is not None
+            or now < self._hand_over_at
+            or self._takes_puts()
+        ):
+            return
+        self._hand_over_at = now + HAND_OVER_AGAIN_S
+        log.warning("leadership is offered to others reason=this broker cannot store messages")
+        self._tell(self._member.transfer, None, asyncio.get_running_loop().create_future())
+
     async def _save(self, hard_state: HardState | None, votes: bool | None) -> None:
         """Returns when it is on the disk."""
         if hard_state is not None and hard_state.vote == self.settings.self_id:
@@ -535,5 +554,6 @@ class RaftNode:
                 self._sooner, max(0, due_ms - self._now_ms()) / 1000, self._clock
             ):
                 self._alarm_ms = 1 << 62  # whatever the member wants next is sooner
+                self._give_up_leading()
                 self._tell(self._member.tick)
                 await self._sooner.wait()

@@ -8,6 +8,7 @@ from functools import partial
 
 from aiorocketmq.broker.raft.node import HANDING_OVER, TOO_MANY
 from aiorocketmq.store.model.status import PutResult, PutStatus
+from aiorocketmq.store.raft.ready import Role
 
 from .world import MOST_WAITING, PEERS, Group, Sends
 
@@ -127,6 +128,21 @@ def test_leadership_goes_where_it_is_wanted() -> None:
         asked = asyncio.ensure_future(leader.node.transfer(wanted))
         await group.until(asked.done)
         assert asked.result().code == 404, "it does not lead any more"
+
+    run(test)
+
+
+def test_a_leader_that_cannot_store_anything_gives_up() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader = await group.leader()
+        leader.store.log.full = True
+        await group.until(lambda: leader.node.role is Role.FOLLOWER)
+        following = await group.leader()
+        sends = Sends()
+        sends.send(following, b"1")
+        await group.until(lambda: sends.told)
+        assert sends.told == {b"1": PutStatus.PUT_OK}
 
     run(test)
 

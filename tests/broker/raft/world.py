@@ -114,6 +114,7 @@ class SimNode:
             NodeSettings(
                 server=ServerSettings(port=0),
                 secret=group.secret,
+                takes_puts=lambda: not self.store.log.full,
                 most_waiting=MOST_WAITING,
                 broker_address=lambda: f"{self.host}:10911",
             ),
@@ -228,6 +229,8 @@ class Group:
         while not happened():
             waited = self.clock.monotonic() - begun
             assert waited < most_s, "it has not happened"
+            for each in self.members.values():
+                assert not each.task.done() or each.task.cancelled() or each.task.result()
             self.clock.advance(STEP_S)
             await self.turns()
         return self.clock.monotonic() - begun
