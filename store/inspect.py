@@ -15,6 +15,7 @@ from .disk.holes import data_ranges
 from .disk.system_disk import PosixDisk
 from .log.log_reader import FileSequence, StoredFile
 from .model.config import CQ_UNIT_SIZE
+from .model.errors import StoreFileError
 from .queues.consume_queue_ext import EXT_HEAD, ExtUnit, offset_of_address
 from .recovery.opening import configured_topics
 
@@ -115,6 +116,17 @@ class ExtReader:
         return self._block[at : at + length]
 
 
+def _commit_logs(root: Path) -> tuple[Path, ...]:
+    plain, members = root / "commitlog", sorted(root.glob("dledger-*/data"))
+    if len(members) > 1:
+        problem = (
+            f"holds the logs of several members ({', '.join(m.parent.name for m in members)}): "
+            "name the folder data of one with --commit-log"
+        )
+        raise StoreFileError(root, problem)
+    return (*([plain] if plain.is_dir() or not members else []), *members)
+
+
 def _data_length(file: StoredFile) -> int:
     """Bytes of a file without the zeros at its end."""
     length = 0
@@ -133,12 +145,27 @@ class StoreDirectory:
 
     def __init__(self, root: Path, commit_logs: Sequence[Path] = ()) -> None:
         self.root: Final = root
-        self.commit_logs: Final = tuple(sorted(commit_logs, key=str)) or (root / "commitlog",)
+        self._given: Final = tuple(sorted(commit_logs, key=str))
         """Where the commit log lies, if not in the directory."""
+
+    @property
+    def commit_logs(self) -> tuple[Path, ...]:
+        """Where the commit log lies; of a member of a DLedger group its entries, and an older log
+        in front of them. Raises StoreFileError where there are several members."""
+        return self._given or _commit_logs(self.root)
 
     def log_files(self) -> FileSequence:
         """The files of the commit log. Raises OSError."""
         return FileSequence(*self.commit_logs)
+
+    @property
+    def member_folder(self) -> Path | None:
+        """``dledger-<id>``; None where the log is no member's of a DLedger group, or lies elsewhere
+        without what belongs to it."""
+        for folder in self.commit_logs:
+            if folder.name == "data" and folder.parent.name.startswith("dledger-"):
+                return folder.parent
+        return None
 
     @property
     def has_abort_file(self) -> bool:

@@ -22,6 +22,7 @@ import msgspec
 
 from ...remoting.protocol.record import MessageExt, Reason, Records, scan
 from ...remoting.protocol.record.decode import whole_record
+from ...remoting.protocol.record.entry import ENTRY_HEAD, ENTRY_MAGIC, EntryHead
 from ...remoting.protocol.record.layout import glance
 from ...remoting.protocol.record.walk import CHUNK, LogFile, LogWalk
 from ..disk.holes import data_ranges
@@ -42,12 +43,29 @@ def crc_engine() -> str:
     return "crcmod's C extension" if extension else "crcmod in pure Python"
 
 
+def is_entry_folder(folder: Path) -> bool:
+    """Whether files of a commit log lie there whose records have the heads of entries: those of a
+    DLedger member. Raises OSError."""
+    if folder.name == "data" and folder.parent.name.startswith("dledger-"):
+        return True
+    names = sorted(name for name in os.listdir(folder) if _NAME.fullmatch(name))
+    for name in names:
+        with (folder / name).open("rb") as file:
+            start = file.read(ENTRY_HEAD.size)
+        if len(start) == ENTRY_HEAD.size and any(start):
+            head = EntryHead._make(ENTRY_HEAD.unpack(start))
+            return head.magic == ENTRY_MAGIC and head.pos == int(name)
+    return False
+
+
 class StoredFile(NamedTuple):
     """A file whose name is the offset of its first byte."""
 
     path: Path
     start: int
     length: int
+    head: int = 0
+    """Bytes in front of each record (``LogFile.head``)."""
 
     @property
     def end(self) -> int:
@@ -68,7 +86,7 @@ class FileSequence:
 
     def __init__(self, directory: Path, *others: Path) -> None:
         self.directory: Final = directory
-        self._directories: Final = (directory, *others)
+        self.directories: Final = (directory, *others)
         self.files: list[StoredFile] = []
         self.problems: list[tuple[Path, int, str]] = []
         """File, byte in it, what is wrong."""
@@ -88,6 +106,11 @@ class FileSequence:
             (file for file in reversed(self.files) if file.start <= offset < file.end), None
         )
 
+    def begin_of(self, phy_offset: int) -> int:
+        """Where a record begins together with the head of its entry, if it has one."""
+        file = self.find(phy_offset)
+        return phy_offset if file is None else phy_offset - file.head
+
     def holes(self) -> Iterator[tuple[int, int]]:
         """Ranges of bytes that are missing between the files."""
         for before, following in itertools.pairwise(self.files):
@@ -96,7 +119,7 @@ class FileSequence:
 
     def _load(self) -> None:
         found = []
-        paths = [path for directory in self._directories for path in directory.iterdir()]
+        paths = [path for directory in self.directories for path in directory.iterdir()]
         for path in sorted(paths, key=lambda path: (path.name, path)):
             if not path.is_file() or not _NAME.fullmatch(path.name):
                 self.problems.append(
@@ -107,7 +130,8 @@ class FileSequence:
                     )
                 )
             else:
-                found.append(StoredFile(path, int(path.name), path.stat().st_size))
+                head = ENTRY_HEAD.size if is_entry_folder(path.parent) else 0
+                found.append(StoredFile(path, int(path.name), path.stat().st_size, head))
         if found and found[-1].length == 0:
             self.notes.append(
                 (found.pop().path, "is empty: the trace of a crash while it was made")
@@ -208,8 +232,8 @@ class LogReader:
         self.records: int = 0
 
     def read(self, start: int | None = None) -> Iterator[LogRecord | Damage]:
-        """From a physical offset on, at which a record begins; without one from the start of the
-        log."""
+        """From a physical offset on, at which a record or its head begins; without one from the
+        start of the log."""
         start = self._files.start if start is None else start
         held: list[Damage] = []  # what may be the end of the log, unless something follows
         for file in self._files.files:
@@ -276,7 +300,7 @@ class LogReader:
             )
             if verdict.reason is Reason.CRC:  # all but its body can be believed
                 data = source.read(at, verdict.size)
-                yield from self._records(_whatever_its_body(data, item.begin))
+                yield from self._records(_whatever_its_body(data, item.begin, source.head))
 
     def _records(self, found: Records) -> Iterator[LogRecord]:
         rows = zip(
@@ -304,10 +328,10 @@ class LogReader:
             )  # fmt: skip
 
 
-def _whatever_its_body(data: bytes, place: int) -> Records:
+def _whatever_its_body(data: bytes, place: int, head: int) -> Records:
     """The record that ``data`` is, by the CRC that it says: without one the leaf would read it."""
-    (own_crc,) = _BODY_CRC.unpack_from(data)
-    return scan(data, place, crc=lambda _: own_crc).records
+    (own_crc,) = _BODY_CRC.unpack_from(data, head)
+    return scan(data, place, crc=lambda _: own_crc, head=head).records
 
 
 def log_file(file: StoredFile, fd: int) -> LogFile:
@@ -317,6 +341,7 @@ def log_file(file: StoredFile, fd: int) -> LogFile:
         file.length,
         lambda at, size: os.pread(fd, size, at),
         lambda at: data_ranges(fd, at, file.length),
+        file.head,
     )
 
 

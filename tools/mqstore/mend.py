@@ -20,6 +20,7 @@ from ...store.inspect import StoreDirectory
 from ...store.log.log_reader import FileSequence
 from ...store.model.errors import StoreFileError
 from ...store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
+from .entry_check import ELSEWHERE, refuse_member
 from .findings import printable
 
 __all__ = ["mend"]
@@ -36,6 +37,7 @@ def mend(root: Path, commit_log: Sequence[Path] = (), *, file_size: int) -> list
     """
     directory = StoreDirectory(root, commit_log)
     log = directory.log_files()
+    refuse_member(directory, ELSEWHERE)
     for path, _, problem in log.problems:
         if not problem.startswith(_MISSING):
             raise StoreFileError(path, problem)

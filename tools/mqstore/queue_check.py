@@ -196,6 +196,15 @@ class QueueCheck:
         if b"INNER_MULTI_QUEUE_OFFSET\x01" in record.properties:
             self._multi_dispatch(record)
 
+    def has_entry(self, record: LogRecord) -> bool:
+        """There is any with its number."""
+        queue = self._table.get((record.topic, record.queue_id))
+        return (
+            queue is not None
+            and queue.reader is not None
+            and any(queue.reader.unit(record.queue_offset))
+        )
+
     def _look_closer(
         self, queue: _Queue, reader: QueueReader, record: LogRecord, unit: bytes
     ) -> None:

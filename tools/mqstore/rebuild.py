@@ -36,6 +36,7 @@ from ...store.put.unit_rules import UnitRules
 from ...store.queues.consume_queues import ConsumeQueues
 from ...store.queues.queue_ends import QueueEnds
 from ...store.recovery.queue_rebuild import QueueRebuild, keep_numbers
+from .entry_check import refuse_member
 from .findings import printable
 from .index_check import index_paths, read_header
 from .verify import DELAY_LEVELS
@@ -124,6 +125,10 @@ def rebuild(
     OSError."""
     directory = StoreDirectory(root, commit_log)
     detected = directory.log_files()  # the errors of a directory that is none, before the lock
+    refuse_member(
+        directory,
+        "move consumequeue/ and index/ away, its next start makes them of what is committed",
+    )
     lock = LockFile(root / "lock")
     lock.acquire()
     try:

@@ -19,6 +19,7 @@ from ...store.log.log_reader import Damage, FileSequence, LogReader
 from ...store.model.errors import StoreError
 from ...store.replica.log_fetch import LogStream, log_stream
 from ...store.replica.repair import intact_bytes
+from .entry_check import ELSEWHERE, refuse_member
 from .findings import printable
 
 __all__ = ["Repaired", "StreamFrom", "repair", "replica_at"]
@@ -67,6 +68,7 @@ def repair(
     OSError."""
     directory = StoreDirectory(root, commit_log)
     log = directory.log_files()
+    refuse_member(directory, ELSEWHERE)
     lock = LockFile(root / "lock")
     lock.acquire()
     try:

@@ -74,11 +74,11 @@ def _start(root: Path, log: FileSequence, selection: Selection) -> int:
     ):
         found = _position(root, log, selection.topic, selection.queue_id, selection.first_offset)
         if found is not None:
-            return found
+            return log.begin_of(found)
     start = log.start
     if selection.begin is not None:
         for file in log.files:
-            first = _record_at(log, file.start)
+            first = _record_at(log, file.start + file.head)
             if first is not None and first.store_timestamp < selection.begin:
                 start = file.start
     return start
@@ -106,7 +106,7 @@ def _position(root: Path, log: FileSequence, topic: str, queue_id: int, number: 
 def _record_at(log: FileSequence, phy_offset: int) -> LogRecord | None:
     if log.find(phy_offset) is None:
         return None
-    item = next(LogReader(log).read(phy_offset), None)
+    item = next(LogReader(log).read(log.begin_of(phy_offset)), None)
     return item if isinstance(item, LogRecord) and item.phy_offset == phy_offset else None
 
 

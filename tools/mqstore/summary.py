@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...store.disk.system_disk import PosixDisk
+from ...store.dledger.state_files import CommitFile, HardStateFile
 from ...store.inspect import QueueReader, StoreDirectory
 from ...store.log.log_reader import Damage, FileSequence, LogReader, LogRecord
 from ...store.model.errors import StoreFileError
@@ -28,6 +30,7 @@ def summary(root: Path, commit_log: Sequence[Path] = ()) -> dict[str, Any]:
         "lockedByBroker": directory.is_locked,
         "checkpoint": _checkpoint(directory),
         "commitLog": _commit_log(log),
+        **_member(directory),
         "queues": [_queue(reader, log.start) for reader in directory.queue_readers()],
         "index": list(_index(root)),
         "problems": [f"{path}: byte {byte}: {problem}" for path, byte, problem in log.problems],
@@ -47,6 +50,23 @@ def _checkpoint(directory: StoreDirectory) -> dict[str, Any]:
     }
 
 
+def _member(directory: StoreDirectory) -> dict[str, Any]:
+    """Of a member of a DLedger group, what it noted."""
+    folder = directory.member_folder
+    if folder is None:
+        return {}
+    hard_state = HardStateFile(folder, PosixDisk()).load()
+    committed, end = CommitFile(folder, PosixDisk()).load()
+    noted = {
+        "folder": folder.name,
+        "term": None if hard_state is None else hard_state.term,
+        "votedFor": None if hard_state is None else hard_state.vote,
+        "committedIndex": committed,
+        "endIndex": end,
+    }
+    return {"dledger": noted}
+
+
 def _commit_log(log: FileSequence) -> dict[str, Any]:
     files = []
     last_used = log.start
@@ -54,7 +74,7 @@ def _commit_log(log: FileSequence) -> dict[str, Any]:
         first = next(LogReader(log, check_crc=False).read(file.start), None)
         timestamp = (
             first.store_timestamp
-            if isinstance(first, LogRecord) and first.phy_offset == file.start
+            if isinstance(first, LogRecord) and first.phy_offset == file.start + file.head
             else None
         )
         last_used = file.start if timestamp is not None else last_used
@@ -154,6 +174,10 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
         )
     if log["damagedInLastFile"]:
         yield f"  {log['damagedInLastFile']} damaged places in the last file: see mqstore verify"
+    if "dledger" in found:
+        yield "member of a DLedger group"
+        for name, value in found["dledger"].items():
+            yield f"  {name:<20} {printable(str(value))}"
     yield f"consume queues: {len(found['queues'])}"
     width = max((len(printable(queue["topic"])) for queue in found["queues"]), default=0)
     for queue in found["queues"]:

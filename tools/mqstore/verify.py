@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ...store.inspect import StoreDirectory
-from ...store.log.log_reader import Damage, LogReader, crc_engine
+from ...store.log.log_reader import Damage, LogReader, LogRecord, crc_engine
 from ...store.model.delay_levels import parse_delay_levels
 from .ends_check import check_ends
+from .entry_check import EntryCheck
 from .findings import Findings
 from .index_check import IndexCheck
 from .queue_check import QueueCheck
@@ -35,6 +36,8 @@ class Verdict(NamedTuple):
     index_files: int
     items: int
     seconds: float
+    entries: str = ""
+    """Of a DLedger member."""
 
     def __str__(self) -> str:
         return f"{self._judgement()}\n{self._figures()}"
@@ -54,7 +57,8 @@ class Verdict(NamedTuple):
     def _figures(self) -> str:
         speed = self.log_bytes / (1 << 20) / max(self.seconds, 1e-9)
         return (
-            f"{self.records} records, {self.log_bytes} bytes of commit log; {self.units} entries "
+            f"{self.records} records, {self.log_bytes} bytes of commit log"
+            f"{self.entries and f' ({self.entries})'}; {self.units} entries "
             f"in {self.queues} consume "
             f"queues; {self.items} items in {self.index_files} index files; {self.seconds:.1f} s, "
             f"{speed:.1f} MiB/s, "
@@ -94,15 +98,19 @@ def verify(
     for begin, end in log.holes():
         queues.damaged(begin, end)
         index.damaged(begin, end)
+    folder = directory.member_folder
+    entries = None if folder is None else EntryCheck(folder, findings)
     total = sum(file.length for file in log.files)
     reader = LogReader(log)
     newest, tails = _read_log(
-        reader, (queues, index), findings, lambda at: progress(at - log.start, total)
+        reader, Checks(queues, index, entries), findings, lambda at: progress(at - log.start, total)
     )
     _note_tails(tails, findings, recoverable=recoverable)
     progress(total, total)
     queues.finish(reader.end)
     index.finish(reader.end)
+    if entries is not None:
+        entries.finish()
     check_ends(directory, queues.readers, log.start, findings)
     _check_checkpoint(
         directory, findings, newest, log_end=reader.next_position, complete=not findings.count
@@ -117,24 +125,45 @@ def verify(
         len(index.paths),
         index.items,
         time.perf_counter() - began,
+        "" if entries is None else str(entries),
     )
+
+
+class Checks(NamedTuple):
+    """What every record is shown to."""
+
+    queues: QueueCheck
+    items: IndexCheck
+    entries: EntryCheck | None
+
+    def record(self, record: LogRecord) -> None:
+        entries = self.entries
+        if entries is not None:
+            entries.record(record)
+            if entries.is_uncommitted() and not self.queues.has_entry(record):
+                entries.uncommitted += 1
+                return
+        self.queues.record(record)
+        self.items.record(record)
+
+    def damaged(self, begin: int, end: int) -> None:
+        self.queues.damaged(begin, end)
+        self.items.damaged(begin, end)
 
 
 def _read_log(
     reader: LogReader,
-    checks: tuple[QueueCheck, IndexCheck],
+    checks: Checks,
     findings: Findings,
     progress: Callable[[int], None],
 ) -> tuple[int, list[Damage]]:
     """Show every record to the checks. Returns the newest store time, and what lies behind the last
     record."""
-    queues, index = checks
     tails: list[Damage] = []
     newest = 0
     for item in reader.read():
         if not isinstance(item, Damage):
-            queues.record(item)
-            index.record(item)
+            checks.record(item)
             if item.store_timestamp > newest:
                 newest = item.store_timestamp
             if reader.records % _PROGRESS_EVERY == 0:
@@ -143,8 +172,7 @@ def _read_log(
             tails.append(item)
         else:
             findings.damage(item.path, item.position, _text(item))
-            queues.damaged(item.begin, item.end)
-            index.damaged(item.begin, item.end)
+            checks.damaged(item.begin, item.end)
     return newest, tails
 
 
