@@ -148,6 +148,8 @@ class Campaign:
                 self.problems.append(f"{name} does not have the messages of {leader.name}")
         leads = [lead for member in self._group.members.values() for lead in member.led()]
         self.terms = len({lead.term for lead in leads})
+        if not self.terms:
+            self.problems.append("no log of a member tells of its leading: nothing was compared")
         self.violations += judge([*self.recorder.events, *leads], stored)
         if missing := await self.clients.until_consumed(stored, PATIENCE_S):
             self.problems.append(f"the push consumer has not been handed {missing:,} messages")

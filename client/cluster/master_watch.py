@@ -2,9 +2,9 @@
 
 Routes are asked for again every 30 seconds. Whoever was refused by a master, or finds none in the
 route, wants to know sooner: a group elects a new one within seconds, and it is in the route as soon
-as it is elected. So the name servers are asked at once, then at gaps of 50 ms that double up to a
-quarter of a second, by one task per topic however many wait, and only while somebody does. (The
-original's producers wait for the regular look.)
+as it is elected. So the name servers are asked at once, then at gaps that are an eighth of the time
+that has passed, at least 20 ms and at most a quarter of a second, by one task per topic however
+many wait, and only while somebody does. (The original's producers wait for the regular look.)
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from .route_cache import RouteCache
 
 log: Final = logging.getLogger(__name__)
 
-FIRST_GAP_S: Final = 0.05
+FIRST_GAP_S: Final = 0.02
 LONGEST_GAP_S: Final = 0.25
+GAP_GROWTH: Final = 1.125
+"""18 questions in the first 1.2 seconds."""
+FIRST_BACK_OFF_S: Final = 0.05
 LONGEST_BACK_OFF_S: Final = 0.5
-"""Of a broker that answers that it is not the master."""
+"""Of a broker that answers that it is not the master; it doubles."""
 _REMEMBERED_S: Final = 1.0
 """After so long without a refusal or a question the gaps are short again."""
 _MAX_REFUSALS: Final = 1000
@@ -52,14 +55,26 @@ def was_not_done(error: RocketMQError) -> bool:
 class _Gaps(msgspec.Struct, gc=False):
     """Times that may only be so close. ``not_before`` in seconds of a monotonic clock."""
 
+    first: float
+    growth: float
+    longest: float
     gap: float = 0.0
     not_before: float = 0.0
 
-    def next(self, now: float, longest: float) -> None:
+    def next(self, now: float) -> None:
         """It has happened now."""
         fresh = now - self.not_before > _REMEMBERED_S
-        self.gap = FIRST_GAP_S if fresh or not self.gap else min(2 * self.gap, longest)
+        grown = min(self.growth * self.gap, self.longest)
+        self.gap = self.first if fresh or not self.gap else grown
         self.not_before = now + self.gap
+
+
+def _questions() -> _Gaps:
+    return _Gaps(FIRST_GAP_S, GAP_GROWTH, LONGEST_GAP_S)
+
+
+def _refusals() -> _Gaps:
+    return _Gaps(FIRST_BACK_OFF_S, 2.0, LONGEST_BACK_OFF_S)
 
 
 class MasterWatch:
@@ -86,9 +101,9 @@ class MasterWatch:
         now = self._clock.monotonic()
         if len(self.refusals) >= _MAX_REFUSALS:
             self.refusals.clear()
-        gaps = self.refusals.setdefault(address, _Gaps())
+        gaps = self.refusals.setdefault(address, _refusals())
         if now >= gaps.not_before:  # answers to what was sent together are one refusal
-            gaps.next(now, LONGEST_BACK_OFF_S)
+            gaps.next(now)
 
     def back_off(self, address: str) -> float:
         """Seconds for which it would answer the same again."""
@@ -150,10 +165,10 @@ class MasterWatch:
     async def _ask(self, topic: str) -> None:
         try:
             while True:
-                gaps = self._asked.setdefault(topic, _Gaps())
+                gaps = self._asked.setdefault(topic, _questions())
                 if (wait := gaps.not_before - self._clock.monotonic()) > 0:
                     await self._clock.sleep(wait)
-                gaps.next(self._clock.monotonic(), LONGEST_GAP_S)
+                gaps.next(self._clock.monotonic())
                 try:
                     await self._routes.refresh(topic)
                 except (RemotingError, BrokerError) as error:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from aiorocketmq import Message, Producer, SendFailed, SendTimedOut, TransactionProducer
+from aiorocketmq.client.cluster.master_watch import FIRST_GAP_S
 from aiorocketmq.client.errors import Attempt, NoRouteError
 from aiorocketmq.client.producer.sending import SendResult, SendStatus
 from aiorocketmq.client.producer.transaction import TransactionState
@@ -107,7 +108,7 @@ def test_a_send_goes_to_the_new_master(says: Says, how: How, elected_after_s: fl
         assert (await sent).status is SendStatus.SEND_OK
         assert len(scene.asked_of(TWO)) == 1
         assert len(scene.asked_of(ONE)) <= 2 + 3 * elected_after_s + 4
-        assert len(scene.asked_of(NAME_SERVER)) <= 2 + 4 * elected_after_s + 4
+        assert len(scene.asked_of(NAME_SERVER)) <= 12 + 10 * elected_after_s
 
     play(lambda: Scene({ONE: says}), test)
 
@@ -146,7 +147,7 @@ def test_the_time_limit_ends_it_and_tells_why() -> None:
         await scene.pass_time(0.3)
         with pytest.raises(NoRouteError, match="no master at present"):
             await sent
-        assert len(scene.asked_of(NAME_SERVER)) < 20
+        assert len(scene.asked_of(NAME_SERVER)) < 35
 
     play(lambda: Scene(ids=MASTERLESS), test)
 
@@ -172,8 +173,8 @@ def test_many_sends_ask_no_more_than_one() -> None:
         sent = [asyncio.create_task(plain(scene.producer)) for _ in range(50)]
         await scene.pass_time(1.5)
         questions = scene.asked_of(NAME_SERVER)
-        assert len(questions) <= 9
-        assert min(b - a for a, b in itertools.pairwise(questions)) > 0.049
+        assert len(questions) <= 25
+        assert min(b - a for a, b in itertools.pairwise(questions)) > FIRST_GAP_S - 0.001
         scene.elect()
         await scene.pass_time(SOON_S)
         assert len(await asyncio.gather(*sent)) == 50
