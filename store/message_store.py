@@ -355,6 +355,12 @@ class MessageStore:
         """Puts are not refused altogether (slave, closed, disk failed or nearly full)."""
         return self._writer.refusal is None
 
+    @property
+    def trouble(self) -> str | None:
+        """Why messages are refused for what this machine lacks (disk, space), if they are."""
+        trouble = self._refusals.trouble
+        return None if trouble is None else trouble.remark
+
     def reconfigure(self) -> None:
         """Take over what has changed in ``config``. Values of ``maxMessageSize`` below 10 are
         ignored, as in the original.

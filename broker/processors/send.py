@@ -59,6 +59,7 @@ _CODES: Final = {
 }
 """Everything else is SYSTEM_ERROR."""
 _PUT_OK: Final = PutStatus.PUT_OK
+_BUSY: Final = BUSY.partition(",")[0]
 _ILLEGAL: Final = (
     "the message is illegal, maybe msg body or properties length not matched. "
     "msg body length limit %dB, msg properties length limit 32KB."
@@ -393,7 +394,9 @@ class SendProcessor:
         if code is ResponseCode.MESSAGE_ILLEGAL:
             remark = _ILLEGAL % self._max_message_size
         elif result.status is PutStatus.OS_PAGECACHE_BUSY:
-            remark = BUSY
+            remark = (
+                result.remark if result.remark.startswith(_BUSY) else f"{BUSY} ({result.remark})"
+            )
         elif result.status is PutStatus.CREATE_MAPEDFILE_FAILED:
             remark = (
                 f"create mapped file failed, server is busy or broken. {result.remark}".rstrip()

@@ -8,6 +8,7 @@ only then the new end of both. A leaf writes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -301,7 +302,7 @@ class MessageWriter:
     ) -> PutResult | None:
         """Space for the record and its units, or why there is none; then nothing has changed."""
         if self._was_full(now_ms):
-            return refused("the disk is full")
+            return self.refused("the disk is full")
         try:
             if not queue.has_room(units):
                 queue.make_room(units)
@@ -315,7 +316,16 @@ class MessageWriter:
         """What a put is answered whose place could not be made, or written to."""
         if isinstance(error, OutOfSpaceError):
             self._no_space_until = now_ms + _RETRY_SPACE_MS
-        return failed_put(error)
+        return failed_put(error, self.refused)
+
+    def refused(self, remark: str) -> PutResult:
+        """What passes, with the reason: SERVICE_NOT_AVAILABLE (code 14). At a member of a group
+        that would mean that another one leads: there it is busy (code 1, dledger.md §5.3)."""
+        return (
+            PutResult(PutStatus.OS_PAGECACHE_BUSY, remark=remark)
+            if self._log.head
+            else refused(remark)
+        )
 
     def _illegal(self, body_size: int, properties_size: int, size: int) -> PutResult:
         if properties_size > MAX_PROPERTIES_BYTES:
@@ -335,10 +345,10 @@ def refused(remark: str) -> PutResult:
     return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=remark)
 
 
-def failed_put(error: StoreFileError) -> PutResult:
+def failed_put(error: StoreFileError, passes: Callable[[str], PutResult] = refused) -> PutResult:
     """What a put is answered when the system did not give it what it needs: all of it passes."""
     if isinstance(error, OutOfSpaceError):
-        return refused(f"the disk is full: {error}")
+        return passes(f"the disk is full: {error}")
     if isinstance(error, ShortageError):
-        return refused(f"the system is short of something, try again: {error}")
+        return passes(f"the system is short of something, try again: {error}")
     return PutResult(PutStatus.CREATE_MAPEDFILE_FAILED, remark=str(error))

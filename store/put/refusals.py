@@ -16,7 +16,7 @@ from ..model.config import MessageStoreConfig
 from ..model.errors import StoreError, StoreFileError
 from ..model.status import PutResult
 from ..services.retention import DiskUse, Space
-from .message_writer import MessageWriter, refused
+from .message_writer import MessageWriter
 
 log: Final = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Refusals:
 
     def from_now_on(self, remark: str) -> None:
         """No message is taken any more in this life of the store."""
-        self._for_good = refused(remark)
+        self._for_good = self._writer.refused(remark)
         self._choose()
 
     def by_role(self, refusal: PutResult | None) -> None:
@@ -56,7 +56,7 @@ class Refusals:
         self._not_synced = (
             None
             if error is None
-            else refused(f"the store cannot be synced just now, tried again: {error}")
+            else self._writer.refused(f"the store cannot be synced just now, tried again: {error}")
         )
         self._choose()
 
@@ -65,7 +65,7 @@ class Refusals:
         before, full = self._disk_full, None
         if space is Space.FULL:
             limit = self._config.disk_space_warning_level_ratio
-            full = refused(
+            full = self._writer.refused(
                 f"the disk is full [{use}], no message is taken above {limit} % "
                 "(diskSpaceWarningLevelRatio)"
             )
@@ -80,11 +80,16 @@ class Refusals:
         """What cannot be indexed is not taken, as in the original: what waits would grow without
         end. None: it goes on."""
         self._no_index = (
-            None if error is None else refused(f"there is no room for the index: {error}")
+            None
+            if error is None
+            else self._writer.refused(f"there is no room for the index: {error}")
         )
         self._choose()
 
+    @property
+    def trouble(self) -> PutResult | None:
+        """What this machine is in the way with, whatever the role; None in good times."""
+        return self._for_good or self._not_synced or self._disk_full or self._no_index
+
     def _choose(self) -> None:
-        self._writer.refusal = (
-            self._for_good or self._by_role or self._not_synced or self._disk_full or self._no_index
-        )
+        self._writer.refusal = self._for_good or self._by_role or self.trouble

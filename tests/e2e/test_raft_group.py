@@ -326,9 +326,9 @@ def test_a_transaction_is_decided_whoever_leads(group: RaftGroup) -> None:
                     transaction.leave_unknown()
             await asyncio.to_thread(group.kill, leader)
             await group.leader(leader)
-            await until(lambda: {b"good", b"bad"} <= set(asked), "both are asked about")
             async with producer.transaction(Message("T", b"after")):
                 pass
+            await until(lambda: {b"good", b"bad"} <= set(asked), "both are asked about")
             messages = await read(group, "T", 3)
         bodies = sorted(message.body for message in messages)
         assert bodies == [b"after", b"before", b"good"]

@@ -99,11 +99,11 @@ def test_no_room_in_the_middle_of_a_batch() -> None:
     put(store, body=b"x" * 5000)
     disk.full = True
     result = put_batch(store, [bytes([number]) * 700 for number in range(9)])
-    assert result.status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert result.status is PutStatus.OS_PAGECACHE_BUSY
     there = len(all_entries(store))
     assert 1 < there < 10
     disk.full = False
-    assert put_batch(store, [b"y" * 900]).status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert put_batch(store, [b"y" * 900]).status is PutStatus.OS_PAGECACHE_BUSY
     result = store.put_batch(
         PutBatch(
             topic="T", queue_id=0, items=[BatchItem(0, b"y" * 900, b"")], born_host=BORN_HOST,

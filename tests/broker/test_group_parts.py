@@ -1,0 +1,98 @@
+"""Small parts of a member of a group, without a group."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from aiorocketmq.broker.assembly.group import (
+    _LOOK_S,
+    _TRY_AGAIN_S,
+    CommittedDelayOffsets,
+    GiveUpLeadership,
+    append_noop,
+)
+from aiorocketmq.broker.schedule.offset_persistence import DelayOffsetPersistence
+from aiorocketmq.broker.schedule.schedule_offsets import DelayOffsets
+from aiorocketmq.remoting.errors import RequestError
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body
+from aiorocketmq.remoting.protocol.bodies.consumer_offsets import DelayOffsetTable
+from aiorocketmq.store.model.errors import StoreError
+
+from ..sim import ManualClock
+from ..stored import decode_messages
+from .sim_broker import sim_broker
+
+
+def test_who_cannot_take_messages_has_another_one_lead() -> None:
+    async def run() -> None:
+        clock, asked = ManualClock(), []
+        store: Any = SimpleNamespace(trouble=None)
+
+        async def transfer(to: str | None) -> Any:
+            asked.append(to)
+            return SimpleNamespace(code=200)
+
+        node: Any = SimpleNamespace(transfer=transfer, settings=SimpleNamespace(others=("n1",)))
+        service = asyncio.create_task(GiveUpLeadership(store, node, clock).run())
+
+        async def passes(seconds: float) -> None:
+            await asyncio.sleep(0)
+            clock.advance(seconds)
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+        await passes(_LOOK_S)
+        store.trouble = "the disk is full"
+        await passes(_LOOK_S)
+        assert not asked, "it may pass"
+        await passes(_LOOK_S)
+        assert asked == [None]
+        await passes(_LOOK_S)
+        await passes(_LOOK_S)
+        assert len(asked) == 1, "nobody may be better off"
+        await passes(_TRY_AGAIN_S)
+        await passes(_LOOK_S)
+        assert len(asked) == 2
+        service.cancel()
+
+    asyncio.run(run())
+
+
+def test_followers_are_told_what_a_majority_has() -> None:
+    async def run() -> None:
+        offsets, good = DelayOffsets(), [False, True]
+        persistence = DelayOffsetPersistence(
+            offsets, lambda done: done(good.pop(0)), lambda: None, lambda: 1000, ManualClock()
+        )
+        offsets.set(2, 7)
+        nothing: Any = None
+        answers = CommittedDelayOffsets(offsets, persistence)
+        with pytest.raises(RequestError, match=r"\[PC_SYNCHRONIZED\]broker busy"):
+            await answers.answer(nothing, b"", nothing)
+        answer = await answers.answer(nothing, b"", nothing)
+        assert decode_body(DelayOffsetTable, bytes(answer.body)).offset_table == {2: 7}
+
+    asyncio.run(run())
+
+
+def test_the_first_entry_of_a_term_is_a_message_that_the_original_can_dispatch(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with sim_broker(tmp_path) as sim:
+            store = sim.broker.store
+            for _ in range(2):
+                append_noop(store, sim.clock)
+            assert store.max_offset("SELF_TEST_TOPIC", 0) == 2
+            found = decode_messages(store.get("SELF_TEST_TOPIC", 0, 0).body)
+            assert [(each.queue_offset, each.body) for each in found] == [(0, b""), (1, b"")]
+            store._refusals.from_now_on("the test says so")
+            with pytest.raises(StoreError, match="the test says so"):
+                append_noop(store, sim.clock)
+
+    asyncio.run(run())
