@@ -110,17 +110,17 @@ class Candidacy:
     def _count_hopes(self, now_ms: int) -> None:
         state = self._state
         quorum = state.settings.quorum
-        hopes = 1 + sum(self._would_vote(peer) for peer in self._known)
         open_ = len(self._under_way) - len(self._known)
+        willing = [a for a in self._known.values() if a is not None and self._would_vote(a)]
+        # One that may not vote freely votes for who is as good as everybody: all must be known.
+        hopes = 1 + sum(answer.votes is not False or open_ == 0 for answer in willing)
         if hopes >= quorum and self._catch_up.may_vote_for(state.log_end):
             self._stand(now_ms)
-        elif open_ == 0 or (hopes + open_ < quorum and state.votes):
+        elif open_ == 0 or (1 + len(willing) + open_ < quorum and state.votes):
             self._retry(now_ms)
 
-    def _would_vote(self, peer: str) -> bool:
-        answer, state = self._known[peer], self._state
-        if answer is None:
-            return False
+    def _would_vote(self, answer: MetadataResponse) -> bool:
+        state = self._state
         theirs = (answer.ledger_end_term, answer.ledger_end_index)
         if theirs[0] is not None and theirs[1] is not None and (*theirs,) > state.log_end:
             return False
@@ -129,8 +129,7 @@ class Candidacy:
             heard = answer.leader_heard_ms
             if heard is None or heard < (self._max_leak - 1) * pace:
                 return False
-        # One that may not vote freely votes for who is as good as everybody: hopes need all then.
-        return answer.votes is not False or len(self._known) == len(state.settings.others)
+        return True
 
     # --- the votes
 

@@ -22,8 +22,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from aiorocketmq.remoting.protocol.bodies.dledger import DledgerBody, Entry
-from aiorocketmq.store.raft.entry_log import CommittedConflict
+from aiorocketmq.remoting.protocol.bodies.dledger import (
+    DledgerBody,
+    Entry,
+    PushRequest,
+    PushType,
+    VoteResponse,
+    VoteResult,
+)
 from aiorocketmq.store.raft.member import Member
 from aiorocketmq.store.raft.ready import HardState, Outgoing, Ready, Role
 from aiorocketmq.store.raft.settings import RaftSettings
@@ -171,6 +177,11 @@ class Odds(NamedTuple):
     put: float
     cut: float
     stand: float
+    time: float
+    malice: float
+    """Trouble just when it hurts: the voter dies with its vote, the leader with what it has
+    committed, a new leader is cut off with its first entry, two stand at once, and a TRUNCATE comes
+    again much later."""
     back: float
 
 
@@ -181,15 +192,17 @@ def odds_of(rng: random.Random) -> Odds:
         return rng.random() * most if rng.random() < often else 0.0
 
     return Odds(
-        lose=some(0.6, 0.3),
+        lose=some(0.5, 0.2),
         double=some(0.5, 0.3),
         in_order=rng.choice((1.0, 0.9, 0.5, 0.0)),
         hold_sync=some(0.5, 0.9),
-        fault=some(0.9, 0.1),
+        fault=some(0.9, 0.04),
         put=rng.choice((0.02, 0.1, 0.3)),
-        cut=some(0.6, 0.03),
-        stand=some(0.8, 0.06),
-        back=rng.choice((0.5, 1.0)),
+        cut=some(0.5, 0.02),
+        stand=some(0.8, 0.04),
+        time=rng.choice((0.02, 0.1)),
+        malice=rng.choice((0.0, 0.1, 0.5)),
+        back=rng.choice((0.5, 0.9, 1.0)),
     )
 
 
@@ -204,6 +217,9 @@ class World:
         self.network: list[Message] = []
         self.calls: deque[tuple[int, Call]] = deque()
         """When they time out."""
+        self.kept: list[Message] = []
+        """What comes again."""
+        self.doomed: Node | None = None
         self.cut: set[tuple[str, str]] = set()
         self.puts = 0
         self.odds = odds_of(self.rng)
@@ -211,6 +227,7 @@ class World:
             "G",
             "n0",
             {name: name for name in self.names},
+            heartbeat_ms=self.rng.choice((300, 3000)),
             push_bytes=self.rng.choice((1, 20, 65_536)),
             window_requests=self.rng.choice((1, 2, 16)),
         )
@@ -267,6 +284,8 @@ class World:
                 node.log, node.log.committed, member.committed_index, member.term, node.name
             )
             node.log.committed = member.committed_index
+            if member.role is Role.LEADER and self._malicious(0.3):
+                self.doomed = node
         if member.role is Role.LEADER:
             self.facts.leads(member.term, node.name, node.life, node.log)
         node.held.append(ready)
@@ -274,6 +293,9 @@ class World:
             ready.hard_state is None or self.rng.random() >= self.odds.hold_sync
         ):
             self.release(node)
+
+    def _malicious(self, share: float = 1.0) -> bool:
+        return self.rng.random() < self.odds.malice * share
 
     def release(self, node: Node) -> None:
         """The disk has synced: what waited goes out, up to the next hard state."""
@@ -291,21 +313,26 @@ class World:
             node.votes = ready.votes
         for token, answer in ready.answers:
             self.network.append(Message(token, False, answer))
+            if isinstance(answer, VoteResponse) and answer.vote_result is VoteResult.ACCEPT:
+                self.doomed = self.doomed or (node if self._malicious() else None)
         for out in ready.requests:
             self._send(node, out)
         role = ready.role
         still = role is not None and (member.role, member.term) == (Role.LEADER, role.term)
         if still and role is not None and role.role is Role.LEADER:
             node.leads_term = role.term
+            if self._malicious(0.5):
+                self.cut |= {(node.name, other) for other in self.names}
+                self.put_at(node, b"alone")
         if ready.append_noop and node.leads_term == member.term:
-            self._put(node, b"noop")
+            self.put_at(node, b"noop")
 
     def _send(self, node: Node, out: Outgoing) -> None:
         call = Call(node, node.life, out.peer, out.request)
         self.network.append(Message(call, True, None))
         self.calls.append((self.now + CALL_MS, call))
 
-    def _put(self, node: Node, body: bytes) -> None:
+    def put_at(self, node: Node, body: bytes) -> None:
         member = node.member
         assert member is not None
         node.log.put(node.leads_term, body)
@@ -316,6 +343,14 @@ class World:
 
     def step(self) -> None:
         rng, odds = self.rng, self.odds
+        if self.doomed is not None:
+            node, self.doomed = self.doomed, None
+            if node.member is not None:
+                self.crash(node)
+        if self.cut and rng.random() < 0.02:
+            self.cut.clear()
+        if self.kept and rng.random() < 0.02:
+            self.network.append(self.kept.pop(rng.randrange(len(self.kept))))
         what = rng.random()
         if what < odds.fault:
             self.fault()
@@ -330,7 +365,8 @@ class World:
         held = [node for node in self.nodes.values() if node.held]
         if held and rng.random() < 0.3:
             self.release(rng.choice(held))
-        if self.network and rng.random() < 0.9:
+        waiting = len(self.network)
+        if waiting and (waiting > 4 * len(self.names) or rng.random() >= odds.time):
             self.deliver()
         else:
             self.pass_time()
@@ -344,7 +380,7 @@ class World:
             assert member is not None
             if not node.paused and member.transferee is None:
                 self.puts += 1
-                self._put(node, b"%d" % self.puts)
+                self.put_at(node, b"%d" % self.puts)
 
     def deliver(self) -> None:
         rng, odds = self.rng, self.odds
@@ -358,6 +394,9 @@ class World:
             return
         if not rng.random() < odds.double:
             del self.network[at]
+        kind = call.request.type if isinstance(call.request, PushRequest) else None
+        if message.is_request and kind is PushType.TRUNCATE and self._malicious():
+            self.kept.append(message)
         link = (call.node.name, call.peer) if message.is_request else (call.peer, call.node.name)
         lost = rng.random() < odds.lose or link in self.cut
         self.hand_over(message, to, lost=lost)
@@ -431,16 +470,22 @@ class World:
             gone = rng.randint(0, max(0, node.log.committed - max(0, node.log.begin_index)))
             del node.log.stored[: min(gone, len(node.log.stored) - 1)]
         else:
-            self.stop(node)
-            if kind > 0.8 and self._may_lose(node):
-                keep = -1 if kind > 0.9 else rng.randint(node.log.synced, node.log.end_index)
-                self.lose(node, keep)
-            if rng.random() < self.odds.back:
-                self.start(node)
+            self.crash(node)
 
-    def stand(self) -> None:
+    def crash(self, node: Node) -> None:
+        """It is killed; perhaps its log loses something. Most are back at once."""
+        rng = self.rng
+        self.stop(node)
+        kind = rng.random()
+        if kind > 0.7 and self._may_lose(node):
+            keep = -1 if kind > 0.85 else rng.randint(node.log.synced, node.log.end_index)
+            self.lose(node, keep)
+        if rng.random() < self.odds.back:
+            self.start(node)
+
+    def stand(self, node: Node | None = None) -> None:
         """Without waiting, and without asking: nothing promised depends on either."""
-        node = self.rng.choice(list(self.nodes.values()))
+        node = node or self.rng.choice(list(self.nodes.values()))
         member = node.member
         if member is None or node.paused or member.role is Role.LEADER:
             return
@@ -449,6 +494,8 @@ class World:
             state.become_candidate(now)
             member._candidacy.take_over(now)
             self.turn(node)
+            if self._malicious():
+                self.stand()
 
     def _transfer(self, node: Node) -> None:
         if node.member is not None:
@@ -472,7 +519,7 @@ class World:
     def heal(self) -> None:
         """No trouble any more: a leader must come, and all logs must become what it has."""
         self.odds = self.odds._replace(
-            lose=0, double=0, in_order=1, hold_sync=0, fault=0, cut=0, stand=0
+            lose=0, double=0, in_order=1, hold_sync=0, fault=0, cut=0, stand=0, malice=0
         )
         self.cut.clear()
         for node in self.nodes.values():
@@ -517,16 +564,3 @@ class World:
             and n.log.end_index == leader.end_index == n.log.committed
             for n in nodes
         )
-
-
-def run(seed: int, size: int, *, steps: int = 400, heal: bool = False) -> World:
-    """One schedule. Raises Violation."""
-    world = World(seed, size)
-    try:
-        for _ in range(steps):
-            world.step()
-        if heal:
-            world.heal()
-    except CommittedConflict as error:
-        raise Violation(str(error)) from error
-    return world
