@@ -119,7 +119,7 @@ class Group:
         self.node: RaftNode = RaftNode(
             self.settings,
             _node_settings(
-                settings, own_port(self.settings), broker_address, lambda: store.writeable
+                settings, own_port(self.settings), broker_address, lambda: store.trouble is None
             ),
             raft,
             clock,
@@ -212,7 +212,7 @@ class Group:
         self._roles = GroupRoles(
             appearance,
             self._ready,
-            of_master=(*storage.of_master, GiveUpLeadership(store, self.node, self._clock)),
+            of_master=storage.of_master,
             of_slave=(find, sync),
         )
         self.node.on_role.append(self._role_changed)
@@ -223,12 +223,6 @@ class Group:
 
     def _role_changed(self, change: RoleChange) -> None:
         assert self._roles is not None
-        log.info(
-            "role in the group role=%s term=%d leader=%s",
-            change.role.name,
-            change.term,
-            change.leader_id or "nobody",
-        )
         if change.role is Role.LEADER:
             self._roles.elected()
         elif change.role is Role.FOLLOWER:
@@ -251,9 +245,6 @@ class Group:
 
 
 _ASK_AGAIN_S: Final = 0.01
-_LOOK_S: Final = 1.0
-_TRY_AGAIN_S: Final = 10.0
-"""Where the others are no better off it must not go round and round."""
 
 
 class Appearance:
@@ -316,30 +307,6 @@ class Appearance:
         self._ports.use(table)
         self._registry.name_servers.has_identity()
         log.info("this broker is %s id=%d", role.name, broker_id)
-
-
-class GiveUpLeadership:
-    """Service of a master: when its machine takes no messages (its disk is full or failed) another
-    member has to lead. The original goes on leading, and refuses them."""
-
-    def __init__(self, store: MessageStore, node: RaftNode, clock: Clock) -> None:
-        self._store: Final = store
-        self._node: Final = node
-        self._clock: Final = clock
-
-    async def run(self) -> None:
-        """Until cancelled, by the end of its leadership."""
-        before: str | None = None
-        while True:
-            await self._clock.sleep(_LOOK_S)
-            now = self._store.trouble
-            if before is not None and now is not None and self._node.settings.others:
-                answer = await self._node.transfer(None)
-                log.warning(
-                    "leadership is to go to another member code=%d reason=%s", answer.code, now
-                )
-                await self._clock.sleep(_TRY_AGAIN_S)
-            before = now
 
 
 class CommittedDelayOffsets:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from aiorocketmq.broker.assembly.group import (
-    _LOOK_S,
-    _TRY_AGAIN_S,
     CommittedDelayOffsets,
-    GiveUpLeadership,
     append_noop,
 )
 from aiorocketmq.broker.schedule.offset_persistence import DelayOffsetPersistence
@@ -26,41 +22,6 @@ from aiorocketmq.store.model.errors import StoreError
 from ..sim import ManualClock
 from ..stored import decode_messages
 from .sim_broker import sim_broker
-
-
-def test_who_cannot_take_messages_has_another_one_lead() -> None:
-    async def run() -> None:
-        clock, asked = ManualClock(), []
-        store: Any = SimpleNamespace(trouble=None)
-
-        async def transfer(to: str | None) -> Any:
-            asked.append(to)
-            return SimpleNamespace(code=200)
-
-        node: Any = SimpleNamespace(transfer=transfer, settings=SimpleNamespace(others=("n1",)))
-        service = asyncio.create_task(GiveUpLeadership(store, node, clock).run())
-
-        async def passes(seconds: float) -> None:
-            await asyncio.sleep(0)
-            clock.advance(seconds)
-            for _ in range(5):
-                await asyncio.sleep(0)
-
-        await passes(_LOOK_S)
-        store.trouble = "the disk is full"
-        await passes(_LOOK_S)
-        assert not asked, "it may pass"
-        await passes(_LOOK_S)
-        assert asked == [None]
-        await passes(_LOOK_S)
-        await passes(_LOOK_S)
-        assert len(asked) == 1, "nobody may be better off"
-        await passes(_TRY_AGAIN_S)
-        await passes(_LOOK_S)
-        assert len(asked) == 2
-        service.cancel()
-
-    asyncio.run(run())
 
 
 def test_followers_are_told_what_a_majority_has() -> None:
