@@ -9,7 +9,13 @@ same class::
         ...
 
 Everything is real: TCP on loopback, the store on the disk. Without ``data_dir`` the data lies in a
-temporary directory that is removed at the end.
+temporary directory that is removed at the end. ``LocalCluster(raft=3)`` has a DLedger group of
+three brokers, each a process of its own, in the place of the one broker::
+
+    async with LocalCluster(raft=3) as cluster:
+        leader = await cluster.leader()
+        await leader.kill()
+        assert await cluster.leader() is not leader
 """
 
 from __future__ import annotations
@@ -18,7 +24,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -34,16 +40,16 @@ from .broker.config.config import (
 from .broker.config.group_config import GroupConfig
 from .broker.config.settings import BrokerSettings
 from .broker.opening import open_broker
-from .broker.start_checks import check
 from .daemon.descriptors import allowed_connections
 from .daemon.event_loop import new_event_loop
-from .daemon.launch import LaunchError, Settings
+from .daemon.launch import LaunchError
 from .daemon.local_address import local_address
+from .local_group import LARGEST, LocalGroup, LocalMember, serve_group
+from .local_properties import DEFAULTS, checked
 from .namesrv.config import NamesrvConfig
 from .namesrv.daemon import NameServer, load_kv_config
 from .remoting.errors import AddressInUseError
 from .remoting.protocol.bodies.topic_config import TopicConfig
-from .remoting.protocol.java_properties import Property
 from .remoting.services import run_services
 from .remoting.transport.accepting import Seats
 from .remoting.transport.config import ALL_INTERFACES
@@ -53,53 +59,37 @@ from .store.model.config import MessageStoreConfig
 LOOPBACK: Final = "127.0.0.1"
 _LOOK_AGAIN_S: Final = 0.002
 _PORT_ATTEMPTS: Final = 5
-_RECORDS: Final = (
-    BrokerConfig,
-    BrokerServerConfig,
-    BrokerClientConfig,
-    MessageStoreConfig,
-    LaterStoreConfig,
-    GroupConfig,
-)
-
-DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "brokerName": "local-broker",
-        "enablePropertyFilter": "true",  # SQL expressions work here
-        "diskSpaceWarningLevelRatio": "100",  # people's disks are nearly full all the time
-        # that a test or the machine is busy is no reason to refuse a message
-        "waitTimeMillsInSendQueue": "10000",
-        # Small files, so that a cluster for one test takes next to no space.
-        "mappedFileSizeCommitLog": str(64 << 20),
-        "mappedFileSizeConsumeQueue": str(20_000 * 20),
-        "maxHashSlotNum": "50000",
-        "maxIndexNum": "200000",
-    }
-)
-"""Broker properties that differ from the original's defaults."""
+_PATIENCE_S: Final = 60.0
 
 
 class LocalCluster:
-    """One name server, one broker. Ports that are 0 become free ones. Once it runs,
-    ``namesrv_address`` and ``broker_address`` (``host:port``) tell where, ``data_dir`` (a ``Path``)
-    where its files lie, ``loop`` what it runs on.
+    """One name server, one broker or one group of them. Ports that are 0 become free ones. Once it
+    runs, ``namesrv_address`` and ``broker_address`` (``host:port``) tell where, ``data_dir`` (a
+    ``Path``) where its files lie, ``loop`` what it runs on.
 
     ``host`` is where both listen and what the broker tells clients; with ``"0.0.0.0"`` that is this
     machine's address. ``properties`` are further properties of the broker, by the original's names,
     values as text: ``{"autoCreateTopicEnable": "false"}``.
 
+    ``raft`` is the number of brokers of a group (``docs/raft.md``), which elect the one that takes
+    messages; 0: one broker without a group. ``members`` are they, ``leader`` finds that one. With
+    ``broker_port`` each further member has ports 1000 above those of the one before.
+
     Starting raises ``AddressInUseError``, ``StoreError``, ``LaunchError`` (also for a property that
-    does not exist), ``PropertyError`` (for a value that it cannot take).
+    does not exist), ``PropertyError`` (for a value that it cannot take), ``TimeoutError`` when a
+    group does not elect a leader within a minute.
     """
 
     namesrv_address: str
     """``host:port``; known once the cluster runs."""
     broker_address: str
-    """``host:port``; known once the cluster runs."""
+    """``host:port``; known once the cluster runs. Of a group: its first leader's."""
     data_dir: Path
     """Where everything lies; known once the cluster runs."""
     loop: asyncio.AbstractEventLoop
     """What it runs on."""
+    members: tuple[LocalMember, ...]
+    """Of a group, else empty; known once the cluster runs."""
 
     def __init__(
         self,
@@ -109,7 +99,13 @@ class LocalCluster:
         broker_port: int = 0,
         host: str = LOOPBACK,
         properties: Mapping[str, str] = MappingProxyType({}),
+        raft: int = 0,
     ) -> None:
+        """Raises ``ValueError`` for a number of members that cannot be."""
+        if not 0 <= raft <= LARGEST:
+            raise ValueError(f"raft is the number of brokers of a group, 1 to {LARGEST}, or 0")
+        self._raft = raft
+        self._group: LocalGroup | None = None
         self._wanted_dir = data_dir
         self._namesrv_port = namesrv_port
         self._broker_port = broker_port
@@ -179,14 +175,24 @@ class LocalCluster:
                 await asyncio.to_thread(shutil.rmtree, self.data_dir, ignore_errors=True)
 
     async def create_topic(self, topic: str, *, queue_nums: int = 4) -> None:
-        """Make a topic (or change its number of queues) and return when the name server knows it.
-        For tests of this loop."""
+        """Make a topic (or change its number of queues) and return when the name server knows it,
+        and every member of a group that serves. For tests of this loop; of a group on any loop."""
+        if self._group is not None:
+            await self._group.create_topic(topic, queue_nums, _PATIENCE_S)
+            return
         if self._broker is None:
             raise RuntimeError("the cluster is not running")
         config = TopicConfig(
             topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums
         )
         await self._broker.name_servers.announce(self._broker.state.topics.update(config))
+
+    async def leader(self, *, timeout_s: float = _PATIENCE_S) -> LocalMember:
+        """The member of the group that takes messages; waits for an election. On any loop. Raises
+        ``TimeoutError``."""
+        if self._group is None:
+            raise RuntimeError("no group is running: LocalCluster(raft=3) has one")
+        return await self._group.leader(timeout_s)
 
     # --- in a thread
     # ----------------------------------------------------------------------------------------------
@@ -213,20 +219,44 @@ class LocalCluster:
         await name_server.listen()
         try:
             self.namesrv_address = f"{self._known_host}:{name_server.port}"
-            await self._serve_with(name_server, self._broker_settings(), ready)
+            await self._serve_with(name_server, ready)
         finally:
             name_server.close()
 
-    async def _serve_with(
-        self, name_server: NameServer, settings: BrokerSettings, ready: Callable[[], object]
-    ) -> None:
+    async def _serve_with(self, name_server: NameServer, ready: Callable[[], object]) -> None:
+        brokers = self._brokers(ready)
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(name_server.run(), name="local-name-server")
             try:
-                await self._serve_broker_on_some_port(settings, ready)
+                await brokers
             finally:
-                self._broker = None
-                serving.cancel()  # after the broker, which says good-bye to it
+                self._broker = self._group = None
+                serving.cancel()  # after the brokers, which say good-bye to it
+
+    def _brokers(self, ready: Callable[[], object]) -> Coroutine[Any, Any, None]:
+        """Raises ``LaunchError``, ``PropertyError``."""
+        _check_folder(self.data_dir, self._raft)
+        if not self._raft:
+            self.members = ()
+            return self._serve_broker_on_some_port(self._broker_settings(), ready)
+        group = LocalGroup(
+            self.data_dir,
+            namesrv=self.namesrv_address,
+            size=self._raft,
+            first_port=self._broker_port,
+            bind=self._host,
+            host=self._known_host,
+            properties=self._properties,
+        )
+        return self._serve_group(group, ready)
+
+    async def _serve_group(self, group: LocalGroup, ready: Callable[[], object]) -> None:
+        async def complete() -> None:
+            self.members, self._group = group.members, group
+            self.broker_address = (await group.leader(_PATIENCE_S)).address
+            ready()
+
+        await serve_group(group, complete)
 
     async def _serve_broker_on_some_port(
         self, settings: BrokerSettings, ready: Callable[[], object]
@@ -268,19 +298,7 @@ class LocalCluster:
             "storePathRootDir": str(self.data_dir / "store"),
         }
         table = {**DEFAULTS, **own, **self._properties}
-        for name, value in table.items():
-            if not isinstance(value, str):
-                text = str(value).lower() if isinstance(value, bool) else str(value)
-                raise LaunchError(
-                    f"the value of a property is text: {name}={text!r}, not {value!r}"
-                )
-        settings = Settings(
-            _RECORDS, [Property(name, value, "LocalCluster") for name, value in table.items()]
-        )
-        unknown = [found.name for found in settings.unknown if found.name not in DEFAULTS]
-        if unknown:
-            raise LaunchError(f"a broker has no property {', '.join(unknown)}")
-        check(settings)
+        settings = checked(table)
         return BrokerSettings(
             settings[BrokerConfig],
             settings[BrokerServerConfig],
@@ -352,3 +370,16 @@ def _make_directory(wanted: str | os.PathLike[str] | None) -> Path:
     directory = Path(wanted).expanduser().resolve()
     directory.mkdir(parents=True, exist_ok=True)
     return directory
+
+
+def _check_folder(directory: Path, raft: int) -> None:
+    """Raises ``LaunchError`` when the data is that of another kind of cluster."""
+    members = sum(1 for each in directory.glob("n[0-9]") if (each / "store").is_dir())
+    if raft and (directory / "store").is_dir():
+        raise LaunchError(
+            f"{directory} has the data of a broker without a group: choose another folder"
+        )
+    if members != raft and members:
+        raise LaunchError(
+            f"{directory} has the data of a group of {members}: that is raft={members}"
+        )

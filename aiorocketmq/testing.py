@@ -8,9 +8,9 @@ asyncio.
             producer.send(Message(rocketmq_topic, b"..."))
 
 One cluster serves the whole session (one per worker of pytest-xdist), each test takes a topic of
-its own. Importing this costs nothing: what a cluster needs is imported when the first test asks for
-it. ``LocalCluster`` can be imported from here too; without pytest, import it from
-``aiorocketmq.local_cluster``.
+its own; and one group of brokers, where a test asks for ``rocketmq_group``. Importing this costs
+nothing: what a cluster needs is imported when the first test asks for it. ``LocalCluster`` can be
+imported from here too; without pytest, import it from ``aiorocketmq.local_cluster``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,9 +26,16 @@ import pytest
 if TYPE_CHECKING:
     from .local_cluster import LocalCluster
 
-__all__ = ["LocalCluster", "rocketmq_cluster", "rocketmq_topic"]
+__all__ = [
+    "LocalCluster",
+    "rocketmq_cluster",
+    "rocketmq_group",
+    "rocketmq_group_topic",
+    "rocketmq_topic",
+]
 
 _numbers = itertools.count(1)
+_PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="session")
@@ -46,10 +53,43 @@ def rocketmq_topic(rocketmq_cluster: LocalCluster, request: pytest.FixtureReques
     """The name of a topic that nobody else uses. It exists: a consumer may start before the first
     message is sent."""
     topic = fresh_topic_name(request.node.name)
-    asyncio.run_coroutine_threadsafe(
-        rocketmq_cluster.create_topic(topic), rocketmq_cluster.loop
-    ).result(timeout=30)
+    _on_its_loop(rocketmq_cluster, rocketmq_cluster.create_topic(topic))
     return topic
+
+
+@pytest.fixture(scope="session")
+def _rocketmq_group_of_session() -> Iterator[LocalCluster]:
+    from .local_cluster import LocalCluster
+
+    with LocalCluster(raft=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def rocketmq_group(_rocketmq_group_of_session: LocalCluster) -> Iterator[LocalCluster]:
+    """A name server and a DLedger group of three brokers, each a process: ``leader()``, and
+    ``members`` that can be stopped, killed and paused. All run again after the test."""
+    yield _rocketmq_group_of_session
+    _on_its_loop(_rocketmq_group_of_session, _all_run(_rocketmq_group_of_session))
+
+
+async def _all_run(group: LocalCluster) -> None:
+    for member in group.members:
+        await member.resume()
+        await member.start()
+    await group.leader()
+
+
+@pytest.fixture
+def rocketmq_group_topic(rocketmq_group: LocalCluster, request: pytest.FixtureRequest) -> str:
+    """As ``rocketmq_topic``, of the group; all its members know it."""
+    topic = fresh_topic_name(request.node.name)
+    _on_its_loop(rocketmq_group, rocketmq_group.create_topic(topic))
+    return topic
+
+
+def _on_its_loop(cluster: LocalCluster, coroutine: Coroutine[Any, Any, None]) -> None:
+    asyncio.run_coroutine_threadsafe(coroutine, cluster.loop).result(timeout=_PATIENCE_S)
 
 
 def fresh_topic_name(test_name: str) -> str:

@@ -54,9 +54,44 @@ def test_fixtures_of_another_project(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=4)
 
 
+GROUPS = """
+    import asyncio
+
+    from aiorocketmq import Message, sync
+
+    ended = []
+
+    def send(group, topic):
+        with sync.Producer("PID_x", namesrv=group.namesrv_address) as producer:
+            producer.send(Message(topic, b"hello"))
+
+    def test_one_of_them_dies_and_one_hangs(rocketmq_group, rocketmq_group_topic):
+        leader = asyncio.run(rocketmq_group.leader())
+        asyncio.run(leader.kill())
+        assert asyncio.run(rocketmq_group.leader()) is not leader
+        send(rocketmq_group, rocketmq_group_topic)
+        hanging = asyncio.run(rocketmq_group.leader())
+        asyncio.run(hanging.pause())
+        ended.extend([leader, hanging])
+
+    def test_all_run_again(rocketmq_group, rocketmq_group_topic):
+        assert all(member in rocketmq_group.members and member.serves for member in ended)
+        send(rocketmq_group, rocketmq_group_topic)
+"""
+
+
+def test_group_fixture_of_another_project(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(GROUPS)
+    pytester.makeini("[pytest]\nfilterwarnings = error\n")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:xdist")
+    result.assert_outcomes(passed=2)
+
+
 def test_fixtures_explain_themselves(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--fixtures", "-p", "no:xdist")
-    result.stdout.fnmatch_lines(["rocketmq_cluster [[]session scope[]]*", "rocketmq_topic*"])
+    result.stdout.fnmatch_lines(
+        ["rocketmq_cluster [[]session scope[]]*", "rocketmq_topic*", "rocketmq_group*"]
+    )
 
 
 def test_the_plugin_imports_nothing_of_the_cluster() -> None:
