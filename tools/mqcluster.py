@@ -2,7 +2,8 @@
 that others depend on.
 
 Data lies below ``--dataDir`` and is there again next time; without it, in a temporary directory
-that goes with the cluster.
+that goes with the cluster. ``--raft 3`` has a DLedger group in the place of the broker, each member
+a process that can be killed.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ from ..daemon import quiet_interrupt  # noqa: F401  (before all others)
 
 # isort: split
 import logging
+import shlex
 import sys
 from contextlib import ExitStack
 from typing import Final
 
 import click
 
+from ..broker.config.config import VIP_PORT_DISTANCE
 from ..daemon import launch
 from ..daemon.launch import Daemon, LaunchError, Settings
 from ..daemon.logs import FORMS, LEVELS, set_up_logging
 from ..daemon.pid_files import pid_file
 from ..local_cluster import LOOPBACK, LocalCluster
+from ..local_group import LARGEST
 from ..remoting.errors import AddressInUseError
 from ..remoting.file_mode import FileMode, files_are
 from ..remoting.transport.config import ALL_INTERFACES
@@ -90,6 +94,12 @@ class NameAndValue(click.ParamType[tuple[str, str]]):
     metavar="NAME=VALUE",
     help="A property of the broker; repeatable.",
 )
+@click.option(
+    "--raft",
+    type=click.IntRange(0, LARGEST),
+    default=0,
+    help="A group of so many brokers, each a process, their ports 1000 apart; 0: one broker.",
+)
 @click.option("--logLevel", "log_level", type=LEVEL, default="WARNING", show_default=True)
 @click.option(
     "--logFormat", "log_format", type=click.Choice(FORMS), default="text", show_default=True
@@ -100,16 +110,18 @@ def main(
     data_dir: str | None,
     host: str,
     properties: tuple[tuple[str, str], ...],
+    raft: int,
     log_level: str,
     log_format: str,
 ) -> None:
-    """Run a name server and a broker until Ctrl-C."""
+    """Run a name server and a broker, or a group of brokers, until Ctrl-C."""
     cluster = LocalCluster(
         data_dir=data_dir,
         namesrv_port=namesrv_port,
         broker_port=broker_port,
         host=host,
         properties=dict(properties),
+        raft=raft,
     )
     set_up_logging(log_level, form=log_format)
     if host in ALL_INTERFACES:
@@ -146,10 +158,9 @@ def _with_our_options(text: str) -> str:
 
 
 def _say_ready(cluster: LocalCluster, *, temporary: bool) -> None:
-    port = cluster.broker_address.rpartition(":")[2]
     for line in (
         f"name server  {cluster.namesrv_address}",
-        f"broker       {cluster.broker_address} (VIP {int(port) - 2})",
+        *(_members(cluster) or (f"broker       {_with_vip(cluster.broker_address)})",)),
         f"data         {cluster.data_dir}"
         + (" (removed at the end; keep it with --dataDir)" if temporary else ""),
         "",
@@ -157,9 +168,36 @@ def _say_ready(cluster: LocalCluster, *, temporary: bool) -> None:
         f"  export NAMESRV_ADDR={cluster.namesrv_address}",
         "  mqadmin sendMessage -t Hello -p 'first message'",
         "  mqadmin consumeMessage -t Hello",
+        *_failover(cluster),
     ):
         click.echo(line)
     sys.stdout.flush()
+
+
+def _with_vip(address: str) -> str:
+    return f"{address} (VIP {int(address.rpartition(':')[2]) - VIP_PORT_DISTANCE}"
+
+
+def _members(cluster: LocalCluster) -> list[str]:
+    return [
+        f"broker {member.id:5} {_with_vip(member.address)}, DLedger "
+        f"{member.peer_address.rpartition(':')[2]}), process {member.pid}"
+        + (", leader" if member.address == cluster.broker_address else "")
+        for member in cluster.members
+    ]
+
+
+def _failover(cluster: LocalCluster) -> list[str]:
+    leaders = [each for each in cluster.members if each.address == cluster.broker_address]
+    return [
+        line
+        for leader in leaders
+        for line in (
+            f"  kill -9 {leader.pid}    # the leader: another member takes over",
+            "  mqadmin clusterList",
+            f"  mqbroker -c {shlex.quote(str(leader.config_file))}    # it comes back",
+        )
+    ]
 
 
 if __name__ == "__main__":

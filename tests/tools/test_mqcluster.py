@@ -91,6 +91,31 @@ def test_properties_reach_the_broker(start: Start, mqadmin: MqAdmin) -> None:
     assert mqadmin("sendMessage", "-t", "Unknown", "-p", "x", "-n", namesrv).code == 1
 
 
+def test_a_group_is_said_and_its_leader_can_be_killed(
+    start: Start, mqadmin: MqAdmin, tmp_path: Path
+) -> None:
+    process = start("--raft", "3", "--dataDir", str(tmp_path / "data"))
+    assert process.stdout is not None
+    lines = [process.stdout.readline().rstrip() for _ in range(13)]
+    namesrv = lines[0].split()[2]
+    assert [line.split()[:2] for line in lines[1:4]] == [["broker", f"n{n}"] for n in range(3)]
+    (leader,) = (line for line in lines[1:4] if line.endswith(", leader"))
+    assert lines[4].split() == ["data", str(tmp_path / "data")]
+    (kill,) = (line for line in lines if "kill -9" in line)
+    number = int(kill.split()[2])
+    assert f"process {number}, leader" in leader
+    (again,) = (line for line in lines if "mqbroker -c" in line)
+    assert (tmp_path / "data" / leader.split()[1] / "broker.conf").as_posix() in again
+    os.kill(number, signal.SIGKILL)
+    masters: list[str] = []
+    while not masters or masters == [leader.split()[2]]:
+        rows = [line.split() for line in mqadmin("clusterList", "-n", namesrv).out.splitlines()]
+        masters = [row[3] for row in rows if row[2:3] == ["0"]]
+    assert mqadmin("sendMessage", "-t", "Kept", "-p", "x", "-n", namesrv).code == 0
+    code, errors = stopped(process, signal.SIGTERM)
+    assert (code, errors.count("\n")) == (0, errors.count("broker removed"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -106,6 +131,12 @@ def test_properties_reach_the_broker(start: Start, mqadmin: MqAdmin) -> None:
         ),
         (("--dataDir", "/dev/null/x"), "/dev/null"),
         (("--host", "203.0.113.1"), "cannot listen"),
+        (("--raft", "10"), "10 is not in the range 0<=x<=9"),
+        (
+            ("--raft", "3", "--brokerPort", "34000"),
+            "the last member's port for the others would be 66000, and there are 65535",
+        ),
+        (("--raft", "3", "--property", "dLegerSelfId=n1"), "dLegerSelfId: raft=3 says it already"),
     ],
 )
 def test_what_keeps_it_from_running(
