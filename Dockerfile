@@ -15,6 +15,6 @@ USER rocketmq
 WORKDIR /home/rocketmq
 VOLUME ["/home/rocketmq/store", "/home/rocketmq/namesrv"]
 
-# Name server; broker, its VIP port (listenPort - 2) and the one for slaves (listenPort + 1).
-EXPOSE 9876 10909 10911 10912
+# Name server; broker, its VIP port (listenPort - 2), the one for slaves (listenPort + 1), that of dLegerPeers.
+EXPOSE 9876 10909 10911 10912 40911
 CMD ["mqnamesrv"]

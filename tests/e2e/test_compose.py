@@ -35,9 +35,9 @@ NAMESRV = "127.0.0.1:9876;127.0.0.1:9877"
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
 
 
-def compose_file(environment: dict[str, str]) -> dict[str, Any]:
+def compose_file(environment: dict[str, str], name: str = "docker-compose.yml") -> dict[str, Any]:
     """The file with its variables filled in as the container engine does it."""
-    text = (REPOSITORY / "docker-compose.yml").read_text()
+    text = (REPOSITORY / name).read_text()
     content = yaml.safe_load(_VARIABLE.sub(lambda found: environment.get(found[1], found[2]), text))
     assert isinstance(content, dict)
     return content
