@@ -30,9 +30,14 @@ class RaftGroup(Cluster):
         self._properties = properties
         self._broker_ports = {name: free_port(HOST) for name in self.names}
         self._raft_ports = {name: free_port(HOST) for name in self.names}
-        self.peers: Final = ";".join(
-            f"{name}-{HOST}:{port}" for name, port in self._raft_ports.items()
-        )
+
+    @property
+    def peers(self) -> str:
+        return ";".join(f"{name}-{HOST}:{port}" for name, port in self._raft_ports.items())
+
+    def move(self, name: str) -> None:
+        """It has another address from now on."""
+        self._broker_ports[name], self._raft_ports[name] = free_port(HOST), free_port(HOST)
 
     def start(self, *names: str, **properties: object) -> None:
         """These members, all by default."""
