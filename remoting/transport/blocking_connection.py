@@ -13,6 +13,7 @@ import os
 import socket
 import ssl
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Generic, Protocol, TypeVar
@@ -33,56 +34,36 @@ class _Answer(Protocol):
 
 A = TypeVar("A", bound=_Answer)
 F = TypeVar("F")
+"""A frame, as its user wants it."""
 
 
-class Frames(Protocol[F]):
-    """Where bytes are received, as in an ``asyncio.BufferedProtocol``, and how frames are cut out
-    of them."""
-
-    def get_buffer(self) -> memoryview:
-        """Where the next bytes go; never empty."""
-        ...
-
-    def buffer_updated(self, count: int, /) -> list[F]:
-        """So many bytes came: the frames that are whole now. Raises ``FrameError``."""
-        ...
-
-
-class BlockingConnection(Generic[F]):
+class BlockingConnection(ABC, Generic[F]):
     """Connects at once, within ``timeout`` seconds. Raises ``ConnectError``. After any other error
     nothing is known of what was under way: its owner closes it."""
 
-    def __init__(
-        self,
-        address: str,
-        timeout: float,
-        frames: Frames[F],
-        *,
-        tls: ssl.SSLContext | None,
-        spins: bool = False,
-    ) -> None:
-        """``spins``: it waits awake for what is sent within a moment (``spin_wait.py``), where the
-        system lets it."""
+    def __init__(self, address: str, timeout: float, tls: ssl.SSLContext | None) -> None:
         self.address: Final = address
-        self.sent_at: float = 0.0
+        self._sent_at = 0.0
         """On the monotonic clock: when ``send`` was called last."""
-        self._frames: Final = frames
         self._timeout = timeout
         self._socket: socket.socket = _connected(address, timeout, tls)
-        self._receive_into = self._socket.recv_into
         # not on Windows, whose sockets are no files
         plain = tls is None and hasattr(os, "sched_yield")
         self._descriptor = self._socket.fileno() if plain else _NONE
         """To write without asking first whether that is possible, as a socket with a timeout does:
         it nearly always is."""
-        self._spin: SpinWait | None = SpinWait() if plain and spins else None
+
+    @abstractmethod
+    def _read(self) -> list[F] | None:
+        """Read once, and cut: the frames that are whole now, ``None`` when the peer has closed the
+        connection. Raises ``OSError``, ``FrameError``."""
 
     def send(self, data: bytes, timeout: float) -> None:
         """All of it; ``timeout`` in seconds. Raises ``RequestTimeout``, ``ConnectionLostError``."""
         try:
             if timeout != self._timeout:
                 self._set_timeout(timeout)
-            self.sent_at = time.monotonic()
+            self._sent_at = time.monotonic()
             try:
                 written = os.write(self._descriptor, data) if self._descriptor != _NONE else 0
             except BlockingIOError:
@@ -98,13 +79,12 @@ class BlockingConnection(Generic[F]):
         try:
             if timeout != self._timeout:
                 self._set_timeout(timeout)
-            buffer = self._frames.get_buffer()
-            count = (self._spin and self._soon(self._spin, buffer)) or self._receive_into(buffer)
-            if count:
-                return self._frames.buffer_updated(count)
+            frames = self._read()
         except (OSError, FrameError) as error:
             raise self._typed(error) from None
-        raise ConnectionLostError(f"connection to {self.address} lost: closed by peer")
+        if frames is None:
+            raise ConnectionLostError(f"connection to {self.address} lost: closed by peer")
+        return frames
 
     def _typed(self, error: Exception) -> RemotingError:
         if isinstance(error, TimeoutError):
@@ -112,24 +92,6 @@ class BlockingConnection(Generic[F]):
         if isinstance(error, OSError):
             return ConnectionLostError(f"connection to {self.address} lost: {error}")
         return ProtocolError(f"{self.address} sent what is no frame: {error}")
-
-    def _soon(self, spin: SpinWait, buffer: memoryview) -> int:
-        """How much came while it is worth waiting awake. Nothing: to be received as usual, be it
-        the end."""
-        if spin.sleeps:
-            spin.sleeps -= 1
-            return 0
-        began, count, into = self.sent_at, 0, (buffer,)
-        while True:
-            os.sched_yield()
-            try:
-                count = os.readv(self._descriptor, into)
-                break
-            except BlockingIOError:
-                if time.monotonic() - began > SPIN_S:
-                    break
-        spin.ended(time.monotonic() - began)
-        return count
 
     def _set_timeout(self, timeout: float) -> None:
         self._timeout = timeout
@@ -172,20 +134,6 @@ def _connected(address: str, timeout: float, tls: ssl.SSLContext | None) -> sock
         raise ConnectError(f"cannot connect to {address}: {error.strerror or error}") from None
 
 
-class _SmallFrames:
-    """Answers are short: one buffer for all of them, and the decoder of the event loop."""
-
-    def __init__(self, max_frame_bytes: int) -> None:
-        self._buffer: Final = memoryview(bytearray(_READ_BYTES))
-        self._feed: Final = FrameDecoder(max_frame_bytes).feed
-
-    def get_buffer(self) -> memoryview:
-        return self._buffer
-
-    def buffer_updated(self, count: int) -> list[Frame]:
-        return self._feed(bytes(self._buffer[:count]))
-
-
 class BlockingCalls(BlockingConnection[Frame]):
     """A connection for requests, each with its answer before the next one. Connects at once, within
     ``timeout`` seconds. Raises ``ConnectError``."""
@@ -193,9 +141,34 @@ class BlockingCalls(BlockingConnection[Frame]):
     def __init__(
         self, address: str, timeout: float, *, tls: ssl.SSLContext | None, max_frame_bytes: int
     ) -> None:
-        super().__init__(address, timeout, _SmallFrames(max_frame_bytes), tls=tls, spins=True)
+        super().__init__(address, timeout, tls)
         self.used_at: float = 0.0
         """For its owner."""
+        self._feed = FrameDecoder(max_frame_bytes).feed
+        self._receive = self._socket.recv
+        self._spin = SpinWait() if self._descriptor != _NONE else None
+
+    def _read(self) -> list[Frame] | None:
+        data = (self._spin and self._soon(self._spin)) or self._receive(_READ_BYTES)
+        return self._feed(data) if data else None
+
+    def _soon(self, spin: SpinWait) -> bytes:
+        """What comes while it is worth waiting awake. Nothing: to be received as usual, be it the
+        end."""
+        if spin.sleeps:
+            spin.sleeps -= 1
+            return b""
+        began, data = self._sent_at, b""
+        while True:
+            os.sched_yield()
+            try:
+                data = os.read(self._descriptor, _READ_BYTES)
+                break
+            except BlockingIOError:
+                if time.monotonic() - began > SPIN_S:
+                    break
+        spin.ended(time.monotonic() - began)
+        return data
 
     def invoke(
         self,
@@ -225,7 +198,7 @@ class BlockingCalls(BlockingConnection[Frame]):
                     if answer is not None and answer.opaque == opaque:
                         answered = True
                         return answer
-                left = self.sent_at + timeout - time.monotonic()  # it comes in pieces
+                left = self._sent_at + timeout - time.monotonic()  # it comes in pieces
             raise RequestTimeout(f"no answer from {self.address} in {timeout:.3g} s")
         except HeaderError as error:
             raise ProtocolError(f"{self.address} sent what is no answer: {error}") from None

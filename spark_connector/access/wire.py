@@ -188,8 +188,13 @@ class SocketWire(BlockingConnection[PlacedFrame]):
     def __init__(
         self, address: str, tls: ssl.SSLContext | None, timeout: float = CONNECT_TIMEOUT_S
     ) -> None:
-        self._placed = FrameBuffer()
-        super().__init__(address, timeout, self._placed, tls=tls)
+        super().__init__(address, timeout, tls)
+        self._frames = FrameBuffer()
+        self._receive_into = self._socket.recv_into
+
+    def _read(self) -> list[PlacedFrame] | None:
+        count = self._receive_into(self._frames.get_buffer())
+        return self._frames.buffer_updated(count) if count else None
 
     def receive(self, timeout: float) -> list[PlacedFrame]:
         """What came, at least one frame; each piece of it within ``timeout`` seconds."""
@@ -199,7 +204,7 @@ class SocketWire(BlockingConnection[PlacedFrame]):
 
     def rest(self) -> None:
         """It is not used for a while."""
-        self._placed.release()
+        self._frames.release()
 
 
 class Connections:
