@@ -209,11 +209,7 @@ class DledgerLog:
 
     def term_of(self, index: int) -> int:
         """Of an entry that is there. Raises EntryLogError."""
-        return self.head_of(index).term
-
-    def head_of(self, index: int) -> EntryEnd:
-        """Of an entry that is there: index and term. Raises EntryLogError."""
-        return EntryEnd(index, self._place_of(index)[1])
+        return self._place_of(index)[1]
 
     def end_of(self, index: int) -> int:
         """Behind an entry that is there, or in front of the first one: where in the log. So far a

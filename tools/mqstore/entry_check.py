@@ -61,6 +61,12 @@ class EntryCheck:
         self._wrong: list[tuple[int, int, str]] = []
         """Entries with numbers that follow each other: first, last, what they have."""
 
+    @classmethod
+    def of(cls, directory: StoreDirectory, findings: Findings) -> EntryCheck | None:
+        """None where the log is no member's."""
+        folder = directory.member_folder
+        return None if folder is None else cls(folder, findings)
+
     def record(self, record: LogRecord) -> None:
         """Look for the unit of an entry, if this is one: an older log has none."""
         at = record.position - _HEAD

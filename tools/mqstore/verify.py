@@ -98,8 +98,7 @@ def verify(
     for begin, end in log.holes():
         queues.damaged(begin, end)
         index.damaged(begin, end)
-    folder = directory.member_folder
-    entries = None if folder is None else EntryCheck(folder, findings)
+    entries = EntryCheck.of(directory, findings)
     total = sum(file.length for file in log.files)
     reader = LogReader(log)
     newest, tails = _read_log(

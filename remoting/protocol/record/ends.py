@@ -105,9 +105,8 @@ def put_record(
     ):
         return None
     phy_offset = log.base + log.position + log.head
-    queue_offset = 0
+    queue_offset = queue.max_offset if numbered else 0
     if numbered:
-        queue_offset = queue.max_offset
         check_room(queue.buffer, queue.position, QUEUE_UNIT.size)
     head = RecordHead(
         0, 0, 0, queue.queue_id, flag, queue_offset, phy_offset, sys_flag, born_timestamp,
