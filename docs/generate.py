@@ -38,7 +38,7 @@ from aiorocketmq.broker.config.config import (
 from aiorocketmq.broker.config.group_config import GroupConfig
 from aiorocketmq.broker.config.runtime_config import ALWAYS_BLACK_LISTED, NEXT_START
 from aiorocketmq.broker.config.settings import BrokerSettings
-from aiorocketmq.broker.raft.node import SERVED
+from aiorocketmq.broker.raft.network import SERVED
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.namesrv.config import ClusterTestConfig, NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer

@@ -102,6 +102,9 @@ SyncHandler = Callable[[Any, Body, "Context"], Outcome]
 AsyncHandler = Callable[[Any, Body, "Context"], Awaitable[Outcome]]
 Handler = SyncHandler | AsyncHandler
 ProcessorTable = Mapping[RequestCode, Handler]
+HeaderReader = Callable[[int, bytes, int, Peer], "Context | None"]
+"""Form, header, time of receipt and connection to a request; ``None``: it is left to the general
+way."""
 Guard = Callable[["Context", Body], Reply | None]
 """Looks at a request before its handler does (ACL, hooks, limits); a ``Reply`` refuses it."""
 
@@ -293,10 +296,15 @@ class Dispatcher:
     """Knows the handlers of a daemon (or of a client, for what brokers push) and answers frames
     with them."""
 
-    def __init__(self, table: ProcessorTable, *, guard: Guard | None = None) -> None:
+    def __init__(
+        self, table: ProcessorTable, *, guard: Guard | None = None, read: HeaderReader | None = None
+    ) -> None:
+        """``read``: of a port with headers of its own form, how they are read."""
         self._guard: Final = guard
         self._entries = self._compile(table)
-        self._read = Headers({int(code): COMMANDS[code].request for code in table}, Context).read
+        self._read: Final = (
+            read or Headers({int(code): COMMANDS[code].request for code in table}, Context).read
+        )
 
     def use(self, table: ProcessorTable) -> None:
         """Other handlers of the same requests, from the next request on (a broker has another

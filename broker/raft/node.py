@@ -17,60 +17,47 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from ...remoting.clock import Clock
-from ...remoting.dispatch import PENDING, Body, Context, Dispatcher, Outcome, Reply, reply_together
+from ...remoting.dispatch import PENDING, Body, Context, Outcome, Reply, reply_together
 from ...remoting.protocol.bodies.codec import BodyError
 from ...remoting.protocol.bodies.dledger import (
-    REQUEST_BODIES,
     REQUEST_CODES,
     RESPONSE_BODIES,
     DledgerBody,
     DledgerCode,
-    DledgerRequestCode,
     MetadataRequest,
     MetadataResponse,
+    PushResponse,
     TransferResponse,
     decode_dledger,
     encode_dledger,
 )
-from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.codes import ResponseCode
 from ...remoting.protocol.wire import NoFields
 from ...remoting.services import happens_within, to_the_end
 from ...remoting.transport.buffers import Buffers
-from ...remoting.transport.client import RemotingClient
-from ...remoting.transport.server import RemotingServer
 from ...store.model.errors import StoreError
 from ...store.model.status import PutResult, PutStatus
 from ...store.raft.entry_log import EntryLog
 from ...store.raft.member import Member
-from ...store.raft.ready import Answer, HardState, Outgoing, Ready, Role, RoleChange
+from ...store.raft.ready import Answer, HardState, Ready, Role, RoleChange
 from ...store.raft.settings import RaftSettings
-from ...store.replica.replication_secret import NONCE_BYTES
-from .addresses import MemberAddresses
-from .door import OK, Door
-from .encoding import PushEncoder
-from .link import PeerLink
+from .door import OK
+from .network import MemberNetwork
 from .parts import MemberStore, NodeSettings
 from .waiting import CommitWaiters
 
 log: Final = logging.getLogger(__name__)
 
-REQUEST_S: Final = 3.0
-"""After so long a request counts as not answered (dledger.md §2.1)."""
 SAVE_AGAIN_S: Final = 1.0
 HAND_OVER_S: Final = 1.5
 """How long a leader that stops tries to have another one lead first."""
-SERVED: Final = frozenset(
-    {RequestCode.DLEDGER_HANDSHAKE, *(RequestCode(code) for code in REQUEST_BODIES)}
-)
 HAND_OVER_AGAIN_S: Final = 5.0
 MAX_HELD_BYTES: Final = 32 << 20
 """Of requests that wait while a term or vote is written: more are not taken."""
@@ -122,7 +109,6 @@ class RaftNode:
             committed=store.committed_index,
             votes=store.votes,
         )
-        self._secret: Final = settings.secret
         self._takes_puts: Final = settings.takes_puts
         self._hand_over_at = 0.0
         self._broker_address: Final = settings.broker_address
@@ -130,21 +116,7 @@ class RaftNode:
         self._most_waiting: Final = settings.most_waiting
         self._refusing: PutResult | None = None
         """What puts are answered though this member leads."""
-        self._encoder: Final = PushEncoder()
-        self._door: Final = Door(
-            settings.secret, settings.allowed, partial(os.urandom, NONCE_BYTES), self._look_up
-        )
-        self._addresses: Final = MemberAddresses(raft.peers.values(), self._door.members_are, clock)
-        self._server: Final = RemotingServer(
-            Dispatcher(self._table(), guard=self._door.guard),
-            settings.server,
-            clock=clock,
-        )
-        self._server.doorkeeper = self._door
-        self._client: Final = RemotingClient(
-            settings.client, clock=clock, tls=settings.outbound, name="raft"
-        )
-        self._links: dict[str, PeerLink] = {}
+        self._network: Final = MemberNetwork(raft, settings, clock, self._request, self._answered)
         self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._held_bytes = 0
         self._saving = self._leading = self._appended = self._noop_due = False
@@ -160,7 +132,7 @@ class RaftNode:
 
     @property
     def port(self) -> int:
-        return self._server.port
+        return self._network.server.port
 
     @property
     def role(self) -> Role:
@@ -231,21 +203,11 @@ class RaftNode:
         """Where the leader's broker takes requests, as it says itself; empty when it does not say
         (a member of the original). None: nobody leads, or it has not answered."""
         leader = self.leader_id
-        if (link := self._links.get(leader or "")) is None:
-            return None
-        answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         request = MetadataRequest(
             group=self.settings.group, remote_id=leader, local_id=self.settings.self_id
         )
-        link.send(
-            DledgerRequestCode.METADATA,
-            encode_dledger(request),
-            REQUEST_S,
-            lambda body: None if answer.done() else answer.set_result(body),
-        )
-        link.flush()
+        body = await self._network.ask(leader or "", request)
         try:
-            body = await answer
             found = None if body is None else decode_dledger(MetadataResponse, body)
         except BodyError as error:
             log.warning("answer not understood peer=%s error=%s", leader, error)
@@ -265,56 +227,33 @@ class RaftNode:
         self._tables_changed = False
         if not self._leading:
             return
-        for peer, link in self._links.items():
+        for peer in self.settings.others:
             request = MetadataRequest(
                 group=self.settings.group,
                 remote_id=peer,
                 local_id=self.settings.self_id,
                 tables_changed=True,
             )
-            link.send(
-                DledgerRequestCode.METADATA, encode_dledger(request), REQUEST_S, lambda _body: None
-            )
-            link.flush()
+            self._network.tell(peer, request)
 
     # -- life
 
     async def listen(self) -> None:
         """Raises ``AddressInUseError``."""
-        await self._server.listen()
-        log.info(
-            "member listens group=%s id=%s port=%d members=%s",
-            self.settings.group,
-            self.settings.self_id,
-            self.port,
-            ", ".join(f"{peer} at {address}" for peer, address in self.settings.peers.items()),
-        )
-        if not self._secret and self._addresses.others_may_be_there:
-            log.warning(
-                "open to the addresses of members: whoever is there may vote and write port=%d; "
-                "set haSecret at all members, unless nobody else is",
-                self.port,
-            )
+        await self._network.listen()
 
     def share(self, buffers: Buffers) -> None:
         """What its connections hold counts with that of the broker's other ports."""
-        self._server.buffers = buffers
+        self._network.share(buffers)
 
     def close(self) -> None:
         """Stop listening; ``run`` does it at its end, this is for a node that never ran."""
-        self._server.close()
+        self._network.server.close()
 
     async def run(self) -> None:
         """See the class."""
         try:
-            async with self._client, asyncio.TaskGroup() as group:
-                self._links = {
-                    peer: PeerLink(peer, address, self._client, self._secret, group.create_task)
-                    for peer, address in self.settings.peers.items()
-                    if peer != self.settings.self_id
-                }
-                group.create_task(self._addresses.run(), name="raft-addresses")
-                group.create_task(self._server.run(), name="raft-server")
+            async with self._network.open() as group:
                 group.create_task(self._keep_time(), name="raft-time")
                 member = group.create_task(self._serve_member(), name="raft-member")
                 try:
@@ -353,16 +292,6 @@ class RaftNode:
         self._appended = True
         self._work.set()
 
-    def _look_up(self) -> None:
-        self._addresses.look_up()
-
-    def _table(self) -> dict[RequestCode, Any]:
-        table: dict[RequestCode, Any] = {
-            RequestCode(code): partial(self._request, kind) for code, kind in REQUEST_BODIES.items()
-        }
-        table[RequestCode.DLEDGER_HANDSHAKE] = self._door.handshake
-        return table
-
     def _request(
         self, kind: type[DledgerBody], _request: NoFields, body: Body, ctx: Context
     ) -> Outcome:
@@ -391,7 +320,19 @@ class RaftNode:
                 answer = decode_dledger(RESPONSE_BODIES[REQUEST_CODES[type(request)]], body)
             except BodyError as error:
                 log.warning("answer not understood peer=%s error=%s", peer, error)
-        self._tell(self._member.answered, peer, request, answer)
+        self._inbox.append((self._member.answered, (peer, request, answer)))
+        if not self._was_expected(answer):
+            self._work.set()
+
+    def _was_expected(self, answer: DledgerBody | None) -> bool:
+        """A follower has all that there is, and all of it is committed: nothing comes of that
+        before more is stored, or the next heartbeat."""
+        return (
+            isinstance(answer, PushResponse)
+            and answer.code == DledgerCode.SUCCESS
+            and self._member.transferee is None
+            and self._member.committed_index >= answer.end_index >= self._store.log.end_index
+        )
 
     # -- the member's turns
 
@@ -462,7 +403,7 @@ class RaftNode:
         if ready.answers:
             self._answer(ready.answers)
         if ready.requests:
-            self._send(ready.requests)
+            self._network.send(ready.requests)
         if ready.role is not None:
             self._take_role(ready.role)
         if ready.committed is not None:
@@ -495,19 +436,6 @@ class RaftNode:
             elif not token.done():
                 token.set_result(body)
         reply_together(replies)
-
-    def _send(self, requests: list[Outgoing]) -> None:
-        encode = self._encoder.encode
-        for peer, request in requests:
-            self._links[peer].send(
-                REQUEST_CODES[type(request)],
-                encode(request),
-                REQUEST_S,
-                partial(self._answered, peer, request),
-            )
-        self._encoder.forget()
-        for link in self._links.values():
-            link.flush()
 
     def _take_role(self, change: RoleChange) -> None:
         self._stop_leading()

@@ -124,8 +124,8 @@ class SimNode:
         )
         self.node.on_role.append(self.roles.append)
         node: Any = self.node
-        node._client._open = self._open
-        node._server.run = self._listen
+        node._network.client._open = self._open
+        node._network.server.run = self._listen
         self.listening = False
         self.pipes: list[Pipe] = []
         self.task = asyncio.get_running_loop().create_task(self.node.run())
@@ -151,7 +151,10 @@ class SimNode:
         ours = LoggedPipe((host, port), (self.host, 1))
         theirs = Pipe((self.host, 1), (host, port))
         client: Any = self.node
-        ends = Connection(client._client), Connection(server._server)
+        ends = (
+            Connection(client._network.client),
+            Connection(server._network.server),
+        )
         for pipe, own, peer in ((ours, ends[0], theirs), (theirs, ends[1], ours)):
             pipe.own, pipe.other = own, peer
             own.connection_made(pipe)
