@@ -48,6 +48,13 @@ class AnswersWait(Protocol):
         """Send an answer that was made for code 0 later, with the code that it turns out to
         deserve; ``phy_offset`` is where the message ends in the commit log."""
 
+    def when_stored(self, phy_offset: int, done: Callable[[int], None]) -> None:
+        """Call ``done`` with that code. Of a member of a group to be asked for in the turn in which
+        the message was put: later another leader's may be in its place."""
+
+    def tell(self, ctx: Context, answer: Reply | bytes, code: int) -> None:
+        """Send such an answer with a code that is known."""
+
 
 class Durability:
     """How safe a message must be before its sender is told that it is stored: on the disk, at the
@@ -80,9 +87,11 @@ class Durability:
         """Send an answer that was made for code 0 with the code that ``when_stored`` tells. What
         becomes ready in the same turn of the loop leaves together, with one write per connection.
         """
-        self.when_stored(phy_offset, partial(self._ready_with, ctx, answer))
+        self.when_stored(phy_offset, partial(self.tell, ctx, answer))
 
-    def _ready_with(self, ctx: Context, answer: Reply | bytes, code: int) -> None:
+    def tell(self, ctx: Context, answer: Reply | bytes, code: int) -> None:
+        """Send an answer that was made for code 0 with this code, together with all others of the
+        turn."""
         if not self._ready:
             try:
                 loop = asyncio.get_running_loop()

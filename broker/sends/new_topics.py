@@ -21,6 +21,8 @@ from .durability import AnswersWait, with_code
 Waiting = tuple[int, Context, Reply | bytes]
 WhenSaved = Callable[[Callable[[StoreFileError | None], None]], None]
 """``ConfigFile.when_saved``"""
+_SAFE: Final = 0
+"""Where a message ends that there is nothing more to wait for."""
 Answer = Callable[[int, Context, Reply | bytes], None]
 """``AnswersWait.answer``"""
 
@@ -57,6 +59,19 @@ class NewTopics:
         self._when_saved(partial(self._written, topic))
 
     def _answer(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
+        if self.for_all:
+            self._behind.when_stored(phy_offset, partial(self._committed, ctx, answer))
+        else:
+            self._hold(phy_offset, ctx, answer)
+
+    def _committed(self, ctx: Context, answer: Reply | bytes, code: int) -> None:
+        """A group has the message, or not."""
+        if code:
+            self._behind.tell(ctx, answer, code)
+        else:
+            self._hold(_SAFE, ctx, answer)
+
+    def _hold(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
         topic = ctx.request.topic
         if topic in self._failing:
             _tell_not_safe([(phy_offset, ctx, answer)])

@@ -344,7 +344,10 @@ class Majority:
 
     def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
         self.offsets.append(phy_offset)
-        self.waiting.append(done)
+        if phy_offset:
+            self.waiting.append(done)
+        else:
+            done(PutStatus.PUT_OK)
 
     async def answers(self, request: Awaitable[Any], status: PutStatus) -> Any:
         """The answer to a request that waits until a majority has it, or not."""
@@ -412,6 +415,27 @@ def test_a_message_that_may_be_gone_is_not_said_to_lie_anywhere(
             assert remark in (answer.remark or "")
             assert "msgId" not in answer.ext_fields
             assert answer.ext_fields["MSG_REGION"] == "r"
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(PutStatus.PUT_OK, 0), (PutStatus.SERVICE_NOT_AVAILABLE, 14)]
+)
+def test_a_new_topic_keeps_no_message_from_being_committed(
+    tmp_path: Path, status: PutStatus, code: int
+) -> None:
+    """Asked for when the topic is in its file it would be whatever lies there then."""
+
+    async def scene() -> None:
+        async with member(tmp_path) as (sim, client, majority):
+            asked = client.ask(RequestCode.SEND_MESSAGE, message({}, topic="New"), b"x")
+            task = asyncio.ensure_future(asked)
+            while "New" not in sim.broker.state.topics:
+                await asyncio.sleep(0)
+            assert majority.offsets == [sim.broker.store.max_phy_offset], "in the same turn"
+            assert (await majority.answers(task, status)).code == code
+            assert majority.offsets[1:] in ([], [0])
 
     asyncio.run(scene())
 
