@@ -48,6 +48,10 @@ class AnswersWait(Protocol):
         """Send an answer that was made for code 0 later, with the code that it turns out to
         deserve; ``phy_offset`` is where the message ends in the commit log."""
 
+
+class StoredSafely(AnswersWait, Protocol):
+    """The same, for who has something else to wait for as well."""
+
     def when_stored(self, phy_offset: int, done: Callable[[int], None]) -> None:
         """Call ``done`` with that code. Of a member of a group to be asked for in the turn in which
         the message was put: later another leader's may be in its place."""

@@ -16,7 +16,7 @@ from ...remoting.dispatch import Context, Reply, reply_together
 from ...remoting.protocol.codes import ResponseCode
 from ...store.model.errors import StoreFileError
 from ..state.topics import Topic, TopicChange
-from .durability import AnswersWait, with_code
+from .durability import StoredSafely, with_code
 
 Waiting = tuple[int, Context, Reply | bytes]
 WhenSaved = Callable[[Callable[[StoreFileError | None], None]], None]
@@ -35,7 +35,7 @@ class NewTopics:
     safe (FLUSH_DISK_TIMEOUT), until it can.
     """
 
-    def __init__(self, when_saved: WhenSaved, behind: AnswersWait) -> None:
+    def __init__(self, when_saved: WhenSaved, behind: StoredSafely) -> None:
         """``behind``: what comes after."""
         self._when_saved: Final = when_saved
         self._behind: Final = behind
