@@ -59,6 +59,7 @@ from .pushed_requests import ConsumerMember, PushedRequests, TransactionChecker
 from .replies import Requests
 from .route_cache import RouteCache
 from .server_addresses import ENVIRONMENT_VARIABLE, namespace_of_servers, parse_addresses
+from .silent_masters import SilentMasters
 
 log: Final = logging.getLogger(__name__)
 
@@ -121,6 +122,7 @@ class ClientInstance(Startable):
         )
         self.routes.on_change.append(self._route_changed)
         self.masters: MasterWatch = MasterWatch(self.routes, self.clock, self._tasks)
+        self._silent_masters = SilentMasters(self.remoting, self.routes, self.masters, self.clock)
         self._producers: set[str] = set()
         self._state = "new"
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -147,6 +149,7 @@ class ClientInstance(Startable):
             undo.pop_all()
         self._tasks.spawn(self.routes.run(), name="routes")
         self._tasks.spawn(self._heartbeats(), name="heartbeats")
+        self._tasks.spawn(self._silent_masters.run(), name="silent masters")
 
     async def stop(self) -> None:
         """Take leave of the brokers and close every connection; cancelled: close them without

@@ -286,6 +286,13 @@ class RouteCache:
         """The master's address."""
         return self._brokers.get(broker_name, {}).get(MASTER_ID)
 
+    def topic_of(self, broker_name: str) -> str | None:
+        """One of the topics that it has, as far as known."""
+        return next(
+            (topic for topic, route in self._routes.items() if broker_name in _brokers_of(route)),
+            None,
+        )
+
     def has_replicas(self, broker_name: str) -> bool:
         """There are brokers of that name beside its master, or without one: it may change."""
         addresses = self._brokers.get(broker_name)

@@ -402,6 +402,10 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def oldest_send_s(self) -> float:
+        """See ``Invocations``."""
+        return self._invocations.oldest_send_s()
+
     @property
     def writable(self) -> bool:
         """It is open, and its peer has not too much to read already."""

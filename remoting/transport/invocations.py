@@ -169,6 +169,14 @@ class Invocations:
                     ConnectionLostError(f"connection to {self.peer} lost: {reason}")
                 )
 
+    def oldest_send_s(self) -> float:
+        """For how many seconds the first send has waited that is not answered yet; 0.0 where none
+        does. What a peer holds on purpose, pulls, is passed over."""
+        for code, _, begun, _ in itertools.islice(self.table.values(), _MOST_LOOKED_AT):
+            if code in _SENDS:
+                return self._now() - begun
+        return 0.0
+
     def _set_timer(self, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -195,6 +203,16 @@ class Invocations:
 
 
 _NEVER: Final = float("inf")
+_SENDS: Final = frozenset(
+    {
+        RequestCode.SEND_MESSAGE,
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE_V2,
+    }
+)
+_MOST_LOOKED_AT: Final = 1000
 _LEAST_REST: Final = 0.002
 _REST_PER_REQUEST: Final = 2e-6
 """Seconds. Between two looks through the table there is some time for other work, the more the
