@@ -62,9 +62,10 @@ class Candidacy:
         self._wait(now_ms, 0 if alone else self._state.random(0, settings.vote_min_ms))
 
     def hurry(self, now_ms: int) -> None:
-        """Ask at once: the leader's silence was waiting enough."""
+        """Ask soon: the leader's silence was waiting enough, but it ends for all others in the same
+        moment, and two who stand at once split the votes."""
         if self._state.role is Role.CANDIDATE:
-            self._wait(now_ms, 0)
+            self._wait(now_ms, self._state.random(0, self._state.settings.vote_min_ms))
 
     def take_over(self, now_ms: int) -> int:
         """Stand at once without asking, for the leader wants it (§3.11). Returns the new term."""
@@ -171,6 +172,11 @@ class Candidacy:
         if self._stage is not _Stage.VOTING or self._under_way.get(peer) is not request:
             return
         self._ballots[peer] = answer if isinstance(answer, VoteResponse) else None
+        settings = self._state.settings
+        if self._count(VoteResult.REJECT_ALREADY_VOTED):
+            # the votes are split: whoever has not answered soon stands still, perhaps for long
+            soon = now_ms + self._state.random(settings.vote_min_ms, settings.vote_max_ms)
+            self.deadline_ms = min(soon, self.deadline_ms or soon)
         self._count_votes(now_ms)
 
     def _count(self, *results: VoteResult) -> int:

@@ -1,0 +1,89 @@
+"""Two of three whose leader is gone: they do not stand in the same moment, and where they did, they
+do not wait for the third."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiorocketmq.remoting.protocol.bodies.dledger import (
+    HeartbeatRequest,
+    MetadataRequest,
+    MetadataResponse,
+    VoteRequest,
+    VoteResponse,
+    VoteResult,
+)
+from aiorocketmq.store.raft.member import Member
+from aiorocketmq.store.raft.ready import HardState, Role
+from aiorocketmq.store.raft.settings import RaftSettings
+
+from .list_log import ListLog
+
+PEERS = {"n0": "h:1", "n1": "h:2", "n2": "h:3"}
+SETTINGS = RaftSettings("g", "n0", PEERS)
+
+
+def member(drawn: int) -> Member:
+    """Whose random numbers are ``drawn``, or the largest that may be."""
+    return Member(
+        SETTINGS,
+        HardState(1, None),
+        ListLog(),
+        lambda _least, most: min(drawn, most),
+        0,
+        committed=-1,
+        votes=True,
+    )
+
+
+def led(candidate: Member) -> int:
+    """It has a leader, which is silent then. When it notices."""
+    request = HeartbeatRequest(
+        group="g",
+        remote_id="n0",
+        local_id="n2",
+        leader_id="n2",
+        term=1,
+        heart_beat_time_interval_ms=SETTINGS.heartbeat_ms,
+    )
+    candidate.receive(0, request, "token")
+    candidate.take(0)
+    assert candidate.role is Role.FOLLOWER
+    return candidate.next_deadline_ms
+
+
+@pytest.mark.parametrize("drawn", [1, 40, 1000])
+def test_silence_ends_for_everybody_at_another_time(drawn: int) -> None:
+    candidate = member(drawn)
+    silent = led(candidate)
+    candidate.tick(silent)
+    candidate.take(silent)
+    assert candidate.role is Role.CANDIDATE
+    assert candidate.next_deadline_ms == silent + min(drawn, SETTINGS.vote_min_ms)
+    candidate.tick(candidate.next_deadline_ms)
+    asked = candidate.take(candidate.next_deadline_ms).requests
+    assert {type(each.request) for each in asked} == {MetadataRequest}
+
+
+def test_split_votes_do_not_wait_for_one_that_stands_still() -> None:
+    candidate = member(1000)
+    now = led(candidate)
+    while True:
+        candidate.tick(now)
+        asked = candidate.take(now).requests
+        for each in asked:
+            if isinstance(each.request, MetadataRequest) and each.peer == "n1":
+                answer = MetadataResponse(
+                    group="g", term=1, ledger_end_index=-1, ledger_end_term=-1, votes=True
+                )
+                candidate.answered(now, "n1", each.request, answer)
+                asked = candidate.take(now).requests
+        votes = [each.request for each in asked if isinstance(each.request, VoteRequest)]
+        if votes:
+            break
+        now = candidate.next_deadline_ms
+    mine = next(vote for vote in votes if vote.remote_id == "n1")
+    refusal = VoteResponse(term=mine.term, vote_result=VoteResult.REJECT_ALREADY_VOTED)
+    candidate.answered(now, "n1", mine, refusal)
+    candidate.take(now)
+    assert candidate.next_deadline_ms - now <= SETTINGS.vote_max_ms
