@@ -20,7 +20,7 @@ __all__ = ["Pause", "Pauses", "Timeline"]
 _STEPS: Final = re.compile(
     r"^(\S+) \S+ +\S+ ((?:store opened|broker ready|name server ready|not "
     r"registered|registered|slave connected|slave gone|"
-    r"following the master|not following|role in the group|this broker is).*)",
+    r"following the master|not following|member is|this broker is).*)",
     re.MULTILINE,
 )
 """Of a daemon's log: what it has to do before it serves, with the time."""

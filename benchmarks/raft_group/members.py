@@ -29,7 +29,7 @@ GROUP: Final = "raft"
 NAMES: Final = ("n0", "n1", "n2")
 PATIENCE_S: Final = 60.0
 _LONG_ENOUGH_S: Final = 0.3
-_LEADS: Final = re.compile(r" role=LEADER term=(\d+) ")
+_LEADS: Final = re.compile(r" member is LEADER term=(\d+) ")
 _SETTINGS: Final[Mapping[str, Any]] = {
     "mappedFileSizeCommitLog": 256 << 10,
     "mappedFileSizeConsumeQueue": 20 * 2000,

@@ -223,6 +223,8 @@ class Group:
 
     def _role_changed(self, change: RoleChange) -> None:
         assert self._roles is not None
+        leader = change.leader_id or "nobody"
+        log.info("member is %s term=%d leader=%s", change.role.name, change.term, leader)
         if change.role is Role.LEADER:
             self._roles.elected()
         elif change.role is Role.FOLLOWER:
