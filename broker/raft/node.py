@@ -90,7 +90,8 @@ class RaftNode:
         committed; raises StoreError where that fails, and is called again then."""
         self.settings: RaftSettings = raft
         self.on_role: list[Callable[[RoleChange], None]] = []
-        """Told after the store, in the same turn."""
+        """Told after the store, in the same turn; of lost leadership before the new term is on the
+        disk."""
         self.on_tables_changed: list[Callable[[], None]] = []
         """Told when the leader's topics or groups have changed, as it says: a hint, whoever it
         comes from."""
@@ -368,6 +369,8 @@ class RaftNode:
             self._refusing = None
             self._store.follow()
             self._waiters.fail(PutStatus.SERVICE_NOT_AVAILABLE)
+            for each in self.on_role:
+                each(RoleChange(Role.CANDIDATE, self.term, None))
 
     def _give_up_leading(self) -> None:
         """A leader whose disk is full or failed leaves its place to another one; where that fails

@@ -16,12 +16,17 @@ from aiorocketmq import (
     MessageExt,
     Producer,
     PullConsumer,
+    PushConsumer,
     StartFrom,
     TransactionProducer,
     TransactionState,
 )
 from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.offset import (
+    QueryConsumerOffsetRequest,
+    UpdateConsumerOffsetRequest,
+)
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
@@ -273,6 +278,70 @@ def test_one_of_three_serves_reads_and_takes_nothing(group: RaftGroup) -> None:
     async def accepted(producer: Producer) -> bool:
         await producer.send(Message("T", b"more"))
         return True
+
+    scenario()
+
+
+def test_a_consumer_goes_on_where_it_was_at_the_next_leader(group: RaftGroup) -> None:
+    """Every acknowledged message is seen; again only what was consumed in the last second."""
+    group.start()
+
+    @asynchronous
+    async def scenario() -> None:
+        leader = await group.complete()
+        await group.create_topic("T")
+        seen: Counter[int] = Counter()
+        consumer = PushConsumer("g", namesrv=group.namesrv, suspend=SUSPEND, commit_interval=FAST)
+        consumer.subscribe("T")
+        consumer.on_message(lambda message: seen.update([int(message.body)]))
+        async with Producer("p", namesrv=group.namesrv) as producer, consumer:
+            sender = Sender(producer, "T")
+            task = asyncio.create_task(sender.run())
+            await until(lambda: len(seen) > 200, "some hundred messages")
+            await asyncio.to_thread(group.kill, leader)
+            await sender.more(100)
+            sender.stop()
+            await task
+            await until(lambda: seen.keys() >= set(sender.acknowledged), "every message")
+        again = sum(count - 1 for count in seen.values())
+        print(f"{again} of {len(seen)} messages were seen again")
+
+    scenario()
+
+
+def test_offsets_are_at_every_member_within_a_moment(group: RaftGroup) -> None:
+    group.start()
+
+    @asynchronous
+    async def scenario() -> None:
+        leader = await group.complete()
+        await group.create_topic("T")
+        async with Producer("p", namesrv=group.namesrv) as producer:
+            for number in range(20):
+                await producer.send(Message("T", b"%d" % number))
+        async with RemotingClient() as remoting:
+            commit = UpdateConsumerOffsetRequest(
+                consumer_group="g", topic="T", queue_id=0, commit_offset=17
+            )
+            address = group.address(leader)
+            answer = await remoting.invoke(
+                address, RequestCode.UPDATE_CONSUMER_OFFSET, commit, timeout=5
+            )
+            answer.check()
+            begun = time.monotonic()
+
+            async def offset(name: str) -> int:
+                query = QueryConsumerOffsetRequest(consumer_group="g", topic="T", queue_id=0)
+                answer = await remoting.invoke(
+                    group.address(name), RequestCode.QUERY_CONSUMER_OFFSET, query, timeout=5
+                )
+                return int(answer.check().header.offset)
+
+            async def everywhere() -> bool:
+                return [await offset(name) for name in group.names] == [17, 17, 17]
+
+            await until(everywhere, "the offset is at every member")
+            print(f"{time.monotonic() - begun:.2f} s until every member had it")
 
     scenario()
 

@@ -220,6 +220,18 @@ def test_followers_hear_of_changed_tables_once_a_turn() -> None:
     run(test)
 
 
+def test_lost_leadership_is_told_before_the_new_term_is_on_the_disk() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader = await group.leader()
+        leader.store.disk = asyncio.Event()  # and never set
+        group.cut(leader.id)
+        await group.until(lambda: leader.roles[-1].role is not Role.LEADER)
+        leader.store.disk.set()
+
+    run(test)
+
+
 def test_nothing_is_answered_before_term_and_vote_are_on_the_disk() -> None:
     async def test(group: Group) -> None:
         disks = {peer: asyncio.Event() for peer in PEERS}
