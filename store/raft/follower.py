@@ -187,7 +187,8 @@ class Follower:
                 "emptied"
             )
         self._catch_up.storing()
-        if log.begin_index < entry.index <= max(self._matched(), state.committed) + 1:
+        follows = log.begin_index < entry.index <= max(self._matched(), state.committed) + 1
+        if follows and (log.end_index >= 0 or log.position_for(entry.size) == entry.pos):
             log.truncate(entry.index - 1)
             log.append((entry,))
         else:  # the first that the leader has: nobody knows whether those before it are the same
