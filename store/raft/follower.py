@@ -112,9 +112,7 @@ class Follower:
         entries: Sequence[Entry] = request.batch_entry
         if not entries and request.entry is not None:
             entries = (request.entry,)
-        if request.type is not PushType.COMMIT and not entries:
-            self._answer(token, request, entries, DledgerCode.UNEXPECTED_ARGUMENT)
-        elif self._state.role is not Role.FOLLOWER:
+        if self._state.role is not Role.FOLLOWER:
             self._answer(token, request, entries, DledgerCode.NOT_FOLLOWER)
         elif request.type is PushType.APPEND:
             self._append(now_ms, request, entries, token)

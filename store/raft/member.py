@@ -24,6 +24,7 @@ from ...remoting.protocol.bodies.dledger import (
     MetadataRequest,
     MetadataResponse,
     PushRequest,
+    PushType,
     TransferRequest,
     VoteRequest,
 )
@@ -146,8 +147,11 @@ class Member:
             return
         match request:
             case PushRequest():
-                self._follower.push(now_ms, request, token)
-                self._transfer.stored(now_ms)
+                if request.type is PushType.COMMIT or request.batch_entry or request.entry:
+                    self._follower.push(now_ms, request, token)
+                    self._transfer.stored(now_ms)
+                else:
+                    self._refuse(request, token, DledgerCode.UNEXPECTED_ARGUMENT)
             case HeartbeatRequest():
                 self._state.answer(token, self._follower.heartbeat(now_ms, request))
             case VoteRequest():
@@ -249,8 +253,6 @@ class Member:
             heard, pace = now_ms - self._follower.heard_ms, self._follower.pace_ms
         return MetadataResponse(
             group=request.group,
-            remote_id=request.remote_id,
-            local_id=request.local_id,
             leader_id=state.leader_id,
             term=state.term,
             peers=dict(self.settings.peers),
@@ -266,17 +268,15 @@ class Member:
         log = self._state.log
         if self.role is not Role.LEADER:
             self._refuse(request, token, DledgerCode.NOT_LEADER)
-        elif log.end_index >= 0 and request.begin_index < log.begin_index:
-            self._refuse(request, token, DledgerCode.INDEX_LESS_THAN_LOCAL_BEGIN)
         elif not 0 <= request.begin_index <= log.end_index:
             self._refuse(request, token, DledgerCode.INDEX_OUT_OF_RANGE)
+        elif request.begin_index < log.begin_index:
+            self._refuse(request, token, DledgerCode.INDEX_LESS_THAN_LOCAL_BEGIN)
         else:
             self._state.answer(
                 token,
                 GetResponse(
                     group=request.group,
-                    leader_id=self.leader_id,
-                    term=self.term,
                     entries=log.entries(request.begin_index, 0),
                 ),
             )

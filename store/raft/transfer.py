@@ -23,6 +23,14 @@ from .state import MemberState
 PREFERRED_MS = 1000
 """So often a leader that is not preferred looks for one that is."""
 _NOBODY = object()
+_REFUSALS = (
+    DledgerCode.UNKNOWN_MEMBER,
+    DledgerCode.NOT_LEADER,
+    DledgerCode.INCONSISTENT_TERM,
+    DledgerCode.INCONSISTENT_LEADER,
+    DledgerCode.FALL_BEHIND_TOO_MUCH,
+    DledgerCode.LEADER_TRANSFERRING,
+)
 
 
 class _Taking(NamedTuple):
@@ -197,20 +205,21 @@ class Transfer:
             self._answer(taking.token, taking.request, code)
 
     def _answer(self, token: Any, request: TransferRequest, code: int) -> None:
+        """Refusals tell whom they are of, all else the code."""
         if token is _NOBODY:
             return
         state = self._state
-        self._state.answer(
-            token,
-            TransferResponse(
+        answer = TransferResponse(term=state.term, code=code)
+        if code in _REFUSALS:
+            answer = TransferResponse(
                 group=request.group,
                 remote_id=request.remote_id,
                 local_id=request.local_id,
                 leader_id=state.leader_id,
-                term=state.term,
+                term=request.term,
                 code=code,
-            ),
-        )
+            )
+        state.answer(token, answer)
 
     def _role_changed(self, now_ms: int) -> None:
         state = self._state

@@ -236,9 +236,10 @@ class PushResponse(DledgerBody, frozen=True, kw_only=True):
     index: i64 | None = None
     """The request's first index; absent for COMMIT."""
     count: i32 = _written(0)
-    begin_index: i64 = _written(-1)
-    """Of the follower's log after the operation, as ``end_index``; both -1 when it is empty."""
-    end_index: i64 = _written(-1)
+    begin_index: i64 = _written(0)
+    """Of the follower's log after the operation, as ``end_index``; both -1 when it is empty, and
+    without meaning (0) where the request was refused before anybody looked at the log."""
+    end_index: i64 = _written(0)
 
 
 class TransferRequest(DledgerBody, frozen=True, kw_only=True):
