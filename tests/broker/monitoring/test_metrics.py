@@ -19,6 +19,7 @@ from aiorocketmq.daemon.launch import LaunchError
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest
+from aiorocketmq.store.raft.ready import Role
 
 from ..sim_broker import SimBroker, sim_broker
 
@@ -171,3 +172,30 @@ def test_a_missing_package_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "prometheus_client.metrics_core", None)
     with pytest.raises(LaunchError, match=r"aiorocketmq\[prometheus\]"):
         asyncio.run(run())
+
+
+class Leader:
+    """A member that leads."""
+
+    role = Role.LEADER
+    term, committed_index, elections, waiting = 7, 41, 3, 2
+
+    def lags(self) -> dict[str, int]:
+        return {"n1": 0, "n2": 5}
+
+
+def test_a_member_of_a_group_tells_its_role_and_how_far_others_are(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with sim_broker(tmp_path, prometheus_port=1) as world:
+            assert "rocketmq_raft" not in await scrape(world)
+            prometheus: Any = prometheus_of(world)
+            prometheus._metrics.member = Leader()
+            found = samples_of(await scrape(world))
+            assert one(found, "rocketmq_raft_role") == 2
+            assert one(found, "rocketmq_raft_term") == 7
+            assert one(found, "rocketmq_raft_committed_index") == 41
+            assert one(found, "rocketmq_raft_elections_total") == 3
+            assert one(found, "rocketmq_raft_waiting") == 2
+            assert one(found, "rocketmq_raft_lag_entries", member="n2") == 5
+
+    asyncio.run(run())
