@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -150,3 +151,26 @@ def test_what_the_original_has_not_indexed_after_its_crash_is_not_missed(tmp_pat
     found = at_once(store.query.steps("TopicOurs", "ourkey", 1, 0, 1 << 62))
     assert b"ourkey" in found.records
     store.close()
+
+
+def test_a_plain_store_is_closed_as_the_original_closes_it(tmp_path: Path) -> None:
+    """The captured store as it was before it became a member's."""
+    captured = STORES[4]
+    root = captured.unpack(tmp_path)
+    closed = folder_contents(root / "commitlog")
+    for name in ("dledger-n0", "consumequeue", "index"):
+        shutil.rmtree(root / name)
+    (root / "checkpoint").unlink()
+    last = root / "commitlog" / f"{65536:020d}"
+    content = bytearray(last.read_bytes())
+    content[94172 - 65536 :] = bytes(131072 - 94172)
+    last.write_bytes(content)
+    store = captured.open(root)
+    raft_of(store).lead(0)
+    result = put_ok(store, "TopicOurs")
+    commit_all(store)
+    (entry,) = all_entries(store)
+    assert (entry.index, entry.term, entry.pos, result.phy_offset) == (0, 0, 131072, 131120)
+    assert message_count(store) == captured.old_messages + 1
+    store.close()
+    assert folder_contents(root / "commitlog") == closed

@@ -1,0 +1,91 @@
+"""Files of a member's log that expire, and a log on several disks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+from tests.sim import ManualClock
+from tests.store.dledger.world import (
+    commit_all,
+    follower,
+    leader,
+    open_member,
+    raft_of,
+    replicate,
+)
+from tests.store.world import bodies_of, put_ok
+
+HOUR_S = 3600
+EXPIRES: dict[str, Any] = {
+    "delete_when": ";".join(map(str, range(24))),
+    "file_reserved_time": 6,
+    "delete_commit_log_files_interval": 0,
+    "delete_consume_queue_files_interval": 0,
+}
+
+
+def test_old_files_go_and_the_log_begins_later(tmp_path: Path) -> None:
+    store = leader(tmp_path, 1, **EXPIRES)
+    clock = store._clock
+    assert isinstance(clock, ManualClock)
+    for number in range(36):
+        put_ok(store, body=b"%d-" % number + bytes(2500))
+    raft_of(store).commit(20)  # in the 7th file
+    asyncio.run(store.sync())
+    files = sorted((tmp_path / "dledger-n0" / "data").iterdir())
+    for number, path in enumerate(files):
+        os.utime(path, times=(clock.time_ms() / 1000 - (12 - number) * HOUR_S,) * 2)
+    asyncio.run(store.cleaning.clean())
+    assert raft_of(store).log.begin_index == 18, "the 7th holds more than is committed"
+    commit_all(store)
+    asyncio.run(store.sync())
+    for number, path in enumerate(files[6:], 6):
+        os.utime(path, times=(clock.time_ms() / 1000 - (19 - number) * HOUR_S,) * 2)
+    asyncio.run(store.cleaning.clean())
+    assert raft_of(store).log.begin_index == 33, "never the last one"
+    assert store.min_offset("T", 0) == 33
+    third = follower(tmp_path / "c", "n2")
+    replicate(store, third)
+    assert bodies_of(third) == bodies_of(store)
+    assert third.min_phy_offset == store.min_phy_offset == 11 * 8192
+    third.close()
+    store.close()
+    store = open_member(tmp_path)
+    assert (raft_of(store).log.begin_index, raft_of(store).log.end_index) == (33, 35)
+    store.close()
+
+
+def test_a_file_stays_an_hour_longer_than_configured(tmp_path: Path) -> None:
+    store = leader(tmp_path, 1, **EXPIRES)
+    clock = store._clock
+    assert isinstance(clock, ManualClock)
+    for number in range(12):
+        put_ok(store, body=b"%d-" % number + bytes(2500))
+    commit_all(store)
+    asyncio.run(store.sync())
+    oldest = min((tmp_path / "dledger-n0" / "data").iterdir())
+    for hours, left in ((6.9, True), (7.1, False)):
+        os.utime(oldest, times=(clock.time_ms() / 1000 - hours * HOUR_S,) * 2)
+        asyncio.run(store.cleaning.clean())
+        assert oldest.exists() is left
+    store.close()
+
+
+def test_data_files_lie_on_the_paths_in_turn(tmp_path: Path) -> None:
+    paths = f"{tmp_path}/x,{tmp_path}/y"
+    store = leader(tmp_path, store_path_dledger_commit_log=paths)
+    for number in range(200):
+        put_ok(store, body=b"%d" % number)
+    commit_all(store)
+    store.close()
+    for number, name in enumerate("xy"):
+        starts = [int(path.name) for path in sorted((tmp_path / name).iterdir())]
+        assert starts
+        assert all(start // 8192 % 2 == number for start in starts)
+    assert not (tmp_path / "dledger-n0" / "data").exists()
+    store = open_member(tmp_path, store_path_dledger_commit_log=paths)
+    assert bodies_of(store) == [b"%d" % number for number in range(200)]
+    store.close()
