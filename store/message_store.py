@@ -51,6 +51,7 @@ from .dledger.opening import MemberOpening
 from .dledger.raft_store import MemberLog, MemberPuts, RaftStore
 from .dledger.state_files import MemberFiles
 from .files import StoreFiles
+from .index.indexing import Indexing
 from .log.damage import DamagedRecords
 from .model.config import BrokerRole, MessageStoreConfig
 from .model.errors import file_error
@@ -129,16 +130,8 @@ class MessageStore:
         self.read_role()
         self.arrivals: Final = Arrivals(self._queues)
         indexing = self._indexing if config.message_index_enable else None
-        # A member of a DLedger group writes no units and indexes nothing before it is committed.
         member = MemberPuts(self._table) if config.enable_dledger_commit_log else None
-        self._writer: Final = MessageWriter(
-            self._log,
-            self._queues if member is None else member.numbers,
-            self.arrivals,
-            indexing if member is None else member.notice,
-            store_host,
-            config.max_message_size,
-        )
+        self._writer: Final = self._writer_of(indexing, member)
         rules = self._rules = UnitRules.of(config, self._writer, self._queues, bitmap_of)
         self._dispatch: Final = rules.dispatch and MultiDispatch(
             self._writer.queues, self.arrivals, rules.dispatch, self._table
@@ -158,6 +151,18 @@ class MessageStore:
         self.raft: Final = None if member is None else self._member(member)
         """What a member of a DLedger group keeps, and its roles; None for all others."""
         self._connect()
+
+    def _writer_of(self, indexing: Indexing | None, member: MemberPuts | None) -> MessageWriter:
+        """A member of a DLedger group writes no units and indexes nothing before it is
+        committed."""
+        return MessageWriter(
+            self._log,
+            self._queues if member is None else member.numbers,
+            self.arrivals,
+            indexing if member is None else member.notice,
+            self._store_host,
+            self.config.max_message_size,
+        )
 
     def _member(self, puts: MemberPuts) -> RaftStore:
         index = self._files.entry_index
@@ -273,13 +278,7 @@ class MessageStore:
         if self._log.files.files and (
             known is None or report.records or report.repaired or not clean
         ):
-            # Should it be killed soon, the next start need not do it again. Many names take minutes
-            # to sync.
-            self.flush.due = (
-                sum(queue.files.new_files for queue in self._queues.all()) > _MOST_NAMES_AT_START
-            )
-            if not self.flush.due:
-                self.flush.save()
+            self._save_what_was_done()
         if self.raft is None and self.config.broker_role is BrokerRole.SLAVE:
             self._refusals.from_now_on("this broker is a slave")
         log.info(
@@ -288,6 +287,14 @@ class MessageStore:
             self.max_phy_offset,
             report.start, report.records, len(self._table),
         )  # fmt: skip
+
+    def _save_what_was_done(self) -> None:
+        """Should it be killed soon, the next start need not do it again. Many names take minutes to
+        sync."""
+        new_names = sum(queue.files.new_files for queue in self._queues.all())
+        self.flush.due = new_names > _MOST_NAMES_AT_START
+        if not self.flush.due:
+            self.flush.save()
 
     def _forget_all(self, phy_offset: int) -> None:
         """A member's log begins anew, with another place of its group's: no message is left. Raises

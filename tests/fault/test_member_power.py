@@ -42,7 +42,7 @@ def test_what_was_synced_is_there(tmp_path: Path, seed: int) -> None:
                 case "sync":
                     assert store.flush.save()
                     synced = len(model) - 1
-                case "note":
+                case _:
                     raft.files.save_ends(committed, len(model) - 1, synced)
         power_failure(tmp_path, store, disk, chance)
         store = open_member(tmp_path, disk=disk)
