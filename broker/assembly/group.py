@@ -73,7 +73,7 @@ def _node_settings(
             server_settings(settings.server, settings.limits, settings.tls, name="raft", port=port),
             port_property="dLegerPeers",
         ),
-        client=ClientSettings(connect_timeout=1.0, limits=settings.connections.limits),
+        client=ClientSettings(limits=settings.connections.limits),
         outbound=security.outbound,
         secret=security.secret,
         allowed=allowed.__contains__,

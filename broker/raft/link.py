@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from ...remoting.errors import ConnectError, RocketMQError
-from ...remoting.protocol.codes import RequestCode
+from ...remoting.protocol.codes import VERSION, RequestCode
 from ...remoting.responses import Response
 from ...remoting.transport.client import RemotingClient
 from ...remoting.transport.connection import Connection
@@ -28,6 +28,8 @@ log: Final = logging.getLogger(__name__)
 
 CONNECT_S: Final = 1.0
 """Whoever is behind a network that drops everything is tried once in so long."""
+PROVE_S: Final = 3.0
+"""For each step of the handshake."""
 MAX_WAITING: Final = 64
 """Requests that wait for a connection. A member asks each other one thing at a time as long as it
 does not answer, so more are none that matter any more."""
@@ -129,7 +131,7 @@ async def _prove(connection: Connection, secret: bytes) -> None:
     step = handshake.hello
     for _ in range(2):
         response = await connection.invoke(
-            RequestCode.DLEDGER_HANDSHAKE, None, step, timeout=CONNECT_S
+            RequestCode.DLEDGER_HANDSHAKE, None, step, timeout=PROVE_S
         )
         if response.code != OK:
             raise ConnectError(response.remark or f"it answers code {response.code}")
@@ -139,6 +141,6 @@ async def _prove(connection: Connection, secret: bytes) -> None:
 
 
 _HEADER: Final = (
-    b'{"code":%d,"flag":0,"language":"PYTHON","opaque":%d,"serializeTypeCurrentRPC":"JSON",'
-    b'"version":409}'
+    b'{"code":%%d,"flag":0,"language":"PYTHON","opaque":%%d,"serializeTypeCurrentRPC":"JSON",'
+    b'"version":%d}' % VERSION
 )

@@ -56,7 +56,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     server: ServerSettings
     """Its port, and what is granted there."""
-    client: ClientSettings = ClientSettings(connect_timeout=1.0)
+    client: ClientSettings = ClientSettings()
     outbound: ssl.SSLContext | None = None
     """It speaks TLS with the others; ``None``: plain."""
     secret: bytes = b""
