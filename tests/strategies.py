@@ -63,4 +63,5 @@ def _values_of_class(annotation: Any) -> st.SearchStrategy[Any]:
         str: wire_text,
         float: st.floats(allow_nan=False, allow_infinity=False),
         bool: st.booleans(),
+        bytes: st.binary(max_size=40),
     }[annotation]

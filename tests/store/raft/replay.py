@@ -8,7 +8,7 @@ answers must be the same.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from aiorocketmq.remoting.protocol.bodies.codec import BodyError
@@ -18,6 +18,7 @@ from aiorocketmq.remoting.protocol.bodies.dledger import (
     DledgerBody,
     DledgerCode,
     DledgerRequestCode,
+    Entry,
     HeartbeatRequest,
     MetadataResponse,
     PushRequest,
@@ -215,7 +216,8 @@ class Replay:
             if request.term == state.term:
                 state.become_leader(self.now)
         elif isinstance(request, PushRequest):
-            for entry in request.batch_entry or [request.entry]:
+            entries: Sequence[Entry | None] = request.batch_entry or [request.entry]
+            for entry in entries:
                 if entry is not None and entry.index == self.log.end_index + 1:
                     self.log.append([entry])
 
