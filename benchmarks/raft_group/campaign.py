@@ -23,8 +23,8 @@ from .recorder import Recorder
 
 __all__ = ["FAULTS", "Campaign", "Options"]
 
-_LOOK_EVERY: Final = 10
-"""Rounds after which the logs are compared as a whole."""
+_LOOK_EVERY: Final = 20
+"""Rounds after which the whole logs are compared, and the history so far is judged."""
 
 
 class Options(NamedTuple):
@@ -69,6 +69,7 @@ class Campaign:
                     self.clients.send()
                     await self.clients.until_acknowledged(PATIENCE_S)
                     await self._rounds()
+                    await self.clients.pause()
                     await self._verdict()
         except (DemoError, RocketMQError) as error:
             self.problems.append(str(error))
@@ -111,7 +112,7 @@ class Campaign:
         if (problem := await self._group.until_in_step()) is not None:
             self.problems.append(problem)
             return
-        self._compare(whole=number % _LOOK_EVERY == 0)
+        self._compare()
         self.problems += self.clients.failures()
         print(
             f"{number:>4} {fault.name:<17} {time.monotonic() - began:5.1f} s  "
@@ -119,26 +120,29 @@ class Campaign:
             f"again {recovery:5.2f} s after healing  {'; '.join(notes)}",
             flush=True,
         )
+        if number % _LOOK_EVERY == 0:
+            await self._verdict()
         self.clients.send()
 
     async def _load(self) -> None:
         await asyncio.sleep(self._rng.uniform(0.3, 1.0) * self._options.load_s)
 
-    def _compare(self, *, whole: bool) -> None:
+    def _compare(self, *, recent: int | None = 4 << 20) -> None:
+        """``recent``: bytes at the end of the logs; None: all of them."""
         logs = {
             name: each.log_files.log(each.log_files.end())
             for name, each in self._group.members.items()
         }
-        if not whole:  # what was the same before is in step now, and looked at again later
-            newest = max(log.end for log in logs.values()) - (4 << 20)
+        if recent is not None:
+            newest = max(log.end for log in logs.values()) - recent
             logs = {name: log._replace(begin=max(log.begin, newest)) for name, log in logs.items()}
         self.violations += compare_logs(logs)
 
     async def _verdict(self) -> None:
-        await self.clients.pause()
+        """On all that has happened; while nobody sends. Links and members go on meanwhile."""
         if (problem := await self._group.until_in_step()) is not None:
             self.problems.append(problem)
-        self._compare(whole=True)
+        await asyncio.to_thread(self._compare, recent=None)
         everything = await self.clients.everything()
         leader = await self._group.leader()
         stored = everything[leader.name]
@@ -150,6 +154,6 @@ class Campaign:
         self.terms = len({lead.term for lead in leads})
         if not self.terms:
             self.problems.append("no log of a member tells of its leading: nothing was compared")
-        self.violations += judge([*self.recorder.events, *leads], stored)
+        self.violations += await asyncio.to_thread(judge, [*self.recorder.events, *leads], stored)
         if missing := await self.clients.until_consumed(stored, PATIENCE_S):
             self.problems.append(f"the push consumer has not been handed {missing:,} messages")
