@@ -304,6 +304,7 @@ class RaftStore:
             ends = index, self.log.end_index, synced
             with contextlib.suppress(StoreError):  # it is only late: tried again
                 self.log.note()  # the next start goes by the index to what is saved
+                await loop.run_in_executor(self._threads, self.log.index.sync)
                 await loop.run_in_executor(self._threads, self.files.save_ends, *ends)
 
     def close(self) -> bool:

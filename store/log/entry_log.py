@@ -6,8 +6,7 @@ new there is noted in the index when somebody asks, at the latest once per turn 
 (``note``). A follower's come through ``append``. Which index is where: remembered for whoever reads
 on, told by the index, or found again in the log where a unit is missing or wrong.
 
-One thread. A ``take_back`` of entries syncs on the spot: a removed entry must not return after a
-power failure, and it is rare.
+One thread. What is taken back must not return after a power failure: that is synced on the spot.
 """
 
 from __future__ import annotations
