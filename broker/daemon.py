@@ -113,7 +113,7 @@ def _say_ready(broker: Broker) -> None:
         broker.port,
         broker.port - VIP_PORT_DISTANCE,
         settings.store.root,
-        settings.store.commit_log_path,
+        settings.store.dledger_data_paths[0] if broker.group else settings.store.commit_log_path,
         settings.store.flush_disk_type.name,
         ";".join(link.address for link in broker.name_servers.links) or "none",
         settings.store.broker_role.name,

@@ -28,15 +28,13 @@ from ...store.replica.replica_acks import ReplicaAcks
 from ...store.replica.replication import ReplicationSettings
 from ..config.config import HA_PORT_DISTANCE, LaterStoreConfig
 from ..sends.durability import Durability
+from .accepted_offsets import ACCEPTED_FILE, AcceptedOffsets, AcceptedOffsetTable
 from .door import LinkSecurity
 from .master import ReplicationServer, SlavePort
 from .self_mending import SelfMending
 from .slave import ReplicationClient
 from .slave_sync import (
-    ACCEPTED_FILE,
     SYNC_S,
-    AcceptedOffsets,
-    AcceptedOffsetTable,
     MasterTables,
     SlaveSync,
 )

@@ -18,8 +18,6 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from msgspec import field
-
 from ...remoting.clock import Clock
 from ...remoting.dispatch import Body, Context, Handler, Reply
 from ...remoting.errors import ConnectError, RocketMQError
@@ -31,7 +29,7 @@ from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
 from ...remoting.protocol.commands.pull import ViewMessageRequest
 from ...remoting.protocol.commands.send import SendErrorFields
-from ...remoting.protocol.wire import EmptyFields, Record, i32, i64
+from ...remoting.protocol.wire import EmptyFields
 from ...remoting.services import happens_within
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
@@ -40,14 +38,14 @@ from ...store.replica.replication import ReplicationError
 from ..config.config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
 from ..schedule.offset_persistence import DelayOffsetPersistence
 from ..state.config_files import ConfigFiles
-from ..state.consumer_offsets import NO_OFFSET, SEPARATOR, ConsumerOffsets
+from ..state.consumer_offsets import SEPARATOR, ConsumerOffsets
 from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import Topics
+from .accepted_offsets import AcceptedOffsets, AcceptedOffsetTable
 from .role_tables import slave_table
 
 log: Final = logging.getLogger(__name__)
 
-ACCEPTED_FILE: Final = "slaveOffset.json"
 SYNC_S: Final = 10.0
 GROUP_SYNC_S: Final = 1.0
 """Of a member of a group: anybody may be the master in a moment."""
@@ -59,91 +57,6 @@ _MOST_UNKNOWN: Final = 10_000
 _PER_TURN: Final = 500
 """Topics and groups whose offsets are looked at in one turn of the loop."""
 _DONE: Final = Reply(header=EmptyFields())
-
-
-class AcceptedOffsetTable(Record, frozen=True, kw_only=True):
-    """``config/slaveOffset.json``: what consumers told the slave, and what the master had then;
-    keys and queues as in ``consumerOffset.json``.
-    """
-
-    accepted_table: dict[str, dict[i32, i64]] = field(default_factory=dict)
-    master_table: dict[str, dict[i32, i64]] = field(default_factory=dict)
-
-
-class _Accepted(NamedTuple):
-    offset: int
-    master: int
-    """What the master had when it was last heard of."""
-
-
-class AcceptedOffsets:
-    """Pure: whose word counts for the offset of a queue."""
-
-    def __init__(self) -> None:
-        self._accepted: dict[str, dict[int, _Accepted]] = {}
-        self._master: Mapping[str, Mapping[int, int]] = {}
-
-    def accept(self, key: str, queue_id: int, offset: int) -> bool:
-        """A consumer told this slave so. Whether that is more than the master knows, and has to be
-        remembered."""
-        queues = self._accepted.get(key)
-        known = None if queues is None else queues.get(queue_id)
-        master = (
-            known.master
-            if known is not None
-            else self._master.get(key, {}).get(queue_id, NO_OFFSET)
-        )
-        if offset > master:
-            self._accepted.setdefault(key, {})[queue_id] = _Accepted(offset, master)
-            return True
-        return self._forget(key, queue_id)
-
-    def heard(self, table: Mapping[str, Mapping[int, int]]) -> None:
-        """What the master has now; before ``settled`` is asked about it."""
-        self._master = table
-
-    def settled(self, key: str, queue_id: int, master: int) -> bool:
-        """Whether the master's offset counts. Not while it is still on its way to what was accepted
-        here."""
-        queues = self._accepted.get(key)
-        known = None if queues is None else queues.get(queue_id)
-        if known is None:
-            return True
-        if known.master <= master < known.offset:
-            self._accepted[key][queue_id] = known._replace(master=master)
-            return False
-        self._forget(key, queue_id)
-        return True
-
-    def _forget(self, key: str, queue_id: int) -> bool:
-        queues = self._accepted.get(key, {})
-        found = queues.pop(queue_id, None) is not None
-        if found and not queues:
-            del self._accepted[key]
-        return found
-
-    def record(self) -> AcceptedOffsetTable:
-        """As it is persisted: a snapshot."""
-        return AcceptedOffsetTable(
-            accepted_table={
-                key: {q: each.offset for q, each in queues.items()}
-                for key, queues in self._accepted.items()
-            },
-            master_table={
-                key: {q: each.master for q, each in queues.items()}
-                for key, queues in self._accepted.items()
-            },
-        )
-
-    def load(self, table: AcceptedOffsetTable) -> None:
-        """Replace everything by a persisted table."""
-        self._accepted = {
-            key: {
-                q: _Accepted(offset, table.master_table.get(key, {}).get(q, NO_OFFSET))
-                for q, offset in queues.items()
-            }
-            for key, queues in table.accepted_table.items()
-        }
 
 
 class MasterTables(NamedTuple):

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiorocketmq.broker.replication.accepted_offsets import AcceptedOffsets, AcceptedOffsetTable
 from aiorocketmq.broker.replication.slave_sync import (
     SOON_S,
     SYNC_S,
-    AcceptedOffsets,
-    AcceptedOffsetTable,
     SlaveSync,
 )
 from aiorocketmq.remoting.errors import ConnectError
