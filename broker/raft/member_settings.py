@@ -1,4 +1,4 @@
-"""What the properties of a broker say about the member that it is (dledger.md §5.1). Pure."""
+"""What the properties of a broker say about the member that it is (dledger.md §5.1)."""
 
 from __future__ import annotations
 
