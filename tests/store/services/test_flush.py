@@ -21,6 +21,7 @@ from aiorocketmq.store.services.sync_rounds import SyncRounds
 from tests.stored import StoreDirectory
 
 from ...sim import ManualClock
+from ..dledger.world import leader, raft_of
 from ..world import NOW, STORE_HOST, config_of, crash, put_ok
 
 
@@ -489,3 +490,23 @@ def test_of_the_log_only_what_was_written_since_is_synced(
 
     running.run(script)
     store.close()
+
+
+def test_what_is_taken_back_meanwhile_is_not_claimed(tmp_path: Path) -> None:
+    """A follower's entries are replaced while the log is synced: of the new ones nobody knows."""
+
+    async def replaced_while_it_syncs() -> None:
+        store = leader(tmp_path)
+        for number in range(5):
+            put_ok(store, body=b"%d" % number)
+        syncing = asyncio.create_task(store.flush.sync_log())
+        await asyncio.sleep(0)
+        log = raft_of(store).log
+        log.truncate(0)
+        assert await syncing
+        assert store.flushed_offset <= log.end_of(0)
+        assert await store.flush.sync_log()
+        assert store.flushed_offset == log.end_of(0)
+        store.close()
+
+    asyncio.run(replaced_while_it_syncs())
