@@ -61,6 +61,11 @@ class Follower:
         state.role_listeners.append(self._role_changed)
 
     @property
+    def waits(self) -> bool:
+        """Pushes wait for those before them."""
+        return bool(self._early)
+
+    @property
     def deadline_ms(self) -> int | None:
         """When it gives its leader up, or a push that came too early."""
         if self._state.role is not Role.FOLLOWER:
@@ -216,22 +221,23 @@ class Follower:
     def _store(self, now_ms: int, request: PushRequest, entries: Sequence[Entry]) -> DledgerCode:
         """Entries that follow the last one, or are there already, or both."""
         log = self._state.log
-        known = log.end_index + 1 - entries[0].index
+        end = log.end_index
+        known = end + 1 - entries[0].index
         if known > 0:
             if not all(map(log.matches, entries[:known])):
                 return DledgerCode.INCONSISTENT_STATE
             self._found_equal(entries[min(known, len(entries)) - 1].index)
             entries = entries[known:]
         if entries:
-            if self._matched() != log.end_index:
+            if self._matched() != end:
                 return DledgerCode.INCONSISTENT_STATE
             self._catch_up.storing()
             try:
                 log.append(entries)
             except EntryLogError:
-                return DledgerCode.INCONSISTENT_STATE
-            finally:
                 self._found_equal(log.end_index)
+                return DledgerCode.INCONSISTENT_STATE
+            self._found_equal(entries[-1].index)
         self._take_commit(now_ms, request)
         return DledgerCode.SUCCESS
 
@@ -266,6 +272,8 @@ class Follower:
         if not self._led_by(request):
             return DledgerCode.SUCCESS
         self.heard_ms = now_ms
+        if request.commit_index <= state.committed:
+            return DledgerCode.SUCCESS
         matched = self._matched()
         index = min(request.commit_index, matched)
         if index > state.committed:

@@ -46,6 +46,8 @@ class Leadership:
         self._slices = Slices(state.log, state.settings.push_bytes)
         self._first_own = 0
         """Index of the first entry of this term."""
+        self._counts = True
+        """A peer's log has grown, or no peer is needed: what is committed has to be counted."""
         state.role_listeners.append(self._role_changed)
 
     def match_index(self, peer: str) -> int:
@@ -134,26 +136,32 @@ class Leadership:
 
     def push_answered(
         self, now_ms: int, peer_id: str, request: PushRequest, answer: DledgerBody | None
-    ) -> None:
-        """What became of a push."""
+    ) -> bool:
+        """What became of a push; True if it has no consequence but more to send."""
         peer = self._peers.get(peer_id)
         if peer is None or request.term != self._state.term:
-            return
-        if peer.push.answered(now_ms, request, answer):
+            return False
+        self._counts = True
+        good = peer.push.answered(now_ms, request, answer)
+        if good:
             peer.followed_ms = now_ms
+        return good
 
     def push(self, now_ms: int) -> None:
         """Commit what a quorum has, and send what there is to send."""
         if self._state.role is not Role.LEADER:
             return
-        self._commit()
+        end = self._state.log.end_index
+        if self._counts:
+            self._counts = not self._peers
+            self._commit(end)
         for peer in self._peers.values():
-            peer.push.push(now_ms)
+            peer.push.push(now_ms, end)
 
-    def _commit(self) -> None:
+    def _commit(self, end: int) -> None:
         state = self._state
         matches = [peer.push.match for peer in self._peers.values()]
-        matches.append(state.log.end_index)
+        matches.append(end)
         matches.sort(reverse=True)
         index = matches[state.settings.quorum - 1]
         if index >= self._first_own and index > state.committed:
@@ -162,6 +170,7 @@ class Leadership:
     def _role_changed(self, now_ms: int) -> None:
         self._slices.forget()
         self._peers = {}
+        self._counts = True
         state = self._state
         if state.role is Role.LEADER:
             self._first_own = state.log.end_index + 1

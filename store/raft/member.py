@@ -77,7 +77,10 @@ class Member:
         self._leadership = Leadership(state)
         self._transfer = Transfer(state, self._leadership, self._candidacy.take_over)
         self.next_deadline_ms: int = now_ms
-        """When ``tick`` has something to do."""
+        """When ``tick`` has something to do; it may be too early."""
+        self._only_pushes = False
+        """Since the last ``take`` nothing happened but pushes that went well: no deadline has come
+        nearer than a COMMIT's."""
         self._catch_up.start(now_ms)
         self._candidacy.start(now_ms)
 
@@ -128,6 +131,7 @@ class Member:
 
     def tick(self, now_ms: int) -> None:
         """Time has passed."""
+        self._only_pushes = False
         if not self._follower.tick(now_ms):
             self._candidacy.pace_ms = self._follower.pace_ms
             self._state.become_candidate(now_ms)
@@ -141,6 +145,7 @@ class Member:
     def receive(self, now_ms: int, request: DledgerBody, token: Any) -> None:
         """A request of a peer, or of a tool. Its answer comes out of ``take`` with the token, at
         once or later; every request is answered in the end."""
+        self._only_pushes &= isinstance(request, PushRequest)
         code = self._wrong_address(request)
         if code is not None:
             self._refuse(request, token, code)
@@ -177,7 +182,8 @@ class Member:
         (refused, timed out after 3 s, not understood)."""
         match request:
             case PushRequest():
-                self._leadership.push_answered(now_ms, peer, request, answer)
+                if self._leadership.push_answered(now_ms, peer, request, answer):
+                    return
             case HeartbeatRequest():
                 led = self.role is Role.LEADER
                 self._leadership.beat_answered(now_ms, peer, request, answer)
@@ -195,21 +201,33 @@ class Member:
                 self._candidacy.told(now_ms, peer, request, answer)
             case _:
                 pass
+        self._only_pushes = False
 
     def appended(self, now_ms: int) -> None:
         """The leader's own store has put entries of the current term into the log; ``take`` sends
         them."""
-        self.next_deadline_ms = now_ms
 
     def transfer(self, now_ms: int, to: str | None, token: Any) -> None:
         """Leadership is to go to a member; None: to the one that is furthest, before a clean stop.
         A TransferResponse comes out of ``take`` with the token: 200 once the other leads."""
+        self._only_pushes = False
         self._transfer.order(now_ms, to, token)
 
     def take(self, now_ms: int) -> Ready:
         """What to do now. Entries of all ``appended`` since the last call go together."""
+        state = self._state
         self._leadership.push(now_ms)
-        ready = self._state.take()
+        calm = self._only_pushes and state.votes and not state.role_stirred
+        if calm and now_ms < self.next_deadline_ms and not self._follower.waits:
+            if state.role is Role.LEADER:
+                soon = now_ms + self.settings.commit_idle_ms
+                self.next_deadline_ms = min(self.next_deadline_ms, soon)
+        else:
+            self.next_deadline_ms = self._deadline()
+            self._only_pushes = True
+        return state.take()
+
+    def _deadline(self) -> int:
         deadlines = (
             self._candidacy.deadline_ms,
             self._follower.deadline_ms,
@@ -217,8 +235,7 @@ class Member:
             self._catch_up.deadline_ms,
             self._transfer.deadline_ms,
         )
-        self.next_deadline_ms = min((d for d in deadlines if d is not None), default=NEVER_MS)
-        return ready
+        return min((d for d in deadlines if d is not None), default=NEVER_MS)
 
     # --- answers of no part
 

@@ -75,9 +75,8 @@ class PeerPush:
 
     # --- what to send
 
-    def push(self, now_ms: int) -> None:
-        """All that may be sent now."""
-        end = self._state.log.end_index
+    def push(self, now_ms: int, end: int) -> None:
+        """All that may be sent now of a log that ends with the index ``end``."""
         if end < 0:
             return
         if self._stage is _Stage.COMPARING:
@@ -260,8 +259,10 @@ class PeerPush:
     def _append_answered(
         self, now_ms: int, request: PushRequest, answer: PushResponse | None
     ) -> None:
-        sent = next((sent for sent in self._sent if sent.request is request), None)
-        if sent is None:
+        for sent in self._sent:
+            if sent.request is request:
+                break
+        else:
             return  # of an attempt that was given up
         if answer is None:
             self._failed(now_ms)

@@ -43,6 +43,8 @@ class MemberState:
         self._requests: list[Outgoing] = []
         self._told_committed = -1
         self._told_role: RoleChange = RoleChange(Role.CANDIDATE, self.term, None)
+        self.role_stirred = False
+        """Role, leader or term may have changed since the last ``take``."""
         self._told_votes = True
         self._noop = False
 
@@ -62,6 +64,7 @@ class MemberState:
         """Into a later term, without a vote so far. The role is the caller's to change."""
         self.term = term
         self.vote = None
+        self.role_stirred = True
         self._hard_changed = True
         self.known_max_term = max(self.known_max_term, term)
 
@@ -97,6 +100,7 @@ class MemberState:
     def _become(self, now_ms: int, role: Role, leader_id: str | None) -> None:
         self.role = role
         self.leader_id = leader_id
+        self.role_stirred = True
         for listener in self.role_listeners:
             listener(now_ms)
 
@@ -118,23 +122,24 @@ class MemberState:
     def take(self) -> Ready:
         """What has come together since the last call."""
         hard = HardState(self.term, self.vote) if self._hard_changed else None
-        role = RoleChange(self.role, self.term, self.leader_id)
-        ready = Ready(
-            hard,
-            self._answers,
-            self._requests,
-            self.committed if self.committed != self._told_committed else None,
-            role if role != self._told_role else None,
-            self._noop,
-            self.votes if self.votes != self._told_votes else None,
-        )
+        committed = self.committed if self.committed != self._told_committed else None
+        votes = self.votes if self.votes != self._told_votes else None
+        role = self._news_of_role() if self.role_stirred else None
+        ready = Ready(hard, self._answers, self._requests, committed, role, self._noop, votes)
         self._hard_changed = self._noop = False
         self._answers = []
         self._requests = []
         self._told_committed = self.committed
-        self._told_role = role
         self._told_votes = self.votes
         return ready
+
+    def _news_of_role(self) -> RoleChange | None:
+        self.role_stirred = False
+        role = RoleChange(self.role, self.term, self.leader_id)
+        if role == self._told_role:
+            return None
+        self._told_role = role
+        return role
 
 
 def _nothing() -> None:

@@ -20,10 +20,10 @@ def _forgets_its_vote(state: MemberState, candidate: str) -> None:
     state.vote = candidate
 
 
-def _commits_old_terms(leadership: Leadership) -> None:
+def _commits_old_terms(leadership: Leadership, end: int) -> None:
     state = leadership._state
     matches = [peer.push.match for peer in leadership._peers.values()]
-    matches.append(state.log.end_index)
+    matches.append(end)
     matches.sort(reverse=True)
     state.commit(matches[state.settings.quorum - 1])
 
