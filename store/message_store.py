@@ -439,7 +439,9 @@ class MessageStore:
         )
 
     def message_by_offset(self, phy_offset: int) -> bytes | None:
-        """The record that begins at an offset, None when none does."""
+        """The record that begins at an offset, None when none does, or when it is not committed."""
+        if self.raft is not None and phy_offset >= self.raft.committed_end:
+            return None
         return self._log.record(phy_offset)
 
     def read(self, phy_offset: int, size: int) -> bytes | None:

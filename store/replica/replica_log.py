@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import (
     BLANK_MAGIC,
     BLANK_SIZE,
@@ -25,11 +26,13 @@ from ...remoting.protocol.record import (
     size_and_magic,
 )
 from ...remoting.protocol.record.decode import whole_record
+from ...remoting.protocol.record.layout import QUEUE_UNIT
 from ...remoting.protocol.record.search import next_record
+from ...remoting.protocol.record.units import QueueRun, queue_runs
 from ..index.indexing import Indexing
 from ..log.commit_log import CommitLog
 from ..log.damage import DamagedRecords
-from ..model.dispatch_request import DispatchRequest, requests_of
+from ..model.dispatch_request import DispatchRequest, request_of, requests_of
 from ..model.errors import StoreFileError
 from ..put.arrivals import Arrivals
 from ..put.multi_dispatch import named_requests
@@ -42,6 +45,10 @@ from ..recovery.queue_rebuild import QueueRebuild
 log: Final = logging.getLogger(__name__)
 
 
+_MANY_UNITS: Final = 4096
+"""Bytes; more are better written without the mapping (``ConsumeQueue.extend_much``)."""
+
+
 class ReplicaQueues(QueueRebuild):
     """Units for records that are known to be what the master has: nothing is held back, the record
     is believed."""
@@ -49,6 +56,33 @@ class ReplicaQueues(QueueRebuild):
     def __init__(self, queues: ConsumeQueues, rules: UnitRules) -> None:
         super().__init__(queues, rules, {}, whole=True)
         self.listeners: Final[list[Callable[[str], None]]] = []
+
+    def dispatch_records(self, records: Records) -> list[QueueRun]:
+        """As that of any rebuild. Hot: what carries on its queue, where there is room for it, is
+        written here."""
+        runs, order, units = queue_runs(records)
+        table, names, numbers = self._table, records.names, records.queue_offsets
+        for topic_number, queue_id, begin, end, without_gap in runs:
+            topic = names[topic_number]
+            queue = table.get((topic, queue_id)) or self._queue_of(topic, queue_id)
+            if (
+                queue is not None
+                and without_gap
+                and numbers[order[begin]] == queue.max_offset
+                and topic != TopicName.SCHEDULE
+            ):
+                data = units[begin * QUEUE_UNIT.size : end * QUEUE_UNIT.size]
+                stop = queue.position + len(data)
+                if stop <= queue.limit and len(data) < _MANY_UNITS:
+                    queue.buffer[queue.position : stop] = data
+                    queue.position = stop
+                    queue.max_offset += end - begin
+                else:
+                    queue.extend_much(data)
+            else:
+                for number in order[begin:end]:
+                    self.dispatch(request_of(records, number))
+        return runs
 
     def _dispatch_one(self, request: DispatchRequest) -> None:
         queue = self._table.get((request.topic, request.queue_id))
@@ -249,8 +283,11 @@ class ReplicaLog:
             for request in requests_of(records):
                 self._dispatch_one(request)
         else:
+            table, names = self._queues.table, records.names
             for topic, queue_id, *_ in self._rebuild.dispatch_records(records):
-                self._arrived(records.names[topic], queue_id, records.store_timestamps[-1])
+                queue = table.get((names[topic], queue_id))
+                if queue is not None and queue.watched:
+                    self._arrivals.note(queue, 0, records.store_timestamps[-1])
             self._found += len(records)
             if self._indexing is not None:
                 self._noted.append(records)

@@ -63,8 +63,11 @@ def test_what_is_not_committed_cannot_be_read(tmp_path: Path) -> None:
         assert put_ok(store, body=b"%d" % number).queue_offset == number
     put_batch(store, [b"5", b"6"])
     assert (store.max_offset("T", 0), store.max_phy_offset) == (0, 0)
+    assert store.message_by_offset(48) is None
     raft_of(store).commit(2)
     assert bodies_of(store) == [b"0", b"1", b"2"]
+    assert store.message_by_offset(48) is not None
+    assert store.message_by_offset(store.max_phy_offset + 48) is None
     result = put_ok(store, body=b"7")
     assert result.queue_offset == 7
     commit_all(store)
