@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from ...client.errors import ConfigError
+from ...store.inspect import StoreDirectory
+from ...store.model.errors import StoreFileError
 from ..access.option_reader import OptionReader
 from ..decode.schema import chosen_columns
 
@@ -169,14 +171,18 @@ def _local(text: str) -> Path:
 def _place(root: Path, logs: tuple[Path, ...] | None, broker_name: str) -> StorePlace:
     if logs is not None:
         return StorePlace(root, logs, broker_name)
-    if (root / "commitlog").is_dir():
-        return StorePlace(root, (root / "commitlog",), broker_name)
+    try:
+        found = StoreDirectory(root).commit_logs
+    except StoreFileError as error:
+        raise ConfigError(str(error)) from error
+    if found[0].is_dir():
+        return StorePlace(root, found, broker_name)
     if any(_LOG_FILE.fullmatch(path.name) for path in root.iterdir()):
         return StorePlace(root, (root,), broker_name)  # only the log was copied
     raise ConfigError(
-        f"{root} is no store: it has no directory commitlog and no files of a commit log (names "
-        "of 20 digits); where the "
-        "log lies elsewhere, name that with the option storePathCommitLog"
+        f"{root} is no store: it has no directory commitlog, or dledger-<id>, and no files of a "
+        "commit log (names of 20 digits); where the log lies elsewhere, name that with the option "
+        "storePathCommitLog"
     )
 
 

@@ -132,7 +132,7 @@ def _without_copies(files: list[StoredFile], fail: bool) -> list[StoredFile]:
 
 def _first_timestamp(file: StoredFile) -> int | None:
     """When the first record of a file was stored; ``None`` when it does not begin with one."""
-    return stored_at(file.read(0, STORED_AT_SHOWN), any_version=True)
+    return stored_at(file.read(file.head, STORED_AT_SHOWN), any_version=True)
 
 
 def _queue_parts(

@@ -346,6 +346,32 @@ def test_stores_of_the_original(by: str, name: str, tmp_path: Path) -> None:
         assert row["bornHost"].replace("::1", "0:0:0:0:0:0:0:1") == line["bornHost"].lstrip("/")
 
 
+@BOTH
+@pytest.mark.parametrize("name", ["group3-n0", "dirty-n1", "mixed-n0", "begin-n2"])
+def test_members_of_groups_of_the_original(by: str, name: str, tmp_path: Path) -> None:
+    """Behind heads of entries, and in front of them those of an older log; by queue what is
+    committed."""
+    unpack_golden(f"dledger/store-{name}", tmp_path)
+    dump = [line for line in golden_lines(f"dledger/store-{name}.dump") if line["type"] == "entry"]
+    expected = {line["physicalOffset"]: line for line in dump}
+    (root,) = tmp_path.iterdir()
+    rows = {
+        int(row["offsetMsgId"][-16:], 16): row
+        for row in read(root, partitionBy=by, checkCrc="true")
+    }
+    older = {place: rows.pop(place) for place in list(rows) if place < min(expected)}
+    assert len(older) == (42 if name == "mixed-n0" else 0)
+    if by == "queue" and name == "dirty-n1":
+        expected = {place: line for place, line in expected.items() if line["index"] <= 343}
+    assert rows.keys() == expected.keys()
+    for place, line in expected.items():
+        row = rows[place]
+        assert (row["topic"], row["queueId"], row["queueOffset"], row["flag"]) == (
+            line["topic"], line["queueId"], line["queueOffset"], line["flag"]
+        )  # fmt: skip
+        assert row["bornHost"] == line["bornHost"].lstrip("/")
+
+
 # --- options
 # --------------------------------------------------------------------------------------------------
 
