@@ -35,6 +35,7 @@ from ..raft.group import follower_broker_id, own_port
 from ..raft.member_settings import member_settings
 from ..raft.node import RaftNode
 from ..raft.parts import NodeSettings
+from ..registry.name_servers import NameServers
 from ..replication.door import link_security
 from ..replication.find_leader import FindLeader
 from ..replication.group_roles import GroupRoles
@@ -136,6 +137,7 @@ class Group:
         self._raft: Final = raft
         self._clock: Final = clock
         self._roles: GroupRoles | None = None
+        self._registers_from = 0.0
 
     # -- as the rest of the broker sees it
 
@@ -197,7 +199,13 @@ class Group:
             lambda: registry.identity().broker_addr,
             every_s=GROUP_SYNC_S,
         )
-        find = FindLeader(sync, self.node.leader_broker, name_servers.register_soon, self._clock)
+        find = FindLeader(
+            sync,
+            self.node.leader_broker,
+            name_servers.register_soon,
+            self.node.tell_not_registered,
+            self._clock,
+        )
         name_servers.on_answer.append(find.registered)
         appearance = Appearance(
             self._settings,
@@ -216,6 +224,7 @@ class Group:
             of_slave=(find, sync),
         )
         self.node.on_role.append(self._role_changed)
+        self.node.on_not_registered.append(partial(self._register_again, name_servers))
         self.node.on_tables_changed.append(sync.tables_changed)
         tables.state.topics.listeners.append(lambda _topic, _change: self._tables_changed())
         tables.state.groups.listeners.append(self._tables_changed)
@@ -232,6 +241,14 @@ class Group:
         else:
             self._roles.alone()
 
+    def _register_again(self, name_servers: NameServers) -> None:
+        """Whoever asks for it: not more than once a second."""
+        now = self._clock.monotonic()
+        if self._roles is not None and self._roles.is_master and now >= self._registers_from:
+            self._registers_from = now + _REGISTER_S
+            log.info("a name server takes somebody else for the master, it is told again")
+            name_servers.has_identity()
+
     def _tables_changed(self) -> None:
         if self._roles is not None and self._roles.is_master:
             self.node.tell_tables_changed()
@@ -247,6 +264,7 @@ class Group:
 
 
 _ASK_AGAIN_S: Final = 0.01
+_REGISTER_S: Final = 1.0
 
 
 class Appearance:

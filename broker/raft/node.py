@@ -95,6 +95,8 @@ class RaftNode:
         self.on_tables_changed: list[Callable[[], None]] = []
         """Told when the leader's topics or groups have changed, as it says: a hint, whoever it
         comes from."""
+        self.on_not_registered: list[Callable[[], None]] = []
+        """Told when somebody says that a name server takes another one for the master."""
         self._tables_changed = False
         self.elections: int = 0
         """How often this member stood."""
@@ -237,6 +239,18 @@ class RaftNode:
             )
             self._network.tell(peer, request)
 
+    def tell_not_registered(self) -> None:
+        """Of a follower: a name server takes somebody else for the master than the leader, which
+        has to register."""
+        if (leader := self.leader_id) in self.settings.others:
+            request = MetadataRequest(
+                group=self.settings.group,
+                remote_id=leader,
+                local_id=self.settings.self_id,
+                not_registered=True,
+            )
+            self._network.tell(leader, request)
+
     # -- life
 
     async def listen(self) -> None:
@@ -304,13 +318,8 @@ class RaftNode:
             request = decode_dledger(kind, body)
         except BodyError as error:  # without a body, as the original
             return Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
-        if (
-            isinstance(request, MetadataRequest)
-            and request.tables_changed
-            and request.local_id == self.leader_id
-        ):
-            for each in self.on_tables_changed:
-                each()
+        if isinstance(request, MetadataRequest):
+            self._take_hint(request)
         self._tell(self._member.receive, request, ctx)
         return PENDING
 
@@ -334,6 +343,14 @@ class RaftNode:
             and self._member.transferee is None
             and self._member.committed_index >= answer.end_index >= self._store.log.end_index
         )
+
+    def _take_hint(self, request: MetadataRequest) -> None:
+        if request.tables_changed and request.local_id == self.leader_id:
+            for each in self.on_tables_changed:
+                each()
+        if request.not_registered and self._leading:
+            for each in self.on_not_registered:
+                each()
 
     # -- the member's turns
 

@@ -23,32 +23,50 @@ class FindLeader:
         sync: SlaveSync,
         ask: Callable[[], Awaitable[str | None]],
         look_up: Callable[[], None],
+        complain: Callable[[], None],
         clock: Clock,
     ) -> None:
         """``ask`` asks the leader: None, it has not answered; empty, it does not say. ``look_up``
-        has name servers tell where the master is (``registered``)."""
+        has name servers tell where the master is (``registered``). ``complain`` to the leader that
+        one of them takes somebody else for it."""
         self._sync: Final = sync
         self._ask: Final = ask
         self._look_up: Final = look_up
         self._clock: Final = clock
+        self._complain: Final = complain
         self._told: str | None = None
+        """By a name server; empty: there is no master."""
+        self._found: str | None = None
+        """As the leader says."""
 
     async def run(self) -> None:
         """Until cancelled."""
         self._sync.forget_master()
-        self._told = None
+        self._told = self._found = None
         looked_up_at = self._clock.monotonic()
         while True:
             said = await self._ask()
             address = self._told if said == "" else said
             if address:
                 self._sync.master_is(address)
-                await asyncio.Event().wait()
+                self._found = said or None
+                self._compare(self._told)
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    self._found = None
             await self._clock.sleep(ASK_AGAIN_S)
             if said == "" and self._clock.monotonic() - looked_up_at >= REGISTER_AGAIN_S:
                 looked_up_at = self._clock.monotonic()
                 self._look_up()
 
     def registered(self, answer: RegisterBrokerResponse) -> None:
-        """A name server says where the master is."""
-        self._told = answer.master_addr or None
+        """A name server says where the master is. It may say what a former leader told it that did
+        not know yet that it was none any more: the present one would only register again within
+        half a minute."""
+        self._told = answer.master_addr or ""
+        self._compare(self._told)
+
+    def _compare(self, told: str | None) -> None:
+        if self._found is not None and told is not None and told != self._found:
+            self._complain()

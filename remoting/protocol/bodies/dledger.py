@@ -148,6 +148,8 @@ class MetadataRequest(DledgerBody, frozen=True, kw_only=True):
 
     tables_changed: bool | None = None
     """Only ours: the sender leads, and its broker's topics or groups have changed."""
+    not_registered: bool | None = None
+    """Only ours: a name server takes another one for the master than the leader that is asked."""
 
 
 class MetadataResponse(DledgerBody, frozen=True, kw_only=True):

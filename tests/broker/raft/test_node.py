@@ -216,6 +216,12 @@ def test_followers_hear_of_changed_tables_once_a_turn() -> None:
         follower.node.tell_tables_changed()
         await group.turns()
         assert len(told) == 2, "it does not lead"
+        for member in group.members.values():
+            member.node.on_not_registered.append(partial(told.append, f"{member.id} registers"))
+        follower.node.tell_not_registered()
+        leader.node.tell_not_registered()
+        await group.turns()
+        assert told[2:] == [f"{leader.id} registers"]
 
     run(test)
 

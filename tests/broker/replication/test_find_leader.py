@@ -28,7 +28,10 @@ class Scene:
         sync: Any = SimpleNamespace(
             master_is=self.masters.append, forget_master=lambda: self.masters.append(None)
         )
-        self.find = FindLeader(sync, self._ask, self._look_up, self.clock)
+        self.complaints: list[None] = []
+        self.find = FindLeader(
+            sync, self._ask, self._look_up, lambda: self.complaints.append(None), self.clock
+        )
 
     async def _ask(self) -> str | None:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -73,3 +76,33 @@ def test_of_a_leader_that_does_not_say_it_the_name_servers_know() -> None:
     scene = play("", told=False, seconds=3 * REGISTER_AGAIN_S)
     assert scene.masters == [None]
     assert 2 <= scene.looked_up <= 3
+
+
+def test_a_leader_hears_that_a_name_server_takes_somebody_else_for_it() -> None:
+    """A former leader that was stopped for a while may have registered before it knew."""
+
+    async def run() -> None:
+        scene = Scene("10.0.0.2:10911")
+        service = asyncio.create_task(scene.find.run())
+        await scene.passes(0)
+        assert not scene.complaints, "nobody has said anything"
+        scene.find.registered(OLD)
+        assert len(scene.complaints) == 1
+        scene.find.registered(RegisterBrokerResponse(ha_server_addr="", master_addr=None))
+        assert len(scene.complaints) == 2, "or that there is none"
+        scene.find.registered(
+            RegisterBrokerResponse(ha_server_addr="", master_addr="10.0.0.2:10911")
+        )
+        assert len(scene.complaints) == 2
+        service.cancel()
+        await asyncio.gather(service, return_exceptions=True)
+        scene.find.registered(OLD)
+        assert len(scene.complaints) == 2, "it does not follow any more"
+
+    asyncio.run(run())
+
+
+def test_what_was_said_before_the_leader_was_known_counts() -> None:
+    scene = play(None, None, "10.0.0.2:10911")
+    assert len(scene.complaints) == 1
+    assert not play("").complaints, "a leader that does not say where it is"
