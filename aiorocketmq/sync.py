@@ -432,3 +432,5 @@ class Admin(Facade):
     delete_account: Final = awaited(AsyncAdmin.delete_account)
     acl_version: Final = awaited(AsyncAdmin.acl_version)
     update_global_white_addresses: Final = awaited(AsyncAdmin.update_global_white_addresses)
+    raft_member: Final = awaited(AsyncAdmin.raft_member)
+    transfer_leader: Final = awaited(AsyncAdmin.transfer_leader)
