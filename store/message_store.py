@@ -54,7 +54,7 @@ from .files import StoreFiles
 from .index.indexing import Indexing
 from .log.damage import DamagedRecords
 from .model.config import BrokerRole, MessageStoreConfig
-from .model.errors import file_error
+from .model.errors import file_error, translated
 from .model.status import GetMessageStatus, GetResult, PutResult
 from .put.arrivals import Arrivals
 from .put.consume_queue_ext_writer import BitmapOf
@@ -299,11 +299,28 @@ class MessageStore:
     def _forget_all(self, phy_offset: int) -> None:
         """A member's log begins anew, with another place of its group's: no message is left. Raises
         StoreFileError."""
+        if self._log.min_phy_offset < self._log.divided:
+            self._put_old_log_aside(phy_offset)
         self._indexing.build_all()
         self._index.cut(phy_offset, lambda _hash, _phy_offset: True)
         self._queues.on_delete(list(self._table))
         for queue in self._queues.all():
             queue.clear()
+
+    def _put_old_log_aside(self, phy_offset: int) -> None:
+        """The group has nothing in front of the entries any more: with the old files in their place
+        the log would have a hole."""
+        for path in self.config.commit_log_paths:
+            aside = path.with_name(f"{path.name}.before-{phy_offset}")
+            with translated(path, f"cannot be renamed to {aside.name}"):
+                if self._disk.is_directory(path):
+                    self._disk.replace(path, aside)
+                    log.warning(
+                        "the old commit log is put aside: the group begins at %d now, see %s",
+                        phy_offset,
+                        aside,
+                    )
+            self._disk.sync_directory(path.parent)
 
     def _was_deleted(self, topic: str) -> bool:
         """A topic of which no queue is left, and which is not configured either."""

@@ -32,6 +32,7 @@ from ..put.message_writer import refused
 from ..put.multi_dispatch import DispatchRules, named_requests
 from ..put.queue_numbers import QueueNumbers
 from ..queues.consume_queue import ConsumeQueue
+from ..raft.entry_log import EntryLogError
 from ..raft.ready import HardState
 from .committed import CommittedRecords, log_parts
 from .state_files import MemberFiles
@@ -93,7 +94,10 @@ class MemberLog(DledgerLog):
 
     def begin_with(self, entry: Entry) -> None:
         self._ends.clear()
-        self.on_begun(entry.pos)
+        try:
+            self.on_begun(entry.pos)
+        except StoreFileError as error:
+            raise EntryLogError(str(error)) from error
         super().begin_with(entry)
 
 
@@ -128,7 +132,9 @@ class RaftStore:
         self._clock: Final = clock
         self._wanted: asyncio.Event | None = None
         self._complaint = ""
-        self._threads = ThreadPoolExecutor(1, "member-files")
+        self._votes: Final = ThreadPoolExecutor(1, "member-votes")
+        self._notes: Final = ThreadPoolExecutor(1, "member-notes")
+        """Apart, for an election does not wait for a slow sync of other files."""
         entries.on_begun = self._begin_anew
 
     def opened(self, end: int, last_store_timestamp: int) -> None:
@@ -187,9 +193,9 @@ class RaftStore:
         """What is not None is on the disk when it returns. Raises StoreFileError."""
         loop = asyncio.get_running_loop()
         if hard_state is not None:
-            await loop.run_in_executor(self._threads, self.files.save_hard_state, *hard_state)
+            await loop.run_in_executor(self._votes, self.files.save_hard_state, *hard_state)
         if votes is not None:
-            await loop.run_in_executor(self._threads, self.files.save_votes, votes)
+            await loop.run_in_executor(self._votes, self.files.save_votes, votes)
 
     # -- what is appended and committed
 
@@ -293,10 +299,7 @@ class RaftStore:
 
     async def _save_by_interval(self) -> None:
         loop = asyncio.get_running_loop()
-        index, end = (
-            -1,
-            0,
-        )  # what was committed when it was saved the last time, and is synced since
+        index, end = -1, 0  # what was committed the last time, and is synced since
         while True:
             await self._clock.sleep(_SAVE_SECONDS)
             synced = index if end <= self.log.log.flushed_offset else -1
@@ -304,13 +307,14 @@ class RaftStore:
             ends = index, self.log.end_index, synced
             with contextlib.suppress(StoreError):  # it is only late: tried again
                 self.log.note()  # the next start goes by the index to what is saved
-                await loop.run_in_executor(self._threads, self.log.index.sync)
-                await loop.run_in_executor(self._threads, self.files.save_ends, *ends)
+                await loop.run_in_executor(self._notes, self.log.index.sync)
+                await loop.run_in_executor(self._notes, self.files.save_ends, *ends)
 
     def close(self) -> bool:
         """At an orderly stop, when everything is synced. Blocks. False when that failed: then the
         next start goes as after a crash."""
-        self._threads.shutdown(wait=True)
+        self._votes.shutdown(wait=True)
+        self._notes.shutdown(wait=True)
         try:
             self.log.note()
             self.files.save_ends(self.committed_index, self.log.end_index, self.committed_index)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -104,6 +105,7 @@ class MemberMarker:
     def __init__(self, root: Path, disk: Disk) -> None:
         self.path: Final = root / "config" / "dledgerMember.json"
         self._disk: Final = disk
+        self._lock: Final = disk.new_lock()
         self.now: Membership | None = None
 
     def load(self, group: str, self_id: str) -> Membership | None:
@@ -130,15 +132,19 @@ class MemberMarker:
         self.now = found
         return found
 
-    def save(self, now: Membership) -> None:
-        """Blocks. Nothing to do when it says so already. Raises StoreFileError."""
-        if now != self.now:
-            replace_whole(self._disk, self.path, msgspec.json.encode(now))
-            self.now = now
+    def change(self, change: Callable[[Membership | None], Membership | None]) -> None:
+        """Write what is made of what it says; None, or the same: nothing. Blocks, in any thread.
+        Raises StoreFileError."""
+        with self._lock:
+            now = change(self.now)
+            if now is not None and now != self.now:
+                replace_whole(self._disk, self.path, msgspec.json.encode(now))
+                self.now = now
 
 
 class MemberFiles:
-    """All of them. What blocks is called in a thread, one call at a time."""
+    """All of them. What blocks is called in a thread: term and vote in one, how far everything is
+    in another, for it may take long."""
 
     def __init__(self, config: MessageStoreConfig, disk: Disk) -> None:
         """Raises StoreConfigError."""
@@ -201,30 +207,35 @@ class MemberFiles:
             )  # fmt: skip
         if marked is not None or self._had_hard_state or end_index >= 0 or problem is not None:
             votes = problem is None and self.votes
-            self._marker.save(self._membership(min(synced, end_index), votes=votes))
+            now = self._membership(min(synced, end_index), votes=votes)
+            self._marker.change(lambda _before: now)
 
     def save_hard_state(self, term: int, vote: str | None) -> None:
         """Durable when it returns. Blocks. Raises StoreFileError."""
         if self._marker.now is None:  # first: a member whose files are all gone must know that
-            self._marker.save(self._membership(-1, votes=True))
+            self._marker.change(lambda now: now or self._membership(-1, votes=True))
         self._hard.save(term, vote)
         self.hard_state = HardState(term, vote)
 
     def save_votes(self, votes: bool) -> None:
         """It has caught up, or it has not. Blocks. Raises StoreFileError."""
-        marked = self._marker.now
-        known = -1 if marked is None else marked.synced_index
-        self._marker.save(self._membership(known, votes=votes))
+        self._marker.change(
+            lambda now: self._membership(-1 if now is None else now.synced_index, votes=votes)
+        )
 
     def save_ends(self, committed: int, end: int, synced: int) -> None:
         """``synced``: up to which index everything is on the disk. Blocks. Raises
         StoreFileError."""
         self._commit.save(committed, end)
         self.committed_index = committed
-        marked = self._marker.now
-        if marked is not None:
-            known = max(marked.synced_index, min(synced, committed))
-            self._marker.save(self._membership(known, votes=marked.votes))
+        most = min(synced, committed)
+
+        def known(now: Membership | None) -> Membership | None:
+            if now is None or now.synced_index >= most:
+                return None
+            return self._membership(most, votes=now.votes)
+
+        self._marker.change(known)
 
     def _membership(self, synced_index: int, *, votes: bool) -> Membership:
         return Membership(self.group, self.self_id, synced_index, votes)

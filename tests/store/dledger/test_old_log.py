@@ -93,6 +93,33 @@ def test_a_follower_with_the_same_old_log(tmp_path: Path) -> None:
     target.close()
 
 
+def test_a_group_that_has_its_old_log_no_more(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        plain_store(tmp_path / name)
+    source, target = leader(tmp_path / "a"), follower(tmp_path / "b")
+    for number in range(300):
+        put_ok(source, body=b"%d" % number)
+    commit_all(source)
+    source.close()
+    for path in (tmp_path / "a" / "commitlog").iterdir():
+        path.unlink()
+    sorted((tmp_path / "a" / "dledger-n0" / "data").iterdir())[0].unlink()
+    source = leader(tmp_path / "a", 2)
+    begin = raft_of(source).log.begin_index
+    assert begin > 0
+    commit_all(source)
+    replicate(source, target)
+    assert bodies_of(target) == bodies_of(source)
+    target.close()
+    target = open_member(tmp_path / "b", "n1")
+    assert raft_of(target).log.begin_index == begin
+    assert bodies_of(target) == bodies_of(source)
+    (aside,) = (tmp_path / "b").glob("commitlog.before-*")
+    assert [path.name for path in aside.iterdir()]
+    source.close()
+    target.close()
+
+
 def test_nothing_expires_while_there_is_an_old_log(tmp_path: Path) -> None:
     plain_store(tmp_path)
     store = leader(tmp_path)
