@@ -34,6 +34,9 @@ MAX_WAITING: Final = 64
 """Requests that wait for a connection. A member asks each other one thing at a time as long as it
 does not answer, so more are none that matter any more."""
 
+_MOST_TROUBLES: Final = 8
+_NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
+
 Answered = Callable[[bytes | None], None]
 """Told the body of an answer, or ``None``: there was none."""
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
@@ -53,7 +56,7 @@ class PeerLink:
         self._connection: Connection | None = None
         self._opening = False
         self._waiting: list[tuple[int, bytes, float, Answered]] = []
-        self._trouble = ""
+        self._troubles: set[str] = set()
 
     @property
     def connected(self) -> bool:
@@ -94,7 +97,9 @@ class PeerLink:
             self._log(response.remark or f"it answers code {response.code}")
             answered(None)
             return
-        self._trouble = ""
+        if self._troubles:
+            log.info("member reached again peer=%s", self.peer)
+            self._troubles.clear()
         answered(response.body)
 
     async def _open(self) -> None:
@@ -119,9 +124,11 @@ class PeerLink:
         self.flush()
 
     def _log(self, trouble: str) -> None:
-        """Once, as long as it stays the same."""
-        if trouble != self._trouble:
-            self._trouble = trouble
+        """Once for each trouble, until it answers again; how many seconds it took makes no other
+        one of it."""
+        kind = trouble.translate(_NO_DIGITS)
+        if kind not in self._troubles and len(self._troubles) < _MOST_TROUBLES:
+            self._troubles.add(kind)
             log.warning("member not reached peer=%s reason=%s", self.peer, trouble)
 
 

@@ -4,6 +4,7 @@ and nobody has to do anything."""
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -181,6 +182,36 @@ def test_when_the_leader_is_killed_another_one_goes_on(group: RaftGroup) -> None
         await group.all_have(count, "T")
         logs = [await pulled_from(group, name, "T") for name in group.names]
         assert logs[0] == logs[1] == logs[2]
+
+    scenario()
+
+
+def test_a_leader_that_stands_still_is_followed_by_another_one(group: RaftGroup) -> None:
+    """When it goes on it knows at once that it leads no more, and so do the name servers."""
+    group.start()
+
+    @asynchronous
+    async def scenario() -> None:
+        leader = await group.complete()
+        await group.create_topic("T")
+        async with Producer("p", namesrv=group.namesrv) as producer:
+            sender = Sender(producer, "T")
+            task = asyncio.create_task(sender.run())
+            await sender.more(100)
+            group.brokers[leader].process.send_signal(signal.SIGSTOP)
+            following = await group.leader(leader)
+            await sender.more(100)
+            group.brokers[leader].process.send_signal(signal.SIGCONT)
+            assert await group.complete() == following
+            assert (await group.ids())[int(leader[1:]) + 1] == leader
+            await sender.more(50)
+            sender.stop()
+            await task
+        count = await group.max_offset(following, "T")
+        await group.all_have(count, "T")
+        logs = [await pulled_from(group, name, "T") for name in group.names]
+        assert logs[0] == logs[1] == logs[2]
+        assert set(sender.acknowledged) <= set(map(int, logs[0]))
 
     scenario()
 
