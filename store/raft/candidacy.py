@@ -24,6 +24,7 @@ from .state import MemberState
 
 REVOTE_MS = 10
 """A voter of the original needs so long to come into a new term."""
+MAX_REVOTES = 100
 _EXPIRED = (VoteResult.REJECT_EXPIRED_VOTE_TERM, VoteResult.REJECT_TERM_SMALL_THAN_LEDGER)
 _BEHIND = (VoteResult.REJECT_EXPIRED_LEDGER_TERM, VoteResult.REJECT_SMALL_LEDGER_END_INDEX)
 
@@ -196,6 +197,7 @@ class Candidacy:
         state, settings = self._state, self._state.settings
         quorum = settings.quorum
         good = 1 + self._count(VoteResult.ACCEPT)
+        ready = good + self._count(VoteResult.REJECT_TERM_NOT_READY)
         valid = 1 + sum(
             b is not None and b.vote_result is not VoteResult.UNKNOWN
             for b in self._ballots.values()
@@ -207,7 +209,9 @@ class Candidacy:
         ]
         random_ms = state.random(settings.vote_min_ms, settings.vote_max_ms)
         self._revotes, revotes = 0, self._revotes
-        if later:
+        if not self._catch_up.may_vote_for(state.log_end):  # not for itself either: just found out
+            self._wait(now_ms, random_ms)
+        elif later:
             state.known_max_term = max(state.known_max_term, *later)
             self._wait(now_ms, random_ms, next_term=True)
         elif self._count(VoteResult.REJECT_ALREADY_HAS_LEADER):
@@ -219,7 +223,7 @@ class Candidacy:
         elif good >= quorum:
             self._catch_up.voted()
             state.become_leader(now_ms)
-        elif good + self._count(VoteResult.REJECT_TERM_NOT_READY) >= quorum:
+        elif ready >= quorum and revotes < MAX_REVOTES:
             self._wait(now_ms, REVOTE_MS if revotes else 0)
             self._revotes = revotes + 1
             if not revotes:

@@ -1,0 +1,182 @@
+"""Leadership is handed over (``dledger.md`` §3.11)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aiorocketmq.remoting.protocol.bodies.dledger import (
+    DledgerCode,
+    TransferRequest,
+    TransferResponse,
+)
+
+from .lab import NAMES, Group, log_of
+
+
+def group(**other: Any) -> tuple[Group, str]:
+    """Three with the same log, in peace, and who leads."""
+    made = Group({name: log_of(1, 1) for name in NAMES}, **other)
+    leader = made.elect()
+    made.wait(1000)
+    return made, leader
+
+
+def other(leader: str) -> str:
+    return next(name for name in NAMES if name != leader)
+
+
+def order(made: Group, name: str, to: str | None) -> TransferResponse:
+    """What comes of it in the end."""
+    made.members[name].transfer(made.now, to, "order")
+    made._take(name)
+    made.wait(3000)
+    answer = made.answers.pop("order")
+    assert isinstance(answer, TransferResponse)
+    return answer
+
+
+def ask(made: Group, name: str, **fields: Any) -> TransferResponse:
+    """A tool's request."""
+    term = made.members[name].term
+    usual = {"group": "G", "remote_id": name, "transfer_id": name, "term": term}
+    made.members[name].receive(made.now, TransferRequest(**usual | fields), "tool")
+    made._take(name)
+    made.wait(3000)
+    answer = made.answers.pop("tool")
+    assert isinstance(answer, TransferResponse)
+    return answer
+
+
+@pytest.mark.parametrize("asks", [order, None])
+def test_the_one_that_is_named_leads(asks: Any) -> None:
+    made, leader = group()
+    to = other(leader)
+    answer = order(made, leader, to) if asks else ask(made, leader, transferee_id=to)
+    assert answer.code == DledgerCode.SUCCESS
+    assert made.leaders() == [to]
+    assert made.members[to].committed_index == made.logs[to].end_index
+    assert made.members[leader].transferee is None
+
+
+def test_it_takes_no_time_and_only_one_term() -> None:
+    made, leader = group()
+    term, begin = made.members[leader].term, made.now
+    made.members[leader].transfer(made.now, None, "order")
+    made._take(leader)
+    made.settle()
+    assert made.answers["order"].code == DledgerCode.SUCCESS
+    (new,) = made.leaders()
+    assert new != leader
+    assert (made.members[new].term, made.now) == (term + 1, begin)
+
+
+def test_before_a_stop_the_one_that_is_furthest_leads() -> None:
+    made, leader = group()
+    behind = other(leader)
+    made.cut = {(leader, behind)}
+    made.put(leader, b"more")
+    made.settle()
+    assert order(made, leader, None).code == DledgerCode.SUCCESS
+    assert made.leaders() not in ([leader], [behind])
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"transferee_id": "n9"}, DledgerCode.UNKNOWN_MEMBER),
+        ({"transferee_id": None}, DledgerCode.UNKNOWN_MEMBER),
+        ({"transferee_id": "OTHER", "term": 99}, DledgerCode.INCONSISTENT_TERM),
+        ({"transferee_id": "n8", "transfer_id": "n9"}, DledgerCode.UNEXPECTED_ARGUMENT),
+        ({"transferee_id": "OTHER", "remote_id": "n9"}, DledgerCode.UNKNOWN_MEMBER),
+        ({"transferee_id": "OTHER", "group": "X"}, DledgerCode.UNKNOWN_GROUP),
+    ],
+)
+def test_refusals_of_a_leader(fields: dict[str, Any], code: DledgerCode) -> None:
+    made, leader = group()
+    if fields["transferee_id"] == "OTHER":
+        fields = fields | {"transferee_id": other(leader)}
+    assert ask(made, leader, **fields).code == code
+    assert made.leaders() == [leader]
+
+
+def test_who_does_not_lead_cannot_hand_over() -> None:
+    made, leader = group()
+    follower = other(leader)
+    assert ask(made, follower, transferee_id=leader).code == DledgerCode.NOT_LEADER
+
+
+def test_one_far_behind_is_not_taken() -> None:
+    made, leader = group(max_lag_entries=5)
+    behind = other(leader)
+    made.cut = {(leader, behind)}
+    for number in range(6):
+        made.put(leader, b"%d" % number)
+    made.settle()
+    assert order(made, leader, behind).code == DledgerCode.FALL_BEHIND_TOO_MUCH
+
+
+def test_one_that_cannot_catch_up_leaves_the_leader_in_its_place() -> None:
+    made, leader = group()
+    behind = other(leader)
+    made.members[leader].transfer(made.now, behind, "order")
+    made._take(leader)
+    assert made.members[leader].transferee == behind
+    made.down.add(behind)
+    made.wait(3000)
+    assert made.answers.pop("order").code == DledgerCode.NETWORK_ERROR
+    assert (made.leaders(), made.members[leader].transferee) == ([leader], None)
+
+
+def test_a_transferee_waits_for_what_the_leader_has() -> None:
+    made, leader = group()
+    to = other(leader)
+    request = TransferRequest(
+        group="G",
+        remote_id=to,
+        term=made.members[leader].term,
+        transfer_id=leader,
+        transferee_id=to,
+        take_leadership_ledger_index=made.logs[leader].end_index + 1,
+    )
+    made.members[to].receive(made.now, request, "wait")
+    made._take(to)
+    made.wait(500)
+    assert "wait" not in made.answers
+    made.put(leader, b"what it lacks")
+    made.wait(100)
+    assert made.answers["wait"].code == DledgerCode.SUCCESS
+    assert made.leaders() == [to]
+
+
+def test_a_transferee_does_not_wait_for_ever() -> None:
+    made, leader = group()
+    to = other(leader)
+    request = TransferRequest(
+        group="G",
+        remote_id=to,
+        term=made.members[leader].term,
+        transfer_id=leader,
+        transferee_id=to,
+        take_leadership_ledger_index=10_000,
+    )
+    made.members[to].receive(made.now, request, "wait")
+    made._take(to)
+    made.wait(1100)
+    assert made.answers["wait"].code == DledgerCode.TAKE_LEADERSHIP_FAILED
+    assert made.leaders() == [leader]
+
+
+def test_only_the_leader_makes_somebody_take_over() -> None:
+    made, leader = group()
+    to = other(leader)
+    answer = ask(made, to, transfer_id="n9", transferee_id=to)
+    assert answer.code == DledgerCode.INCONSISTENT_LEADER
+
+
+@pytest.mark.parametrize("preferred", NAMES)
+def test_a_preferred_member_comes_to_lead(preferred: str) -> None:
+    made, _ = group(preferred_leaders=(preferred,))
+    made.wait(2500)
+    assert made.leaders() == [preferred]
