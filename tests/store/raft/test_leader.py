@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aiorocketmq.remoting.protocol.bodies.dledger import (
@@ -22,7 +24,7 @@ from .list_log import ListLog
 OK, REFUSED = DledgerCode.SUCCESS, DledgerCode.INCONSISTENT_STATE
 
 
-def leader(*terms: int, **other: int) -> Alone:
+def leader(*terms: int, **other: Any) -> Alone:
     """Of three, elected by n1. Nobody follows yet."""
     alone = Alone(*terms, **other)
     vote = alone.stand()

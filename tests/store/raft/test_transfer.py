@@ -40,7 +40,12 @@ def order(made: Group, name: str, to: str | None) -> TransferResponse:
 def ask(made: Group, name: str, **fields: Any) -> TransferResponse:
     """A tool's request."""
     term = made.members[name].term
-    usual = {"group": "G", "remote_id": name, "transfer_id": name, "term": term}
+    usual: dict[str, Any] = {
+        "group": "G",
+        "remote_id": name,
+        "transfer_id": name,
+        "term": term,
+    }
     made.members[name].receive(made.now, TransferRequest(**usual | fields), "tool")
     made._take(name)
     made.wait(3000)
