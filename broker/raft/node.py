@@ -116,6 +116,8 @@ class RaftNode:
         self._hand_over_at = 0.0
         self._broker_address: Final = settings.broker_address
         self._waiters: Final = CommitWaiters(settings.wait_ack_ms)
+        self._committed_end = 0
+        """Of a leader: where the last entry that is committed ends."""
         self._most_waiting: Final = settings.most_waiting
         self._refusing: PutResult | None = None
         """What puts are answered though this member leads."""
@@ -188,12 +190,12 @@ class RaftNode:
         """Call ``done`` with PUT_OK once the entry that ends at ``phy_offset`` is committed, with
         SERVICE_NOT_AVAILABLE when this member does not lead any more, with OS_PAGECACHE_BUSY when
         it takes too long; in both cases it may be committed later."""
-        if phy_offset <= self._store.committed_end:
+        if self._leading and phy_offset > self._committed_end:
+            self._waiters.add(phy_offset, done)
+        elif phy_offset <= self._store.committed_end:
             done(PutStatus.PUT_OK)
-        elif not self._leading:
-            done(PutStatus.SERVICE_NOT_AVAILABLE)
         else:
-            self._waiters.add(phy_offset, self._now_ms(), done)
+            done(PutStatus.SERVICE_NOT_AVAILABLE)
 
     async def transfer(self, to: str | None = None) -> TransferResponse:
         """Have another one lead; ``None``: whoever is furthest. Returns when it does, or with the
@@ -360,6 +362,7 @@ class RaftNode:
             await self._work.wait()
             self._work.clear()
             now_ms = self._now_ms()
+            self._waiters.begin(now_ms)
             self._tell_member(now_ms)
             ready = self._member.take(now_ms)
             if ready.hard_state is not None or ready.votes is not None:
@@ -461,6 +464,7 @@ class RaftNode:
         self._stop_leading()
         if change.role is Role.LEADER:
             self._leading = self._lead_due = True
+            self._committed_end = self._store.committed_end
         elif change.role is Role.FOLLOWER:
             self._store.follow()
         for each in self.on_role:
@@ -469,7 +473,8 @@ class RaftNode:
     def _commit(self) -> None:
         self._store.commit(self._member.committed_index)
         if self._leading:
-            self._waiters.committed(self._store.committed_end)
+            self._committed_end = self._store.committed_end
+            self._waiters.committed(self._committed_end)
 
     def _begin_term(self) -> None:
         """What fails is tried again in the next turn."""

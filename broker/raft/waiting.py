@@ -16,10 +16,14 @@ Done = Callable[[PutStatus], None]
 
 
 class CommitWaiters:
+    """Nobody looks at the clock for each message: those of a turn of the loop have one deadline."""
+
     def __init__(self, timeout_ms: int) -> None:
         """``timeout_ms``: how long one may wait."""
         self._timeout_ms: Final = timeout_ms
-        self._waiters: deque[tuple[int, int, Done]] = deque()
+        self._waiters: deque[tuple[int, Done]] = deque()
+        self._turns: deque[tuple[int, int]] = deque()
+        """Where the last one of a turn ends, and when those of it have waited too long."""
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -27,31 +31,42 @@ class CommitWaiters:
     @property
     def deadline_ms(self) -> int | None:
         """When the first of them has waited too long."""
-        return self._waiters[0][1] if self._waiters else None
+        return self._turns[0][1] if self._turns else None
 
-    def add(self, phy_offset: int, now_ms: int, done: Done) -> None:
+    def add(self, phy_offset: int, done: Done) -> None:
         """``done`` is called with PUT_OK when all that ends at or before ``phy_offset`` is
         committed, else with what ``expire`` or ``fail`` was told."""
-        self._waiters.append((phy_offset, now_ms + self._timeout_ms, done))
+        self._waiters.append((phy_offset, done))
+
+    def begin(self, now_ms: int) -> None:
+        """Those who were added since the last call wait from now on."""
+        waiters, turns = self._waiters, self._turns
+        if waiters and (not turns or turns[-1][0] < waiters[-1][0]):
+            turns.append((waiters[-1][0], now_ms + self._timeout_ms))
 
     def oldest_wait_ms(self, now_ms: int) -> int:
         """How long the first of them has waited."""
-        return now_ms - self._waiters[0][1] + self._timeout_ms if self._waiters else 0
+        return now_ms - self._turns[0][1] + self._timeout_ms if self._turns else 0
 
     def committed(self, phy_offset: int) -> None:
         """All that ends there is committed."""
-        waiters = self._waiters
-        while waiters and waiters[0][0] <= phy_offset:
-            waiters.popleft()[2](PutStatus.PUT_OK)
+        self._tell(phy_offset, PutStatus.PUT_OK)
 
     def expire(self, now_ms: int, status: PutStatus) -> None:
         """Tell those who have waited too long. Their messages may be committed later."""
-        waiters = self._waiters
-        while waiters and waiters[0][1] <= now_ms:
-            waiters.popleft()[2](status)
+        turns = self._turns
+        while turns and turns[0][1] <= now_ms:
+            self._tell(turns[0][0], status)
 
     def fail(self, status: PutStatus) -> None:
         """Tell all of them."""
         waiters = self._waiters
         while waiters:
-            waiters.popleft()[2](status)
+            self._tell(waiters[-1][0], status)
+
+    def _tell(self, phy_offset: int, status: PutStatus) -> None:
+        waiters, turns = self._waiters, self._turns
+        while turns and turns[0][0] <= phy_offset:
+            turns.popleft()
+        while waiters and waiters[0][0] <= phy_offset:
+            waiters.popleft()[1](status)

@@ -25,6 +25,14 @@ NOT_LEADING: Final = (
 )
 
 
+_PUT_OK: Final = PutStatus.PUT_OK
+WhenAcked = Callable[[int, Callable[[PutStatus], None]], None]
+
+
+def _nobody_acks(_phy_offset: int, done: Callable[[PutStatus], None]) -> None:
+    done(_PUT_OK)
+
+
 class Replicas(Protocol):
     """The slaves, or the other members of a group, as far as answers wait for them."""
 
@@ -83,6 +91,7 @@ class Durability:
         self.for_all: bool = for_all
         self._sync_flush = sync_flush
         self._server = server
+        self._when_acked: WhenAcked = _nobody_acks if server is None else server.when_acked
         self.waits: bool = sync_flush or server is not None
         """There is anything to wait for at all."""
         self._ready: list[tuple[Context, Reply | bytes]] = []
@@ -91,7 +100,17 @@ class Durability:
         """Send an answer that was made for code 0 with the code that ``when_stored`` tells. What
         becomes ready in the same turn of the loop leaves together, with one write per connection.
         """
-        self.when_stored(phy_offset, partial(self.tell, ctx, answer))
+        if self.for_all:
+            self._when_acked(phy_offset, partial(self._acked, ctx, answer))
+        else:
+            self.when_stored(phy_offset, partial(self.tell, ctx, answer))
+
+    def _acked(self, ctx: Context, answer: Reply | bytes, status: PutStatus) -> None:
+        """Of a member of a group: it has nothing else to wait for."""
+        if status is _PUT_OK and self._ready:
+            self._ready.append((ctx, answer))
+        else:
+            self.tell(ctx, answer, _REPLICA_CODES[status])
 
     def tell(self, ctx: Context, answer: Reply | bytes, code: int) -> None:
         """Send an answer that was made for code 0 with this code, together with all others of the

@@ -17,7 +17,8 @@ def tell(told: Told, phy_offset: int, status: PutStatus) -> None:
 def three() -> tuple[CommitWaiters, Told]:
     waiters, told = CommitWaiters(2500), Told()
     for number, phy_offset in enumerate((100, 200, 300)):
-        waiters.add(phy_offset, number * 10, partial(tell, told, phy_offset))
+        waiters.add(phy_offset, partial(tell, told, phy_offset))
+        waiters.begin(number * 10)
     return waiters, told
 
 
@@ -46,8 +47,26 @@ def test_all_are_told_when_leadership_is_lost() -> None:
 
 def test_who_is_told_may_wait_for_more() -> None:
     waiters, told = CommitWaiters(2500), Told()
-    waiters.add(100, 0, lambda _: waiters.add(200, 0, lambda status: told.append((200, status))))
+    waiters.add(100, lambda _: waiters.add(200, lambda status: told.append((200, status))))
     waiters.committed(150)
     assert (told, len(waiters)) == ([], 1)
     waiters.committed(200)
     assert told == [(200, PutStatus.PUT_OK)]
+
+
+def test_those_of_a_turn_have_one_deadline() -> None:
+    waiters, told = CommitWaiters(2500), Told()
+    for phy_offset in (100, 200):
+        waiters.add(phy_offset, partial(tell, told, phy_offset))
+    assert waiters.deadline_ms is None, "their turn is not over"
+    waiters.begin(7)
+    waiters.begin(9)
+    waiters.add(300, partial(tell, told, 300))
+    waiters.begin(11)
+    waiters.committed(100)
+    assert waiters.deadline_ms == 2507
+    waiters.expire(2507, PutStatus.OS_PAGECACHE_BUSY)
+    assert told == [(100, PutStatus.PUT_OK), (200, PutStatus.OS_PAGECACHE_BUSY)]
+    assert (len(waiters), waiters.deadline_ms) == (1, 2511)
+    waiters.fail(PutStatus.SERVICE_NOT_AVAILABLE)
+    assert (len(waiters), waiters.deadline_ms) == (0, None)
