@@ -32,6 +32,8 @@ MAX_PER_MEMBER: Final = 64
 anew long before the system finds out that the old one is dead."""
 MAX_LOGGED: Final = 1024
 _FOR_ALL: Final = frozenset({RequestCode.DLEDGER_METADATA, RequestCode.DLEDGER_HANDSHAKE})
+_MAX_FOR_ALL_BYTES: Final = 4096
+_TOO_LONG: Final = f"such a request has {_MAX_FOR_ALL_BYTES} bytes at most"
 _PROVED: Final = "raft-proved"
 _HANDSHAKE: Final = "raft-handshake"
 _MAX_STEP_BYTES: Final = 64
@@ -101,10 +103,11 @@ class Door:
 
     # -- requests
 
-    def guard(self, ctx: Context, _body: Body) -> Reply | None:
+    def guard(self, ctx: Context, body: Body) -> Reply | None:
         """A refusal has no body: for a member of the original it is no answer at all."""
         if ctx.code in _FOR_ALL:
-            return None
+            too_long = len(body) > _MAX_FOR_ALL_BYTES
+            return Reply(ResponseCode.SYSTEM_ERROR, remark=_TOO_LONG) if too_long else None
         host = host_of(ctx.connection)
         if not self.knows(host):
             self._look_up()
@@ -118,6 +121,11 @@ class Door:
                 host, "it has not proved that it knows the secret: set the same haSecret at all"
             )
         return None
+
+    def is_member(self, connection: Peer) -> bool:
+        """A request that came over it is to be taken seriously."""
+        proved = not self._secret or _PROVED in connection.attributes
+        return proved and self.knows(host_of(connection))
 
     def handshake(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
         """One of the two steps in which a member proves that it knows the secret."""

@@ -107,6 +107,10 @@ class MemberNetwork:
         """What its connections hold counts with that of the broker's other ports."""
         self.server.buffers = buffers
 
+    def is_member(self, connection: Peer) -> bool:
+        """At the other end is a member, as far as can be told."""
+        return self._door.is_member(connection)
+
     def _look_up(self) -> None:
         self._addresses.look_up()
 

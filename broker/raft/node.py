@@ -320,7 +320,7 @@ class RaftNode:
             request = decode_dledger(kind, body)
         except BodyError as error:  # without a body, as the original
             return Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
-        if isinstance(request, MetadataRequest):
+        if isinstance(request, MetadataRequest) and self._network.is_member(ctx.connection):
             self._take_hint(request)
         self._tell(self._member.receive, request, ctx)
         return PENDING

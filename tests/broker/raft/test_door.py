@@ -104,13 +104,16 @@ def test_only_members_vote() -> None:
 
 def test_with_a_secret_only_who_proves_it_votes() -> None:
     async def main() -> None:
-        world = World(door(SECRET))
+        it = door(SECRET)
+        world, stranger = World(it), World(it, "10.0.0.1")
         header, _ = world.ask(RequestCode.DLEDGER_VOTE)
         assert header.code == 16
         assert "haSecret" in str(header.remark)
         other = SlaveHandshake(SECRET, b"o" * 16)
         _, answer = world.ask(RequestCode.DLEDGER_HANDSHAKE, other.hello)
         _, answer = world.ask(RequestCode.DLEDGER_HANDSHAKE, other.receive(answer))
+        assert not it.is_member(stranger.connection)
+        assert it.is_member(world.connection)
         assert world.ask(RequestCode.DLEDGER_VOTE)[0].code == 200
         assert other.receive(answer) == b""
         assert other.done, "and it knows that this is a member"
@@ -126,8 +129,10 @@ def test_a_wrong_proof_is_none() -> None:
         header, _ = world.ask(RequestCode.DLEDGER_HANDSHAKE, other.receive(answer))
         assert header.code == 16
         assert world.ask(RequestCode.DLEDGER_VOTE)[0].code == 16
-        header, _ = world.ask(RequestCode.DLEDGER_HANDSHAKE, b"x" * (1 << 20))
+        header, _ = world.ask(RequestCode.DLEDGER_HANDSHAKE, b"x" * 4096)
         assert header.code == 16
+        header, _ = world.ask(RequestCode.DLEDGER_HANDSHAKE, b"x" * 4097)
+        assert "4096 bytes at most" in str(header.remark)
         assert world.ask(RequestCode.DLEDGER_VOTE)[0].code == 16
 
     asyncio.run(main())
