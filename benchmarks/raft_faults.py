@@ -14,9 +14,11 @@ no term has two leaders.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -24,6 +26,7 @@ import click
 from examples.demo.daemons import data_folder
 from examples.demo.program import run_program
 
+from .histories.judge import Violation
 from .raft_group.campaign import FAULTS, Campaign, Options
 
 
@@ -45,6 +48,16 @@ def _report(run: Campaign, seed: int, seconds: float) -> None:
         print(*run.timeline.lines(pause, "acknowledged again"), sep="\n")
 
 
+def _some_of_each(violations: Sequence[Violation]) -> Iterator[str]:
+    """Three of each kind, and how many there are."""
+    for kind, found in itertools.groupby(violations, lambda each: each.kind):
+        first, *others = map(str, found)
+        yield first
+        yield from others[:2]
+        if len(others) > 2:
+            yield f"{kind.name}: and {len(others) - 2:,} more"
+
+
 async def campaign(options: Options) -> int:
     """Run it; returns the exit code."""
     started = time.monotonic()
@@ -52,9 +65,9 @@ async def campaign(options: Options) -> int:
         run = Campaign(folder, options)
         await run.run()
         _report(run, options.seed, time.monotonic() - started)
-    for problem in run.problems[:20]:
+    for problem in (*run.problems[:20], *_some_of_each(run.violations)):
         print(f"NOT GOOD: {problem}")
-    return 1 if run.problems else 0
+    return 1 if run.problems or run.violations else 0
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})

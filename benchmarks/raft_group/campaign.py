@@ -74,7 +74,6 @@ class Campaign:
         except (DemoError, RocketMQError) as error:
             self.problems.append(str(error))
         finally:
-            self.problems += [str(each) for each in self.violations]
             for name, daemon in self._group.daemons.items():
                 self.problems += [f"log of {name}: {line}" for line in daemon.bad_lines()]
             if self._options.keep is not None:

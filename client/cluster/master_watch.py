@@ -40,7 +40,8 @@ _GROUP_BUSY: Final = "[PC_SYNCHRONIZED]"
 
 def denies_mastership(error: RocketMQError) -> bool:
     """A broker answered that it is not the master of its group (14), or that the group has none at
-    present (1, with a text that the original also has for a slow disk). Neither stores."""
+    present (1, with a text that the original also has for a slow disk). What it took before it was
+    deposed may be committed by the next one all the same."""
     return isinstance(error, BrokerError) and (
         error.code == ResponseCode.SERVICE_NOT_AVAILABLE
         or (error.code == ResponseCode.SYSTEM_ERROR and _GROUP_BUSY in (error.remark or ""))
@@ -48,7 +49,8 @@ def denies_mastership(error: RocketMQError) -> bool:
 
 
 def was_not_done(error: RocketMQError) -> bool:
-    """Nothing was sent, or nothing came of it: asking another master instead is safe."""
+    """Nothing was sent, or nothing came of it as far as the broker can tell: asking another master
+    instead is what a sender would do, too."""
     return isinstance(error, ConnectError) or denies_mastership(error)
 
 
