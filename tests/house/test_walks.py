@@ -21,7 +21,7 @@ WALKS = {
     "A send": 7,
     "A pull": 6,
     "A replicated record": 5,
-    "A message of a group that elects its master": 4,
+    "A send of a group": 6,
     "A Spark row": 4,
 }
 """Headings of walks, each with the number of its steps at least."""
