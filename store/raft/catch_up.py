@@ -135,6 +135,8 @@ class CatchUp:
         if followed != self._followed:
             self._followed = followed
             self._followed_since = now_ms
+        if self._state.role is Role.LEADER and not self._state.votes:
+            self._judge(now_ms)  # it was elected for a log as good as all others
 
 
 def metadata_request(state: MemberState, peer: str) -> MetadataRequest:

@@ -12,6 +12,8 @@ What may happen: messages are lost, doubled, reordered and late; links are cut i
 both; members stop for a while, are killed (their log stays, and what they had not made durable of
 term and vote goes), lose power (the log loses its end, too), or lose their log. The latter two come
 to fewer members at a time than a quorum needs: more is more than Raft promises.
+
+World and checker are one file: what may happen is what must not break a promise.
 """
 
 from __future__ import annotations
