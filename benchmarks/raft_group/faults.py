@@ -70,6 +70,20 @@ async def stop_cleanly(scene: Scene) -> None:
     await member.start()
 
 
+async def name_server_killed(scene: Scene) -> None:
+    """With the leader, now and then: who the next one is, is heard when it is back."""
+    leader = await scene.group.leader() if scene.rng.random() < 0.5 else None
+    scene.note("name server killed" + (f", {leader.name} too" if leader is not None else ""))
+    await scene.group.name_server.end()
+    if leader is not None:
+        await leader.end()
+    await asyncio.sleep(scene.rng.uniform(0, _LONGEST_DOWN_S))
+    scene.note("started")
+    await scene.group.name_server.start()
+    if leader is not None:
+        await leader.start()
+
+
 async def stand_still(scene: Scene) -> None:
     member = await scene.victim()
     seconds = scene.rng.uniform(*scene.stands_still_s)
@@ -159,6 +173,7 @@ FAULTS: Final = (
     Fault("one killed", 6, kill_one),
     Fault("several killed", 2, kill_several),
     Fault("clean stop", 2, stop_cleanly),
+    Fault("name server", 1, name_server_killed),
     Fault("stands still", 3, stand_still),
     Fault("partition of one", 3, partition_of_one),
     Fault("partition of two", 2, partition_of_two),
