@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 from aiorocketmq.broker.raft.node import HANDING_OVER, TOO_MANY
 from aiorocketmq.store.model.status import PutResult, PutStatus
+from aiorocketmq.store.raft.entry_log import CommittedConflict
 from aiorocketmq.store.raft.ready import Role
 
 from .world import MOST_WAITING, PEERS, Group, Sends
@@ -251,5 +253,25 @@ def test_nothing_is_answered_before_term_and_vote_are_on_the_disk() -> None:
         leader = await group.leader(among=("n0", "n1"))
         assert leader.store.saves[-1] == (leader.node.term, leader.id)
         disks["n2"].set()
+
+    run(test)
+
+
+def test_logs_that_contradict_each_other_end_the_node() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader = await group.leader()
+        member: Any = leader.node
+
+        def take(_now_ms: int) -> None:
+            raise CommittedConflict("entry 7 is another one")
+
+        member._member.take = take
+        await group.until(leader.task.done)
+        ended = leader.task.exception()
+        assert isinstance(ended, ExceptionGroup)
+        assert ended.split(CommittedConflict)[1] is None, "nothing else went wrong"
+        assert leader.store.term is None, "it takes no more messages"
+        del group.members[leader.id]
 
     run(test)
