@@ -59,8 +59,9 @@ SAVE_AGAIN_S: Final = 1.0
 HAND_OVER_S: Final = 1.5
 """How long a leader that stops tries to have another one lead first."""
 HAND_OVER_AGAIN_S: Final = 5.0
+MAX_HELD: Final = 1000
 MAX_HELD_BYTES: Final = 32 << 20
-"""Of requests that wait while a term or vote is written: more are not taken."""
+"""Requests that wait while a term or vote is written; more are not taken."""
 
 
 HANDING_OVER: Final = PutResult(
@@ -314,7 +315,7 @@ class RaftNode:
     ) -> Outcome:
         if self._saving:
             self._held_bytes += len(body)
-            if self._held_bytes > MAX_HELD_BYTES:
+            if self._held_bytes > MAX_HELD_BYTES or len(self._inbox) >= MAX_HELD:
                 return Reply(ResponseCode.SYSTEM_BUSY, remark="this member waits for its disk")
         try:
             request = decode_dledger(kind, body)

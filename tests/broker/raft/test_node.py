@@ -7,11 +7,19 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from aiorocketmq.broker.raft.node import HANDING_OVER, TOO_MANY
+from aiorocketmq.broker.raft.node import HANDING_OVER, MAX_HELD, TOO_MANY
+from aiorocketmq.remoting.dispatch import PENDING, Context, Dispatcher
+from aiorocketmq.remoting.protocol.bodies.dledger import (
+    MetadataRequest,
+    VoteRequest,
+    encode_dledger,
+)
+from aiorocketmq.remoting.protocol.wire import NoFields
 from aiorocketmq.store.model.status import PutResult, PutStatus
 from aiorocketmq.store.raft.entry_log import CommittedConflict
 from aiorocketmq.store.raft.ready import Role
 
+from ...sim import SimOwner, connect
 from .world import MOST_WAITING, PEERS, Group, Sends
 
 
@@ -253,6 +261,34 @@ def test_nothing_is_answered_before_term_and_vote_are_on_the_disk() -> None:
         leader = await group.leader(among=("n0", "n1"))
         assert leader.store.saves[-1] == (leader.node.term, leader.id)
         disks["n2"].set()
+
+    run(test)
+
+
+def context() -> Context:
+    """Of a request that somebody asks."""
+    connection, _ = connect(SimOwner(Dispatcher({})))
+    return Context(NoFields(), 50_000, 1, 0, 409, 0, connection, 0, b"")
+
+
+def test_few_requests_wait_for_a_disk_that_takes_nothing() -> None:
+    async def test(group: Group) -> None:
+        group.start("n0", "n1")
+        leader = await group.leader()
+        other = next(each for each in group.members.values() if each is not leader)
+        other.store.disk = asyncio.Event()
+        node: Any = other.node
+        asked = context()
+        vote = VoteRequest(group="g", remote_id=other.id, leader_id="n2", term=other.node.term + 1)
+        node._request(VoteRequest, NoFields(), encode_dledger(vote), asked)
+        await group.until(lambda: node._saving)
+        body = encode_dledger(MetadataRequest(group="g", remote_id=other.id))
+        for _ in range(MAX_HELD):
+            assert node._request(MetadataRequest, NoFields(), body, asked) is PENDING
+        refused = node._request(MetadataRequest, NoFields(), body, asked)
+        assert refused.code == 2
+        other.store.disk.set()
+        await group.until(lambda: not node._saving)
 
     run(test)
 
