@@ -67,6 +67,8 @@ from .read.message_query import MessageQuery
 from .read.message_reader import MessageReader, RecordFilter
 from .read.queue_entries import QueueEntries
 from .recovery.opening import (
+    MEMBER_REMEDY,
+    REMEDY,
     check_claims,
     configured_topics,
     load_commit_log,
@@ -233,7 +235,8 @@ class MessageStore:
     def _load(self, progress: Callable[[int, int], None] | None) -> None:
         clean = not self._abort.exists()
         self._checkpoint.load()
-        load_commit_log(self._log.files, self._checkpoint, self._disk, clean=clean)
+        remedy = REMEDY if self.raft is None else MEMBER_REMEDY
+        load_commit_log(self._log.files, self._checkpoint, self._disk, clean=clean, remedy=remedy)
         known = self._ends.load()
         if known is None and self._disk.exists(self._ends.path):
             log.warning(

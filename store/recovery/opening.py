@@ -25,9 +25,14 @@ from ..queues.consume_queues import ConsumeQueues
 
 log: Final = logging.getLogger(__name__)
 
-_REMEDY: Final = (
+REMEDY: Final = (
     "put them back; if they are lost, `mqstore mend` (broker stopped) lets it go on with what is "
     "left"
+)
+
+MEMBER_REMEDY: Final = (
+    "put them back; if they are lost, remove the folder dledger-<dLegerSelfId> and leave config: "
+    "the member gets everything from its leader, and does not vote before it has it"
 )
 
 
@@ -56,9 +61,14 @@ def locked_directory(root: Path) -> Iterator[Lock]:
 
 
 def load_commit_log(
-    files: MappedFileQueue, checkpoint: Checkpoint, disk: Disk, *, clean: bool
+    files: MappedFileQueue,
+    checkpoint: Checkpoint,
+    disk: Disk,
+    *,
+    clean: bool,
+    remedy: str = REMEDY,
 ) -> None:
-    """Take in the files of the commit log. Raises StoreFileError.
+    """Take in the files of the commit log. Raises StoreFileError; ``remedy``: what to do then.
 
     A missing file is made anew, empty, when nobody was ever told that it is on the disk: names are
     synced before anything is acknowledged, so a power failure can only have taken those of files
@@ -75,7 +85,7 @@ def load_commit_log(
                 or not _claims_nothing_from(checkpoint, error.start)
             ):
                 raise StoreFileError(
-                    error.path, f"{error.problem}: files of the commit log are missing; {_REMEDY}"
+                    error.path, f"{error.problem}: files of the commit log are missing; {remedy}"
                 ) from error
             log.error(
                 "%s; nothing in it had been acknowledged as synced: the log goes on without it",
@@ -123,7 +133,7 @@ def check_claims(
             files.directory,
             f"{what}, but {who} knew it up to {claimed}: files are missing; is the disk mounted "
             f"at {where}? "
-            f"Otherwise {_REMEDY}"
+            f"Otherwise {REMEDY}"
             + ("" if end else "; to start empty, choose another storePathRootDir"),
         )
 
