@@ -182,7 +182,8 @@ class MessageStore:
         self.flush.dispatched = raft.dispatched
         self.cleaning.needed_from = raft.needed_from
         self.cleaning.on_deleted = raft.log.first_file_gone
-        self.cleaning.on_queue_deleted = puts.numbers.forget_topic
+        self.cleaning.on_queue_deleted = puts.numbers.forget
+        self.cleaning.may_delete = puts.numbers.has_none_ahead
         return raft
 
     def _connect(self) -> None:

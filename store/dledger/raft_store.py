@@ -233,8 +233,7 @@ class RaftStore:
         return min(commit_log.flushed_offset, self._committed.end)
 
     def deleting(self, topic: str, steps: Steps[bool]) -> Steps[bool]:
-        """The same steps; numbers begin at 0 again as well."""
-        self._numbers.forget_topic(topic)
+        """The same steps; then numbers begin at 0 again as well."""
         deleted = yield from steps
         self._numbers.forget_topic(topic)
         return deleted

@@ -76,10 +76,20 @@ class QueueNumbers:
         self.table[topic, queue_id] = self.by_topic.setdefault(topic, {})[queue_id] = made
         return made
 
+    def has_none_ahead(self, queue: ConsumeQueue) -> bool:
+        """Everything that was put into a queue is in it."""
+        number = self.table.get((queue.topic, queue.queue_id))
+        return number is None or number.max_offset == queue.max_offset
+
+    def forget(self, topic: str, queue_id: int) -> None:
+        """The queue is deleted: it begins at 0 when it is made again."""
+        if self.table.pop((topic, queue_id), None) is not None:
+            del self.by_topic[topic][queue_id]
+
     def forget_topic(self, topic: str) -> None:
-        """Its queues are deleted: they begin at 0 when it is made again."""
-        for queue_id in self.by_topic.pop(topic, {}):
-            del self.table[topic, queue_id]
+        """All of its queues are."""
+        for queue_id in list(self.by_topic.get(topic, ())):
+            self.forget(topic, queue_id)
 
     def clear(self) -> None:
         """The leadership is over."""

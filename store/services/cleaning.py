@@ -58,8 +58,10 @@ class CleaningService:
         them over."""
         self.on_deleted: Callable[[], None] = lambda: None
         """Called when a file of the commit log is gone."""
-        self.on_queue_deleted: Callable[[str], None] = lambda _topic: None
-        """Called with the topic of a queue that had expired."""
+        self.on_queue_deleted: Callable[[str, int], None] = lambda _topic, _queue_id: None
+        """Called with topic and id of a queue that had expired."""
+        self.may_delete: Callable[[ConsumeQueue], bool] = lambda _queue: True
+        """Nothing is on its way into a queue."""
         self.needed_from: Callable[[], int] = lambda: commit_log.flushed_offset
         """A file that reaches so far stays."""
         self._log: Final = commit_log
@@ -243,9 +245,10 @@ class CleaningService:
                     and self._is_there(queue)
                     and queue.max_offset == end
                     and not queue.watched
+                    and self.may_delete(queue)
                 ):
                     self._queues.delete(queue)
-                    self.on_queue_deleted(queue.topic)
+                    self.on_queue_deleted(queue.topic, queue.queue_id)
                     deleted.append(f"{queue.topic}-{queue.queue_id}")
             return deleted
 

@@ -89,3 +89,25 @@ def test_data_files_lie_on_the_paths_in_turn(tmp_path: Path) -> None:
     store = open_member(tmp_path, store_path_dledger_commit_log=paths)
     assert bodies_of(store) == [b"%d" % number for number in range(200)]
     store.close()
+
+
+def test_an_expired_queue_begins_at_0_again_unless_something_is_on_its_way(tmp_path: Path) -> None:
+    store = leader(tmp_path, 1, **EXPIRES)
+    for _ in range(3):
+        put_ok(store, "Old")
+        put_ok(store, "Busy")
+        put_ok(store, "Busy", 1)
+    put_ok(store, "T", body=bytes(7000))
+    commit_all(store)
+    asyncio.run(store.sync())
+    store._log.files.drop_first().delete()
+    put_ok(store, "Busy")
+    put_ok(store, "Busy", 1)
+    raft_of(store).commit(raft_of(store).log.end_index - 2)
+    deleted = asyncio.run(store.cleaning.delete_expired_queues())
+    assert deleted == ["Old-0"]
+    assert put_ok(store, "Old").queue_offset == 0
+    assert put_ok(store, "Busy", 1).queue_offset == 4
+    commit_all(store)
+    assert (store.max_offset("Old", 0), store.max_offset("Busy", 0)) == (1, 4)
+    store.close()
