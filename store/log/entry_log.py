@@ -7,6 +7,9 @@ new there is noted in the index when somebody asks, at the latest once per turn 
 on, told by the index, or found again in the log where a unit is missing or wrong.
 
 One thread. What is taken back must not return after a power failure: that is synced on the spot.
+
+Over 400 lines, as one file: every method relies on the same state, where entries lie and how far
+they are noted.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from ...remoting.protocol.record.entry_verdict import EntryEnd
 from ...remoting.protocol.record.layout import BLANK_SIZE
 from ...remoting.protocol.record.scan import scan, scan_columns
 from ..disk.mapped_file import MappedFile
-from ..model.errors import StoreFileError
+from ..model.errors import StoreError, StoreFileError
 from ..raft.entry_log import EntryLogError
 from .commit_log import CommitLog
 from .entry_index import EntryIndex
@@ -63,6 +66,8 @@ class DledgerLog:
         self._places: Final[dict[int, int]] = {}
         self._told: bool = False
         """That the index could not be written."""
+        self._unreadable: int = -1
+        """The entry of which it was told last that it is."""
         self._last_read: tuple[tuple[int, int, int], list[Entry]] = ((-1, 0, 0), [])
 
     def open(self, found: EntryRecovery) -> None:
@@ -152,26 +157,40 @@ class DledgerLog:
     def entries(self, first: int, max_bytes: int) -> list[Entry]:
         """From index ``first`` on, at least one if there is one, then as long as they take no more
         than ``max_bytes`` together, and to the end of a file. The same list for the same question
-        while nothing has changed. Raises EntryLogError where they cannot be read.
+        while nothing has changed. None where the first one is damaged, or cannot be read: that is
+        logged, and who lacks it does not get it from here.
         """
         asked = first, max_bytes, self.log.index
         if self._last_read[0] == asked:
             return self._last_read[1]
-        self.note()
         if not self._first <= first < self.log.index:
             return []
         try:
+            self.note()
             found, stop = self._read(first, self._supposed(first), max_bytes)
             if not found:
                 position = self._searched(first)[0]
                 found, stop = self._read(first, position, max_bytes)
-        except StoreFileError as error:
-            raise EntryLogError(str(error)) from error
+        except StoreError as error:
+            self._tell_unreadable(first, str(error))
+            return []
         if not found:
-            raise EntryLogError(f"entry {first} at {stop} is damaged")
+            self._tell_unreadable(first, f"it is damaged at {stop}")
+            return []
         self._remember(first + len(found), stop)
         self._last_read = asked, found
         return found
+
+    def _tell_unreadable(self, index: int, problem: str) -> None:
+        """Once, as long as it is the same."""
+        if self._unreadable != index:
+            self._unreadable = index
+            log.error(
+                "entry %d cannot be read, a member that lacks it does not get it from this one "
+                "(%s): hand leadership over (mqadmin transferLeader), then stop this member, move "
+                "its folder dledger-<id> away and start it: it is filled again by the others",
+                index, problem,
+            )  # fmt: skip
 
     def _supposed(self, index: int) -> int:
         """Where an entry is, if what is remembered and its unit are right; -1: nobody knows."""
@@ -192,8 +211,12 @@ class DledgerLog:
             data, place = self._data(file, position, stop)
             shown = min(len(data), stop - place)
             found, behind = cut_entries(data, position - place, shown, first, place, Entry)
+            if found and data is not self.log.buffer:  # a disk may have changed it since
+                order = first, -1
+                _, columns = scan_columns(data, 0, place, behind, True, False, order)
+                del found[len(columns[0]) :]
             if found:
-                return found, place + behind
+                return found, found[-1].pos + found[-1].size
             magic, size = entry_start(data, position - place)
             if magic == ENTRY_BLANK_MAGIC:
                 return self._read(first, file.end, max_bytes)
@@ -223,11 +246,8 @@ class DledgerLog:
         return max(self.log.files.start, self.log.divided)
 
     def matches(self, entry: Entry) -> bool:
-        """This very entry is stored, byte for byte. Raises EntryLogError where its place cannot be
-        read."""
-        if not self._first <= entry.index < self.log.index:
-            return False
-        return self.entries(entry.index, 1)[0] == entry
+        """This very entry is stored, byte for byte."""
+        return self.entries(entry.index, 1)[:1] == [entry]
 
     # -- where they lie
 

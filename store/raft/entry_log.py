@@ -41,7 +41,8 @@ class EntryLog(Protocol):
 
     def entries(self, first: int, max_bytes: int) -> list[Entry]:
         """From index ``first`` on, at least one if there is one, then as long as their bodies are
-        not more than ``max_bytes`` together."""
+        not more than ``max_bytes`` together. None where the first one is damaged: then who lacks it
+        gets it from another member."""
 
     def term_of(self, index: int) -> int:
         """Of an entry that is there."""

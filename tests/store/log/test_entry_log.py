@@ -257,14 +257,34 @@ def test_entries_are_found_without_the_index(damage: str) -> None:
         assert world.data() == whole
 
 
-def test_a_damaged_entry_is_not_served() -> None:
+def test_a_damaged_entry_is_not_served(caplog: pytest.LogCaptureFixture) -> None:
+    """Those around it are."""
     world = EntryWorld()
     world.put(*BODIES)
-    place = world.log.position_of(3)
-    world.commit_log.files.find(place).map[place : place + 4] = b"oops"  # type: ignore[union-attr]
+    third = world.log.entries(3, 1)[0]
+    place, file = world.log.position_of(3), world.commit_log.files.files[0]
+    file.map[place : place + 4] = b"oops"
+    world.log.entries(0, 1)
+    for _ in range(3):
+        assert world.log.entries(3, 100) == []
+    assert not world.log.matches(third)
+    assert [record.message[:25] for record in caplog.records] == ["entry 3 cannot be read, a"]
+    assert [entry.index for entry in world.log.entries(4, 1)] == [4]
+    assert [entry.index for entry in world.log.entries(0, 9999)] == [0, 1, 2]
     with pytest.raises(EntryLogError, match="damaged"):
-        world.log.entries(3, 100)
-    assert world.log.entries(4, 1)
+        world.log.term_of(3)
+
+
+def test_a_body_that_rots_in_a_full_file(caplog: pytest.LogCaptureFixture) -> None:
+    """No follower would take it."""
+    world = EntryWorld()
+    world.put(*BODIES)
+    place = world.log.position_of(5) + 48 + 90
+    world.disk.files[f"{DATA}/{0:020d}"][place] ^= 1
+    assert [entry.index for entry in world.log.entries(0, 2000)] == [0, 1, 2, 3, 4]
+    assert world.log.entries(5, 2000) == []
+    assert [record.message[:25] for record in caplog.records] == ["entry 5 cannot be read, a"]
+    assert world.log.entries(6, 2000)[0].index == 6
 
 
 class FullIndex(MemoryDisk):
