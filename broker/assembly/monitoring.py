@@ -28,7 +28,8 @@ class Monitoring:
     def __init__(
         self, settings: BrokerSettings, store: MessageStore, state: State, clock: Clock
     ) -> None:
-        config, stats = settings.broker, BrokerStats(store.replica)
+        config = settings.broker
+        stats = BrokerStats(store.replica, replicates_itself=store.raft is not None)
         self.stats: BrokerStats = stats
         self.sampler: StatsSampler = StatsSampler(stats, clock, store.flush.take_waits_ms)
         self.windows: StatsWindows = StatsWindows(

@@ -79,9 +79,13 @@ class BrokerStats:
     ``DeadLetters``).
     """
 
-    def __init__(self, replicated: ReplicaLog | None = None) -> None:
-        """``replicated``: what a slave has taken from its master."""
+    def __init__(
+        self, replicated: ReplicaLog | None = None, *, replicates_itself: bool = False
+    ) -> None:
+        """``replicated``: what a slave has taken from its master. A member of a group that elects
+        ``replicates_itself``: there it is everything that is committed, what was put here, too."""
         self.replicated: ReplicaLog | None = replicated
+        self._replicates_itself = replicates_itself
         self.own_messages: int = 0
         self.own_bytes: int = 0
         self.put_messages: int = 0
@@ -124,19 +128,13 @@ class BrokerStats:
     def all_messages(self) -> int:
         """Everything that was written into this store (class StoreStatsService): put, own, or
         replicated."""
-        return (
-            self.put_messages
-            + self.own_messages
-            + (self.replicated.records if self.replicated is not None else 0)
-        )
+        here = 0 if self._replicates_itself else self.put_messages + self.own_messages
+        return here + (self.replicated.records if self.replicated is not None else 0)
 
     @property
     def all_bytes(self) -> int:
-        return (
-            self.put_bytes
-            + self.own_bytes
-            + (self.replicated.size_bytes if self.replicated is not None else 0)
-        )
+        here = 0 if self._replicates_itself else self.put_bytes + self.own_bytes
+        return here + (self.replicated.size_bytes if self.replicated is not None else 0)
 
     def put_delayed(self, queue_id: int, size_bytes: int) -> None:
         """A message waits in a queue of the schedule topic."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq import (
+    Admin,
     Message,
     MessageExt,
     Producer,
@@ -132,6 +133,10 @@ def test_a_group_elects_its_master_and_every_member_has_every_message(group: Raf
         await group.all_have(50, "T")
         for name in group.names:
             assert await pulled_from(group, name, "T") == [b"%d" % n for n in range(50)]
+        async with Admin(namesrv=group.namesrv) as admin:
+            for name in group.names:
+                figures = await admin.broker_runtime_info(group.address(name))
+                assert figures["msgPutTotalTodayNow"] in ("50", "51"), "each counts once"
         follower = next(name for name in group.names if name != leader)
         async with RemotingClient() as remoting:
             send = SendMessageRequest(
