@@ -137,8 +137,10 @@ def test_who_has_less_than_it_had_does_not_vote(end: int, clean: bool, votes: bo
 
 def test_damage_takes_the_vote() -> None:
     disk = MemoryDisk()
+    files_of(disk).save_hard_state(1, "n0")
     files = files_of(disk)
-    files.save_hard_state(1, "n0")
+    files.judge(3, 1, None, clean=False)
+    assert files.votes
     files.judge(3, 1, "its log is damaged", clean=False)
     assert not files.votes
 
