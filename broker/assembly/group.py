@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,6 +21,7 @@ from ...remoting.protocol.message.message_id import pack_host
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.wire import NoFields
 from ...remoting.services import Service
+from ...remoting.transport.client import RemotingClient
 from ...remoting.transport.config import ClientSettings, server_settings
 from ...store.dledger.raft_store import RaftStore
 from ...store.message_store import MessageStore
@@ -136,6 +138,7 @@ class Group:
         self._settings: Final = settings
         self._raft: Final = raft
         self._clock: Final = clock
+        self._to_leader: _ToLeader | None = None
         self._roles: GroupRoles | None = None
         self._registers_from = 0.0
 
@@ -173,7 +176,7 @@ class Group:
 
     @property
     def services(self) -> Sequence[Service]:
-        return () if self._roles is None else (self._roles,)
+        return tuple(each for each in (self._to_leader, self._roles) if each is not None)
 
     @property
     def last(self) -> Sequence[Service]:
@@ -191,10 +194,11 @@ class Group:
     ) -> Appearance:
         """Raises ``StoreFileError``."""
         name_servers = registry.name_servers
+        self._to_leader = _ToLeader(self._settings, self._clock, registry.remoting)
         sync = table_sync(
             store,
             taken_over(tables, storage.delay_offset_persistence),
-            registry.remoting,
+            self._to_leader.remoting,
             self._clock,
             lambda: registry.identity().broker_addr,
             every_s=GROUP_SYNC_S,
@@ -327,6 +331,32 @@ class Appearance:
         self._ports.use(table)
         self._registry.name_servers.has_identity()
         log.info("this broker is %s id=%d", role.name, broker_id)
+
+
+class _ToLeader:
+    """Service: the client with which a follower asks its leader's broker. Who takes nothing but TLS
+    speaks nothing else to it, whatever the name servers are spoken to."""
+
+    def __init__(
+        self, settings: BrokerSettings, clock: Clock, to_name_servers: RemotingClient
+    ) -> None:
+        """Raises ``TlsError``."""
+        outbound = link_security(settings.tls, settings.ha_secret).outbound
+        self.remoting: RemotingClient = (
+            to_name_servers
+            if outbound is None or settings.tls.enable or settings.client.use_tls
+            else RemotingClient(
+                settings.connections, clock=clock, tls=outbound, name="broker-to-leader"
+            )
+        )
+        self._is_own: Final = self.remoting is not to_name_servers
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        if self._is_own:
+            async with self.remoting:
+                await asyncio.Event().wait()
+        await asyncio.Event().wait()
 
 
 class CommittedDelayOffsets:

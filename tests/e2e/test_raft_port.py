@@ -13,6 +13,7 @@ import pytest
 import trustme
 
 from aiorocketmq import Message, Producer
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.dledger import (
     MetadataRequest,
     MetadataResponse,
@@ -20,9 +21,13 @@ from aiorocketmq.remoting.protocol.bodies.dledger import (
     decode_dledger,
     encode_dledger,
 )
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.frames.serialization import decode_header
+from aiorocketmq.remoting.transport.client import RemotingClient
 from aiorocketmq.remoting.transport.invocations import encode_request
+from aiorocketmq.remoting.transport.tls import TlsConfig, client_context
 
 from .cluster import HOST, asynchronous, create_topic, until
 from .raft_group import GROUP, RaftGroup
@@ -106,10 +111,28 @@ def test_members_share_a_secret_and_speak_tls(group: RaftGroup, tmp_path: Path) 
         await until(refused, "who has another secret is told so")
 
         async def led() -> bool:
-            return any("role=LEADER" in group.log_of(name) for name in ("n0", "n1"))
+            return any("member is LEADER" in group.log_of(name) for name in ("n0", "n1"))
 
         await until(led, "the other two have a leader")
-        assert "role=FOLLOWER" not in group.log_of("n2")
+        assert "member is FOLLOWER" not in group.log_of("n2")
+        leader = await group.leader()
+        follower = "n1" if leader == "n0" else "n0"
+        async with RemotingClient(tls=client_context(TlsConfig())) as remoting:
+            make = CreateTopicRequest(
+                topic="T", default_topic="TBW102", read_queue_nums=1, write_queue_nums=1, perm=6,
+                topic_filter_type="SINGLE_TAG",
+            )  # fmt: skip
+            code = RequestCode.UPDATE_AND_CREATE_TOPIC
+            (await remoting.invoke(group.address(leader), code, make, timeout=5)).check()
+
+            async def taken_over() -> bool:
+                answer = await remoting.invoke(
+                    group.address(follower), RequestCode.GET_ALL_TOPIC_CONFIG, timeout=5
+                )
+                table = decode_body(TopicConfigTable, answer.check().body)
+                return "T" in table.topic_config_table
+
+            await until(taken_over, "the follower has its leader's topics")
 
     scenario()
 
