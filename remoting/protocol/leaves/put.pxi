@@ -54,8 +54,9 @@ cdef inline put_bytes bytes_of(bytes data) noexcept:
 cdef class LogEnd:
     cdef public object buffer
     cdef public bytes store_host
-    cdef public int64_t base, last_store_timestamp, index, term
+    cdef public int64_t base, last_store_timestamp
     cdef public Py_ssize_t position, limit, max_body, max_record, head
+    cdef public int64_t index, term
 
     def __cinit__(self):
         self.buffer, self.store_host = b"", bytes(8)
