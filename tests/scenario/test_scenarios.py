@@ -15,6 +15,7 @@ import pytest
 from ..sim import ManualClock
 from .drivers.cluster import ClusterDriver
 from .drivers.delay import DelayDriver
+from .drivers.elections import ElectionDriver
 from .drivers.locks import LockDriver
 from .drivers.longpolling import LongPollingDriver
 from .drivers.namesrv import NamesrvDriver
@@ -29,6 +30,7 @@ from .language import Driver, ScenarioError, play
 HERE: Final = Path(__file__).parent
 DRIVERS: Final[dict[str, type[Driver]]] = {
     "delay": DelayDriver,
+    "elections": ElectionDriver,
     "failover": ClusterDriver,
     "locks": LockDriver,
     "longpolling": LongPollingDriver,
