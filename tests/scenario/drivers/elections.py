@@ -3,6 +3,8 @@ term, and what of each log is committed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tests.store.raft.lab import Group
 from tests.store.raft.list_log import ListLog
 
@@ -48,7 +50,7 @@ class ElectionDriver(Driver):
         self.group.settle()
 
     @step("logs")
-    def logs(self) -> Said:
+    def logs(self) -> Iterator[str]:
         """Terms of all entries, with a stroke behind what is committed."""
         for name, log in self.group.logs.items():
             terms = [str(entry.term) for entry in log.stored]
