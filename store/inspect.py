@@ -13,7 +13,7 @@ from typing import Final
 from .disk.checkpoint import Checkpoint
 from .disk.holes import data_ranges
 from .disk.system_disk import PosixDisk
-from .log.log_reader import FileSequence, StoredFile
+from .log.log_reader import FileSequence, StoredFile, is_entry_folder
 from .model.config import CQ_UNIT_SIZE
 from .model.errors import StoreFileError
 from .queues.consume_queue_ext import EXT_HEAD, ExtUnit, offset_of_address
@@ -160,11 +160,14 @@ class StoreDirectory:
 
     @property
     def member_folder(self) -> Path | None:
-        """``dledger-<id>``; None where the log is no member's of a DLedger group, or lies elsewhere
-        without what belongs to it."""
+        """``dledger-<id>``, be the entries in it or elsewhere; None where the log is no member's of
+        a DLedger group. Raises StoreFileError, OSError."""
         for folder in self.commit_logs:
             if folder.name == "data" and folder.parent.name.startswith("dledger-"):
                 return folder.parent
+        members = [path for path in self.root.glob("dledger-*") if path.is_dir()]
+        if len(members) == 1 and any(map(is_entry_folder, self.commit_logs)):
+            return members[0]
         return None
 
     @property

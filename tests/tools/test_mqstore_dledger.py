@@ -132,6 +132,7 @@ def test_a_log_elsewhere(mqstore: MqStore, root: Path, tmp_path: Path) -> None:
     shutil.move(root / "dledger-n0" / "data", elsewhere)
     printed = mqstore("verify", root, "--commit-log", elsewhere)
     assert (printed.code, printed.verdict) == (0, CLEAN)
+    assert "(entries up to 39 in term 3)" in printed.out
 
 
 def test_several_members(mqstore: MqStore, root: Path) -> None:
