@@ -6,20 +6,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from aiorocketmq.remoting.protocol.bodies.dledger import (
     AppendRequest,
     DledgerBody,
     DledgerCode,
+    Entry,
     GetRequest,
+    PushRequest,
     PushResponse,
+    PushType,
     VoteResponse,
     VoteResult,
 )
+from aiorocketmq.store.raft.member import Member
+from aiorocketmq.store.raft.ready import HardState
+from aiorocketmq.store.raft.settings import RaftSettings
 from tests.golden_files import needs_whole_set
 
-from .replay import Difference, Replay
+from .list_log import ListLog
+from .replay import PEERS, Difference, Replay, frames
 
 STOPS = {
     "SIGKILL leader n0": "n0",
@@ -150,3 +158,81 @@ def test_answers_are_those_of_the_original(name: str, node: str) -> None:
     for difference, expected in zip(replay.differences, meant, strict=True):
         assert difference.step == expected.step
         assert expected.is_it(difference), expected.why
+
+
+# --- as leader
+
+
+class Repair(NamedTuple):
+    """How the original's leader of a term found out what a follower has, and what came of it."""
+
+    leader: str
+    follower: str
+    entries: dict[int, Entry]
+    exchanges: list[tuple[PushRequest, PushResponse]]
+
+
+def repairs(name: str) -> list[Repair]:
+    """All that were captured; refusals of one that does not follow yet are left out."""
+    found: dict[tuple[str, str, int, str], Repair] = {}
+    entries: dict[int, Entry] = {}
+    all_frames = list(frames(name))
+    answers = {frame.key: frame.body for frame in all_frames if not frame.is_request}
+    for frame in all_frames:
+        push, answer = frame.body, answers.get(frame.key)
+        if not isinstance(push, PushRequest) or frame.sender not in PEERS:
+            continue
+        for entry in (push.entry, *push.batch_entry):
+            if entry is not None:
+                entries[entry.index] = entry
+        looks = push.type in (PushType.COMPARE, PushType.TRUNCATE)
+        if looks and isinstance(answer, PushResponse) and answer.code != DledgerCode.NOT_FOLLOWER:
+            key = frame.sender, frame.receiver, push.term, frame.step
+            made = found.setdefault(key, Repair(frame.sender, frame.receiver, dict(entries), []))
+            made.entries.update(entries)
+            made.exchanges.append((push, answer))
+    return list(found.values())
+
+
+def log_of_leader(repair: Repair) -> ListLog:
+    """From the first entry that it has to the one that it compares first. Of entries that were not
+    captured only index and term count."""
+    first = repair.exchanges[0][0].entry
+    last = repair.exchanges[-1][0]
+    assert first is not None
+    assert last.entry is not None
+    begin = last.entry.index if last.type is PushType.TRUNCATE and last.entry.index == 30 else 0
+    unknown = Entry(index=0, term=1, pos=0, body=b"", size=48, magic=1)
+    return ListLog(
+        [
+            repair.entries.get(index) or msgspec.structs.replace(unknown, index=index)
+            for index in range(begin, first.index + 1)
+        ]
+    )
+
+
+@pytest.mark.parametrize(("name", "count"), [("group3", 10), ("batchpush", 2), ("begin", 4)])
+def test_a_leader_asks_and_truncates_as_the_original(name: str, count: int) -> None:
+    needs_whole_set()
+    found = repairs(name)
+    assert len(found) == count
+    for repair in found:
+        log = log_of_leader(repair)
+        term = repair.exchanges[0][0].term
+        settings = RaftSettings("RaftG", repair.leader, PEERS)
+        member = Member(
+            settings, HardState(term), log, lambda low, _: low, 0, committed=-1, votes=True
+        )
+        member._state.become_leader(0)
+        for theirs, answer in repair.exchanges:
+            ours = [
+                out.request
+                for out in member.take(0).requests
+                if out.peer == repair.follower and isinstance(out.request, PushRequest)
+            ]
+            assert [(push.type, push.entry, push.term) for push in ours] == [
+                (theirs.type, theirs.entry, theirs.term)
+            ]
+            member.answered(0, repair.follower, ours[0], answer)
+        matched = repair.exchanges[-1][1].index
+        assert member.match_index(repair.follower) == matched
