@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -223,7 +223,7 @@ class Group:
         )
         self._roles = GroupRoles(
             appearance,
-            self._ready,
+            partial(self._ready, partial(tables.clamp_offsets, store)),
             of_master=storage.of_master,
             of_slave=(find, sync),
         )
@@ -257,11 +257,13 @@ class Group:
         if self._roles is not None and self._roles.is_master:
             self.node.tell_tables_changed()
 
-    async def _ready(self) -> bool:
-        """All that this member's log has is committed, and in its queues."""
+    async def _ready(self, clamp_offsets: Callable[[], Awaitable[None]]) -> bool:
+        """All that this member's log has is committed, and in its queues, where no group is behind
+        their ends."""
         term = self.node.term
         while self.node.role is Role.LEADER and self.node.term == term:
             if await self.durability.all_stored() == 0 and not self._raft.lag:
+                await clamp_offsets()
                 return True
             await self._clock.sleep(_ASK_AGAIN_S)
         return False

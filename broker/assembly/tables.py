@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Final
@@ -167,9 +168,6 @@ class Tables:
         did not live to tell of ``unknown_topics``: they get the queues that they would get from
         whoever makes them by sending."""
         self._correct_delay_offsets(store)
-        if clamped := self.state.offsets.clamp(store.max_offset):
-            log.warning("consumer offsets behind the end of their queues offsets=%d", clamped)
-            self.offsets_file.changed()
         topics = self.state.topics
         for name in unknown_topics:
             queues = max(store.queue_ids(name), default=0) + 1
@@ -179,6 +177,21 @@ class Tables:
             )
             log.warning("the last master did not tell of a topic, it is made topic=%r", made)
         topics.new_version()  # name servers take all of it over, whatever they knew of this address
+
+    async def clamp_offsets(self, store: MessageStore) -> None:
+        """Before this member of a group is master: the same as after a crash, should the group have
+        lost what it had acknowledged. Others have their turn meanwhile."""
+        steps = self.state.offsets.clamp_in_slices(store.max_offset)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                clamped = int(end.value)
+                break
+            await asyncio.sleep(0)
+        if clamped:
+            log.warning("consumer offsets behind the end of their queues offsets=%d", clamped)
+            self.offsets_file.changed()
 
     async def save_offsets(self) -> None:
         """Return when the consumer offsets are on the disk as they are now. Raises

@@ -217,16 +217,26 @@ class ConsumerOffsets:
         After a crash that cost messages groups would otherwise pass over those that get the same
         numbers next.
         """
+        return at_once(self.clamp_in_slices(max_offset))
+
+    def clamp_in_slices(self, max_offset: Callable[[str, int], int]) -> Steps[int]:
+        """The same, in slices."""
         clamped = 0
-        for key, queues in self._table.items():
-            topic = _split(key)[0]
-            for queue_id, offset in queues.items():
-                if offset > (end := max_offset(topic, queue_id)):
-                    if offset >= _LONG > end:
-                        self._resize(key, end, limited=False)
-                    queues[queue_id] = end
-                    clamped += 1
+        for keys in slices(list(self._table), KEYS_AT_ONCE):
+            clamped += sum(self._clamp(key, max_offset) for key in keys)
+            yield
         self.changes += clamped
+        return clamped
+
+    def _clamp(self, key: str, max_offset: Callable[[str, int], int]) -> int:
+        clamped, topic = 0, _split(key)[0]
+        queues = self._table.get(key, {})
+        for queue_id, offset in queues.items():
+            if offset > (end := max_offset(topic, queue_id)):
+                if offset >= _LONG > end:
+                    self._resize(key, end, limited=False)
+                queues[queue_id] = end
+                clamped += 1
         return clamped
 
     def record(self) -> ConsumerOffsetTable:
