@@ -315,7 +315,7 @@ class RaftStore:
         self._votes.shutdown(wait=True)
         self._notes.shutdown(wait=True)
         try:
-            self.log.note()
+            self.log.note(whole=True)
             self.files.save_ends(self.committed_index, self.log.end_index, self.committed_index)
         except StoreError as error:
             log.error("how far this member had come could not be noted: %s", error)

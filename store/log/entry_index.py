@@ -74,15 +74,15 @@ class EntryIndex:
             file.write(begin - start, units[begin - at : start + size - at])
         self.end = first + len(units) // _UNIT
 
-    def cut(self, end: int) -> None:
-        """Entries from ``end`` on are gone. Raises StoreFileError."""
+    def cut(self, end: int, stop: int) -> None:
+        """Entries from ``end`` on, up to ``stop``, are gone. Raises StoreFileError."""
         at = end * _UNIT
         self.files.drop_from(at + 1)
         file = self.files.find(at)
         if file is not None:
-            stop = min(self.end * _UNIT, file.end)
-            for begin in range(at, stop, _STEP):
-                file.write(begin - file.start, bytes(min(_STEP, stop - begin)))
+            last = min(stop * _UNIT, file.end)
+            for begin in range(at, last, _STEP):
+                file.write(begin - file.start, bytes(min(_STEP, last - begin)))
         self.end = min(self.end, end)
 
     def clear_behind(self, end: int) -> None:

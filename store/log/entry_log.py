@@ -45,6 +45,8 @@ _HEAD: Final = ENTRY_HEAD.size
 _UNIT: Final = INDEX_UNIT.size
 _MOST_AT_ONCE: Final = 2 * MAX_ENTRY_SIZE
 """Of bytes that are looked at in one step."""
+_MOST_LATER: Final = 256 << 10
+"""The same, of what gets its units later."""
 _MOST_REMEMBERED: Final = 64
 """Positions behind what was read: a reader is there the next time."""
 _STORE_TIMESTAMPS: Final = 6
@@ -59,10 +61,14 @@ class DledgerLog:
         self.log: Final = commit_log
         self.index: Final = index
         self._first: int = 0
+        self._noted: int = 0
+        """Index of the next entry that gets a unit, or is known to lack one."""
         self._noted_position: int = commit_log.divided
-        """Everything below is in the index."""
+        """Where it goes."""
+        self._indexed_position: int = commit_log.divided
+        """Of the entry with the index ``index.end``: behind that there are no units yet."""
         self._last_term: int = -1
-        """Of the last entry that is in the index."""
+        """Of the entry in front of ``_noted``."""
         self._places: Final[dict[int, int]] = {}
         self._told: bool = False
         """That the index could not be written."""
@@ -101,35 +107,62 @@ class DledgerLog:
         """Where an entry of ``size`` bytes, head included, goes behind the last one."""
         return position_of_next(self.log.max_phy_offset, size, self.log.files.file_size)
 
-    def note(self) -> None:
-        """Give units to the entries that the writer has put since. Raises EntryLogError where they
+    def note(self, *, whole: bool = False) -> None:
+        """Give units to the entries that the writer has put since; of those for which there was no
+        room some, or all (``whole``: before an orderly stop). Raises EntryLogError where they
         cannot be read."""
-        index = self.index
         while self._noted_position < (end := self.log.max_phy_offset):
             file = self._file(self._noted_position)
             try:
-                units, stop = self._units(file, self._noted_position, index.end, end)
+                units, stop = self._units(file, self._noted_position, self._noted, end)
             except StoreFileError as error:
                 raise EntryLogError(str(error)) from error
+            if not units and file.start == self.log.base:
+                raise EntryLogError(f"no entry {self._noted} at {stop}, though it was just written")
+            behind = stop if units else file.end
+            if self.index.end == self._noted and self._write_units(self._noted, units):
+                self._indexed_position = behind
             if units:
-                self._write_units(units)
+                self._noted += len(units) // _UNIT
                 *_, self._last_term = INDEX_UNIT.unpack_from(units, len(units) - _UNIT)
-            elif file.start == self.log.base:
-                raise EntryLogError(f"no entry {index.end} at {stop}, though it was just written")
-            self._noted_position = stop if units else file.end
+            self._noted_position = behind
+        while self.index.end < self._noted and self._catch_up() and whole:
+            pass
+        self._told = self._told and self.index.end < self._noted
 
-    def _write_units(self, units: bytes) -> None:
-        """A full disk does not keep a member from reading on: units that are missing are made again
-        when they are needed, or at the next start."""
-        end = self.index.end + len(units) // _UNIT
+    def _catch_up(self) -> bool:
+        """A step of what could not be written into the index; whether it can now. Raises
+        EntryLogError."""
+        position = self._indexed_position
+        file = self._file(position)
         try:
-            self.index.write(self.index.end, units)
+            stop = min(self._noted_position, position + _MOST_LATER)
+            units, behind = self._units(file, position, self.index.end, stop)
+            if not units:
+                stop = min(self._noted_position, position + MAX_ENTRY_SIZE)
+                units, behind = self._units(file, position, self.index.end, stop)
+        except StoreFileError as error:
+            raise EntryLogError(str(error)) from error
+        if not units and file.end >= self._noted_position:
+            raise EntryLogError(f"entry {self.index.end} at {position} is damaged")
+        if not self._write_units(self.index.end, units):
+            return False
+        self._indexed_position = behind if units else file.end
+        return True
+
+    def _write_units(self, first: int, units: bytes) -> bool:
+        """Whether that was possible. A full disk does not keep a member from going on: entries are
+        found without units, and get them later."""
+        if not units:
+            return True
+        try:
+            self.index.write(first, units)
         except StoreFileError as error:
             if not self._told:
                 log.warning("entries are found without the index for now: %s", error)
-            self._told, self.index.end = True, end
-        else:
-            self._told = False
+            self._told = True
+            return False
+        return True
 
     def _file(self, position: int) -> MappedFile:
         """The one that holds it. Raises EntryLogError."""
@@ -286,11 +319,9 @@ class DledgerLog:
         while True:
             file = self._file(position)
             units, stop = self._units(file, position, number, self.log.max_phy_offset)
-            if units:
-                end = self.index.end
-                self.index.end = number
-                self._write_units(units)
-                self.index.end = max(end, self.index.end)
+            end = self.index.end
+            self._write_units(number, units)
+            self.index.end = end
             position = stop if units else file.end
             number += len(units) // _UNIT
             if number > index:
@@ -373,7 +404,7 @@ class DledgerLog:
             position = begin + size
         try:
             self.log.take_back(position)
-            self.index.cut(end_index + 1)
+            self.index.cut(end_index + 1, self.log.index)
         except StoreFileError as error:
             raise EntryLogError(str(error)) from error
         self.log.index, self._last_term = end_index + 1, term
@@ -415,6 +446,8 @@ class DledgerLog:
 
     def _moved(self, position: int) -> None:
         """The log ends there now."""
-        self._noted_position = position
+        self._noted, self._noted_position = self.log.index, position
+        if self.index.end >= self._noted:
+            self._indexed_position = position
         self._places.clear()
         self._last_read = (-1, 0, 0), []

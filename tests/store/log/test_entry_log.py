@@ -299,18 +299,32 @@ class FullIndex(MemoryDisk):
 
 
 def test_a_full_disk_stops_no_reader(caplog: pytest.LogCaptureFixture) -> None:
+    """Entries that got no unit get it later, and nobody sees that they came late."""
     disk = FullIndex()
-    world = EntryWorld(disk)
-    disk.full = True
-    world.put(*BODIES)
+    world, other = EntryWorld(disk), EntryWorld()
+    for member in (world, other):
+        member.put(*BODIES[:12])
+        member.log.note()
+        disk.full = True
+        member.put(*BODIES[12:])
     assert world.all() == made(BODIES)
-    assert world.log.term_of(20) == 1
+    assert (world.log.term_of(20), world.log.end_term) == (1, 1)
+    assert world.index.end <= 20
+    assert world.log.entries(30, 1)[0].index == 30
+    world.log.truncate(35)
+    world.put(b"more", term=2)
+    assert world.log.end_term == 2
     disk.full = False
-    world.put(b"more")
-    assert world.log.end_term == 1
+    world.log.note(whole=True)
+    other.log.truncate(35)
+    other.put(b"more", term=2)
+    other.log.note()
+    assert (world.index.end, world.data()) == (37, other.data())
     assert [record.message[:42] for record in caplog.records].count(
         "entries are found without the index for no"
     ) == 1
+    world.put(b"again", term=2)
+    assert world.log.entries(37, 1)[0].term == 2
 
 
 @given(st.data())
