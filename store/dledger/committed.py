@@ -58,7 +58,7 @@ class CommittedRecords:
         self.last_store_timestamp = last_store_timestamp
 
     def step(self) -> bool:
-        """Take in one slice; True when there is more. Raises StoreFileError: there is no room for
+        """Take in one slice; True when there is more. Raises StoreFileError: there is no space for
         units just now, and not all of it was taken in.
         """
         begin = self.end

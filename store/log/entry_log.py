@@ -347,7 +347,7 @@ class DledgerLog:
     def append(self, entries: Sequence[Entry]) -> None:
         """Entries of a leader, side by side, behind the last one. Each has to be intact and to lie
         where it says. Raises EntryLogError; those in front of the one that is not, or for which
-        there is no room, may be stored then: ``end_index`` says so."""
+        there is no space, may be stored then: ``end_index`` says so."""
         at = 0
         while at < len(entries):
             at += self._append_some(entries[at:] if at else entries)

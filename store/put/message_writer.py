@@ -160,7 +160,7 @@ class MessageWriter:
     def put_batch(self, batch: PutBatch) -> PutResult:
         """Store every item of a batch as a message of its own: all or none of them (a kill leaves
         the first ones), side by side in one file. In a log of entries each of them stands for
-        itself, as in the original: where there is no room for one, those in front of it stay.
+        itself, as in the original: where there is no space for one, those in front of it stay.
 
         All copies of the batch's properties together may be as long as a body, or a body of 20 KB
         could become a GiB. Raises BatchError when the body is not a batch, or one of over 65,536

@@ -58,7 +58,7 @@ class ReplicaQueues(QueueRebuild):
         self.listeners: Final[list[Callable[[str], None]]] = []
 
     def dispatch_records(self, records: Records) -> list[QueueRun]:
-        """As that of any rebuild. Hot: what carries on its queue, where there is room for it, is
+        """As that of any rebuild. Hot: what carries on its queue, where there is space for it, is
         written here."""
         runs, order, units = queue_runs(records)
         table, names, numbers = self._table, records.names, records.queue_offsets
