@@ -319,8 +319,8 @@ class DledgerLog:
         while True:
             file = self._file(position)
             units, stop = self._units(file, position, number, self.log.max_phy_offset)
-            end = self.index.end
-            self._write_units(number, units)
+            end = self.index.end  # units behind it would have a hole in front
+            self._write_units(number, units[: max(0, end - number) * _UNIT])
             self.index.end = end
             position = stop if units else file.end
             number += len(units) // _UNIT

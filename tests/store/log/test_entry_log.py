@@ -298,6 +298,13 @@ class FullIndex(MemoryDisk):
         return super().open(path, mode)
 
 
+def killed_without_trouble() -> dict[str, bytes]:
+    world = EntryWorld()
+    world.put(*BODIES)
+    world.log.note()
+    return world.killed().data()
+
+
 def test_a_full_disk_stops_no_reader(caplog: pytest.LogCaptureFixture) -> None:
     """Entries that got no unit get it later, and nobody sees that they came late."""
     disk = FullIndex()
@@ -311,6 +318,8 @@ def test_a_full_disk_stops_no_reader(caplog: pytest.LogCaptureFixture) -> None:
     assert (world.log.term_of(20), world.log.end_term) == (1, 1)
     assert world.index.end <= 20
     assert world.log.entries(30, 1)[0].index == 30
+    again = EntryWorld(disk.copy())  # killed, and there is room
+    assert (again.data(), again.found.end_index) == (killed_without_trouble(), 39)
     world.log.truncate(35)
     world.put(b"more", term=2)
     assert world.log.end_term == 2
