@@ -40,7 +40,7 @@ from ..raft.parts import NodeSettings
 from ..registry.name_servers import NameServers
 from ..replication.door import link_security
 from ..replication.find_leader import FindLeader
-from ..replication.group_roles import GroupRoles
+from ..replication.group_roles import GroupRoles, LongUndecided
 from ..replication.role_tables import slave_table, undecided_table
 from ..replication.roles import table_sync
 from ..replication.slave_sync import GROUP_SYNC_S, SlaveSync
@@ -138,7 +138,7 @@ class Group:
         self._settings: Final = settings
         self._raft: Final = raft
         self._clock: Final = clock
-        self._to_leader: _ToLeader | None = None
+        self._services: tuple[Service, ...] = ()
         self._roles: GroupRoles | None = None
         self._registers_from = 0.0
 
@@ -176,7 +176,7 @@ class Group:
 
     @property
     def services(self) -> Sequence[Service]:
-        return tuple(each for each in (self._to_leader, self._roles) if each is not None)
+        return self._services
 
     @property
     def last(self) -> Sequence[Service]:
@@ -194,11 +194,11 @@ class Group:
     ) -> Appearance:
         """Raises ``StoreFileError``."""
         name_servers = registry.name_servers
-        self._to_leader = _ToLeader(self._settings, self._clock, registry.remoting)
+        to_leader = _ToLeader(self._settings, self._clock, registry.remoting)
         sync = table_sync(
             store,
             taken_over(tables, storage.delay_offset_persistence),
-            self._to_leader.remoting,
+            to_leader.remoting,
             self._clock,
             lambda: registry.identity().broker_addr,
             every_s=GROUP_SYNC_S,
@@ -226,6 +226,11 @@ class Group:
             partial(self._ready, partial(tables.clamp_offsets, store)),
             of_master=storage.of_master,
             of_slave=(find, sync),
+        )
+        self._services = (
+            to_leader,
+            self._roles,
+            LongUndecided(self._roles, appearance.be_known, self._clock),
         )
         self.node.on_role.append(self._role_changed)
         self.node.on_not_registered.append(partial(self._register_again, name_servers))
@@ -324,13 +329,18 @@ class Appearance:
         self._storage.end_as_master()
         self._is(self._slave_id, BrokerRole.SLAVE, self._slave)
 
-    def _is(self, broker_id: int, role: BrokerRole, table: Table) -> None:
+    def be_known(self) -> None:
+        """As a follower, though it follows nobody: it goes on refusing what it refused."""
+        self._is(self._slave_id, BrokerRole.SLAVE, None)
+
+    def _is(self, broker_id: int, role: BrokerRole, table: Table | None) -> None:
         config: BrokerConfig = self._settings.broker
         config.broker_id, self._settings.store.broker_role = broker_id, role
         self._store.read_role()
         self._reads.pull.read_role()
         assert self._ports is not None
-        self._ports.use(table)
+        if table is not None:
+            self._ports.use(table)
         self._registry.name_servers.has_identity()
         log.info("this broker is %s id=%d", role.name, broker_id)
 

@@ -12,7 +12,8 @@ follows     number + 1 SLAVE        what a slave does: its tables come from the 
 A member that has led or followed and does so no more is a slave without a master. What ends with
 the leadership ends in the turn in which it is lost: from then on this broker answers as a slave.
 What begins with it waits until it is certain. Unlike the original an undecided member is not
-registered: there it is shown with the id -1 for up to 10 s.
+registered: there it is shown with the id -1 for up to 10 s. Where there is no majority at all it
+is, after a while, with the id that it would follow with: administrators see it.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
+from ...remoting.clock import Clock
 from ...remoting.services import Service, run_services
 
 log: Final = logging.getLogger(__name__)
+
+PATIENCE_S: Final = 10.0
 
 
 class Appearance(Protocol):
@@ -117,3 +121,23 @@ class GroupRoles:
 
 async def _awaited(work: Awaitable[None]) -> None:
     await work
+
+
+class LongUndecided:
+    """Service: has a member known to name servers that has found no leader for ``PATIENCE_S``."""
+
+    def __init__(self, roles: GroupRoles, be_known: Callable[[], None], clock: Clock) -> None:
+        """``be_known``: as a follower, which it still is not."""
+        self._roles: Final = roles
+        self._be_known: Final = be_known
+        self._clock: Final = clock
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._clock.sleep(PATIENCE_S)
+        if not self._roles.is_decided:
+            log.warning(
+                "no member leads: is there a majority of them? Known to name servers as a follower"
+            )
+            self._be_known()
+        await asyncio.Event().wait()

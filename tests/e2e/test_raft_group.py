@@ -306,10 +306,17 @@ def test_one_of_three_serves_reads_and_takes_nothing(group: RaftGroup) -> None:
             assert [int(m.body) for m in await read(group, "T", 100)] == list(range(100))
             with pytest.raises(RocketMQError):
                 await producer.send(Message("T", b"lost"), timeout=1)
+            group.kill(survivor)
+            group.start(survivor)  # alone, it is neither leader nor follower
+            await until(lambda: is_known(survivor), "it is registered all the same")
+            assert await pulled_from(group, survivor, "T") == [b"%d" % n for n in range(100)]
             group.start(leader)
             await group.leader()
             await until(lambda: accepted(producer), "a message is taken again")
         assert b"lost" not in await pulled_from(group, survivor, "T")
+
+    async def is_known(survivor: str) -> bool:
+        return await group.ids() == {int(survivor[1:]) + 1: survivor}
 
     async def accepted(producer: Producer) -> bool:
         await producer.send(Message("T", b"more"))

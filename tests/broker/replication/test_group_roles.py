@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from aiorocketmq.broker.replication.group_roles import GroupRoles
+from aiorocketmq.broker.replication.group_roles import PATIENCE_S, GroupRoles, LongUndecided
+
+from ...sim import ManualClock
 
 
 class Duty:
@@ -178,3 +180,25 @@ def test_a_duty_that_fails_is_not_passed_over() -> None:
         assert "broken" in str(failed.value.exceptions[0])
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_who_finds_no_leader_is_known_after_a_while(decided: bool) -> None:
+    async def scene(world: Scene) -> None:
+        clock, known = ManualClock(), list[bool]()
+        if decided:
+            world.roles.follows()
+        service = asyncio.create_task(
+            LongUndecided(world.roles, lambda: known.append(True), clock).run()
+        )
+        await turns()
+        clock.advance(PATIENCE_S - 1)
+        await turns()
+        assert not known
+        clock.advance(1)
+        await turns()
+        assert known == ([] if decided else [True])
+        assert world.roles.is_decided is decided, "it is still to be told what it is"
+        service.cancel()
+
+    play(scene)
