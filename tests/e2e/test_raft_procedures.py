@@ -188,6 +188,48 @@ async def transfer(group: RaftGroup, to: str) -> None:
         await until(leads, f"{to} leads")
 
 
+def test_the_old_log_goes_with_a_member_and_goes_when_it_is_old(group: RaftGroup) -> None:
+    sent, _ = converted(group)
+    group.start()
+    leader = complete(group)
+    later = send(group.namesrv, 300, 50)
+    lost = next(name for name in group.names if name != leader)
+    group.kill(lost)
+    shutil.rmtree(group.store_of(lost))
+    shutil.copytree(group.store_of(leader) / "commitlog", group.store_of(lost) / "commitlog")
+    group.start(lost)
+    wait_for_equal_logs(group)
+    asyncio.run(transfer(group, lost))
+    assert received(group.namesrv, 350, "another") == sent + later, "the new disk has it"
+    for name in [*(each for each in group.names if each != lost), lost]:
+        group.stop_broker(name)
+        shutil.rmtree(group.store_of(name) / "commitlog")
+        group.start(name)
+        complete(group)
+        wait_for_equal_logs(group)
+    assert received(group.namesrv, 50, "third") == later, "what was in it is gone for good"
+
+
+def test_three_members_become_five(group: RaftGroup) -> None:
+    group.start()
+    complete(group)
+    make_topic(group.namesrv)
+    sent = send(group.namesrv, 0, 100)
+    wait_for_equal_logs(group)
+    for name in group.names:
+        group.stop_broker(name)
+    for name in ("n3", "n4"):
+        group.names.append(name)
+        group.move(name)
+    group.start()
+    complete(group)
+    wait_for_equal_logs(group)
+    for _ in range(2):
+        kill_leader(group)
+    sent += send(group.namesrv, 100, 10)
+    assert received(group.namesrv, 110) == sent
+
+
 def test_a_group_is_drained_into_another_broker(group: RaftGroup) -> None:
     group.start()
     complete(group)
