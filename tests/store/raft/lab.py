@@ -232,7 +232,7 @@ class Group:
             if out.peer in self.down or (name, out.peer) in self.cut:
                 self._answered(call, None)
             else:
-                self.members[out.peer].receive(self.now, out.request, call)
+                self.members[out.peer].receive(self.now, self.on_the_wire(out.request), call)
                 self._take(out.peer)
 
     def _answered(self, call: Call, answer: DledgerBody | None) -> None:
@@ -240,7 +240,8 @@ class Group:
             answer = None
         if call.name not in self.down:
             member = self.members[call.name]
-            member.answered(self.now, call.out.peer, call.out.request, answer)
+            seen = None if answer is None else self.on_the_wire(answer)
+            member.answered(self.now, call.out.peer, call.out.request, seen)
             self._take(call.name)
 
     def wait(self, ms: int) -> None:
@@ -267,6 +268,10 @@ class Group:
                 return leaders[0]
             self.wait(100)
         raise AssertionError(f"nobody leads after 10 s: {self.roles}")
+
+    def on_the_wire(self, body: DledgerBody) -> DledgerBody:
+        """What the other end gets of it."""
+        return body
 
     def leaders(self) -> list[str]:
         return [n for n, member in self.members.items() if member.role is Role.LEADER]
