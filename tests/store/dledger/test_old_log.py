@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,38 @@ def test_a_member_that_goes_back_is_told_what_is_missing(tmp_path: Path) -> None
     store.close()
     with pytest.raises(StoreFileError, match="there is no commit log, but"):
         put(open_store(tmp_path))
+
+
+def test_a_member_that_lost_all_but_the_old_log(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        plain_store(tmp_path / name)
+    source, target = leader(tmp_path / "a"), follower(tmp_path / "b")
+    for number in range(40):
+        put_ok(source, body=b"%d" % number)
+    commit_all(source)
+    replicate(source, target)
+    target.close()
+    shutil.rmtree(tmp_path / "b" / "dledger-n1")
+    shutil.rmtree(tmp_path / "b" / "consumequeue")
+    target = open_member(tmp_path / "b", "n1")
+    assert not raft_of(target).files.votes
+    assert bodies_of(target) == OLD
+    raft_of(target).follow()
+    replicate(source, target)
+    assert bodies_of(target) == bodies_of(source)
+    assert (tmp_path / "b" / "commitlog").exists()
+    source.close()
+    target.close()
+
+
+def test_back_at_once(tmp_path: Path) -> None:
+    plain_store(tmp_path)
+    store = open_member(tmp_path)
+    raft_of(store).files.save_hard_state(1, "n0")
+    store.close()
+    shutil.rmtree(tmp_path / "dledger-n0")
+    (tmp_path / "config" / "dledgerMember.json").unlink()
+    store = open_store(tmp_path)
+    assert put_ok(store, body=b"new").queue_offset == len(OLD)
+    assert bodies_of(store) == [*OLD, b"new"]
+    store.close()
