@@ -35,6 +35,7 @@ from ..config.config import BrokerConfig
 from ..config.settings import BrokerSettings
 from ..raft.group import follower_broker_id, own_port
 from ..raft.member_settings import member_settings
+from ..raft.mending import EntryMending
 from ..raft.node import RaftNode
 from ..raft.parts import NodeSettings
 from ..registry.name_servers import NameServers
@@ -231,6 +232,7 @@ class Group:
             to_leader,
             self._roles,
             LongUndecided(self._roles, appearance.be_known, self._clock),
+            EntryMending(store, self.node.entry_of_leader, self._clock),
         )
         self.node.on_role.append(self._role_changed)
         self.node.on_not_registered.append(partial(self._register_again, name_servers))

@@ -31,6 +31,9 @@ from ...remoting.protocol.bodies.dledger import (
     RESPONSE_BODIES,
     DledgerBody,
     DledgerCode,
+    Entry,
+    GetRequest,
+    GetResponse,
     MetadataRequest,
     MetadataResponse,
     PushResponse,
@@ -221,6 +224,25 @@ class RaftNode:
         if found is None or found.leader_id != leader:
             return None
         return found.broker_addr or ""
+
+    async def entry_of_leader(self, index: int) -> Entry | None:
+        """As the leader has it. None: nobody else leads, or it has not answered."""
+        leader = self.leader_id
+        if leader not in self.settings.others:
+            return None
+        request = GetRequest(
+            group=self.settings.group,
+            remote_id=leader,
+            local_id=self.settings.self_id,
+            begin_index=index,
+        )
+        body = await self._network.ask(leader, request)
+        try:
+            found = None if body is None else decode_dledger(GetResponse, body)
+        except BodyError as error:
+            log.warning("answer not understood peer=%s error=%s", leader, error)
+            return None
+        return found.entries[0] if found is not None and found.entries else None
 
     def tell_tables_changed(self) -> None:
         """Of a leader: followers take the broker's topics and groups over soon. Once for all

@@ -35,6 +35,7 @@ from ..queues.consume_queue import ConsumeQueue
 from ..raft.entry_log import EntryLogError
 from ..raft.ready import HardState
 from .committed import CommittedRecords, log_parts
+from .mending import head_of, put_right
 from .state_files import MemberFiles
 
 log: Final = logging.getLogger(__name__)
@@ -252,6 +253,19 @@ class RaftStore:
     def lag(self) -> int:
         """Bytes that are committed and cannot be read yet."""
         return self._committed.lag
+
+    # -- damage
+
+    def index_at(self, phy_offset: int) -> int | None:
+        """Of the committed entry whose record lies there; None where its head is damaged too.
+        Raises StoreFileError."""
+        head = head_of(self.log.log, phy_offset)
+        return None if head is None or phy_offset >= self.committed_end else head.index
+
+    def put_right(self, phy_offset: int, entry: Entry) -> int:
+        """The record there is damaged, and this is its entry: see ``mending``. Blocks. Then call
+        ``MessageStore.mended``."""
+        return put_right(self.log.log, phy_offset, entry)
 
     def dispatched(self) -> tuple[int, int]:
         """Up to where queues and index may be claimed to be complete, and the store time there."""

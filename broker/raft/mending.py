@@ -1,0 +1,78 @@
+"""A follower asks its leader for what is damaged in its own log, whoever found it: the scrub, or a
+pull. As a slave does (``replication/self_mending.py``), a few times, further and further apart.
+
+A leader's damage waits until another one leads: entries are read from leaders only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from ...remoting.clock import Clock
+from ...remoting.protocol.bodies.dledger import Entry
+from ...remoting.services import to_the_end
+from ...store.message_store import MessageStore
+from ...store.model.errors import StoreError
+
+log: Final = logging.getLogger(__name__)
+
+LOOK_S: Final = 10.0
+PAUSES_S: Final = (0.0, 60.0, 3600.0)
+"""Before each time that an entry is asked for; then never again until the next start."""
+_AT_ONCE: Final = 100
+
+
+class EntryMending:
+    """Service. ``entry_of_leader``: the entry of an index as the leader has it; None where there is
+    no leader, or no answer."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        entry_of_leader: Callable[[int], Awaitable[Entry | None]],
+        clock: Clock,
+    ) -> None:
+        self._store: Final = store
+        self._entry_of_leader: Final = entry_of_leader
+        self._clock: Final = clock
+        self._tries: Final[dict[int, tuple[int, float]]] = {}
+        """How often each place was asked for, and when it is the next time."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._clock.sleep(LOOK_S)
+            await self.mend()
+
+    async def mend(self) -> None:
+        """Ask for what it is time for."""
+        now, raft = self._clock.monotonic(), self._store.raft
+        assert raft is not None, "only members have entries"
+        due = [
+            phy_offset
+            for phy_offset in self._store.damage.places
+            if self._tries.get(phy_offset, (0, now))[1] <= now
+        ]
+        for phy_offset in due[:_AT_ONCE]:
+            try:
+                index = raft.index_at(phy_offset)
+                entry = None if index is None else await self._entry_of_leader(index)
+                if entry is not None:
+                    size = await to_the_end(asyncio.to_thread(raft.put_right, phy_offset, entry))
+                    self._store.mended(phy_offset, size)
+                    log.info("a damaged record is mended phy_offset=%d size=%d", phy_offset, size)
+                elif index is not None:
+                    return  # nobody else leads: another time
+            except StoreError as error:
+                log.warning(
+                    "a damaged record is not mended phy_offset=%d reason=%s", phy_offset, error
+                )
+            self._count(phy_offset, now)
+
+    def _count(self, phy_offset: int, now: float) -> None:
+        count = self._tries.get(phy_offset, (0, 0.0))[0] + 1
+        again = now + PAUSES_S[count] if count < len(PAUSES_S) else float("inf")
+        self._tries[phy_offset] = count, again

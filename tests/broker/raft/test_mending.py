@@ -1,0 +1,114 @@
+"""Damaged entries of a follower come from its leader."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from aiorocketmq.broker.raft.mending import LOOK_S, EntryMending
+from aiorocketmq.remoting.protocol.bodies.dledger import Entry
+from aiorocketmq.store.message_store import MessageStore
+from tests.sim import ManualClock
+from tests.store.dledger.world import (
+    all_entries,
+    commit_all,
+    follower,
+    leader,
+    open_member,
+    raft_of,
+    replicate,
+)
+from tests.store.world import bodies_of, put_ok
+
+
+class World:
+    """A follower with one damaged message of ten, seen by a pull."""
+
+    def __init__(self, root: Path, at: int = 48 + 88) -> None:
+        source, target = leader(root / "a"), follower(root / "b")
+        for number in range(10):
+            put_ok(source, body=b"%d" % number)
+        commit_all(source)
+        replicate(source, target)
+        self.entries: list[Entry] = all_entries(source)
+        source.close()
+        target.close()
+        (path,) = (root / "b" / "dledger-n1" / "data").iterdir()
+        data = bytearray(path.read_bytes())
+        data[self.entries[4].pos + at] ^= 1
+        path.write_bytes(data)
+        self.store: MessageStore = open_member(root / "b", "n1")
+        raft_of(self.store).follow()
+        assert bodies_of(self.store) == [b"%d" % number for number in range(10) if number != 4]
+        self.asked: list[int] = []
+        self.answer: Entry | None = self.entries[4]
+        self.clock = ManualClock()
+        self.mending = EntryMending(self.store, self.entry_of_leader, self.clock)
+
+    async def entry_of_leader(self, index: int) -> Entry | None:
+        self.asked.append(index)
+        return self.answer
+
+    def mend(self, seconds: float = 0) -> None:
+        self.clock.advance(seconds)
+        asyncio.run(self.mending.mend())
+
+
+def test_a_damaged_message_is_there_again(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.mend()
+    assert world.asked == [4]
+    assert bodies_of(world.store) == [b"%d" % number for number in range(10)]
+    assert all_entries(world.store) == world.entries
+    assert (world.store.damage.places, world.store.damage.mended) == ({}, 1)
+    world.mend()
+    assert world.asked == [4]
+    world.store.close()
+
+
+def test_without_a_leader_it_waits(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.answer = None
+    world.mend()
+    world.mend(LOOK_S)
+    world.answer = world.entries[4]
+    world.mend(LOOK_S)
+    assert world.asked == [4, 4, 4]
+    assert world.store.damage.places == {}
+    world.store.close()
+
+
+def test_what_is_another_entry_or_damaged_itself_is_not_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(tmp_path)
+    right = world.entries[4]
+    damaged = bytearray(right.body)
+    damaged[88] ^= 1
+    pauses = [0.0, 60.0, 3600.0, 1e9]
+    wrong = [world.entries[5], replace(right, term=2), replace(right, body=bytes(damaged)), right]
+    for pause, answer in zip(pauses, wrong, strict=True):
+        world.answer = answer
+        world.mend(pause)
+    assert caplog.text.count("a damaged record is not mended") == 3
+    assert world.asked == [4, 4, 4], "then never again"
+    assert world.store.damage.places
+    world.store.close()
+
+
+def test_it_looks_now_and_then(tmp_path: Path) -> None:
+    world = World(tmp_path)
+
+    async def run() -> None:
+        service = asyncio.create_task(world.mending.run())
+        while world.store.damage.places:
+            world.clock.advance(1)
+            await asyncio.sleep(0)
+        service.cancel()
+
+    asyncio.run(run())
+    assert len(bodies_of(world.store)) == 10
+    world.store.close()
