@@ -9,9 +9,9 @@ figure 3). One seed is one schedule.
   and nobody removes it.
 
 What may happen: messages are lost, doubled, reordered and late; links are cut in one direction or
-both; members stop for a while, are killed (their log stays, and what they had not made durable of
-term and vote goes), lose power (the log loses its end, too), or lose their log. The latter two come
-to fewer members at a time than a quorum needs: more is more than Raft promises.
+both; disks are full; members stop for a while, are killed (their log stays, and what they had not
+made durable of term and vote goes), lose power (the log loses its end, too), or lose their log. The
+latter two come to fewer members at a time than a quorum needs: more is more than Raft promises.
 
 World and checker are one file: what may happen is what must not break a promise.
 """
@@ -32,6 +32,7 @@ from aiorocketmq.remoting.protocol.bodies.dledger import (
     VoteResponse,
     VoteResult,
 )
+from aiorocketmq.store.raft.entry_log import EntryLogError
 from aiorocketmq.store.raft.member import Member
 from aiorocketmq.store.raft.ready import HardState, Outgoing, Ready, Role
 from aiorocketmq.store.raft.settings import RaftSettings
@@ -116,6 +117,8 @@ class CheckedLog(ListLog):
         self.facts = facts
         self.synced = -1
         self.committed = -1
+        self.space: int | None = None
+        """So many entries of a leader fit; None: any number."""
 
     def _note(self, first: int) -> None:
         for at in range(max(0, first), len(self.stored)):
@@ -123,8 +126,13 @@ class CheckedLog(ListLog):
 
     def append(self, entries: Sequence[Entry]) -> None:
         at = len(self.stored)
-        super().append(entries)
+        fit = entries if self.space is None else entries[: self.space]
+        super().append(fit)
         self._note(at)
+        if self.space is not None:
+            self.space -= len(fit)
+            if len(fit) < len(entries):
+                raise EntryLogError("the disk is full")
 
     def put(self, term: int, body: bytes) -> Entry:
         entry = super().put(term, body)
@@ -140,6 +148,8 @@ class CheckedLog(ListLog):
     def begin_with(self, entry: Entry) -> None:
         if entry.index <= self.committed:
             raise Violation(f"begins anew with {entry.index}, committed is {self.committed}")
+        if self.space == 0:
+            raise EntryLogError("the disk is full")
         super().begin_with(entry)
         self.synced = -1
 
@@ -471,6 +481,8 @@ class World:
         elif kind < 0.4:
             gone = rng.randint(0, max(0, node.log.committed - max(0, node.log.begin_index)))
             del node.log.stored[: min(gone, len(node.log.stored) - 1)]
+        elif kind < 0.5:
+            node.log.space = rng.randint(0, 3) if node.log.space is None else None
         else:
             self.crash(node)
 
@@ -526,6 +538,7 @@ class World:
         self.cut.clear()
         for node in self.nodes.values():
             node.paused = False
+            node.log.space = None
             if node.member is None:
                 self.start(node)
             while node.held:

@@ -11,6 +11,7 @@ from unittest import mock
 from aiorocketmq.remoting.protocol.bodies.dledger import DledgerCode, Entry
 from aiorocketmq.store.raft.candidacy import Candidacy
 from aiorocketmq.store.raft.catch_up import CatchUp
+from aiorocketmq.store.raft.entry_log import EntryLogError
 from aiorocketmq.store.raft.follower import Follower
 from aiorocketmq.store.raft.leadership import Leadership
 from aiorocketmq.store.raft.state import MemberState
@@ -32,8 +33,11 @@ def _truncates_anything(follower: Follower, now_ms: int, request: Any, entry: En
     if not follower._led_by(request):
         return DledgerCode.INCONSISTENT_STATE
     log = follower._state.log
-    if not log.matches(entry):
-        log.begin_with(entry)
+    try:
+        if not log.matches(entry):
+            log.begin_with(entry)
+    except EntryLogError:
+        return DledgerCode.INCONSISTENT_STATE
     log.truncate(entry.index)
     follower._found_equal(entry.index)
     follower._take_commit(now_ms, request)
