@@ -92,7 +92,7 @@ class PeerPush:
         ):
             cut = self._slices.at(self._next)
             if cut is None:
-                self._compare_again(now_ms, settings.push_retry_ms)
+                self._failed(now_ms)
                 return
             self._send_entries(now_ms, cut.entries, cut.last, cut.size)
         if self._sent and now_ms - self._sent[0].sent_ms >= settings.push_resend_ms:
@@ -168,7 +168,7 @@ class PeerPush:
             at = max(half, self._high + 1 - self._step)
         found = log.entries(at, 0)
         if not found:
-            self._compare_again(now_ms, self._state.settings.push_retry_ms)
+            self._failed(now_ms)
             return
         kind = PushType.COMPARE if self._truncate_at is None else PushType.TRUNCATE
         self._probe = self._request(kind, [], found[0])

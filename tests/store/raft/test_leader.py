@@ -8,6 +8,7 @@ import pytest
 
 from aiorocketmq.remoting.protocol.bodies.dledger import (
     DledgerCode,
+    Entry,
     HeartbeatRequest,
     HeartbeatResponse,
     PushRequest,
@@ -169,6 +170,29 @@ def test_an_entry_without_an_answer_is_sent_again() -> None:
     alone.now += alone.member.settings.push_resend_ms
     alone.take()
     assert pushes(alone)[0] is append
+
+
+def test_an_entry_that_cannot_be_read_is_tried_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group = Group({name: log_of(1) for name in NAMES})
+    name = group.elect()
+    group.wait(1000)
+    log = group.logs[name]
+    entries, bad, tried = log.entries, log.end_index + 1, []
+
+    def read(first: int, most: int) -> list[Entry]:
+        tried.append(group.now)
+        return entries(first, most) if first < bad else []
+
+    monkeypatch.setattr(log, "entries", read)
+    group.put(name, b"damaged")
+    group.wait(10_000)
+    assert 10 <= len(tried) <= 120
+    assert group.leaders() == [name]
+    monkeypatch.undo()
+    group.wait(1100)
+    assert {each.end_index for each in group.logs.values()} == {bad}
 
 
 def test_a_commit_that_shows_a_shorter_log_leads_to_a_comparison() -> None:
