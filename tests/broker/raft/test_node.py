@@ -311,3 +311,24 @@ def test_logs_that_contradict_each_other_end_the_node() -> None:
         del group.members[leader.id]
 
     run(test)
+
+
+def test_a_follower_asks_for_an_entry_of_its_leader() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader, sends = await group.leader(), Sends()
+        sends.send(leader, b"1")
+        await group.until(lambda: sends.told)
+        await group.until(lambda: len({len(each.bodies) for each in group.stores.values()}) == 1)
+        (other, *_) = [member for member in group.members.values() if member is not leader]
+        log = leader.store.log
+        last = log.end_index
+        asked = asyncio.ensure_future(other.node.entry_of_leader(last))
+        await group.until(asked.done)
+        assert asked.result() == log.entries(last, 0)[0]
+        beyond = asyncio.ensure_future(other.node.entry_of_leader(last + 1))
+        await group.until(beyond.done)
+        assert beyond.result() is None
+        assert await leader.node.entry_of_leader(last) is None, "it is nobody's follower"
+
+    run(test)
