@@ -175,7 +175,9 @@ class MemberFiles:
         hard_state = self._hard.load()
         self._had_hard_state = hard_state is not None
         self.hard_state = hard_state or HardState()
-        self.committed_index, self._end_index = self._commit.load()
+        committed, self._end_index = self._commit.load()
+        marked = self._marker.now
+        self.committed_index = max(committed, -1 if marked is None else marked.synced_index)
 
     def trusted_index(self, *, clean: bool) -> int:
         """Entries up to this one were on the disk at an orderly stop, or as far as the marker says;
@@ -193,11 +195,12 @@ class MemberFiles:
         self.hard_state = max(self.hard_state, HardState(end_term, None), key=lambda it: it.term)
         marked = self._marker.now
         synced = marked.synced_index if marked else -1
-        known = max(synced, self._end_index if clean else -1)
+        # what is committed is never taken back; what is not may have been since it was noted
+        known = max(synced, self.committed_index, self._end_index if clean else -1)
         problem = damage
         if known > end_index:
             problem = f"it had entries up to {known}, and has them up to {end_index}"
-        elif marked is not None and not self._had_hard_state:
+        elif not self._had_hard_state and (marked is not None or end_index >= 0):
             problem = f"{self._hard.path} is gone: what it voted for is not known"
         if problem is not None:
             log.error(

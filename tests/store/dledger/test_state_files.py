@@ -135,6 +135,35 @@ def test_who_has_less_than_it_had_does_not_vote(end: int, clean: bool, votes: bo
     assert files.votes is votes
 
 
+def test_what_was_committed_is_lost_though_it_was_never_on_the_disk() -> None:
+    """A power failure took it, and the checkpoint tells."""
+    disk = MemoryDisk()
+    files = files_of(disk)
+    files.save_hard_state(1, "n0")
+    files.save_ends(6, 7, -1)
+    files = files_of(disk)
+    files.judge(5, 1, None, clean=False)
+    assert not files.votes
+
+
+def test_without_its_checkpoint_it_knows_what_the_marker_tells() -> None:
+    disk = MemoryDisk()
+    files = files_of(disk)
+    files.save_hard_state(1, "n0")
+    files.save_ends(5, 7, 5)
+    disk.delete(Path("/store/dledger-n0/checkpoint"))
+    files = files_of(disk)
+    files.judge(7, 1, None, clean=False)
+    assert (files.votes, files.committed_index) == (True, 5)
+
+
+def test_who_has_entries_has_voted() -> None:
+    """Neither term nor marker can be read: nobody knows for whom."""
+    files = files_of(MemoryDisk())
+    files.judge(5, 1, None, clean=False)
+    assert not files.votes
+
+
 def test_damage_takes_the_vote() -> None:
     disk = MemoryDisk()
     files_of(disk).save_hard_state(1, "n0")
