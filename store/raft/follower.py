@@ -159,7 +159,7 @@ class Follower:
         return DledgerCode.SUCCESS
 
     def _truncate(self, now_ms: int, request: PushRequest, entry: Entry) -> DledgerCode:
-        if not self._led_by(request):
+        if not self._led_by(request) or entry.index < 0:
             return DledgerCode.INCONSISTENT_STATE
         self.heard_ms = now_ms
         try:
@@ -180,6 +180,8 @@ class Follower:
         if log.matches(entry):
             log.truncate(max(entry.index, state.committed))
             return
+        if log.begin_index <= entry.index <= log.end_index and not log.entries(entry.index, 0):
+            raise EntryLogError(f"entry {entry.index} cannot be read: it may be the same")
         if entry.index < log.begin_index <= state.committed:
             raise EntryLogError(f"entry {entry.index} was deleted here")
         if entry.index <= state.committed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from aiorocketmq.remoting.protocol.bodies.dledger import (
     DledgerCode,
@@ -174,6 +175,24 @@ def test_what_is_committed_is_never_replaced() -> None:
     with pytest.raises(CommittedConflict, match=r"entry 1.*committed"):
         alone.pushed(TRUNCATE, 3, leader.stored[1])
     assert alone.log.end_index == 2
+
+
+def test_an_entry_that_cannot_be_read_is_no_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be the very same: nothing is taken back for that, nor does the member end."""
+    alone, leader = follower(1, 2, 2, committed=1), log_of(1, 2)
+    with monkeypatch.context() as disk:
+        disk.setattr(alone.log, "entries", lambda _first, _most: [])
+        disk.setattr(alone.log, "matches", lambda _entry: False)
+        for entry in leader.stored:
+            assert alone.pushed(TRUNCATE, 3, entry).code == REFUSED
+    assert alone.log.end_index == 2
+    assert alone.pushed(TRUNCATE, 3, leader.stored[1]).code == OK
+
+
+def test_a_negative_index_takes_nothing_back() -> None:
+    alone, leader = follower(1, 2), log_of(1, 2)
+    assert alone.pushed(TRUNCATE, 3, replace(leader.stored[0], index=-1)).code == REFUSED
+    assert alone.log.stored == leader.stored
 
 
 def test_a_truncation_below_what_is_committed_leaves_that() -> None:
