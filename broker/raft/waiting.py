@@ -60,9 +60,10 @@ class CommitWaiters:
 
     def fail(self, status: PutStatus) -> None:
         """Tell all of them."""
-        waiters = self._waiters
+        waiters, turns = self._waiters, self._turns
+        turns.clear()
         while waiters:
-            self._tell(waiters[-1][0], status)
+            waiters.popleft()[1](status)
 
     def _tell(self, phy_offset: int, status: PutStatus) -> None:
         waiters, turns = self._waiters, self._turns

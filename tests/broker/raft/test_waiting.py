@@ -45,6 +45,15 @@ def test_all_are_told_when_leadership_is_lost() -> None:
     assert told == [(at, PutStatus.SERVICE_NOT_AVAILABLE) for at in (100, 200, 300)]
 
 
+def test_all_are_told_in_whatever_order_they_came() -> None:
+    waiters, told = CommitWaiters(2500), Told()
+    for phy_offset in (200, 100):
+        waiters.add(phy_offset, partial(tell, told, phy_offset))
+    waiters.begin(0)
+    waiters.fail(PutStatus.SERVICE_NOT_AVAILABLE)
+    assert ([at for at, _ in told], waiters.deadline_ms) == ([200, 100], None)
+
+
 def test_who_is_told_may_wait_for_more() -> None:
     waiters, told = CommitWaiters(2500), Told()
     waiters.add(100, lambda _: waiters.add(200, lambda status: told.append((200, status))))
