@@ -42,6 +42,8 @@ log: Final = logging.getLogger(__name__)
 
 _MOST_UNINDEXED: Final = 100_000
 """Keys: who dispatches much faster than the index is built has to wait."""
+_MOST_LAG: Final = 1 << 20
+"""Bytes that are committed and in no queue yet: with more of them no term is begun."""
 _MOST_ENDS: Final = 4096
 """More appends than a leader has under way to its followers."""
 _SAVE_SECONDS: Final = 3.0
@@ -94,6 +96,7 @@ class MemberLog(DledgerLog):
         super().truncate(end_index)
 
     def begin_with(self, entry: Entry) -> None:
+        self.check_first(entry)  # before anything goes
         self._ends.clear()
         try:
             self.on_begun(entry.pos)
@@ -131,6 +134,8 @@ class RaftStore:
         self._committed: Final = committed
         self._rules: Final = rules
         self._clock: Final = clock
+        self._due_index: int = -1
+        """Committed, but where it ends could not be read yet, while ``committed_index`` is less."""
         self._wanted: asyncio.Event | None = None
         self._complaint = ""
         self._votes: Final = ThreadPoolExecutor(1, "member-votes")
@@ -147,13 +152,15 @@ class RaftStore:
         """The log is about to become one entry of a leader. Raises StoreFileError."""
         if phy_offset != self._committed.end:
             self.on_new_log(phy_offset)
-        self.committed_index = -1
+        self.committed_index = self._due_index = -1
         self._committed.begin(phy_offset, 0)
 
     # -- roles
 
     def lead(self, term: int) -> None:
-        """Puts are taken from now on, in this term. Raises StoreFileError."""
+        """Puts are taken from now on, in this term. Raises StoreError: not yet."""
+        if self._committed.lag > _MOST_LAG:  # all of that would be looked through in this turn
+            raise StoreError("what is committed is not in the queues yet, it begins then")
         self._numbers.clear()
         self._count_uncommitted()
         self.log.log.term = term
@@ -219,10 +226,8 @@ class RaftStore:
         a later call. What little it is can be read when this returns, much a few turns later."""
         index = min(index, self.log.end_index)
         if index > self.committed_index:
-            self.committed_index = index
-            self._committed.target = self.log.end_of(index)
-            self._dispatch_one()
-            if self._committed.lag and self._wanted is not None:
+            self._due_index = index
+            if self._dispatch_one() and self._wanted is not None:
                 self._wanted.set()
 
     def needed_from(self) -> int:
@@ -274,8 +279,11 @@ class RaftStore:
     def _dispatch_one(self) -> bool:
         """A slice, if that is possible now; whether there is more."""
         try:
+            if self._due_index > self.committed_index:
+                self._committed.target = self.log.end_of(self._due_index)
+                self.committed_index = self._due_index
             more = self._committed.step()
-        except StoreFileError as error:
+        except (StoreFileError, EntryLogError) as error:
             if self._complaint != str(error):
                 self._complaint = str(error)
                 log.error("committed messages cannot be read yet, tried again: %s", error)

@@ -25,7 +25,7 @@ from ...remoting.protocol.record import (
 from ...remoting.protocol.record.entry import entry_blank
 from ..disk.mapped_file import MappedFile
 from ..disk.mapped_file_queue import MappedFileQueue
-from ..model.errors import OutOfSpaceError
+from ..model.errors import OutOfSpaceError, StoreFileError
 
 RESERVE_AHEAD: Final = 16 << 20
 """Disk space is reserved in steps of this size."""
@@ -218,7 +218,12 @@ class CommitLog(LogEnd):
         self.cuts += 1
         self._drop_spare()  # or it would lie behind a hole
         if (file := self.files.find(phy_offset)) is not None and file.start != self.base:
-            file.close()  # it was sealed; it is mapped anew
+            try:
+                file.close()  # it was sealed; it is mapped anew
+            except BufferError as error:
+                raise StoreFileError(
+                    file.path, "cannot be cut just now, it is being synced; tried again"
+                ) from error
         self.set_end(phy_offset)
         self.flushed_offset = min(self.flushed_offset, phy_offset)
 

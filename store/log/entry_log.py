@@ -69,6 +69,8 @@ class DledgerLog:
         """Of the entry with the index ``index.end``: behind that there are no units yet."""
         self._last_term: int = -1
         """Of the entry in front of ``_noted``."""
+        self._appended: tuple[int, int] = (-1, -1)
+        """How many there were after the last ``append``, and the term of the last one."""
         self._places: Final[dict[int, int]] = {}
         self._told: bool = False
         """That the index could not be written."""
@@ -99,8 +101,13 @@ class DledgerLog:
 
     @property
     def end_term(self) -> int:
-        """Term of the last entry, -1 when there is none. Raises as ``note``."""
-        self.note()
+        """Term of the last entry, -1 when there is none. Never fails: all that a member decides
+        depends on it, and who wrote an entry that cannot be read just now is known."""
+        try:
+            self.note()
+        except EntryLogError:
+            count, term = self._appended
+            return term if count == self.log.index else self.log.term
         return self._last_term
 
     def position_for(self, size: int) -> int:
@@ -357,7 +364,8 @@ class DledgerLog:
         begin = self.position_for(entries[0].size)
         room = self.log.files.file_size - begin % self.log.files.file_size - BLANK_SIZE
         data, count = join_entries(entries, room)
-        timestamp = self._check(entries[0], data, begin, count)
+        after = EntryEnd(self.log.index - 1, self.end_term)
+        timestamp = self._check(entries[0], data, begin, count, after)
         try:
             if self.log.position + len(data) > self.log.limit:
                 self.log.make_room(len(data) - _HEAD)
@@ -365,13 +373,13 @@ class DledgerLog:
         except StoreFileError as error:
             raise EntryLogError(str(error)) from error
         self.log.index += count
+        self._appended = self.log.index, entries[count - 1].term
         self.log.last_store_timestamp = timestamp
         return count
 
-    def _check(self, first: Entry, data: bytes, begin: int, count: int) -> int:
+    def _check(self, first: Entry, data: bytes, begin: int, count: int, after: EntryEnd) -> int:
         """All of them go on from the last one and are intact; when the last one was stored. Raises
         EntryLogError."""
-        after = EntryEnd(self.log.index - 1, self.end_term)
         if not count:
             raise EntryLogError(
                 f"entry {first.index} takes {first.size} bytes, a file of this log "
@@ -410,15 +418,21 @@ class DledgerLog:
         self.log.index, self._last_term = end_index + 1, term
         self._moved(position)
 
-    def begin_with(self, entry: Entry) -> None:
-        """The log becomes this one entry, whatever it was, with the file that begins at its
-        position. Raises EntryLogError."""
-        if entry.pos % self.log.files.file_size:
+    def check_first(self, entry: Entry) -> None:
+        """A log can begin with it. Raises EntryLogError."""
+        if entry.pos % self.log.files.file_size or min(entry.pos, entry.index) < 0:
             raise EntryLogError(
                 f"a log cannot begin with entry {entry.index} at {entry.pos}: no file of "
                 f"{self.log.files.file_size} bytes begins there; all members need the same "
                 "mappedFileSizeCommitLog"
             )
+        data, count = join_entries((entry,), self.log.files.file_size - BLANK_SIZE)
+        self._check(entry, data, entry.pos, count, EntryEnd(entry.index - 1, -1))
+
+    def begin_with(self, entry: Entry) -> None:
+        """The log becomes this one entry, whatever it was, with the file that begins at its
+        position. Raises EntryLogError; where the entry is no good nothing has changed."""
+        self.check_first(entry)
         try:
             self.log.begin_at(entry.pos)
             self.index.begin_at(entry.index)

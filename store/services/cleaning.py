@@ -24,7 +24,7 @@ from ..disk.disk import Disk
 from ..disk.mapped_file import MappedFile
 from ..log.commit_log import CommitLog
 from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
-from ..model.errors import StoreFileError
+from ..model.errors import StoreError, StoreFileError
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queues import ConsumeQueues
 from .retention import MANUAL_ROUNDS, MAX_FILES_PER_ROUND, UNKNOWN_RATIO, DiskUse, Rules, Space
@@ -170,7 +170,10 @@ class CleaningService:
             self._complain(error)
             return False
         self._leaving = None
-        self.on_deleted()
+        try:
+            self.on_deleted()
+        except StoreError as error:
+            log.error("it is not known with what the log begins now: %s", error)
         log.info("deleted %s, the commit log begins at %d", file.path, self._log.min_phy_offset)
         return True
 

@@ -9,8 +9,10 @@ import pytest
 
 from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.errors import StoreError
 from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.model.status import PutStatus
+from aiorocketmq.store.raft.entry_log import EntryLogError
 from tests.store.dledger.world import (
     all_entries,
     commit_all,
@@ -73,6 +75,42 @@ def test_what_is_not_committed_cannot_be_read(tmp_path: Path) -> None:
     commit_all(store)
     assert bodies_of(store) == [b"%d" % number for number in range(8)]
     assert store.max_phy_offset == result.phy_offset + result.size
+    store.close()
+
+
+def test_a_commit_whose_place_cannot_be_read_is_made_up_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = leader(tmp_path)
+    raft = raft_of(store)
+    put_ok(store, body=b"0")
+
+    def unreadable(_index: int) -> int:
+        raise EntryLogError("too many open files")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(raft.log, "end_of", unreadable)
+        raft.commit(0)
+    assert (bodies_of(store), raft.committed_index) == ([], -1)
+    assert not raft._dispatch_one()
+    assert (bodies_of(store), raft.committed_index) == ([b"0"], 0)
+    store.close()
+
+
+def test_no_term_begins_before_the_queues_have_nearly_all(tmp_path: Path) -> None:
+    """To count what is left takes one turn of the loop."""
+    store = leader(tmp_path)
+    raft = raft_of(store)
+    for _ in range(300):
+        put_ok(store, body=bytes(6000))
+    raft.commit(raft.log.end_index)
+    raft.follow()
+    with pytest.raises(StoreError, match="not in the queues yet"):
+        raft.lead(2)
+    assert put(store).status is PutStatus.SERVICE_NOT_AVAILABLE
+    commit_all(store)
+    raft.lead(2)
+    assert put_ok(store).queue_offset == 300
     store.close()
 
 

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from aiorocketmq.remoting.protocol.bodies.dledger import Entry
 from aiorocketmq.remoting.protocol.record.entry import entry_blank
+from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.raft.entry_log import EntryLogError
 
 from ..memory_disk import MemoryDisk
@@ -203,6 +205,36 @@ def test_beginning_with_an_entry() -> None:
         world.log.begin_with(entries[1])
 
 
+@pytest.mark.parametrize(
+    "change", [{"body": b"no record"}, {"index": -1}, {"pos": -FILE_SIZE}, {"term": -2}]
+)
+def test_beginning_with_what_is_no_entry_changes_nothing(change: dict[str, Any]) -> None:
+    entries = made(BODIES)
+    world = EntryWorld()
+    world.log.append(entries[:20])
+    first = next(entry for entry in entries[20:] if not entry.pos % FILE_SIZE)
+    with pytest.raises(EntryLogError):
+        world.log.begin_with(structs.replace(first, **change))
+    assert world.all() == entries[:20]
+
+
+def test_a_file_that_is_being_synced_is_cut_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that does it holds the mapping."""
+
+    def held(_file: MappedFile) -> None:
+        raise BufferError("cannot close exported pointers exist")
+
+    world = EntryWorld()
+    world.put(*BODIES)
+    with monkeypatch.context() as syncing:
+        syncing.setattr(MappedFile, "close", held)
+        with pytest.raises(EntryLogError, match="it is being synced"):
+            world.log.truncate(2)
+    assert state(world) == (0, 39, 1)
+    world.log.truncate(2)
+    assert state(world) == (0, 2, 1)
+
+
 def test_behind_an_older_log() -> None:
     """Entry 0 lies where the old files end (dividedCommitlogOffset)."""
     world = EntryWorld(start=3 * FILE_SIZE)
@@ -285,6 +317,42 @@ def test_a_body_that_rots_in_a_full_file(caplog: pytest.LogCaptureFixture) -> No
     assert world.log.entries(5, 2000) == []
     assert [record.message[:25] for record in caplog.records] == ["entry 5 cannot be read, a"]
     assert world.log.entries(6, 2000)[0].index == 6
+
+
+class NoDescriptors(MemoryDisk):
+    """No more files can be read."""
+
+    short = False
+
+    def open(self, path: Any, mode: Any) -> int:
+        if self.short and mode == "read":
+            raise OSError(24, "Too many open files")
+        return super().open(path, mode)
+
+
+def test_the_last_term_is_known_when_nothing_can_be_read() -> None:
+    """A vote depends on it, and the whole member on that."""
+    disk = NoDescriptors()
+    world = EntryWorld(disk)
+    world.put(*BODIES)
+    assert world.log.end_term == 1
+    disk.short = True
+    world.put(*BODIES, term=2)
+    assert world.log.end_term == 2
+    with pytest.raises(EntryLogError, match="Too many open files"):
+        world.log.note()
+    disk.short = False
+    world.log.note()
+    assert world.log.end_term == 2
+
+
+def test_the_same_of_what_a_leader_sent() -> None:
+    disk = NoDescriptors()
+    world, first = EntryWorld(disk), made(BODIES)
+    world.log.append(first)
+    disk.short = True
+    world.log.append(made(BODIES, first[-1], term=4))
+    assert world.log.end_term == 4
 
 
 class FullIndex(MemoryDisk):
