@@ -177,6 +177,7 @@ class MessageStore:
             self._rules.dispatch,
             self._clock,
         )
+        raft.log.failed = lambda: self.flush.broken
         raft.refuse = self._refusals.by_role
         raft.on_new_log = self._forget_all
         self.flush.dispatched = raft.dispatched

@@ -72,6 +72,9 @@ class MemberLog(DledgerLog):
     def __init__(self, commit_log: CommitLog, index: EntryIndex) -> None:
         super().__init__(commit_log, index)
         self.on_begun: Callable[[int], None] = lambda _phy_offset: None
+        self.failed: Callable[[], StoreError | None] = lambda: None
+        """Why its disk loses what is written, if it does: from then on it takes no leader's
+        entries, or a majority would be none."""
         self._ends: Final[deque[tuple[int, int]]] = deque(maxlen=_MOST_ENDS)
 
     def mark(self) -> None:
@@ -88,6 +91,8 @@ class MemberLog(DledgerLog):
         return super().end_of(index)
 
     def append(self, entries: Sequence[Entry]) -> None:
+        if (error := self.failed()) is not None:
+            raise EntryLogError(f"the disk failed: {error}")
         super().append(entries)
         self.mark()
 

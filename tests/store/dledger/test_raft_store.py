@@ -9,7 +9,7 @@ import pytest
 
 from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.model.errors import StoreError
+from aiorocketmq.store.model.errors import StoreError, SyncFailedError
 from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.model.status import PutStatus
 from aiorocketmq.store.raft.entry_log import EntryLogError
@@ -95,6 +95,19 @@ def test_a_commit_whose_place_cannot_be_read_is_made_up_for(
     assert not raft._dispatch_one()
     assert (bodies_of(store), raft.committed_index) == ([b"0"], 0)
     store.close()
+
+
+def test_who_loses_what_it_writes_takes_nothing_of_a_leader(tmp_path: Path) -> None:
+    """Its acknowledgement would make a majority that is none."""
+    source, target = leader(tmp_path / "0"), follower(tmp_path / "1")
+    put_ok(source, body=b"0")
+    entries = all_entries(source)
+    target.flush.broken = SyncFailedError(tmp_path, "cannot be synced")
+    with pytest.raises(EntryLogError, match="the disk failed"):
+        raft_of(target).log.append(entries)
+    assert raft_of(target).log.end_index == -1
+    for store in (source, target):
+        store.close()
 
 
 def test_no_term_begins_before_the_queues_have_nearly_all(tmp_path: Path) -> None:
