@@ -269,7 +269,8 @@ class Group:
         their ends."""
         term = self.node.term
         while self.node.role is Role.LEADER and self.node.term == term:
-            if await self.durability.all_stored() == 0 and not self._raft.lag:
+            stored = await self.durability.all_stored() == 0
+            if stored and not self._raft.lag and self.node.takes_messages:
                 await clamp_offsets()
                 return True
             await self._clock.sleep(_ASK_AGAIN_S)

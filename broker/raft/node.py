@@ -62,6 +62,8 @@ SAVE_AGAIN_S: Final = 1.0
 HAND_OVER_S: Final = 1.5
 """How long a leader that stops tries to have another one lead first."""
 HAND_OVER_AGAIN_S: Final = 5.0
+MAX_HAND_OVER_PAUSE_S: Final = 320.0
+"""Where all members lack space leadership must not go round: the pause doubles up to this."""
 MAX_HELD: Final = 1000
 MAX_HELD_BYTES: Final = 32 << 20
 """Requests that wait while a term or vote is written; more are not taken."""
@@ -118,6 +120,7 @@ class RaftNode:
         )
         self._takes_puts: Final = settings.takes_puts
         self._hand_over_at = 0.0
+        self._hand_over_pause_s = HAND_OVER_AGAIN_S
         self._broker_address: Final = settings.broker_address
         self._waiters: Final = CommitWaiters(settings.wait_ack_ms)
         self._committed_end = 0
@@ -159,6 +162,11 @@ class RaftNode:
     @property
     def committed_index(self) -> int:
         return self._member.committed_index
+
+    @property
+    def takes_messages(self) -> bool:
+        """It leads, and has begun its term."""
+        return self._leading and not self._lead_due
 
     @property
     def votes(self) -> bool:
@@ -419,17 +427,24 @@ class RaftNode:
         """A leader whose disk is full or failed leaves its place to another one; where that fails
         it tries again later."""
         now = self._clock.monotonic()
-        if (
-            not self._leading
-            or self._lead_due
-            or self._refusing is not None
-            or now < self._hand_over_at
-            or self._takes_puts()
-        ):
+        if not self._leading or self._lead_due or self._refusing is not None:
+            return
+        if self._takes_puts():
+            self._hand_over_pause_s = HAND_OVER_AGAIN_S
+            return
+        if now < self._hand_over_at:
             return
         self._hand_over_at = now + HAND_OVER_AGAIN_S
         log.warning("leadership is offered to others reason=this broker cannot store messages")
-        self._tell(self._member.transfer, None, asyncio.get_running_loop().create_future())
+        answer: asyncio.Future[TransferResponse] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(self._gave_up_leading)
+        self._tell(self._member.transfer, None, answer)
+
+    def _gave_up_leading(self, answer: asyncio.Future[TransferResponse]) -> None:
+        """Should it come back, for others have no space either, it stays here longer each time."""
+        if not answer.cancelled() and answer.result().code == DledgerCode.SUCCESS:
+            self._hand_over_at = self._clock.monotonic() + self._hand_over_pause_s
+            self._hand_over_pause_s = min(2 * self._hand_over_pause_s, MAX_HAND_OVER_PAUSE_S)
 
     async def _save(self, hard_state: HardState | None, votes: bool | None) -> None:
         """Returns when it is on the disk."""

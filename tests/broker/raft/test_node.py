@@ -157,6 +157,20 @@ def test_a_leader_that_cannot_store_anything_gives_up() -> None:
     run(test)
 
 
+def test_leadership_does_not_go_round_where_nobody_can_store_anything() -> None:
+    async def test(group: Group) -> None:
+        group.start()
+        leader = await group.leader()
+        term = leader.node.term
+        for store in group.stores.values():
+            store.log.full = True
+        end = group.clock.monotonic() + 40
+        await group.until(lambda: group.clock.monotonic() >= end)
+        assert max(each.node.term for each in group.members.values()) - term <= 12
+
+    run(test)
+
+
 def test_who_waits_is_told_when_leadership_is_lost() -> None:
     async def test(group: Group) -> None:
         group.start()
