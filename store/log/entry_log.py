@@ -365,7 +365,7 @@ class DledgerLog:
         room = self.log.files.file_size - begin % self.log.files.file_size - BLANK_SIZE
         data, count = join_entries(entries, room)
         after = EntryEnd(self.log.index - 1, self.end_term)
-        timestamp = self._check(entries[0], data, begin, count, after)
+        timestamp = self._check(entries[: count or 1], data, begin, after)
         try:
             if self.log.position + len(data) > self.log.limit:
                 self.log.make_room(len(data) - _HEAD)
@@ -377,17 +377,20 @@ class DledgerLog:
         self.log.last_store_timestamp = timestamp
         return count
 
-    def _check(self, first: Entry, data: bytes, begin: int, count: int, after: EntryEnd) -> int:
+    def _check(self, entries: Sequence[Entry], data: bytes, begin: int, after: EntryEnd) -> int:
         """All of them go on from the last one and are intact; when the last one was stored. Raises
         EntryLogError."""
-        if not count:
+        first = entries[0]
+        if not data:
             raise EntryLogError(
                 f"entry {first.index} takes {first.size} bytes, a file of this log "
                 f"{self.log.files.file_size}: all members need the same mappedFileSizeCommitLog"
             )
+        if len(data) > MAX_ENTRY_SIZE and max(entry.size for entry in entries) > MAX_ENTRY_SIZE:
+            raise EntryLogError(f"an entry takes more than {MAX_ENTRY_SIZE} bytes")
         order = (after.index + 1, after.term)
         _, columns = scan_columns(data, 0, begin, len(data), True, False, order)
-        if len(columns[0]) == count:
+        if len(columns[0]) == len(entries):
             return columns[_STORE_TIMESTAMPS][-1]
         _, at, verdict = scan(data, begin, head=_HEAD, after=after)
         number = after.index + 1 + len(columns[0])
@@ -426,8 +429,8 @@ class DledgerLog:
                 f"{self.log.files.file_size} bytes begins there; all members need the same "
                 "mappedFileSizeCommitLog"
             )
-        data, count = join_entries((entry,), self.log.files.file_size - BLANK_SIZE)
-        self._check(entry, data, entry.pos, count, EntryEnd(entry.index - 1, -1))
+        data, _ = join_entries((entry,), self.log.files.file_size - BLANK_SIZE)
+        self._check((entry,), data, entry.pos, EntryEnd(entry.index - 1, -1))
 
     def begin_with(self, entry: Entry) -> None:
         """The log becomes this one entry, whatever it was, with the file that begins at its
@@ -461,6 +464,7 @@ class DledgerLog:
     def _moved(self, position: int) -> None:
         """The log ends there now."""
         self._noted, self._noted_position = self.log.index, position
+        self._appended = -1, -1
         if self.index.end >= self._noted:
             self._indexed_position = position
         self._places.clear()

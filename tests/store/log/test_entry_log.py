@@ -12,6 +12,7 @@ from msgspec import structs
 from aiorocketmq.remoting.protocol.bodies.dledger import Entry
 from aiorocketmq.remoting.protocol.record.entry import entry_blank
 from aiorocketmq.store.disk.mapped_file import MappedFile
+from aiorocketmq.store.log import entry_log
 from aiorocketmq.store.raft.entry_log import EntryLogError
 
 from ..memory_disk import MemoryDisk
@@ -164,6 +165,16 @@ def test_truncation(end: int) -> None:
         log.append(more)
         log.note()
     assert world.data() == other.data()
+
+
+def test_an_entry_longer_than_any_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end would not be seen by who reads entries in steps."""
+    monkeypatch.setattr(entry_log, "MAX_ENTRY_SIZE", SMALL + 100)
+    world = EntryWorld()
+    with pytest.raises(EntryLogError, match="takes more than"):
+        world.log.append(made([b"", bytes(101)]))
+    world.log.append(made([b"", bytes(100)]))
+    assert state(world) == (0, 1, 1)
 
 
 def test_truncation_takes_back_what_was_flushed_and_the_spare_file() -> None:
@@ -353,6 +364,11 @@ def test_the_same_of_what_a_leader_sent() -> None:
     disk.short = True
     world.log.append(made(BODIES, first[-1], term=4))
     assert world.log.end_term == 4
+    disk.short = False
+    world.log.truncate(39)
+    disk.short = True
+    world.put(*BODIES, term=5)
+    assert world.log.end_term == 5
 
 
 class FullIndex(MemoryDisk):
