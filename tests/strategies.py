@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import types
 import typing
+from collections.abc import Sequence
 from enum import Enum
 from typing import Annotated, Any, TypeVar
 
@@ -42,7 +43,7 @@ def values_of(annotation: Any) -> st.SearchStrategy[Any]:
                 for argument in arguments
             )
         )
-    if origin is list:
+    if origin in (list, Sequence):
         return st.lists(values_of(arguments[0]), max_size=3)
     if origin is tuple:
         return st.lists(values_of(arguments[0]), max_size=3).map(tuple)

@@ -3,6 +3,7 @@ far: they become JSON once. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -16,7 +17,7 @@ from ...remoting.protocol.bodies.dledger import (
     encode_push,
 )
 
-_NOTHING: Final[list[Entry]] = []
+_NOTHING: Final[Sequence[Entry]] = ()
 
 
 class PushEncoder:

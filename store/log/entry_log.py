@@ -18,8 +18,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ...remoting.protocol.bodies.dledger import Entry
-from ...remoting.protocol.record.entries import cut_entries, entry_units, join_entries
+from ...remoting.protocol.bodies.dledger import Entry, StoredEntries
+from ...remoting.protocol.record.entries import entry_units, join_entries
 from ...remoting.protocol.record.entry import (
     ENTRY_BLANK_MAGIC,
     ENTRY_HEAD,
@@ -76,7 +76,7 @@ class DledgerLog:
         """That the index could not be written."""
         self._unreadable: int = -1
         """The entry of which it was told last that it is."""
-        self._last_read: tuple[tuple[int, int, int], list[Entry]] = ((-1, 0, 0), [])
+        self._last_read: tuple[tuple[int, int, int], Sequence[Entry]] = ((-1, 0, 0), ())
 
     def open(self, found: EntryRecovery) -> None:
         """The log ends where recovery has found its end; what lies behind that goes. Raises
@@ -194,9 +194,9 @@ class DledgerLog:
 
     # -- reading
 
-    def entries(self, first: int, max_bytes: int) -> list[Entry]:
+    def entries(self, first: int, max_bytes: int) -> Sequence[Entry]:
         """From index ``first`` on, at least one if there is one, then as long as they take no more
-        than ``max_bytes`` together, and to the end of a file. The same list for the same question
+        than ``max_bytes`` together, and to the end of a file. The same object for the same question
         while nothing has changed. None where the first one is damaged, or cannot be read: that is
         logged, and who lacks it does not get it from here.
         """
@@ -240,28 +240,29 @@ class DledgerLog:
         place = self.index.place(index)
         return -1 if place is None else place.pos
 
-    def _read(self, first: int, position: int, max_bytes: int) -> tuple[list[Entry], int]:
-        """None, if the first one is not there."""
+    def _read(self, first: int, position: int, max_bytes: int) -> tuple[Sequence[Entry], int]:
+        """None, if the first one is not there; and where what was read ends."""
         file = self.log.files.find(position)
         end = self.log.max_phy_offset if file is None else min(self.log.max_phy_offset, file.end)
         if file is None or position + _HEAD > end:
-            return [], position
+            return (), position
         stop = min(end, position + max(max_bytes, _HEAD))
         while True:
             data, place = self._data(file, position, stop)
-            shown = min(len(data), stop - place)
-            found, behind = cut_entries(data, position - place, shown, first, place, Entry)
-            if found and data is not self.log.buffer:  # a disk may have changed it since
-                order = first, -1
-                _, columns = scan_columns(data, 0, place, behind, True, False, order)
-                del found[len(columns[0]) :]
-            if found:
-                return found, found[-1].pos + found[-1].size
+            at, shown = position - place, min(len(data), stop - place)
+            units, behind = entry_units(data, at, shown, first, place)
+            if units and data is not self.log.buffer:  # a disk may have changed it since
+                _, columns = scan_columns(data, 0, place, behind, True, False, (first, -1))
+                units = units[: _UNIT * len(columns[0])]
+            if units:
+                _, pos, size, *_ = INDEX_UNIT.unpack_from(units, len(units) - _UNIT)
+                found = bytes(memoryview(data)[at : pos + size - place])
+                return StoredEntries(found, len(units) // _UNIT, first, position), pos + size
             magic, size = entry_start(data, position - place)
             if magic == ENTRY_BLANK_MAGIC:
                 return self._read(first, file.end, max_bytes)
             if not stop < min(end, position + size):
-                return [], position
+                return (), position
             stop = min(end, position + size)  # it is longer
 
     def _remember(self, index: int, position: int) -> None:

@@ -39,7 +39,7 @@ class EntryLog(Protocol):
         """Where an entry of ``size`` bytes (head included) would go behind the last one: the blank
         rule of §4."""
 
-    def entries(self, first: int, max_bytes: int) -> list[Entry]:
+    def entries(self, first: int, max_bytes: int) -> Sequence[Entry]:
         """From index ``first`` on, at least one if there is one, then as long as their bodies are
         not more than ``max_bytes`` together. None where the first one is damaged: then who lacks it
         gets it from another member."""

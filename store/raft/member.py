@@ -294,6 +294,6 @@ class Member:
                 token,
                 GetResponse(
                     group=request.group,
-                    entries=log.entries(request.begin_index, 0),
+                    entries=list(log.entries(request.begin_index, 0)),
                 ),
             )

@@ -13,6 +13,7 @@ answer tells of a shorter log than was acknowledged.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -101,7 +102,9 @@ class PeerPush:
             self._state.send(self._peer, oldest.request)
         self._send_commit(now_ms, end)
 
-    def _request(self, kind: PushType, entries: list[Entry], entry: Entry | None) -> PushRequest:
+    def _request(
+        self, kind: PushType, entries: Sequence[Entry], entry: Entry | None
+    ) -> PushRequest:
         state, settings = self._state, self._state.settings
         return PushRequest(
             group=settings.group,
@@ -115,7 +118,7 @@ class PeerPush:
             commit_index=state.committed,
         )
 
-    def _send_entries(self, now_ms: int, entries: list[Entry], last: int, size: int) -> None:
+    def _send_entries(self, now_ms: int, entries: Sequence[Entry], last: int, size: int) -> None:
         request = self._request(PushType.APPEND, entries, None)
         self._sent.append(_Sent(request, last, size, now_ms))
         self._sent_bytes += size

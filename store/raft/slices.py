@@ -1,11 +1,12 @@
 """Entries on their way to several peers are read from the log once: peers that stand at the same
-index get the same list object, which the shell encodes once."""
+index get the same object, which the shell encodes once."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...remoting.protocol.bodies.dledger import Entry
+from ...remoting.protocol.bodies.dledger import Entry, body_bytes
 from .entry_log import EntryLog
 
 MAX_KEPT_BYTES = 4 * 1024 * 1024
@@ -14,7 +15,7 @@ MAX_KEPT_BYTES = 4 * 1024 * 1024
 class Slice(NamedTuple):
     """Consecutive entries, at least one."""
 
-    entries: list[Entry]
+    entries: Sequence[Entry]
     last: int
     size: int
     """Of the bodies."""
@@ -37,8 +38,8 @@ class Slices:
         entries = self._log.entries(first, self._slice_bytes)
         if not entries:
             return None
-        size = sum([len(entry.body) for entry in entries])
-        made = Slice(entries, entries[-1].index, size)
+        size = body_bytes(entries)
+        made = Slice(entries, first + len(entries) - 1, size)
         while self._kept and self._kept_bytes + size > MAX_KEPT_BYTES:
             oldest = next(iter(self._kept))
             self._kept_bytes -= self._kept.pop(oldest).size

@@ -12,20 +12,22 @@ DLedgerRequestCode.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Sequence
 from enum import IntEnum, StrEnum
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import msgspec
 from msgspec import field
 
+from ..record.entries import entries_json, entry_units
+from ..record.entry import ENTRY_HEAD, INDEX_UNIT
 from ..wire import Record, i32, i64
 from .codec import BodyError
 
-B = TypeVar("B", bound="DledgerBody")
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
-ENTRY_MAGIC = 1
-ENTRY_HEAD_SIZE = 48
-"""Bytes of an entry before its body; ``size`` counts them."""
+B = TypeVar("B", bound="DledgerBody")
 
 
 class DledgerRequestCode(IntEnum):
@@ -129,6 +131,54 @@ class Entry(Record, frozen=True, omit_defaults=True):
     body_crc: i32 = 0
 
 
+class StoredEntries(Sequence[Entry]):
+    """Consecutive entries as they lie side by side in a log: objects only for who asks for them,
+    JSON without."""
+
+    __slots__ = ("_count", "_data", "_first", "_place")
+
+    def __init__(self, data: Buffer, count: int, first: int, place: int) -> None:
+        """``count`` whole entries, from index ``first`` on; ``data`` begins at ``place`` of the
+        log, and is not changed any more."""
+        self._data = memoryview(data)
+        self._count = count
+        self._first = first
+        self._place = place
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, key: int) -> Entry: ...
+    @overload
+    def __getitem__(self, key: slice) -> list[Entry]: ...
+    def __getitem__(self, key: int | slice) -> Entry | list[Entry]:
+        return list(self)[key]
+
+    def __iter__(self) -> Iterator[Entry]:
+        data, place = self._data, self._place
+        units, _ = entry_units(data, 0, len(data), self._first, place)
+        for magic, pos, size, index, term in INDEX_UNIT.iter_unpack(units):
+            at = pos - place
+            yield Entry(
+                index, term, pos, bytes(data[at + ENTRY_HEAD.size : at + size]), size, magic
+            )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def body_bytes(self) -> int:
+        """Of all bodies."""
+        return len(self._data) - self._count * ENTRY_HEAD.size
+
+    def json(self) -> bytes:
+        """An array, as ``encode_entries`` makes it of a list."""
+        return entries_json(self._data, 0, len(self._data), self._first, self._place)
+
+
 class DledgerBody(Record, frozen=True, kw_only=True, omit_defaults=True):
     """The fields of every body (§2.3)."""
 
@@ -222,12 +272,12 @@ class HeartbeatResponse(DledgerBody, frozen=True, kw_only=True):
 
 
 class PushRequest(DledgerBody, frozen=True, kw_only=True):
-    """A leader works on a follower's log (§2.7). ``batch_entry`` is one list object for all peers
+    """A leader works on a follower's log (§2.7). ``batch_entry`` is one object for all peers
     that get the same entries: see ``encode_push``."""
 
     type: PushType = field(default_factory=lambda: PushType.APPEND)
     entry: Entry | None = None
-    batch_entry: list[Entry] = field(default_factory=list)
+    batch_entry: Sequence[Entry] = field(default_factory=list)
     """Not empty: ``entry`` does not count. Consecutive indexes."""
     commit_index: i64 = _written(-1)
 
@@ -274,8 +324,17 @@ def encode_dledger(body: DledgerBody) -> bytes:
     return _ENCODER.encode(body)
 
 
-def encode_entries(entries: list[Entry]) -> msgspec.Raw:
-    """The entries part of a push, for ``encode_push`` to every peer that gets this list."""
+def body_bytes(entries: Sequence[Entry]) -> int:
+    """Of all bodies together."""
+    if isinstance(entries, StoredEntries):
+        return entries.body_bytes
+    return sum([len(entry.body) for entry in entries])
+
+
+def encode_entries(entries: Sequence[Entry]) -> msgspec.Raw:
+    """The entries part of a push, for ``encode_push`` to every peer that gets these."""
+    if isinstance(entries, StoredEntries):
+        return msgspec.Raw(entries.json())
     return msgspec.Raw(_ENCODER.encode(entries))
 
 

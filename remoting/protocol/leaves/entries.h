@@ -2,6 +2,8 @@
 #ifndef AIOROCKETMQ_ENTRIES_H
 #define AIOROCKETMQ_ENTRIES_H
 
+#include "answers.h"
+#include "base64.h"
 #include "bytes.h"
 #include "record_layout.h"
 
@@ -40,20 +42,50 @@ static inline void entries_units(const uint8_t *head, size_t count, uint8_t *uni
     }
 }
 
+#define ENTRY_JSON_INDEX "{\"index\":"
+#define ENTRY_JSON_TERM ",\"term\":"
+#define ENTRY_JSON_POS ",\"pos\":"
+#define ENTRY_JSON_BODY ",\"body\":\""
+#define ENTRY_JSON_SIZE "\",\"size\":"
+#define ENTRY_JSON_MAGIC ",\"magic\":"
+#define ENTRY_JSON_NAMES ENTRY_JSON_INDEX ENTRY_JSON_TERM ENTRY_JSON_POS ENTRY_JSON_BODY ENTRY_JSON_SIZE ENTRY_JSON_MAGIC
+#define ENTRY_PUT(out, text) (memcpy(out, text, sizeof text - 1), (out) + (sizeof text - 1))
+
+/* Bytes that a JSON array of `count` entries, which are there, takes at most. */
+static inline size_t entries_json_size(const uint8_t *head, size_t count)
+{
+    size_t size = 2;
+    for (; count--; head += bytes_read_u32(head + ENTRY_SIZE_AT))
+        size += sizeof ENTRY_JSON_NAMES + 5 * DECIMAL_BYTES + 1 + base64_size(bytes_read_u32(head + ENTRY_SIZE_AT) - ENTRY_HEAD_SIZE);
+    return size;
+}
+
+/* The array; returns its end. */
+static inline uint8_t *entries_write_json(const uint8_t *head, size_t count, uint8_t *out)
+{
+    *out++ = '[';
+    while (count--) {
+        uint32_t size = bytes_read_u32(head + ENTRY_SIZE_AT);
+        out = write_decimal(ENTRY_PUT(out, ENTRY_JSON_INDEX), bytes_read_i64(head + ENTRY_INDEX_AT));
+        out = write_decimal(ENTRY_PUT(out, ENTRY_JSON_TERM), bytes_read_i64(head + ENTRY_TERM_AT));
+        out = write_decimal(ENTRY_PUT(out, ENTRY_JSON_POS), bytes_read_i64(head + ENTRY_POS_AT));
+        out = base64_write(ENTRY_PUT(out, ENTRY_JSON_BODY), head + ENTRY_HEAD_SIZE, size - ENTRY_HEAD_SIZE);
+        out = write_decimal(ENTRY_PUT(out, ENTRY_JSON_SIZE), size);
+        out = write_decimal(ENTRY_PUT(out, ENTRY_JSON_MAGIC), ENTRY_MAGIC);
+        *out++ = '}';
+        if (count)
+            *out++ = ',';
+        head += size;
+    }
+    *out++ = ']';
+    return out;
+}
+
 typedef struct {
     int64_t index, term, pos;
     int32_t magic, size, channel, chain_crc, body_crc;
     uint32_t body_size;
 } entry_fields;
-
-static inline void entry_read(const uint8_t *head, entry_fields *fields)
-{
-    fields->magic = (int32_t)bytes_read_u32(head + ENTRY_MAGIC_AT);
-    fields->size = (int32_t)bytes_read_u32(head + ENTRY_SIZE_AT);
-    fields->index = bytes_read_i64(head + ENTRY_INDEX_AT);
-    fields->term = bytes_read_i64(head + ENTRY_TERM_AT);
-    fields->pos = bytes_read_i64(head + ENTRY_POS_AT);
-}
 
 static inline void entry_write(uint8_t *head, const entry_fields *fields)
 {

@@ -10,11 +10,11 @@ cdef extern from "entries.h" nogil:
         int32_t chain_crc
         int32_t body_crc
         uint32_t body_size
-    size_t entry_size(const uint8_t *data, size_t at, size_t end, int64_t index, int64_t place)
-    void entry_read(const uint8_t *head, entry_fields *fields)
     void entry_write(uint8_t *head, const entry_fields *fields)
     size_t entries_count(const uint8_t *data, size_t *at, size_t end, int64_t index, int64_t place)
     void entries_units(const uint8_t *head, size_t count, uint8_t *unit)
+    size_t entries_json_size(const uint8_t *head, size_t count)
+    uint8_t *entries_write_json(const uint8_t *head, size_t count, uint8_t *out)
 
 
 def entry_units(data, Py_ssize_t at, Py_ssize_t end, int64_t index, int64_t place, /):
@@ -35,29 +35,21 @@ def entry_units(data, Py_ssize_t at, Py_ssize_t end, int64_t index, int64_t plac
         PyBuffer_Release(&view)
 
 
-def cut_entries(data, Py_ssize_t at, Py_ssize_t end, int64_t index, int64_t place, make, /):
+def entries_json(data, Py_ssize_t at, Py_ssize_t end, int64_t index, int64_t place, /):
     cdef Py_buffer view
-    cdef const uint8_t *head
-    cdef size_t stop = at, size
-    cdef entry_fields fields
-    cdef list found = []
+    cdef const uint8_t *start
+    cdef size_t begin = at, stop = at, count
+    cdef bytes text
+    cdef uint8_t *behind
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         if not 0 <= at <= end <= view.len:
             raise ValueError("the entries do not lie in the data")
-        while True:
-            size = entry_size(<const uint8_t *>view.buf, stop, end, index, place)
-            if not size:
-                return found, stop
-            head = <const uint8_t *>view.buf + stop
-            entry_read(head, &fields)
-            found.append(make(
-                fields.index, fields.term, fields.pos,
-                PyBytes_FromStringAndSize(<const char *>head + ENTRY_HEAD_SIZE, size - ENTRY_HEAD_SIZE),
-                fields.size, fields.magic,
-            ))
-            stop += size
-            index += 1
+        start = <const uint8_t *>view.buf
+        count = entries_count(start, &stop, end, index, place)
+        text = PyBytes_FromStringAndSize(NULL, entries_json_size(start + begin, count))
+        behind = entries_write_json(start + begin, count, <uint8_t *>PyBytes_AS_STRING(text))
+        return text[:behind - <uint8_t *>PyBytes_AS_STRING(text)]
     finally:
         PyBuffer_Release(&view)
 

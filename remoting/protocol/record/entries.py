@@ -3,8 +3,9 @@ looked at them before."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from base64 import b64encode
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from ..leaves import leaf
 from .entry import ENTRY_HEAD, ENTRY_MAGIC, INDEX_UNIT
@@ -13,7 +14,6 @@ from .layout import MIN_RECORD_SIZE
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-E = TypeVar("E")
 _LEAST: Final = ENTRY_HEAD.size + MIN_RECORD_SIZE
 
 
@@ -43,30 +43,23 @@ def entry_units(data: Buffer, at: int, end: int, index: int, place: int, /) -> t
 
 
 @leaf
-def cut_entries(
-    data: Buffer,
-    at: int,
-    end: int,
-    index: int,
-    place: int,
-    make: Callable[[int, int, int, bytes, int, int], E],
-    /,
-) -> tuple[list[E], int]:
-    """The same entries, made of index, term, position, record, size and magic."""
-    units, stop = entry_units(data, at, end, index, place)
+def entries_json(data: Buffer, at: int, end: int, index: int, place: int, /) -> bytes:
+    """The same entries as a JSON array, as a push carries them (dledger.md §2.7): objects of index,
+    term, pos, body (base64), size, magic. What is always 0 is left out."""
+    units, _ = entry_units(data, at, end, index, place)
     view = memoryview(data)
-    found = [
-        make(
+    return b"[%b]" % b",".join(
+        b'{"index":%d,"term":%d,"pos":%d,"body":"%b","size":%d,"magic":%d}'
+        % (
             own,
             term,
             pos,
-            bytes(view[pos - place + ENTRY_HEAD.size : pos - place + size]),
+            b64encode(view[pos - place + ENTRY_HEAD.size : pos - place + size]),
             size,
             magic,
         )
         for magic, pos, size, own, term in INDEX_UNIT.iter_unpack(units)
-    ]
-    return found, stop
+    )
 
 
 @leaf

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aiorocketmq.remoting.protocol.bodies.dledger import ENTRY_HEAD_SIZE, ENTRY_MAGIC, Entry
+from aiorocketmq.remoting.protocol.bodies.dledger import Entry
+from aiorocketmq.remoting.protocol.record.entry import ENTRY_HEAD, ENTRY_MAGIC
 from aiorocketmq.store.raft.entry_log import EntryLogError
 
 
@@ -76,7 +77,7 @@ class ListLog:
 
     def put(self, term: int, body: bytes) -> Entry:
         """What the leader's own store does."""
-        size = ENTRY_HEAD_SIZE + len(body)
+        size = ENTRY_HEAD.size + len(body)
         entry = Entry(
             index=self.end_index + 1,
             term=term,

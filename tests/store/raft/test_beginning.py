@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from aiorocketmq.remoting.protocol.bodies.dledger import (
-    ENTRY_HEAD_SIZE,
-    ENTRY_MAGIC,
     DledgerCode,
     Entry,
     HeartbeatRequest,
@@ -14,6 +12,7 @@ from aiorocketmq.remoting.protocol.bodies.dledger import (
     PushResponse,
     PushType,
 )
+from aiorocketmq.remoting.protocol.record.entry import ENTRY_HEAD, ENTRY_MAGIC
 from aiorocketmq.store.raft.member import Member
 from aiorocketmq.store.raft.ready import HardState
 from aiorocketmq.store.raft.settings import RaftSettings
@@ -38,7 +37,7 @@ def test_an_empty_log_takes_the_first_entry_wherever_it_lies(index: int, pos: in
     member = Member(SETTINGS, HardState(1), log, lambda a, _b: a, 0, committed=-1, votes=True)
     heartbeat = HeartbeatRequest(group="G", remote_id="n0", local_id="n1", leader_id="n1", term=1)
     member.receive(1, heartbeat, "heartbeat")
-    size = ENTRY_HEAD_SIZE + len(BODY)
+    size = ENTRY_HEAD.size + len(BODY)
     entry = Entry(index=index, term=1, pos=pos, body=BODY, size=size, magic=ENTRY_MAGIC)
     push = PushRequest(
         group="G",

@@ -227,7 +227,7 @@ def _some_entries() -> bytes:
 
 
 def _entries_of(
-    scan_columns: Callable[..., Any], units: Callable[..., Any], cut: Callable[..., Any]
+    scan_columns: Callable[..., Any], units: Callable[..., Any], json: Callable[..., Any]
 ) -> Callable[[bytes], Any]:
     def read(data: bytes) -> Any:
         first = int.from_bytes(data[8:16], "big", signed=True)
@@ -235,7 +235,7 @@ def _entries_of(
             scan_columns(data, 0, None, len(data) + 700, True, True, (-1, -1)),
             scan_columns(data, 0, 5000, len(data), False, False, (7, 3)),
             units(data, 0, len(data), first, 5000),
-            cut(data, 0, len(data), first, 5000, lambda *fields: fields),
+            json(data, 0, len(data), first, 5000),
         )
 
     return read
@@ -441,8 +441,8 @@ def targets() -> list[Target]:
             "entries of a log",
             5,
             [_some_entries()],
-            _entries_of(compiled.scan_columns, compiled.entry_units, compiled.cut_entries),
-            _entries_of(TWINS["scan_columns"], TWINS[entry_units.__name__], TWINS["cut_entries"]),
+            _entries_of(compiled.scan_columns, compiled.entry_units, compiled.entries_json),
+            _entries_of(TWINS["scan_columns"], TWINS[entry_units.__name__], TWINS["entries_json"]),
         ),
         Target(
             "stretches",

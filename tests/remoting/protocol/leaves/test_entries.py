@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol import leaves
-from aiorocketmq.remoting.protocol.bodies.dledger import Entry
+from aiorocketmq.remoting.protocol.bodies.dledger import Entry, StoredEntries, encode_entries
 from aiorocketmq.remoting.protocol.record.entries import entry_units
-from aiorocketmq.remoting.protocol.record.entry import INDEX_UNIT
+from aiorocketmq.remoting.protocol.record.entry import ENTRY_HEAD, INDEX_UNIT
 
 from ..record.entry_logs import START, entries_of, entry_logs
 from .both import compiled_leaves, outcome
@@ -45,22 +47,30 @@ def test_every_end_of_a_buffer() -> None:
         for left in (end, end + 1, len(log), 2**63 - 1):
             same("scan_columns", log[:end], 0, START, left, True, False, (0, -1))
         same("entry_units", log, 0, end, 0, START)
-        same("cut_entries", log, 0, end, 0, START, Entry)
+        same("entries_json", log, 0, end, 0, START)
 
 
 @given(entry_logs(), st.integers(0, 9), st.integers(-9, 9))
 def test_units(data: bytes, index: int, more: int) -> None:
     """Those that are read have the same."""
     units, end = same("entry_units", data, 0, len(data), index, START)
-    cut, behind = same("cut_entries", data, 0, len(data), index, START, Entry)
-    assert end == behind
+    text = same("entries_json", data, 0, len(data), index, START)
+    stored = StoredEntries(data[:end], len(units) // INDEX_UNIT.size, index, START)
+    assert stored.json() == text == bytes(encode_entries(list(stored)))
     assert units == b"".join(
         INDEX_UNIT.pack(entry.magic, entry.pos, entry.size, entry.index, entry.term)
-        for entry in cut
+        for entry in stored
     )
-    for name, arguments in (("entry_units", ()), ("cut_entries", (Entry,))):
-        same(name, data, 0, max(0, len(data) + more), index, START, *arguments)
-        same(name, bytearray(data), min(more, 0), len(data), index, START, *arguments)
+    for name in ("entry_units", "entries_json"):
+        same(name, data, 0, max(0, len(data) + more), index, START)
+        same(name, bytearray(data), min(more, 0), len(data), index, START)
+
+
+@given(st.binary(max_size=100))
+def test_bodies_of_all_lengths(body: bytes) -> None:
+    log = entries_of([body])
+    text = same("entries_json", log, 0, len(log), 0, START)
+    assert base64.b64decode(json.loads(text)[0]["body"]) == log[ENTRY_HEAD.size :]
 
 
 i32, i64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
@@ -74,15 +84,13 @@ def test_joined(pushed: list[Entry], most: int) -> None:
     """What was cut is joined again."""
     same("join_entries", pushed, most)
     log = entries_of([entry.body for entry in pushed])
-    cut, _ = same("cut_entries", log, 0, len(log), 0, START, Entry)
+    cut = StoredEntries(log, len(pushed), 0, START)
     assert same("join_entries", cut, len(log)) == (log, len(pushed))
     assert same("join_entries", tuple(cut), len(log) - 1)[1] == max(0, len(pushed) - 1)
     assert same("join_entries", iter(cut), 0) == (b"", 0)
 
 
-def test_what_cannot_be_cut_or_joined() -> None:
-    log = entries_of([b"a"])
-    assert same("cut_entries", log, 0, len(log), 0, START, None)[0] is TypeError
+def test_what_cannot_be_joined() -> None:
     assert outcome(compiled.join_entries, [Entry(0, 0, 0, None, 9, 1)], 99)[0] is TypeError  # type: ignore[arg-type, index]
     assert outcome(compiled.join_entries, [1], 99)[0] is AttributeError  # type: ignore[index]
 
