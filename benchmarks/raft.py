@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -13,6 +14,7 @@ from examples.demo.daemons import free_port
 
 from .harness.figures import BenchmarkError, Goal, Goals
 from .harness.frames import batches, sends
+from .harness.pages import fetch_pages
 from .harness.peer import Peer
 from .harness.play import Frames
 from .harness.rows import Rows, Traffic, traffic
@@ -57,7 +59,8 @@ def run(rows: Rows) -> None:
                     with rows.attempt(name):
                         row = Traffic(name, shape.connections, shape.window, goals)
                         measured = leader._replace(pid=pid)
-                        rows.add(traffic(row, _frames(shape), measured, None, rows.options))
+                        pages = partial(fetch_pages, folder)
+                        rows.add(traffic(row, _frames(shape), measured, None, rows.options, pages))
 
 
 _WHO: Final = ("leader", "follower")
