@@ -3,6 +3,8 @@ ours, the processor time of the leader, and of a follower."""
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,10 +18,12 @@ from .harness.figures import BenchmarkError, Goal, Goals
 from .harness.frames import batches, sends
 from .harness.pages import fetch_pages
 from .harness.peer import Peer
-from .harness.play import Frames
+from .harness.play import Frames, open_player
 from .harness.rows import Rows, Traffic, traffic
 from .harness.servers import Server, broker, create_topic, work_folder
 
+LAGGING: Final = "group of three, 16x8, the leader, while a follower catches up"
+_STOPPED_S: Final = 4.0
 _PATIENCE_S: Final = 60.0
 _FOLLOWER: Final[Goals] = {"cpu": Goal(6)}
 
@@ -46,7 +50,7 @@ SHAPES: Final = (
 def run(rows: Rows) -> None:
     """Whoever leads is sent to."""
     names = [f"group of three, {shape.name}, the {who}" for shape in SHAPES for who in _WHO]
-    if not any(map(rows.wants, names)):
+    if not rows.wants_any([*names, LAGGING]):
         return
     with work_folder(rows.options.directory) as folder, _group(folder) as (leader, follower):
         for shape in SHAPES:
@@ -61,6 +65,27 @@ def run(rows: Rows) -> None:
                         measured = leader._replace(pid=pid)
                         pages = partial(fetch_pages, folder)
                         rows.add(traffic(row, _frames(shape), measured, None, rows.options, pages))
+        _lagging(rows, folder, leader, follower)
+
+
+def _lagging(rows: Rows, folder: Path, leader: Server, follower: Server) -> None:
+    """The same load as 16x8 while a follower, that was stopped for seconds, is sent what it lacks,
+    from the log."""
+    if not rows.wants(LAGGING):
+        return
+
+    def stop_it() -> None:
+        os.kill(follower.pid, signal.SIGSTOP)
+        try:
+            with open_player(leader.port, 16, sends()) as player:
+                player.play(8, _STOPPED_S)
+        finally:
+            os.kill(follower.pid, signal.SIGCONT)
+
+    with rows.attempt(LAGGING):
+        row = Traffic(LAGGING, 16, 8, {})
+        few = rows.options._replace(rounds=min(rows.options.rounds, 2))
+        rows.add(traffic(row, sends(), leader, None, few, stop_it))
 
 
 _WHO: Final = ("leader", "follower")
