@@ -147,7 +147,8 @@ def test_a_request_that_the_system_takes_in_pieces() -> None:
 
 
 def test_what_is_closed_writes_to_nobody(tmp_path: Path) -> None:
-    with server() as (connection, _), (tmp_path / "other").open("wb") as other:
+    with server(answer()) as (connection, _), (tmp_path / "other").open("wb") as other:
+        connection.invoke(7, HEADER, b"", 10, read_answer)  # he has his number, and takes not ours
         number = connection._socket.fileno()
         connection.close()
         os.dup2(other.fileno(), number)  # as the next file that is opened
