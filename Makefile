@@ -47,7 +47,7 @@ test: $(DEV_STAMP) $(SPARK_IF_WANTED)  ## all tests
 
 check: lint types imports  ## lint, format, types, import contract
 
-bench: $(BENCH_STAMP) $(SPARK_IF_WANTED)  ## what messages cost, next to the machine's limit: all in 15 minutes, into docs/performance.md (ARGS="send --quick": a part)
+bench: $(BENCH_STAMP) $(SPARK_IF_WANTED)  ## what messages cost, next to the machine's limit: all in 20 minutes, into docs/performance.md (ARGS="send --quick": a part)
 	@$(PY) -m benchmarks $(or $(ARGS),--page docs/performance.md)
 
 smoke: $(RUN_STAMP)  ## a million messages through the real daemons
