@@ -4,12 +4,17 @@ its whole disk was lost: with its vote an entry could be lost that it helped to 
 A member without its log is told so by a marker (``votes`` is False from the start), or it finds
 out: it knows of no term, has no log, and a peer has one. It may vote again
 
-* once its log is as good as that of every other member was after it started, or
+* once its log is as good as that of every other member was after it started, as they last said, or
 * once it has committed what its leader had after it started.
 
 Until then it may vote for a candidate as good as every other member. So a group whose members are
 all empty elects, as soon as all are there. A member that has lost its term as well may have voted
 in any term up to the largest that it hears of.
+
+How good the others are is asked in rounds, until it votes: what one of them had at the end of its
+log may be truncated, and nobody could ever be as good as that again. All answers of a round are to
+questions of this round. It begins anew when a member tells that it has lost its log, too: what
+that member had acknowledged may have reached another one since this said where its log ends.
 """
 
 from __future__ import annotations
@@ -31,8 +36,15 @@ class CatchUp:
     def __init__(self, state: MemberState) -> None:
         self._state = state
         self._others = state.settings.others
-        self._heard: dict[str, tuple[int, int]] = {}
+        self._heard: set[str] = set()
+        self._asked: dict[str, MetadataRequest] = {}
+        """This round's questions that are under way."""
+        self._answers: dict[str, tuple[int, int]] = {}
+        """This round's: where their logs end."""
+        self._losses: set[str] = set()
+        """Who has no vote, as far as is known."""
         self._floor: tuple[int, int] | None = None if self._others else (-1, -1)
+        """What the last whole round told: the end of the best of their logs."""
         self._new = False
         self._forgot_term = False
         self._maybe_voted_term = -1
@@ -86,21 +98,35 @@ class CatchUp:
         state = self._state
         if state.role is not Role.LEADER:
             for peer in self._others:
-                state.send(peer, metadata_request(state, peer))
+                if peer not in self._asked and peer not in self._answers:
+                    self._asked[peer] = question = metadata_request(state, peer)
+                    state.send(peer, question)
+        self.deadline_ms = None
         self._plan(now_ms + ASK_MS)
 
-    def heard(self, now_ms: int, peer: str, answer: MetadataResponse) -> None:
-        """Of a member, after this one started."""
+    def heard(
+        self, now_ms: int, peer: str, question: MetadataRequest, answer: MetadataResponse | None
+    ) -> None:
+        """Of a member, after this one started; None where no answer came."""
         state = self._state
+        in_round = self._asked.get(peer) is question
+        if in_round:
+            del self._asked[peer]
+        if answer is None:
+            return
         if answer.ledger_end_index is not None and answer.ledger_end_term is not None:
             if peer not in self._heard:
-                self._heard[peer] = answer.ledger_end_term, answer.ledger_end_index
+                self._heard.add(peer)
                 if self._forgot_term:
                     self._maybe_voted_term = max(self._maybe_voted_term, answer.term)
             if self._new and answer.ledger_end_index >= 0:
                 self._lost()
-            if len(self._heard) == len(self._others) and self._floor is None:
-                self._floor = max(self._heard.values())
+            self._note_loss(peer, answer)
+            if in_round:
+                self._answers[peer] = answer.ledger_end_term, answer.ledger_end_index
+            if len(self._answers) == len(self._others):
+                self._floor = max(self._answers.values())
+                self._answers.clear()
             if answer.leader_id == peer:
                 self._target = answer.term, answer.ledger_end_index
         elif state.leader_id == peer and now_ms - self._followed_since >= JAVA_CAUGHT_UP_MS:
@@ -108,6 +134,14 @@ class CatchUp:
         if not state.votes:
             self._judge(now_ms)
             self._plan(now_ms + ASK_MS)
+
+    def _note_loss(self, peer: str, answer: MetadataResponse) -> None:
+        if answer.votes is not False:
+            self._losses.discard(peer)
+        elif peer not in self._losses:
+            self._losses.add(peer)
+            self._asked.clear()
+            self._answers.clear()
 
     def _judge(self, now_ms: int) -> None:
         state = self._state
@@ -127,7 +161,7 @@ class CatchUp:
     def _plan(self, at_ms: int) -> None:
         if self._state.votes:
             self.deadline_ms = None
-        elif self.deadline_ms is None or self.deadline_ms < at_ms:
+        elif self.deadline_ms is None:  # not pushed back: a candidate's own questions are many
             self.deadline_ms = at_ms
 
     def _role_changed(self, now_ms: int) -> None:

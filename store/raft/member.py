@@ -194,11 +194,11 @@ class Member:
             case TransferRequest():
                 self._transfer.answered(request, answer)
             case MetadataRequest():
-                if isinstance(answer, MetadataResponse) and answer.code == DledgerCode.SUCCESS:
-                    self._catch_up.heard(now_ms, peer, answer)
-                else:
-                    answer = None
-                self._candidacy.told(now_ms, peer, request, answer)
+                told = answer if isinstance(answer, MetadataResponse) else None
+                if told is not None and told.code != DledgerCode.SUCCESS:
+                    told = None
+                self._catch_up.heard(now_ms, peer, request, told)
+                self._candidacy.told(now_ms, peer, request, told)
             case _:
                 pass
         self._only_pushes = False

@@ -136,6 +136,15 @@ class Alone:
         self.requests.clear()
         return found
 
+    def tell_end(self, peer: str, end: tuple[int, int], *, votes: bool = True) -> None:
+        """This peer answers all that it was asked: its log ends with this term and index."""
+        told = MetadataResponse(ledger_end_term=end[0], ledger_end_index=end[1], votes=votes)
+        for out in [out for out in self.requests if out.peer == peer]:
+            if isinstance(out.request, MetadataRequest):
+                self.requests.remove(out)
+                self.member.answered(self.now, peer, out.request, told)
+        self.take()
+
     def wait(self, ms: int) -> None:
         """The clock goes on, with a tick at each deadline."""
         until = self.now + ms

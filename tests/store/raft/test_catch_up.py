@@ -92,3 +92,51 @@ def test_a_single_member_without_its_log_begins_anew() -> None:
     group = Group({"n0": ListLog()})
     group.start("n0", votes=False)
     assert group.elect() == "n0"
+
+
+def who_lost_its_log() -> Alone:
+    """It has asked the others."""
+    alone = Alone(hard=HardState(3), votes=False)
+    alone.wait(0)
+    return alone
+
+
+def test_what_another_had_and_has_no_more_keeps_nobody_from_leading() -> None:
+    alone = who_lost_its_log()
+    alone.tell_end("n1", (2, 9))
+    alone.tell_end("n2", (2, 5))
+    assert alone.vote(3, (2, 5)).vote_result is VoteResult.UNKNOWN
+    alone.wait(1000)
+    alone.tell_end("n1", (2, 5))  # a leader cut what it had alone
+    alone.tell_end("n2", (2, 5))
+    assert alone.vote(3, (2, 5)).vote_result is VoteResult.ACCEPT
+
+
+def test_one_that_is_asked_often_is_asked_again() -> None:
+    """By a candidacy as well, whose answers put the next round off no more."""
+    alone = who_lost_its_log()
+    alone.wait(10_000)
+    asked = {"n1": 0, "n2": 0}
+    for _ in range(100):
+        alone.wait(100)
+        for peer in asked:
+            asked[peer] += sum(
+                out.peer == peer and alone.member._catch_up._asked.get(peer) is out.request
+                for out in alone.requests
+            )
+            alone.tell_end(peer, (2, 5))
+    assert all(count >= 15 for count in asked.values())
+
+
+def test_who_answered_before_another_lost_its_log_is_asked_again() -> None:
+    """n2 had not yet stored what n1 and this one had acknowledged, when it answered; then n1 lost
+    it."""
+    alone = who_lost_its_log()
+    alone.tell_end("n2", (2, 5))
+    alone.tell_end("n1", (-1, -1), votes=False)
+    assert alone.vote(3, (2, 5)).vote_result is VoteResult.UNKNOWN
+    alone.wait(1000)
+    alone.tell_end("n2", (2, 6))
+    alone.tell_end("n1", (-1, -1), votes=False)
+    assert alone.vote(3, (2, 5)).vote_result is VoteResult.UNKNOWN
+    assert alone.vote(3, (2, 6), "n2").vote_result is VoteResult.ACCEPT
