@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ...daemon.launch import Settings
 from ...remoting.clock import Clock
@@ -55,14 +56,20 @@ class Administration:
             TopicProcessor(
                 config,
                 state.topics,
-                tables.topics_file,
+                partial(tables.settled, tables.topics_file),
                 registry.name_servers,
                 state.consumers,
                 state.offsets,
                 store,
                 most,
             ),
-            GroupProcessor(state.groups, tables.groups_file, state.offsets, progress, most),
+            GroupProcessor(
+                state.groups,
+                partial(tables.settled, tables.groups_file),
+                state.offsets,
+                progress,
+                most,
+            ),
             StatsProcessor(
                 monitoring.windows,
                 stats,

@@ -141,7 +141,7 @@ class Broker:
             self.sends.new_topics.topic_changed,  # behind the tables': it waits for their file
             pull.topic_changed,
         )
-        state.groups.listeners.append(self.tables.groups_file.changed)
+        state.groups.listeners.append(self.tables.group_changed)
         state.groups.deletion_listeners.append(self.monitoring.stats.forget_group)
         state.consumers.on_gone.append(self.tables.forget_filters)
         arrivals.pending = pull.notify_soon

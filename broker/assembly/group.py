@@ -12,26 +12,18 @@ from typing import Final
 from msgspec.structs import replace
 
 from ...remoting.clock import Clock
-from ...remoting.dispatch import Body, Context, Handler, Reply
-from ...remoting.errors import RequestError
-from ...remoting.protocol.bodies.codec import encode_body
-from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import SendErrorFields
-from ...remoting.protocol.message.message_id import pack_host
 from ...remoting.protocol.message.topic_names import TopicName
-from ...remoting.protocol.wire import NoFields
 from ...remoting.services import Service
 from ...remoting.transport.client import RemotingClient
 from ...remoting.transport.config import ClientSettings, server_settings
 from ...store.dledger.raft_store import RaftStore
 from ...store.message_store import MessageStore
-from ...store.model.config import BrokerRole
 from ...store.model.errors import StoreError
 from ...store.model.put import PutMessage
 from ...store.model.status import PutStatus
 from ...store.raft.ready import Role, RoleChange
 from ...store.raft.settings import RaftSettings
-from ..config.config import BrokerConfig
 from ..config.settings import BrokerSettings
 from ..raft.group import follower_broker_id, own_port
 from ..raft.member_settings import member_settings
@@ -42,14 +34,13 @@ from ..registry.name_servers import NameServers
 from ..replication.door import link_security
 from ..replication.find_leader import FindLeader
 from ..replication.group_roles import GroupRoles, LongUndecided
-from ..replication.role_tables import slave_table, undecided_table
 from ..replication.roles import table_sync
-from ..replication.slave_sync import GROUP_SYNC_S, SlaveSync
-from ..schedule.offset_persistence import DelayOffsetPersistence
-from ..schedule.schedule_offsets import DelayOffsets
-from ..sends.durability import BUSY, Durability
+from ..replication.slave_sync import GROUP_SYNC_S
+from ..replication.table_log import NOBODY, TableLog
+from ..sends.durability import Durability
 from ..sends.fast_failure import Waits
-from .ports import Listening, Ports
+from .appearance import Appearance
+from .ports import Listening
 from .reads import Reads
 from .registry import Registry
 from .replication import taken_over
@@ -57,8 +48,6 @@ from .storage import Storage
 from .tables import Tables
 
 log: Final = logging.getLogger(__name__)
-
-Table = Mapping[RequestCode, Handler]
 
 
 def _node_settings(
@@ -92,12 +81,9 @@ def append_noop(store: MessageStore, clock: Clock) -> None:
     """Put what the leader of a new term commits its log with: one small message of a topic that
     every broker has, which nobody reads. Raises ``StoreError``."""
     now = clock.time_ms()
-    result = store.put_message(PutMessage(TopicName.SELF_TEST, 0, b"", b"", _NOBODY, now, now, 0))
+    result = store.put_message(PutMessage(TopicName.SELF_TEST, 0, b"", b"", NOBODY, now, now, 0))
     if result.status is not PutStatus.PUT_OK:
         raise StoreError(f"the first entry of a term is not stored: {result.remark}")
-
-
-_NOBODY: Final = pack_host("127.0.0.1", 0)
 
 
 class Group:
@@ -237,9 +223,25 @@ class Group:
         self.node.on_role.append(self._role_changed)
         self.node.on_not_registered.append(partial(self._register_again, name_servers))
         self.node.on_tables_changed.append(sync.tables_changed)
+        table_log = self._table_log(tables, store)
+        tables.in_log, self._raft.on_readable = table_log.committed, table_log.catch_up
+        table_log.catch_up()
         tables.state.topics.listeners.append(lambda _topic, _change: self._tables_changed())
-        tables.state.groups.listeners.append(self._tables_changed)
+        tables.state.groups.listeners.append(lambda _name: self._tables_changed())
         return appearance
+
+    def _table_log(self, tables: Tables, store: MessageStore) -> TableLog:
+        state, roles = tables.state, self._roles
+        assert roles is not None
+        return TableLog(
+            store,
+            state.topics,
+            state.groups,
+            self._clock,
+            leads=lambda: roles.is_master,
+            changed=tables.taken_over,
+            durability=self.durability,
+        )
 
     def _role_changed(self, change: RoleChange) -> None:
         assert self._roles is not None
@@ -281,73 +283,6 @@ _ASK_AGAIN_S: Final = 0.01
 _REGISTER_S: Final = 1.0
 
 
-class Appearance:
-    """See ``group_roles.Appearance``. Until ``show_on`` is called nobody is served."""
-
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        slave_id: int,
-        tables: Tables,
-        storage: Storage,
-        registry: Registry,
-        reads: Reads,
-        store: MessageStore,
-        sync: SlaveSync,
-    ) -> None:
-        self._settings: Final = settings
-        self._slave_id: Final = slave_id
-        self._tables: Final = tables
-        self._storage: Final = storage
-        self._registry: Final = registry
-        self._reads: Final = reads
-        self._store: Final = store
-        self._sync: Final = sync
-        self._ports: Ports | None = None
-        self._master: Table = {}
-        self._slave: Table = {}
-        registry.name_servers.wait_for_identity()
-
-    def request_tables(self, table: Table, fields: SendErrorFields) -> tuple[Table, Table, Table]:
-        """Of a master, of a slave, and of who does not know yet what it is."""
-        offsets, persistence = self._tables.delay_offsets, self._storage.delay_offset_persistence
-        master = {
-            **table,
-            RequestCode.GET_ALL_DELAY_OFFSET: CommittedDelayOffsets(offsets, persistence).answer,
-        }
-        commit = self._sync.commit
-        return master, slave_table(table, fields, commit), undecided_table(table, fields, commit)
-
-    def show_on(self, ports: Ports, master: Table, slave: Table) -> None:
-        """The tables are those of ``request_tables``, perhaps with something around the
-        handlers."""
-        self._ports, self._master, self._slave = ports, master, slave
-
-    def be_master(self) -> None:
-        self._tables.begin_as_master(self._store, self._sync.leads())
-        self._storage.begin_as_master()
-        self._is(0, BrokerRole.SYNC_MASTER, self._master)
-
-    def be_slave(self) -> None:
-        self._storage.end_as_master()
-        self._is(self._slave_id, BrokerRole.SLAVE, self._slave)
-
-    def be_known(self) -> None:
-        """As a follower, though it follows nobody: it goes on refusing what it refused."""
-        self._is(self._slave_id, BrokerRole.SLAVE, None)
-
-    def _is(self, broker_id: int, role: BrokerRole, table: Table | None) -> None:
-        config: BrokerConfig = self._settings.broker
-        config.broker_id, self._settings.store.broker_role = broker_id, role
-        self._store.read_role()
-        self._reads.pull.read_role()
-        assert self._ports is not None
-        if table is not None:
-            self._ports.use(table)
-        self._registry.name_servers.has_identity()
-        log.info("this broker is %s id=%d", role.name, broker_id)
-
-
 class _ToLeader:
     """Service: the client with which a follower asks its leader's broker. Who takes nothing but TLS
     speaks nothing else to it, whatever the name servers are spoken to."""
@@ -372,17 +307,3 @@ class _ToLeader:
             async with self.remoting:
                 await asyncio.Event().wait()
         await asyncio.Event().wait()
-
-
-class CommittedDelayOffsets:
-    """What followers ask for: how far each delay level has been delivered. What was delivered
-    counts only when it is committed: who leads next would pass over what it does not have."""
-
-    def __init__(self, offsets: DelayOffsets, persistence: DelayOffsetPersistence) -> None:
-        self._offsets: Final = offsets
-        self._persistence: Final = persistence
-
-    async def answer(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
-        if not await self._persistence.settle():
-            raise RequestError(ResponseCode.SYSTEM_ERROR, BUSY)
-        return Reply(body=encode_body(self._offsets.safe_record()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from ...remoting.clock import Clock
@@ -73,6 +73,8 @@ class Tables:
         self.delay_offsets: DelayOffsets = DelayOffsets()
         self._load()
         state, add = self.state, self.files.add
+        self.in_log: Callable[[], Awaitable[None]] = _nothing
+        """Changes so far are safe, once this has been awaited (``TableLog.committed``)."""
         self.topics_file: ConfigFile = add(TOPICS_FILE, state.topics.record)
         self.groups_file: ConfigFile = add(GROUPS_FILE, state.groups.record)
         self.offsets_file: ConfigFile = add(
@@ -203,6 +205,16 @@ class Tables:
         """Its file is to be written."""
         self.topics_file.changed()
 
+    def group_changed(self, _name: str) -> None:
+        """Its file is to be written."""
+        self.groups_file.changed()
+
+    def settled(self, file: ConfigFile) -> Awaitable[None]:
+        """What has changed so far in this table is on the disk, and of a leader of a group in the
+        log of a majority, once this has been awaited. Raises ``StoreFileError``,
+        ``RequestError``."""
+        return _one_after_the_other(self.in_log(), file.saved())
+
     def forget_filters(self, group: str) -> None:
         """Nobody of a group is there any more."""
         self.state.filters.unregister(group, self._clock.time_ms())
@@ -211,6 +223,15 @@ class Tables:
         """Topics and groups have come from a master."""
         self.topics_file.changed()
         self.groups_file.changed()
+
+
+async def _nothing() -> None:
+    pass
+
+
+async def _one_after_the_other(*waits: Awaitable[None]) -> None:
+    for each in waits:
+        await each
 
 
 def _say_unknown(name: str, witness: str, unknown: set[str], command: str) -> None:

@@ -4,7 +4,7 @@ part C)."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
@@ -26,7 +26,6 @@ from ...remoting.protocol.wire import NoFields
 from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps, slices
 from ..monitoring.consume_progress import ConsumeProgress, check_queue_count
-from ..state.config_files import ConfigFile
 from ..state.consumer_offsets import ConsumerOffsets
 from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import MAX_QUEUES_PER_TOPIC
@@ -39,16 +38,17 @@ class GroupProcessor:
     def __init__(
         self,
         groups: SubscriptionGroups,
-        file: ConfigFile,
+        settled: Callable[[], Awaitable[None]],
         offsets: ConsumerOffsets,
         progress: ConsumeProgress,
         max_queues: int,
     ) -> None:
-        """``max_queues``: of an answer."""
+        """``settled``: changes so far are on the disk, and where others have to know them they do,
+        once it has been awaited. ``max_queues``: of an answer."""
         self._max_queues = max_queues
         self._sliced = SlicedRequests()
         self._groups = groups
-        self._file = file
+        self._settled = settled
         self._offsets = offsets
         self._progress = progress
 
@@ -68,7 +68,7 @@ class GroupProcessor:
         log.info("group wanted by=%s %s", ctx.peer, group)
         _check(group)
         self._groups.update(group)
-        await self._file.saved()
+        await self._settled()
         return Reply()
 
     async def update_all(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
@@ -78,7 +78,7 @@ class GroupProcessor:
         for group in wanted:
             _check(group)
         await self._sliced.alone(self._update_in_slices(wanted))
-        await self._file.saved()
+        await self._settled()
         return Reply()
 
     def _update_in_slices(self, wanted: Iterable[SubscriptionGroupConfig]) -> Steps[None]:
@@ -98,7 +98,7 @@ class GroupProcessor:
         self._groups.delete(request.group_name)
         if request.remove_offset or request.clean_offset:
             await self._sliced.alone(self._offsets.remove_group(request.group_name))
-        await self._file.saved()
+        await self._settled()
         return Reply()
 
     def consume_stats(

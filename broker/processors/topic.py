@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from msgspec.structs import replace
@@ -28,7 +28,6 @@ from ..config.config import BrokerConfig
 from ..monitoring.consume_progress import QUEUES_AT_ONCE, check_queue_count
 from ..registry.name_servers import NameServers
 from ..state.clients import Consumers
-from ..state.config_files import ConfigFile
 from ..state.consumer_offsets import ConsumerOffsets
 from ..state.topics import MAX_QUEUES_PER_TOPIC, Topic, Topics
 from .lists import PER_TURN, decode_request_list
@@ -41,19 +40,20 @@ class TopicProcessor:
         self,
         config: BrokerConfig,
         topics: Topics,
-        file: ConfigFile,
+        settled: Callable[[], Awaitable[None]],
         name_servers: NameServers,
         consumers: Consumers,
         offsets: ConsumerOffsets,
         store: MessageStore,
         max_queues: int,
     ) -> None:
-        """``max_queues``: of an answer."""
+        """``settled``: changes so far are on the disk, and where others have to know them they do,
+        once it has been awaited. ``max_queues``: of an answer."""
         self._max_queues = max_queues
         self._sliced = SlicedRequests()
         self._config = config
         self._topics = topics
-        self._file = file
+        self._settled = settled
         self._name_servers = name_servers
         self._consumers = consumers
         self._offsets = offsets
@@ -78,7 +78,7 @@ class TopicProcessor:
         log.info("topic wanted by=%s %s", ctx.peer, request)
         self._check_name(request.topic)
         known = self._made(_topic_config(request))
-        await self._file.saved()
+        await self._settled()
         await self._name_servers.announce(known)
         return Reply(remark=NOT_SET_REMARK)
 
@@ -90,7 +90,7 @@ class TopicProcessor:
             self._check_name(config.topic_name)
             _check_queue_nums(config.read_queue_nums, config.write_queue_nums)
         made = await self._sliced.alone(self._make_in_slices(wanted))
-        await self._file.saved()
+        await self._settled()
         await self._name_servers.announce(*made)
         return Reply()
 
@@ -111,7 +111,7 @@ class TopicProcessor:
         log.info("topic to be deleted by=%s topic=%s", ctx.peer, request.topic)
         self._check_name(request.topic)
         await self._sliced.alone(self._delete_in_slices(request.topic))
-        await self._file.saved()
+        await self._settled()
         return Reply()
 
     def _delete_in_slices(self, topic: str) -> Steps[None]:

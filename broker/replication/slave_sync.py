@@ -24,7 +24,7 @@ from ...remoting.errors import ConnectError, RocketMQError
 from ...remoting.protocol.bodies.codec import BodyError, decode_body
 from ...remoting.protocol.bodies.consumer_offsets import DelayOffsetTable, LmqConsumerOffsetTable
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
-from ...remoting.protocol.bodies.topic_config import TopicConfigTable
+from ...remoting.protocol.bodies.topic_config import DataVersion, TopicConfigTable
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
 from ...remoting.protocol.commands.pull import ViewMessageRequest
@@ -183,9 +183,12 @@ class SlaveSync:
 
     async def _try(self, step: Callable[[bytes], object], master: str, code: RequestCode) -> bool:
         """Whether it was taken over."""
-        unknown = tuple(self._unknown)
+        unknown, before = tuple(self._unknown), self._versions()
         try:
-            outcome = step(await self._ask(master, code))
+            body = await self._ask(master, code)
+            if self._versions() != before:  # the log has told more than the answer may know
+                return False
+            outcome = step(body)
             if asyncio.iscoroutine(outcome):
                 await outcome
         except (RocketMQError, BodyError) as error:
@@ -205,6 +208,9 @@ class SlaveSync:
             self._failing.discard(code)
             log.info("taken over from the master again request=%s master=%s", code.name, master)
         return True
+
+    def _versions(self) -> tuple[DataVersion, DataVersion]:
+        return self._topics.data_version, self._groups.data_version
 
     async def _ask(self, master: str, code: RequestCode) -> bytes:
         """Raises ``RocketMQError``."""

@@ -54,8 +54,8 @@ class SubscriptionGroups:
         for name in _BUILT_IN:
             self._put(SubscriptionGroupConfig(group_name=name))
         self.data_version: DataVersion = DataVersion(counter=0, timestamp=clock.time_ms())
-        self.listeners: list[Callable[[], None]] = []
-        """Called after every change; persists the table."""
+        self.listeners: list[Callable[[str], None]] = []
+        """Called after every change with the name of the group."""
         self.deletion_listeners: list[Callable[[str], None]] = []
         """Called with every group that is gone."""
 
@@ -103,7 +103,7 @@ class SubscriptionGroups:
             raise RequestError(ResponseCode.SYSTEM_ERROR, self.frame_budget.refusal(name))
         self._put(group)
         log.info("group made %s", group)
-        self._has_changed()
+        self._has_changed(name)
         return group
 
     def update(self, group: SubscriptionGroupConfig) -> None:
@@ -123,7 +123,7 @@ class SubscriptionGroups:
             )
         log.info("group changed old=%s new=%s", self._table.get(group.group_name), group)
         self._put(group)
-        self._has_changed()
+        self._has_changed(group.group_name)
 
     def delete(self, name: str) -> bool:
         """Whether there was such a group."""
@@ -132,7 +132,7 @@ class SubscriptionGroups:
             return False
         self.frame_budget.take(-entry_bytes(name, group))
         log.info("group deleted %s", group)
-        self._has_changed()
+        self._has_changed(name)
         self._are_gone([name])
         return True
 
@@ -149,11 +149,11 @@ class SubscriptionGroups:
         )
         self._table[name] = group
 
-    def _has_changed(self) -> None:
+    def _has_changed(self, name: str) -> None:
         self.frame_budget.tell()
         self.data_version = self.data_version.next(self._clock.time_ms())
         for listener in self.listeners:
-            listener()
+            listener(name)
 
     def record(self) -> SubscriptionGroupTable:
         """The table as it is persisted and as GET_ALL_SUBSCRIPTIONGROUP_CONFIG answers: a
@@ -180,3 +180,18 @@ class SubscriptionGroups:
         self.frame_budget.tell()
         self.data_version = table.data_version
         self._are_gone(gone)
+
+    def take_over(self, group: SubscriptionGroupConfig, version: DataVersion) -> None:
+        """On a follower: a group as it is at its leader, whose table has this version with it."""
+        self._put(group)
+        self.frame_budget.tell()
+        self.data_version = version
+
+    def take_deletion(self, name: str, version: DataVersion) -> None:
+        """On a follower: the leader has deleted a group."""
+        group = self._table.pop(name, None)
+        self.data_version = version
+        if group is not None:
+            self.frame_budget.take(-entry_bytes(name, group))
+            self.frame_budget.tell()
+            self._are_gone([name])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -373,8 +373,22 @@ class Topics:
             known = self._table.get(name)
             if known is None or known.config != config:
                 self._put(config)
+        self._taken_over(table.data_version, gone)
+
+    def take_over(self, config: TopicConfig, version: DataVersion) -> None:
+        """On a follower: a topic as it is at its leader, whose table has this version with it."""
+        if not topic_error(config.topic_name):
+            self._put(config)
+        self._taken_over(version, ())
+
+    def take_deletion(self, name: str, version: DataVersion) -> None:
+        """On a follower: the leader has deleted a topic."""
+        topic = self._pop(name)
+        self._taken_over(version, () if topic is None else (topic,))
+
+    def _taken_over(self, version: DataVersion, gone: Iterable[Topic]) -> None:
         self.frame_budget.tell()
-        self.data_version = table.data_version
+        self.data_version = version
         for topic in gone:
             for listener in self.listeners:
                 listener(topic, TopicChange.DELETED)

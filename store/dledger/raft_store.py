@@ -131,6 +131,8 @@ class RaftStore:
         self.refuse: Callable[[PutResult | None], None] = lambda _refusal: None
         """Sets what puts are answered, None: they are taken. A leader that hands over refuses them
         with ``BUSY``, and takes them again where that fails."""
+        self.on_readable: Callable[[], None] = lambda: None
+        """Called when more can be read."""
         self.on_new_log: Callable[[int], None] = lambda _phy_offset: None
         """Called when the log begins anew at an offset, and has none of the messages that there
         are."""
@@ -288,6 +290,7 @@ class RaftStore:
                 self._committed.target = self.log.end_of(self._due_index)
                 self.committed_index = self._due_index
             more = self._committed.step()
+            self.on_readable()
         except (StoreFileError, EntryLogError) as error:
             if self._complaint != str(error):
                 self._complaint = str(error)

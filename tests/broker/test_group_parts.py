@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.broker.assembly.group import (
-    CommittedDelayOffsets,
-    append_noop,
-)
+from aiorocketmq.broker.assembly.appearance import CommittedDelayOffsets
+from aiorocketmq.broker.assembly.group import append_noop
 from aiorocketmq.broker.schedule.offset_persistence import DelayOffsetPersistence
 from aiorocketmq.broker.schedule.schedule_offsets import DelayOffsets
 from aiorocketmq.remoting.errors import RequestError

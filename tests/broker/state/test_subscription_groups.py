@@ -37,7 +37,7 @@ def test_built_in_groups() -> None:
 def test_a_group_is_made_when_it_is_used() -> None:
     groups = make_groups()
     calls: list[int] = []
-    groups.listeners.append(lambda: calls.append(1))
+    groups.listeners.append(lambda _name: calls.append(1))
     group = groups.get("g")
     assert group == SubscriptionGroupConfig(group_name="g")
     assert groups.get("g") is group

@@ -1,0 +1,218 @@
+"""Topics and groups of a group that elects its master, through the order of its log.
+
+What a leader changes in its tables is a small message of SELF_TEST_TOPIC's queue 0 at once, in
+front of the first message of a topic that was made by sending. Members of ours do with their own
+tables what such messages say when these are committed, so whoever leads next knows what an
+administrator was told; the original's take them for messages that nobody reads. Everybody does all
+of them in order: doing one again that the tables know already changes nothing once all are done.
+
+A file of a table may be older than the log's end: a member that starts does again what was stored
+since the file's version.
+
+Tables are also asked for every second (``slave_sync``): a leader of the original has no such
+messages, and a log that begins late has none of what lies before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+from ...remoting.clock import Clock
+from ...remoting.errors import RequestError
+from ...remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
+from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
+from ...remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
+from ...remoting.protocol.codes import ResponseCode
+from ...remoting.protocol.message.message_id import pack_host
+from ...remoting.protocol.message.properties import PropertyName, encode_properties, tags_code
+from ...remoting.protocol.message.topic_names import TopicName
+from ...remoting.protocol.record.decode import decode_record
+from ...remoting.protocol.record.verdict import RecordError
+from ...remoting.protocol.wire import Record
+from ...store.message_store import MessageStore
+from ...store.model.put import PutMessage
+from ...store.model.status import PutStatus
+from ..sends.durability import StoredSafely
+from ..state.subscription_groups import SubscriptionGroups
+from ..state.topics import Topic, TopicChange, Topics
+
+log: Final = logging.getLogger(__name__)
+
+QUEUE_ID: Final = 0
+_BORN_AT: Final = "127.0.0.1:0"
+NOBODY: Final = pack_host("127.0.0.1", 0)
+"""Who a broker's own messages of SELF_TEST_TOPIC come from. No client can: it has a port."""
+_TAG: Final = "TABLES"
+_TAGS_CODE: Final = tags_code(_TAG)
+_PROPERTIES: Final = encode_properties({PropertyName.TAGS: _TAG})
+_PER_LOOK: Final = 1000
+
+
+class TableChange(Record, frozen=True, kw_only=True):
+    """One of the four, and the version that its table has with it."""
+
+    version: DataVersion
+    topic: TopicConfig | None = None
+    deleted_topic: str | None = None
+    group: SubscriptionGroupConfig | None = None
+    deleted_group: str | None = None
+
+
+class TableLog:
+    """Of one member."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        topics: Topics,
+        groups: SubscriptionGroups,
+        clock: Clock,
+        *,
+        leads: Callable[[], bool],
+        changed: Callable[[], None],
+        durability: StoredSafely,
+    ) -> None:
+        """``changed``: tables have to be written."""
+        self._store: Final = store
+        self._topics: Final = topics
+        self._groups: Final = groups
+        self._clock: Final = clock
+        self._leads: Final = leads
+        self._changed: Final = changed
+        self._durability: Final = durability
+        self._unsafe: dict[tuple[str, str], tuple[TableChange, asyncio.Future[int]]] = {}
+        """Changes that a majority is not known to have, and the code that says whether it has."""
+        self._next: int = self._first_after_files()
+        """The message that is looked at next."""
+        topics.listeners.append(self._topic_changed)
+        groups.listeners.append(self._group_changed)
+
+    def _first_after_files(self) -> int:
+        """A table that was never written has nothing of what the log has."""
+        versions = (self._topics.data_version, self._groups.data_version)
+        oldest_ms = min(each.timestamp if each.counter else 0 for each in versions)
+        entries = self._store.entries
+        begin = self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
+        number = entries.offset_by_time(TopicName.SELF_TEST, QUEUE_ID, oldest_ms)
+        while (
+            number > begin
+            and entries.stored_at(TopicName.SELF_TEST, QUEUE_ID, number - 1) >= oldest_ms
+        ):
+            number -= 1
+        return max(begin, number - 1)  # the one before may be of the same millisecond
+
+    # -- of a leader
+
+    def _topic_changed(self, topic: Topic, change: TopicChange) -> None:
+        version, name = self._topics.data_version, topic.name
+        if change is TopicChange.DELETED:
+            self._put(("topic", name), TableChange(version=version, deleted_topic=name))
+        elif change is not TopicChange.ORDER:  # every member hears of that from name servers
+            self._put(("topic", name), TableChange(version=version, topic=topic.config))
+
+    def _group_changed(self, name: str) -> None:
+        version, group = self._groups.data_version, self._groups.find(name)
+        if group is None:
+            self._put(("group", name), TableChange(version=version, deleted_group=name))
+        else:
+            self._put(("group", name), TableChange(version=version, group=group))
+
+    def _put(self, key: tuple[str, str], change: TableChange) -> None:
+        if not self._leads():
+            return
+        now = self._clock.time_ms()
+        message = PutMessage(
+            TopicName.SELF_TEST,
+            QUEUE_ID,
+            encode_body(change),
+            _PROPERTIES,
+            NOBODY,
+            now,
+            now,
+            _TAGS_CODE,
+        )
+        safe: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._unsafe[key] = change, safe
+        result = self._store.put_message(message)
+        if result.status is PutStatus.PUT_OK:
+            end = result.phy_offset + result.size
+            self._durability.when_stored(end, partial(self._stored, key, safe))
+        else:
+            log.warning("change of a table is not in the log: %s", result.remark or result.status)
+            safe.set_result(ResponseCode.SYSTEM_ERROR)
+
+    def _stored(self, key: tuple[str, str], safe: asyncio.Future[int], code: int) -> None:
+        if not safe.done():
+            safe.set_result(code)
+        if code == ResponseCode.SUCCESS and self._unsafe.get(key, (None, None))[1] is safe:
+            del self._unsafe[key]
+
+    def committed(self) -> Awaitable[None]:
+        """What has changed so far will be known to whoever leads next, once this has been awaited.
+        What could not be put or was not confirmed before is tried once more. Raises
+        ``RequestError``: perhaps it will not be known."""
+        for key, (change, safe) in list(self._unsafe.items()):
+            if safe.done():
+                self._put(key, change)
+        return self._all_safe([safe for _, safe in self._unsafe.values()])
+
+    async def _all_safe(self, changes: Sequence[asyncio.Future[int]]) -> None:
+        codes = [await safe for safe in changes]
+        if any(codes) or not self._leads():
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                "changed at this member of the group, but a majority is not known to have it: ask "
+                "the broker that leads again",
+            )
+
+    # -- of everybody
+
+    def catch_up(self) -> None:
+        """Do what is said by messages that have been committed since the last call. A leader has
+        done so when it changed its tables."""
+        end = self._store.max_offset(TopicName.SELF_TEST, QUEUE_ID)
+        if self._leads():
+            self._next = end
+            return
+        self._unsafe.clear()
+        if end < self._next:  # the log has begun anew
+            self._next = self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
+        done = 0
+        while self._next < end:
+            units = self._store.entries.some(
+                TopicName.SELF_TEST, QUEUE_ID, self._next, min(_PER_LOOK, end - self._next)
+            )
+            if not units:  # expired, or not readable: it is asked for
+                self._next = end
+                break
+            for phy_offset, _size, code in units:
+                done += code == _TAGS_CODE and self._do(self._store.message_by_offset(phy_offset))
+            self._next += len(units)
+        if done:
+            self._changed()
+
+    def _do(self, record: bytes | None) -> bool:
+        """Whether that was a change, which is made now."""
+        if record is None:
+            return False
+        try:
+            message = decode_record(record, check_crc=True)
+            if message.born_host != _BORN_AT:
+                return False
+            change = decode_body(TableChange, message.body)
+        except (RecordError, BodyError) as error:
+            log.warning("change of a table not understood, it is asked for: %s", error)
+            return False
+        if change.topic is not None:
+            self._topics.take_over(change.topic, change.version)
+        elif change.deleted_topic is not None:
+            self._topics.take_deletion(change.deleted_topic, change.version)
+        elif change.group is not None:
+            self._groups.take_over(change.group, change.version)
+        elif change.deleted_group is not None:
+            self._groups.take_deletion(change.deleted_group, change.version)
+        return True

@@ -1,0 +1,267 @@
+"""What a leader changed in its tables, everybody has who did what the log says."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiorocketmq.broker.config.config import BrokerConfig
+from aiorocketmq.broker.replication.table_log import NOBODY, QUEUE_ID, TableChange, TableLog
+from aiorocketmq.broker.state.subscription_groups import SubscriptionGroups
+from aiorocketmq.broker.state.topics import Topics
+from aiorocketmq.remoting.errors import NoPermission, RequestError
+from aiorocketmq.remoting.protocol.bodies.codec import encode_body
+from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
+from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
+from aiorocketmq.remoting.protocol.codes import ResponseCode
+from aiorocketmq.remoting.protocol.message.message_id import pack_host
+from aiorocketmq.remoting.protocol.message.properties import tags_code
+from aiorocketmq.remoting.protocol.message.topic_names import TopicName
+from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.put import PutMessage
+from aiorocketmq.store.model.status import PutStatus
+
+from ...sim import ManualClock
+from ..sim_broker import SimBroker, sim_broker
+
+OK = int(ResponseCode.SUCCESS)
+
+
+class Acks:
+    """In the place of ``Durability``: the test says when, and how."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[int], None]] = []
+
+    def when_stored(self, _phy_offset: int, done: Callable[[int], None]) -> None:
+        self.waiting.append(done)
+
+    def tell(self, code: int = OK) -> None:
+        waiting, self.waiting = self.waiting, []
+        for done in waiting:
+            done(code)
+
+
+class Tables:
+    """Of one member, on a log that all of the test's have in common."""
+
+    def __init__(self, store: MessageStore, clock: ManualClock, *, leads: bool = False) -> None:
+        config = BrokerConfig(broker_name="b", broker_cluster_name="C")
+        self.topics, self.groups = Topics(config, clock), SubscriptionGroups(config, clock)
+        self.leads = leads
+        self.acks = Acks()
+        self.writes = 0
+        self._store, self._clock = store, clock
+        self.open()
+
+    def open(self) -> None:
+        """As after a start."""
+        durability: Any = self.acks
+        self.log = TableLog(
+            self._store,
+            self.topics,
+            self.groups,
+            self._clock,
+            leads=lambda: self.leads,
+            changed=self._written,
+            durability=durability,
+        )
+
+    def _written(self) -> None:
+        self.writes += 1
+
+    def from_file(self, file: tuple[Any, Any]) -> None:
+        """Begin with what another one's tables were then."""
+        self.topics.load(file[0])
+        self.groups.load(file[1])
+        self.open()
+
+    @property
+    def file(self) -> tuple[Any, Any]:
+        return self.topics.record(), self.groups.record()
+
+
+def play(folder: Path, test: Callable[[SimBroker], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with sim_broker(folder) as sim:
+            await test(sim)
+
+    asyncio.run(main())
+
+
+NAMES = st.sampled_from(["A", "B", "C"])
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(["topic", "no topic", "group", "no group", "wait"]), NAMES),
+    max_size=15,
+)
+
+
+def change(tables: Tables, what: str, name: str, number: int) -> None:
+    if what == "topic":
+        tables.topics.update(TopicConfig(topic_name=name, read_queue_nums=1 + number))
+    elif what == "no topic":
+        tables.topics.delete(name)
+    elif what == "group":
+        tables.groups.update(SubscriptionGroupConfig(group_name=name, retry_max_times=number))
+    elif what == "no group":
+        tables.groups.delete(name)
+
+
+@given(CHANGES, st.data())
+def test_a_follower_has_what_its_leader_changed_whatever_its_files_had(
+    changes: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    kept = data.draw(st.integers(0, len(changes)))
+
+    async def test(sim: SimBroker) -> None:
+        store, clock = sim.broker.store, sim.clock
+        leader = Tables(store, clock, leads=True)
+        follower = Tables(store, clock)
+        file = leader.file
+        for number, (what, name) in enumerate(changes):
+            clock.advance(0.001 if what == "wait" else 0)
+            change(leader, what, name, number)
+            if data.draw(st.booleans()):
+                follower.log.catch_up()
+            if number + 1 == kept:
+                file = leader.file
+        follower.log.catch_up()
+        assert follower.file == leader.file
+        started = Tables(store, clock)
+        started.from_file(file)
+        started.log.catch_up()
+        assert started.file == leader.file
+
+    with tempfile.TemporaryDirectory() as folder:
+        play(Path(folder), test)
+
+
+def test_tables_are_written_when_they_have_changed_only(tmp_path: Path) -> None:
+    async def test(sim: SimBroker) -> None:
+        leader = Tables(sim.broker.store, sim.clock, leads=True)
+        follower = Tables(sim.broker.store, sim.clock)
+        change(leader, "topic", "A", 1)
+        for _ in range(2):
+            follower.log.catch_up()
+        assert (follower.writes, leader.writes) == (1, 0)
+
+    play(tmp_path, test)
+
+
+def test_a_leader_does_not_do_again_what_it_did(tmp_path: Path) -> None:
+    """Its tables know more by then."""
+
+    async def test(sim: SimBroker) -> None:
+        leader = Tables(sim.broker.store, sim.clock, leads=True)
+        change(leader, "topic", "A", 1)
+        change(leader, "no topic", "A", 2)
+        leader.log.catch_up()
+        assert "A" not in leader.topics
+
+    play(tmp_path, test)
+
+
+def told(store: MessageStore, body: bytes, by: bytes = NOBODY) -> None:
+    """As a broker's own message."""
+    message = PutMessage(
+        TopicName.SELF_TEST, QUEUE_ID, body, b"TAGS\1TABLES\2", by, 1, 1, tags_code("TABLES")
+    )
+    assert store.put_message(message).status is PutStatus.PUT_OK
+
+
+BODY = encode_body(
+    TableChange(version=DataVersion(counter=9, timestamp=9), topic=TopicConfig(topic_name="A"))
+)
+
+
+def test_a_client_cannot_say_what_topics_there_are(tmp_path: Path) -> None:
+    async def test(sim: SimBroker) -> None:
+        store = sim.broker.store
+        follower = Tables(store, sim.clock)
+        with pytest.raises(NoPermission):
+            await sim.connect().send(TopicName.SELF_TEST, BODY, properties="TAGS\1TABLES\2")
+        told(store, BODY, pack_host("127.0.0.1", 50_000))  # if there were another way
+        follower.log.catch_up()
+        assert "A" not in follower.topics
+        told(store, BODY)
+        follower.log.catch_up()
+        assert "A" in follower.topics
+
+    play(tmp_path, test)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"version":1}', bytes(100)])
+def test_what_cannot_be_understood_changes_nothing(tmp_path: Path, body: bytes) -> None:
+    async def test(sim: SimBroker) -> None:
+        follower = Tables(sim.broker.store, sim.clock)
+        before = follower.file
+        told(sim.broker.store, body)
+        follower.log.catch_up()
+        assert (follower.file, follower.writes) == (before, 0)
+        told(sim.broker.store, BODY)
+        follower.log.catch_up()
+        assert "A" in follower.topics
+
+    play(tmp_path, test)
+
+
+def test_who_asks_for_a_change_is_answered_when_a_majority_has_it(tmp_path: Path) -> None:
+    async def test(sim: SimBroker) -> None:
+        leader = Tables(sim.broker.store, sim.clock, leads=True)
+        change(leader, "topic", "A", 1)
+        answer = asyncio.ensure_future(leader.log.committed())
+        await asyncio.sleep(0)
+        assert not answer.done()
+        leader.acks.tell()
+        await answer
+        await leader.log.committed()  # there is nothing to wait for any more
+
+    play(tmp_path, test)
+
+
+def test_a_change_that_no_majority_has_is_tried_once_more(tmp_path: Path) -> None:
+    async def test(sim: SimBroker) -> None:
+        leader = Tables(sim.broker.store, sim.clock, leads=True)
+        change(leader, "topic", "A", 1)
+        answer = asyncio.ensure_future(leader.log.committed())
+        leader.acks.tell(ResponseCode.SYSTEM_ERROR)
+        with pytest.raises(RequestError, match="a majority is not known to have it"):
+            await answer
+        again = asyncio.ensure_future(leader.log.committed())
+        leader.acks.tell()
+        await again
+        assert sim.broker.store.max_offset(TopicName.SELF_TEST, QUEUE_ID) == 2
+
+    play(tmp_path, test)
+
+
+def test_a_change_that_cannot_be_put_is_said(tmp_path: Path) -> None:
+    async def test(sim: SimBroker) -> None:
+        store = sim.broker.store
+        leader = Tables(store, sim.clock, leads=True)
+        store._refusals.from_now_on("the disk is full")
+        change(leader, "group", "A", 1)
+        with pytest.raises(RequestError, match="a majority is not known to have it"):
+            await leader.log.committed()
+
+    play(tmp_path, test)
+
+
+def test_who_leads_no_more_promises_nothing(tmp_path: Path) -> None:
+    async def test(sim: SimBroker) -> None:
+        leader = Tables(sim.broker.store, sim.clock, leads=True)
+        change(leader, "topic", "A", 1)
+        answer = asyncio.ensure_future(leader.log.committed())
+        leader.leads = False
+        leader.acks.tell()
+        with pytest.raises(RequestError, match="ask the broker that leads again"):
+            await answer
+
+    play(tmp_path, test)
