@@ -64,7 +64,7 @@ def _options() -> argparse.ArgumentParser:
         "--minutes",
         type=float,
         default=MINUTES,
-        help="what has not begun by then is left out (14.5)",
+        help="what has not begun by then is left out (20)",
     )
     parser.add_argument("--directory", type=Path, help="where stores are put (temporary files)")
     parser.add_argument(

@@ -32,6 +32,7 @@ class StoreFiles:
             EntryIndex(config.dledger_directory / "index", disk) if member else None
         )
         """Of a member of a DLedger group."""
+        self.checksums: Final = None if self.entry_index is None else self.entry_index.checksums
         self.queues: Final = ConsumeQueues(
             root / "consumequeue",
             config.consume_queue_file_size,

@@ -128,7 +128,7 @@ class MessageStore:
         self.flush: Final = FlushService(files, config, clock)
         self._allocation: Final = AllocationService(self._log, config, clock)
         self.cleaning: Final = CleaningService(self._log, self._queues, config, disk, clock)
-        self.scrub: Final = Scrub(self._log, self.damage, config, clock)
+        self.scrub: Final = Scrub(self._log, self.damage, config, clock, files.checksums)
         self.read_role()
         self.arrivals: Final = Arrivals(self._queues)
         indexing = self._indexing if config.message_index_enable else None

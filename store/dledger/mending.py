@@ -1,13 +1,17 @@
 """An entry that is damaged on the disk of a member, put right with that of another one.
 
-A record of the same index is the same everywhere once it is committed. What comes has to prove
-itself: it is the entry that the head in front of the damage names, and its record is intact.
+An entry of the same index is the same everywhere once it is committed. What comes has to prove
+itself: its record is intact, and it has the checksum that was noted, or where none was it is the
+entry that the head in front of the damage names.
 """
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from ...remoting.protocol.bodies.dledger import Entry
 from ...remoting.protocol.record import scan
+from ...remoting.protocol.record.entries import join_entries
 from ...remoting.protocol.record.entry import ENTRY_HEAD, ENTRY_MAGIC, EntryHead
 from ..log.commit_log import CommitLog
 from ..raft.entry_log import EntryLogError
@@ -27,25 +31,36 @@ def head_of(commit_log: CommitLog, phy_offset: int) -> EntryHead | None:
     return head
 
 
-def put_right(commit_log: CommitLog, phy_offset: int, entry: Entry) -> int:
-    """Write the record of an entry in the place of the damaged one; its size. Blocks: for a worker
-    thread. Raises StoreFileError, and EntryLogError for an entry that is another one."""
-    head = head_of(commit_log, phy_offset)
-    records = scan(entry.body, phy_offset).records
-    if (
-        head is None
-        or (entry.index, entry.term, entry.pos, entry.size)
-        != (head.index, head.term, head.pos, head.size)
-        or len(entry.body) != head.body_size
-        or len(records) != 1
-        or records.end != len(entry.body)
-    ):
+def put_right(commit_log: CommitLog, phy_offset: int, entry: Entry, checksum: int | None) -> int:
+    """Write an entry in the place of the one whose record is damaged; the size of the record.
+    ``checksum``: what is known of it. Blocks: for a worker thread. Raises StoreFileError, and
+    EntryLogError for an entry that is another one."""
+    if not _is_the_same(commit_log, phy_offset, entry, checksum):
         raise EntryLogError(
             f"what came for the damaged record at {phy_offset} is entry {entry.index} of term "
             f"{entry.term}, {entry.size} bytes at {entry.pos}: not the same, or damaged itself"
         )
-    file = commit_log.file_of(phy_offset, len(entry.body))
+    data, _ = join_entries((entry,), entry.size)
+    file = commit_log.file_of(entry.pos, entry.size)
     if file is None:
         raise EntryLogError(f"the damaged record at {phy_offset} has expired")
-    file.put_back(phy_offset - file.start, entry.body)
+    file.put_back(entry.pos - file.start, data)
     return len(entry.body)
+
+
+def _is_the_same(
+    commit_log: CommitLog, phy_offset: int, entry: Entry, checksum: int | None
+) -> bool:
+    """By its checksum, whatever is left of its head; else by its head."""
+    records = scan(entry.body, phy_offset).records
+    whole = len(records) == 1 and records.end == len(entry.body) == entry.size - _HEAD
+    if not whole or entry.pos != phy_offset - _HEAD:
+        return False
+    if checksum is not None:
+        return crc32(join_entries((entry,), entry.size)[0]) == checksum
+    head = head_of(commit_log, phy_offset)
+    return head is not None and (entry.index, entry.term, entry.size) == (
+        head.index,
+        head.term,
+        head.size,
+    )

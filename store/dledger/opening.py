@@ -46,6 +46,8 @@ class MemberOpening:
         log_.divided = data[0].start if data else log_.files.end
         self.converts = not data and not raft.files.was_member
         raft.log.index.load()
+        if not raft.files.has_checksums:
+            raft.log.index.checksums.begin_at(0)
         self._entries = recover_entries(
             log_,
             raft.log.index,
@@ -92,11 +94,12 @@ class MemberOpening:
             self._recovery.stop = raft.log.end_of(index)
 
     def _may_be_torn(self) -> bool:
-        """No CRC covers the properties at the end of a record. Where a stop has cut the last one
-        there it looks whole; kept, it would be another one than that of the same number elsewhere.
-        """
+        """Where no checksum of the last entry is known: no CRC of the format covers the properties
+        at the end of a record. Where a stop has cut it there it looks whole; kept, it would be
+        another one than that of the same number elsewhere."""
         log_ = self._raft.log
-        if log_.end_index <= log_.begin_index:
+        known = log_.index.checksums.of(log_.end_index) is not None
+        if log_.end_index <= log_.begin_index or known:
             return False
         entry = log_.entries(log_.end_index, 1)[0]
         records = scan(entry.body).records

@@ -277,7 +277,8 @@ class RaftStore:
     def put_right(self, phy_offset: int, entry: Entry) -> int:
         """The record there is damaged, and this is its entry: see ``mending``. Blocks. Then call
         ``MessageStore.mended``."""
-        return put_right(self.log.log, phy_offset, entry)
+        checksum = self.log.index.checksums.of(entry.index)
+        return put_right(self.log.log, phy_offset, entry, checksum)
 
     def dispatched(self) -> tuple[int, int]:
         """Up to where queues and index may be claimed to be complete, and the store time there."""

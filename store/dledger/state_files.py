@@ -63,27 +63,30 @@ class HardStateFile:
 
 
 class CommitFile:
-    """``checkpoint`` of the folder of a member: ``committedIndex`` and ``endIndex``."""
+    """``checkpoint`` of the folder of a member: ``committedIndex`` and ``endIndex``, and a key of
+    ours, ``entryChecksums=1``. The original leaves it out when it writes the file, every 3 s: then
+    others have written entries, and checksums of ours may be those of entries that are gone."""
 
     def __init__(self, directory: Path, disk: Disk) -> None:
         self.path: Final = directory / "checkpoint"
         self._disk: Final = disk
-        self._saved = (-1, -1)
+        self._saved: tuple[int, int] | None = None
+        self.has_checksums: bool = False
+        """All that was written since the checksums were is ours."""
 
     def load(self) -> tuple[int, int]:
         """Committed index and end index, -1 where nobody knows. Raises StoreFileError."""
         values = _properties(self._disk, self.path)
         committed, end = _number(values.get("committedIndex")), _number(values.get("endIndex"))
-        self._saved = (
-            -1 if committed is None else committed,
-            -1 if end is None else end,
-        )
-        return self._saved
+        known = (-1 if committed is None else committed, -1 if end is None else end)
+        self.has_checksums = values.get("entryChecksums") == "1"
+        self._saved = known if self.has_checksums else None
+        return known
 
     def save(self, committed: int, end: int) -> None:
         """Blocks. Nothing to do when it says so already. Raises StoreFileError."""
         if (committed, end) != self._saved:
-            text = f"committedIndex={committed}\nendIndex={end}\n"
+            text = f"committedIndex={committed}\nendIndex={end}\nentryChecksums=1\n"
             replace_whole(self._disk, self.path, text.encode())
             self._saved = committed, end
 
@@ -163,6 +166,11 @@ class MemberFiles:
     def was_member(self) -> bool:
         """This directory has been a member's before."""
         return self._marker.now is not None or self._had_hard_state
+
+    @property
+    def has_checksums(self) -> bool:
+        """Those of entries are of this log (``CommitFile``)."""
+        return self._commit.has_checksums
 
     @property
     def votes(self) -> bool:

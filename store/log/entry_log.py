@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ...remoting.protocol.bodies.dledger import Entry, StoredEntries
-from ...remoting.protocol.record.entries import entry_units, join_entries
+from ...remoting.protocol.record.entries import entry_checksums, entry_units, join_entries
 from ...remoting.protocol.record.entry import (
     ENTRY_BLANK_MAGIC,
     ENTRY_HEAD,
@@ -121,13 +121,13 @@ class DledgerLog:
         while self._noted_position < (end := self.log.max_phy_offset):
             file = self._file(self._noted_position)
             try:
-                units, stop = self._units(file, self._noted_position, self._noted, end)
+                units, sums, stop = self._units(file, self._noted_position, self._noted, end)
             except StoreFileError as error:
                 raise EntryLogError(str(error)) from error
             if not units and file.start == self.log.base:
                 raise EntryLogError(f"no entry {self._noted} at {stop}, though it was just written")
             behind = stop if units else file.end
-            if self.index.end == self._noted and self._write_units(self._noted, units):
+            if self.index.end == self._noted and self._write_units(self._noted, units, sums):
                 self._indexed_position = behind
             if units:
                 self._noted += len(units) // _UNIT
@@ -144,25 +144,26 @@ class DledgerLog:
         file = self._file(position)
         try:
             stop = min(self._noted_position, position + _MOST_LATER)
-            units, behind = self._units(file, position, self.index.end, stop)
+            units, sums, behind = self._units(file, position, self.index.end, stop)
             if not units:
                 stop = min(self._noted_position, position + MAX_ENTRY_SIZE)
-                units, behind = self._units(file, position, self.index.end, stop)
+                units, sums, behind = self._units(file, position, self.index.end, stop)
         except StoreFileError as error:
             raise EntryLogError(str(error)) from error
         if not units and file.end >= self._noted_position:
             raise EntryLogError(f"entry {self.index.end} at {position} is damaged")
-        if not self._write_units(self.index.end, units):
+        if not self._write_units(self.index.end, units, sums):
             return False
         self._indexed_position = behind if units else file.end
         return True
 
-    def _write_units(self, first: int, units: bytes) -> bool:
+    def _write_units(self, first: int, units: bytes, sums: bytes) -> bool:
         """Whether that was possible. A full disk does not keep a member from going on: entries are
         found without units, and get them later."""
         if not units:
             return True
         try:
+            self.index.checksums.write(first, sums)
             self.index.write(first, units)
         except StoreFileError as error:
             if not self._told:
@@ -178,12 +179,14 @@ class DledgerLog:
             raise EntryLogError(f"no file of the log has position {position}")
         return file
 
-    def _units(self, file: MappedFile, position: int, first: int, end: int) -> tuple[bytes, int]:
-        """The units of entries from a position on, and behind the last of them."""
+    def _units(
+        self, file: MappedFile, position: int, first: int, end: int
+    ) -> tuple[bytes, bytes, int]:
+        """The units of entries from a position on, their checksums, and behind the last of them."""
         data, place = self._data(file, position, min(end, file.end, position + _MOST_AT_ONCE))
         at = position - place
         units, stop = entry_units(data, at, min(len(data), end - place), first, place)
-        return units, place + stop
+        return units, entry_checksums(data, at, stop, first, place), place + stop
 
     def _data(self, file: MappedFile, position: int, end: int) -> tuple[Any, int]:
         """What holds some bytes, and where it begins: the mapping that is written to, without a
@@ -253,7 +256,8 @@ class DledgerLog:
             units, behind = entry_units(data, at, shown, first, place)
             if units and data is not self.log.buffer:  # a disk may have changed it since
                 _, columns = scan_columns(data, 0, place, behind, True, False, (first, -1))
-                units = units[: _UNIT * len(columns[0])]
+                wrong = self.index.checksums.wrong(data, at, behind, first, place)
+                units = units[: _UNIT * min(len(columns[0]), *wrong, len(units))]
             if units:
                 _, pos, size, *_ = INDEX_UNIT.unpack_from(units, len(units) - _UNIT)
                 found = bytes(memoryview(data)[at : pos + size - place])
@@ -326,9 +330,9 @@ class DledgerLog:
         number, position = self._nearest(index)
         while True:
             file = self._file(position)
-            units, stop = self._units(file, position, number, self.log.max_phy_offset)
+            units, _, stop = self._units(file, position, number, self.log.max_phy_offset)
             end = self.index.end  # units behind it would have a hole in front
-            self._write_units(number, units[: max(0, end - number) * _UNIT])
+            self._write_units(number, units[: max(0, end - number) * _UNIT], b"")
             self.index.end = end
             position = stop if units else file.end
             number += len(units) // _UNIT

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ...remoting.protocol.record import Reason, Records, body_crc
+from ...remoting.protocol.record import Reason, Records, Verdict, body_crc
 from ...remoting.protocol.record.entries import entry_units
 from ...remoting.protocol.record.entry import ENTRY_HEAD, ENTRY_MAGIC
 from ...remoting.protocol.record.entry_verdict import BEFORE_ALL, EntryEnd
@@ -140,6 +140,8 @@ class _Recovery:
             for found in self._walk.through(log_file, begin - file.start):
                 if isinstance(found, Records):
                     self._take(found)
+                    if self._gap is not None:
+                        return
                 elif found.verdict.reason is not Reason.BLANK:
                     self._gap = found
                     return
@@ -147,16 +149,31 @@ class _Recovery:
                     self._position = found.end
 
     def _take(self, records: Records) -> None:
-        """Intact entries; their units are put right."""
+        """Intact entries, as far as they show it; their units are put right."""
         at, end = records.at[0] - _HEAD, records.end
         place = records.phy_offsets[0] - records.at[0]
+        first = ENTRY_HEAD.unpack_from(records.data, at)[2]
+        known = self._index.checksums
+        if self._crc and (wrong := known.wrong(records.data, at, end, first, place)):
+            self._end_at(records, wrong[0])
+            if not wrong[0]:
+                return
+            records = records.first(wrong[0])
+            end = records.end
         self._position = place + end
         self._end = entry_of(records, -1)
         self._timestamp = records.store_timestamps[-1]
-        first = ENTRY_HEAD.unpack_from(records.data, at)[2]
         units, _ = entry_units(records.data, at, end, first, place)
         if not self._index.agrees(first, units):
             self._index.write(first, units)
+
+    def _end_at(self, records: Records, number: int) -> None:
+        """This one is not what it was. Nothing of it is believed, for what goes on behind it."""
+        before = entry_of(records, number - 1) if number else self._end
+        self._walk.after = EntryEnd(before.index + 1, before.term)
+        begin, size = records.phy_offsets[number] - _HEAD, records.sizes[number] + _HEAD
+        problem = f"entry {before.index + 1} has another checksum than when it was written"
+        self._gap = Gap(begin, begin + size, Verdict(Reason.CRC, problem, 0, size))
 
     def _result(self, begin_index: int) -> EntryRecovery:
         gap, damaged, problem = self._gap, False, ""

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from ...remoting.clock import Clock
-from ...remoting.protocol.record import Reason, scan
+from ...remoting.protocol.record import Reason, Records, scan
+from ...remoting.protocol.record.entry import ENTRY_HEAD
+from ...remoting.protocol.record.scan import entry_of
 from ...remoting.protocol.record.search import LOOKED_AT, next_record
 from ..disk.mapped_file import MappedFile
 from ..log.commit_log import CommitLog
 from ..log.damage import DamagedRecords
+from ..log.entry_checksums import EntryChecksums
 from ..model.config import MessageStoreConfig
 from ..model.errors import StoreFileError
 
@@ -43,14 +47,18 @@ class Look(NamedTuple):
     """The file ends there."""
 
 
-def look(data: bytes, base: int, left: int, head: int = 0) -> Look:
+def look(
+    data: bytes, base: int, left: int, head: int = 0, known: EntryChecksums | None = None
+) -> Look:
     """Look at records from ``base`` on, of which the file has ``left`` bytes, ``data`` the first.
     With all of them in ``data`` everything is done with. ``head``: they stand behind heads of
-    entries (``scan``)."""
+    entries (``scan``), and ``known`` tells what these were."""
     at, whole = 0, len(data) == left
     damaged: list[tuple[int, int, str]] = []
     while at < len(data):
-        _, at, verdict = scan(data, base, at=at, left=left, head=head)
+        records, at, verdict = scan(data, base, at=at, left=left, head=head)
+        if known is not None and head and len(records):
+            damaged += _other_than_noted(records, base, known)
         if verdict.reason is Reason.BLANK and verdict.size == left - at:
             return Look(len(data), damaged, True)
         if verdict.reason is Reason.MORE or at == len(data):
@@ -66,6 +74,16 @@ def look(data: bytes, base: int, left: int, head: int = 0) -> Look:
     return Look(len(data) if whole else at, damaged, whole)
 
 
+def _other_than_noted(
+    records: Records, base: int, known: EntryChecksums
+) -> Iterator[tuple[int, int, str]]:
+    """Of entries that look intact."""
+    begin = records.at[0] - ENTRY_HEAD.size
+    for number in known.wrong(records.data, begin, records.end, entry_of(records, 0).index, base):
+        problem = "its entry has another checksum than when it was written"
+        yield records.phy_offsets[number], records.sizes[number], problem
+
+
 class Scrub:
     """Service."""
 
@@ -75,7 +93,10 @@ class Scrub:
         damage: DamagedRecords,
         config: MessageStoreConfig,
         clock: Clock,
+        known: EntryChecksums | None = None,
     ) -> None:
+        """``known``: of a log of entries (``look``)."""
+        self._known: Final = known
         self._log: Final = commit_log
         self._damage: Final = damage
         self._config: Final = config
@@ -116,7 +137,7 @@ class Scrub:
                 cold = not file.is_in_memory(at - file.start, size)
                 left, head = end - at, self._log.head_at(file.start)
                 looking = loop.run_in_executor(
-                    self._threads, _look_at, file, at, size, left, cold, head
+                    self._threads, _look_at, file, at, size, left, cold, head, self._known
                 )
                 data, seen = await looking
             except StoreFileError as error:
@@ -139,10 +160,20 @@ class Scrub:
 
 
 def _look_at(
-    file: MappedFile, phy_offset: int, size: int, left: int, cold: bool, head: int
+    file: MappedFile,
+    phy_offset: int,
+    size: int,
+    left: int,
+    cold: bool,
+    head: int,
+    known: EntryChecksums | None,
 ) -> tuple[int, Look]:
     """In a thread. Raises StoreFileError."""
     data = file.read_unmapped(phy_offset - file.start, size)
+    seen = look(data, phy_offset, left, head, known)
+    if seen.damaged and known is not None:  # or entries were replaced in between
+        data = file.read_unmapped(phy_offset - file.start, size)
+        seen = look(data, phy_offset, left, head, known)
     if cold:
         file.forget(phy_offset - file.start, size)
-    return len(data), look(data, phy_offset, left, head)
+    return len(data), seen

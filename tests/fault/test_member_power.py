@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq.store.log import entry_index
 from aiorocketmq.store.message_store import MessageStore
 from tests.store.dledger.world import all_entries, commit_all, open_member, raft_of
 from tests.store.world import bodies_of, crash, put_ok
@@ -23,7 +24,10 @@ def power_failure(root: Path, store: MessageStore, disk: LossyDisk, chance: rand
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_was_synced_is_there(tmp_path: Path, seed: int) -> None:
+def test_what_was_synced_is_there(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry_index, "CHECKSUMS_PER_FILE", 1024)
     chance, disk = random.Random(seed), LossyDisk()
     model, synced, committed, term = list[bytes](), -1, -1, 1
     store = open_member(tmp_path, disk=disk)

@@ -171,6 +171,18 @@ def test_a_damaged_body(mqstore: MqStore, root: Path) -> None:
     assert "record at 0: the body has the CRC" in finding
 
 
+@pytest.mark.parametrize("byte", [16 + 7, 48 + 40 + 7])
+def test_what_only_a_checksum_shows(mqstore: MqStore, root: Path, byte: int) -> None:
+    """The term of an entry, the born time of its record."""
+    flip(data_file(root), byte)
+    *others, finding = verified(mqstore, root).findings
+    assert finding.startswith("dledger-n0/checksums/00000000000000000000: byte 0: entry 0, at 0")
+    assert "is not what it was when it was written" in finding
+    checkpoint = root / "dledger-n0" / "checkpoint"
+    checkpoint.write_text(checkpoint.read_text().replace("entryChecksums=1\n", ""))
+    assert verified(mqstore, root).findings == others, "the original has written since"
+
+
 def test_units_that_are_wrong(mqstore: MqStore, root: Path) -> None:
     path, at = unit(root, 5)
     overwrite(path, at, bytes(64))

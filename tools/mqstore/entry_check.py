@@ -1,4 +1,5 @@
-"""Entries of a DLedger member against their index, and against what the member noted of them.
+"""Entries of a DLedger member against their index and checksums, and against what the member noted
+of them.
 
 Whether an entry goes on from the one before, and is what its head says, was seen when the log was
 read. An index unit that is wrong is no loss: entries are found without it, and it is made again.
@@ -8,19 +9,20 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 from ...remoting.protocol.record.entry import ENTRY_HEAD, ENTRY_MAGIC, INDEX_UNIT, EntryHead
 from ...store.disk.system_disk import PosixDisk
 from ...store.dledger.state_files import CommitFile, HardStateFile
 from ...store.inspect import StoreDirectory
-from ...store.log.log_reader import FileSequence, LogRecord
+from ...store.log.entry_checksums import CHECKSUM_UNIT, checksum_in
+from ...store.log.log_reader import FileSequence, LogRecord, StoredFile
 from ...store.model.errors import StoreFileError
 from .findings import Findings, span
 
 __all__ = ["ELSEWHERE", "EntryCheck", "refuse_member"]
 
 _HEAD: Final = ENTRY_HEAD.size
-_UNIT: Final = INDEX_UNIT.size
 _AT_ONCE: Final = 1024
 _MISSING: Final = "no unit"
 _OTHER: Final = "a unit that leads elsewhere"
@@ -45,7 +47,8 @@ class EntryCheck:
 
     def __init__(self, folder: Path, findings: Findings) -> None:
         """Raises StoreFileError, OSError."""
-        self.committed, _ = CommitFile(folder, PosixDisk()).load()
+        checkpoint = CommitFile(folder, PosixDisk())
+        self.committed, _ = checkpoint.load()
         """Index; -1 where nobody knows."""
         self.uncommitted: int = 0
         """Entries behind it that are in no queue, as it has to be."""
@@ -53,13 +56,14 @@ class EntryCheck:
         self._folder: Final = folder
         self._findings: Final = findings
         self._hard_state: Final = HardStateFile(folder, PosixDisk()).load()
-        index = folder / "index"
-        self._units: Final = FileSequence(index) if index.is_dir() else None
-        for path, byte, problem in self._units.problems if self._units is not None else ():
-            findings.damage(path, byte, problem, recoverable=True)
-        self._block, self._block_first = b"", 0
+        self._units: Final = _Units(folder / "index", INDEX_UNIT.size, findings)
+        self._has_sums: Final = checkpoint.has_checksums
+        self._sums: Final = _Units(folder / "checksums", CHECKSUM_UNIT.size, findings)
         self._wrong: list[tuple[int, int, str]] = []
         """Entries with numbers that follow each other: first, last, what they have."""
+        self._told = (0, 0)
+        self._others: dict[int, int] = {}
+        """Entries that are not what they were, by position: the index of each."""
 
     @classmethod
     def of(cls, directory: StoreDirectory, findings: Findings) -> EntryCheck | None:
@@ -76,7 +80,8 @@ class EntryCheck:
         if head.magic != ENTRY_MAGIC or head.pos != record.phy_offset - _HEAD:
             return
         self.last = head
-        unit = self._unit(head.index)
+        self._check_sum(record, at, head)
+        unit = self._units.read(head.index)
         if unit == INDEX_UNIT.pack(head.magic, head.pos, head.size, head.index, head.term):
             return
         problem = _OTHER if any(unit) else _MISSING
@@ -85,6 +90,17 @@ class EntryCheck:
         else:
             self._wrong.append((head.index, head.index, problem))
 
+    def _check_sum(self, record: LogRecord, at: int, head: EntryHead) -> None:
+        """Whether an entry is what it was when it was written, as far as that was noted."""
+        noted = checksum_in(self._sums.read(head.index)) if self._has_sums else None
+        told = self._told[0] <= head.pos < self._told[1]
+        if not told and noted not in (None, crc32(memoryview(record.data)[at : at + head.size])):
+            self._others[head.pos] = head.index
+
+    def damaged(self, begin: int, end: int) -> None:
+        """What lies there in the log is told already; the next record may be of it."""
+        self._told = begin, end
+
     def is_uncommitted(self) -> bool:
         """Of the entry that was looked at last: as far as the member knew."""
         return self.last is not None and self.last.index > self.committed >= 0
@@ -92,9 +108,12 @@ class EntryCheck:
     def finish(self) -> None:
         """Tell what was found."""
         for first, last, problem in self._wrong:
-            path, byte = self._where(first)
+            path, byte = self._units.where(first)
             what = f"{'entry' if first == last else 'entries'} {span(first, last)}"
             self._findings.damage(path, byte, f"{problem} for {what}", recoverable=True)
+        for pos, index in self._others.items():
+            problem = f"entry {index}, at {pos} of the log, is not what it was when it was written"
+            self._findings.damage(*self._sums.where(index), problem)
         end, term = (-1, -1) if self.last is None else (self.last.index, self.last.term)
         if self.committed > end:
             problem = (
@@ -119,19 +138,35 @@ class EntryCheck:
             return "no entries"
         return f"entries up to {self.last.index} in term {self.last.term}"
 
-    def _unit(self, index: int) -> bytes:
-        """Its 32 bytes; empty where no file has them."""
-        at = (index - self._block_first) * _UNIT
+
+class _Units:
+    """What is kept of every entry in files beside the log, where there are any."""
+
+    def __init__(self, folder: Path, unit: int, findings: Findings) -> None:
+        self._folder: Final = folder
+        self._unit: Final = unit
+        self._files: Final = FileSequence(folder) if folder.is_dir() else None
+        for path, byte, problem in self._files.problems if self._files is not None else ():
+            findings.damage(path, byte, problem, recoverable=True)
+        self._block, self._block_first = b"", 0
+
+    def read(self, index: int) -> bytes:
+        """The unit of an entry; empty where no file has it."""
+        at = (index - self._block_first) * self._unit
         if not 0 <= at < len(self._block):
             self._block, self._block_first, at = b"", index, 0
-            file = None if self._units is None else self._units.find(index * _UNIT)
+            file = self._file(index)
             if file is not None:
-                self._block = file.read(index * _UNIT - file.start, _AT_ONCE * _UNIT)
-        return self._block[at : at + _UNIT]
+                place = index * self._unit - file.start
+                self._block = file.read(place, _AT_ONCE * self._unit)
+        return self._block[at : at + self._unit]
 
-    def _where(self, index: int) -> tuple[Path, int]:
+    def _file(self, index: int) -> StoredFile | None:
+        return None if self._files is None else self._files.find(index * self._unit)
+
+    def where(self, index: int) -> tuple[Path, int]:
         """File and byte of a unit, be it there or not."""
-        file = None if self._units is None else self._units.find(index * _UNIT)
+        file = self._file(index)
         if file is None:
-            return self._folder / "index", 0
-        return file.path, index * _UNIT - file.start
+            return self._folder, 0
+        return file.path, index * self._unit - file.start

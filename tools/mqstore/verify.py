@@ -148,6 +148,8 @@ class Checks(NamedTuple):
     def damaged(self, begin: int, end: int) -> None:
         self.queues.damaged(begin, end)
         self.items.damaged(begin, end)
+        if self.entries is not None:
+            self.entries.damaged(begin, end)
 
 
 def _read_log(

@@ -5,6 +5,7 @@
 #include "answers.h"
 #include "base64.h"
 #include "bytes.h"
+#include "crc32.h"
 #include "record_layout.h"
 
 /* The size of the entry with an index that begins at `at` and ends in front of `end`, 0 when there is none. */
@@ -39,6 +40,17 @@ static inline void entries_units(const uint8_t *head, size_t count, uint8_t *uni
         memcpy(unit + INDEX_UNIT_INDEX_AT, head + ENTRY_INDEX_AT, 8);
         memcpy(unit + INDEX_UNIT_TERM_AT, head + ENTRY_TERM_AT, 8);
         head += bytes_read_u32(head + ENTRY_SIZE_AT);
+    }
+}
+
+/* The CRC-32 of each of `count` entries, which are there, and its complement: 8 bytes for each. */
+static inline void entries_checksums(const uint8_t *head, size_t count, uint8_t *unit)
+{
+    for (; count--; unit += 8) {
+        uint32_t size = bytes_read_u32(head + ENTRY_SIZE_AT), crc = crc32_of(0, head, size);
+        bytes_write_u32(unit, crc);
+        bytes_write_u32(unit + 4, ~crc);
+        head += size;
     }
 }
 

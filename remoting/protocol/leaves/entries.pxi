@@ -13,6 +13,7 @@ cdef extern from "entries.h" nogil:
     void entry_write(uint8_t *head, const entry_fields *fields)
     size_t entries_count(const uint8_t *data, size_t *at, size_t end, int64_t index, int64_t place)
     void entries_units(const uint8_t *head, size_t count, uint8_t *unit)
+    void entries_checksums(const uint8_t *head, size_t count, uint8_t *unit)
     size_t entries_json_size(const uint8_t *head, size_t count)
     uint8_t *entries_write_json(const uint8_t *head, size_t count, uint8_t *out)
 
@@ -50,6 +51,24 @@ def entries_json(data, Py_ssize_t at, Py_ssize_t end, int64_t index, int64_t pla
         text = PyBytes_FromStringAndSize(NULL, entries_json_size(start + begin, count))
         behind = entries_write_json(start + begin, count, <uint8_t *>PyBytes_AS_STRING(text))
         return text[:behind - <uint8_t *>PyBytes_AS_STRING(text)]
+    finally:
+        PyBuffer_Release(&view)
+
+
+def entry_checksums(data, Py_ssize_t at, Py_ssize_t end, int64_t index, int64_t place, /):
+    cdef Py_buffer view
+    cdef const uint8_t *start
+    cdef size_t begin = at, stop = at, count
+    cdef bytes units
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        if not 0 <= at <= end <= view.len:
+            raise ValueError("the entries do not lie in the data")
+        start = <const uint8_t *>view.buf
+        count = entries_count(start, &stop, end, index, place)
+        units = PyBytes_FromStringAndSize(NULL, 8 * count)
+        entries_checksums(start + begin, count, <uint8_t *>PyBytes_AS_STRING(units))
+        return units
     finally:
         PyBuffer_Release(&view)
 

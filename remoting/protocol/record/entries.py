@@ -6,6 +6,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
 
 from ..leaves import leaf
 from .entry import ENTRY_HEAD, ENTRY_MAGIC, INDEX_UNIT
@@ -60,6 +61,19 @@ def entries_json(data: Buffer, at: int, end: int, index: int, place: int, /) -> 
         )
         for magic, pos, size, own, term in INDEX_UNIT.iter_unpack(units)
     )
+
+
+@leaf
+def entry_checksums(data: Buffer, at: int, end: int, index: int, place: int, /) -> bytes:
+    """The CRC-32 of each of the same entries, head and record, and its complement, each of 4 bytes,
+    big-endian."""
+    units, _ = entry_units(data, at, end, index, place)
+    view = memoryview(data)
+    crcs = (
+        crc32(view[pos - place : pos - place + size])
+        for _, pos, size, *_ in INDEX_UNIT.iter_unpack(units)
+    )
+    return b"".join((crc << 32 | crc ^ 0xFFFFFFFF).to_bytes(8, "big") for crc in crcs)
 
 
 @leaf

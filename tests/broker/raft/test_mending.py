@@ -21,16 +21,17 @@ from tests.store.dledger.world import (
     raft_of,
     replicate,
 )
+from tests.store.services.test_scrub import in_a_loop
 from tests.store.world import bodies_of, put_ok
 
 
 class World:
     """A follower with one damaged message of ten, seen by a pull."""
 
-    def __init__(self, root: Path, at: int = 48 + 88) -> None:
+    def __init__(self, root: Path, at: int = 48 + 88, seen: int = 9) -> None:
         source, target = leader(root / "a"), follower(root / "b")
         for number in range(10):
-            put_ok(source, body=b"%d" % number)
+            put_ok(source, body=b"%d" % number, properties={"K": "value"})
         commit_all(source)
         replicate(source, target)
         self.entries: list[Entry] = all_entries(source)
@@ -42,7 +43,7 @@ class World:
         path.write_bytes(data)
         self.store: MessageStore = open_member(root / "b", "n1")
         raft_of(self.store).follow()
-        assert bodies_of(self.store) == [b"%d" % number for number in range(10) if number != 4]
+        assert len(bodies_of(self.store)) == seen
         self.asked: list[int] = []
         self.answer: Entry | None = self.entries[4]
         self.clock = ManualClock()
@@ -55,6 +56,23 @@ class World:
     def mend(self, seconds: float = 0) -> None:
         self.clock.advance(seconds)
         asyncio.run(self.mending.mend())
+
+
+@pytest.mark.parametrize("at", [16 + 7, 48 + 40, 48 + 94], ids=["term", "born time", "properties"])
+def test_what_only_a_checksum_shows_is_found_by_the_scrub(tmp_path: Path, at: int) -> None:
+    world = World(tmp_path, at, seen=10)
+    assert world.store.flush.save()
+    assert world.store.damage.places == {}
+    in_a_loop(world.store)
+    assert list(world.store.damage.places) == [world.entries[4].pos + 48]
+    world.answer = replace(world.entries[4], term=9)
+    world.mend()
+    assert world.store.damage.mended == 0, "not what was written"
+    world.answer = world.entries[4]
+    world.mend(60)
+    assert all_entries(world.store) == world.entries
+    assert (world.store.damage.places, world.store.damage.mended) == ({}, 1)
+    world.store.close()
 
 
 def test_a_damaged_message_is_there_again(tmp_path: Path) -> None:

@@ -96,6 +96,34 @@ def test_damage_in_front_of_entries_takes_them_and_the_vote(
     same_again(tmp_path, source, target)
 
 
+def test_a_bit_that_only_a_checksum_covers(tmp_path: Path) -> None:
+    source, target = pair(tmp_path)
+    raft_of(target).files.save_ends(-1, 199, -1)
+    position = raft_of(target).log.position_of(190)
+    crash(target)
+    last = data_files(tmp_path / "b", "n1")[-1]
+    change(last, position - int(last.name) + 48 + 40)  # of the born time
+    target = open_member(tmp_path / "b", "n1")
+    assert (raft_of(target).log.end_index, raft_of(target).files.votes) == (189, False)
+    same_again(tmp_path, source, target)
+
+
+def test_checksums_go_where_the_original_has_written(tmp_path: Path) -> None:
+    """It keeps the folder, and leaves their key out of its checkpoint."""
+    source, target = pair(tmp_path)
+    target.close()
+    folder = tmp_path / "b" / "dledger-n1"
+    assert raft_of(target).log.index.checksums.end == 200
+    (folder / "checkpoint").write_text("committedIndex=199\nendIndex=199\n")
+    target = open_member(tmp_path / "b", "n1")
+    known = raft_of(target).log.index.checksums
+    assert [known.of(index) for index in range(200)] == [None] * 200
+    put_ok(source, body=b"more")
+    commit_all(source)
+    same_again(tmp_path, source, target)
+    assert known.end == 201
+
+
 def test_a_lost_disk_is_filled_again(tmp_path: Path) -> None:
     source, target = pair(tmp_path)
     target.close()

@@ -67,7 +67,9 @@ def test_what_is_committed(tmp_path: Path) -> None:
     file = CommitFile(tmp_path, SystemDisk())
     assert file.load() == (-1, -1)
     file.save(437, 438)
-    assert (tmp_path / "checkpoint").read_bytes() == b"committedIndex=437\nendIndex=438\n"
+    assert (tmp_path / "checkpoint").read_bytes() == (
+        b"committedIndex=437\nendIndex=438\nentryChecksums=1\n"
+    )
     assert CommitFile(tmp_path, SystemDisk()).load() == (437, 438)
 
 

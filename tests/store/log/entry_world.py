@@ -19,6 +19,7 @@ FILE_SIZE = 2048
 INDEX_FILE_SIZE = 320
 DATA = "/d/data"
 INDEX = "/d/index"
+CHECKSUMS = "/d/checksums"
 SMALL = 48 + 91 + 1
 """An entry with an empty body and a topic of one letter."""
 
@@ -31,7 +32,7 @@ class EntryWorld:
         files = MappedFileQueue(DATA, FILE_SIZE, self.disk)
         files.load()
         self.commit_log = CommitLog(files, 48, start)
-        self.index = EntryIndex(Path(INDEX), self.disk, INDEX_FILE_SIZE)
+        self.index = EntryIndex(Path(INDEX), self.disk, INDEX_FILE_SIZE, INDEX_FILE_SIZE // 32)
         self.index.load()
         self.log = DledgerLog(self.commit_log, self.index)
         self.found: EntryRecovery = recover_entries(self.commit_log, self.index)
@@ -69,7 +70,18 @@ class EntryWorld:
 
     def data(self) -> dict[str, bytes]:
         """The files of the log and its index."""
-        return {path: bytes(content) for path, content in sorted(self.disk.files.items())}
+        return {
+            path: bytes(content)
+            for path, content in sorted(self.disk.files.items())
+            if not path.startswith(CHECKSUMS)
+        }
+
+    def without_checksums(self) -> MemoryDisk:
+        """What is on the disk, as if the original had written it."""
+        disk = self.disk.copy()
+        for path in [path for path in disk.files if path.startswith(CHECKSUMS)]:
+            del disk.files[path]
+        return disk
 
 
 def made(bodies: list[bytes], first: Entry | None = None, term: int = 1) -> list[Entry]:

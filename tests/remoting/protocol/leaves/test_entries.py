@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 from typing import Any
+from zlib import crc32
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +50,7 @@ def test_every_end_of_a_buffer() -> None:
             same("scan_columns", log[:end], 0, START, left, True, False, (0, -1))
         same("entry_units", log, 0, end, 0, START)
         same("entries_json", log, 0, end, 0, START)
+        same("entry_checksums", log, 0, end, 0, START)
 
 
 @given(entry_logs(), st.integers(0, 9), st.integers(-9, 9))
@@ -61,7 +64,11 @@ def test_units(data: bytes, index: int, more: int) -> None:
         INDEX_UNIT.pack(entry.magic, entry.pos, entry.size, entry.index, entry.term)
         for entry in stored
     )
-    for name in ("entry_units", "entries_json"):
+    crcs = [crc32(data[entry.pos - START :][: entry.size]) for entry in stored]
+    assert same("entry_checksums", data, 0, len(data), index, START) == b"".join(
+        struct.pack(">II", crc, crc ^ 0xFFFFFFFF) for crc in crcs
+    )
+    for name in ("entry_units", "entries_json", "entry_checksums"):
         same(name, data, 0, max(0, len(data) + more), index, START)
         same(name, bytearray(data), min(more, 0), len(data), index, START)
 
