@@ -34,7 +34,7 @@ endef
 export SAY_WHICH_LEAVES
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz raft sanitize soak services clean moved copy
+.PHONY: help setup demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz raft sim sanitize soak services clean moved copy
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +61,9 @@ fuzz: $(DEV_STAMP)  ## bad input against the real daemons (ARGS="--seconds 300 -
 
 raft: $(DEV_STAMP)  ## 100,000 random schedules of Raft groups that lose messages, members and disks (ARGS="--schedules 1000000 --seed 7")
 	@$(PY) -m tests.store.raft.campaign $(ARGS)
+
+sim: $(DEV_STAMP)  ## whole clusters on virtual time under faults, one for each seed (ARGS="--seeds 1000 --seed 7 --show")
+	@$(PY) -m tests.simulation $(ARGS)
 
 # A build of its own, in front of the installed one. PYTHONMALLOC: so that every object is a piece of memory of its own.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g

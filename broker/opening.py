@@ -11,7 +11,7 @@ from ..remoting.clock import Clock
 from ..remoting.protocol.message.message_id import pack_host
 from ..remoting.services import to_the_end
 from ..remoting.system_clock import SystemClock
-from ..store.disk.disk import Lock
+from ..store.disk.disk import Disk, Lock
 from ..store.message_store import MessageStore
 from ..store.model.config import MessageStoreConfig
 from ..store.put.consume_queue_ext_writer import BitmapOf
@@ -25,10 +25,10 @@ from .config.settings import BrokerSettings
 
 @asynccontextmanager
 async def open_broker(
-    settings: BrokerSettings, clock: Clock | None = None
+    settings: BrokerSettings, clock: Clock | None = None, disk: Disk | None = None
 ) -> AsyncIterator[Broker]:
     """A broker with its store open and its ports bound; at the end the store is closed in good
-    order.
+    order. ``disk``: for the store's files, the machine's by default.
 
     ``listenPort=0`` takes free ports and is set to the one found. Raises ``StoreError``,
     ``AddressInUseError``, ``TlsError``, and ``OSError`` for a ``brokerIP1`` that has no address.
@@ -41,13 +41,13 @@ async def open_broker(
         forget_role(settings.broker, settings.store)
     address = (await resolve(settings.broker.broker_ip1), server.listen_port)
     with locked_directory(
-        settings.store.root
+        settings.store.root, disk
     ) as lock:  # the tables are in it, too: whoever stops there still writes them
         tables = Tables(settings, clock)
         bitmap_of = (
             tables.state.filters.bit_map if settings.broker.enable_calc_filter_bit_map else None
         )
-        store = await _open_store(settings.store, clock, pack_host(*address), bitmap_of, lock)
+        store = await _open_store(settings.store, clock, pack_host(*address), bitmap_of, lock, disk)
         broker = None
         try:
             broker = Broker(settings, store, address, clock, tables)
@@ -69,6 +69,7 @@ async def _open_store(
     store_host: bytes,
     bitmap_of: BitmapOf | None,
     lock: Lock,
+    disk: Disk | None,
 ) -> MessageStore:
     """In a thread, which nobody can interrupt: who is cancelled meanwhile waits for it and closes
     the store again."""
@@ -83,6 +84,7 @@ async def _open_store(
                 store_host=store_host,
                 bitmap_of=bitmap_of,
                 lock=lock,
+                disk=disk,
             )
         )
 

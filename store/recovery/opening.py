@@ -47,10 +47,10 @@ def make_directories(paths: Sequence[Path], disk: Disk) -> None:
 
 
 @contextlib.contextmanager
-def locked_directory(root: Path) -> Iterator[Lock]:
+def locked_directory(root: Path, disk: Disk | None = None) -> Iterator[Lock]:
     """A store directory, made if need be, that nobody else uses: for who keeps more in it than the
     store. Raises StoreLockedError, StoreFileError."""
-    disk = SystemDisk()
+    disk = disk or SystemDisk()
     make_directories((root,), disk)
     lock = disk.lock(root / "lock")
     lock.acquire()

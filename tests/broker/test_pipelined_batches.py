@@ -97,6 +97,6 @@ def test_bodies_that_are_no_batches_alone_are_refused(tmp_path: Path, cut: list[
         await served.turn()
         good = [bool(body) and not len(body) % (len(items) // 12) for body in bodies]
         codes = [0 if each else ResponseCode.MESSAGE_ILLEGAL for each in [True, *good, True]]
-        assert [decode_header(0, header).code for _, header in served.answers[1]] == codes
+        assert [decode_header(0, answer).code for _, answer in served.answers[1]] == codes
 
     play(tmp_path, scene)

@@ -202,7 +202,7 @@ def test_an_answer_nested_too_deeply_is_left_to_whoever_refuses_it() -> None:
     async def main() -> None:
         invocations = Invocations(asyncio.get_running_loop())
         invocations.add(QUERY, 7, 3.0)
-        deep = b'{"code":0,"flag":1,"opaque":7,"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+        deep = b'{"code":0,"flag":1,"opaque":7,"x":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}"
         assert not invocations.complete_frame(0, deep, memoryview(b""))
         assert len(invocations) == 1
 

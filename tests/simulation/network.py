@@ -1,0 +1,291 @@
+"""Connections between processes of one world: bytes take their time, one way of a link may be cut,
+a process that is killed leaves the other end a reset."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import errno
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..sim import receive
+from .loop import PROCESS, Process, SimulatedLoop
+
+PATIENCE_S = 60.0
+"""So long a connection attempt to somebody out of reach lasts at most."""
+
+
+class End(asyncio.Transport):
+    """One end of a connection: what is written here arrives at ``other``."""
+
+    other: End
+
+    def __init__(
+        self, network: Network, process: Process, own: tuple[str, int], peer: tuple[str, int]
+    ) -> None:
+        super().__init__({"peername": peer, "sockname": own})
+        self._network = network
+        self.process = process
+        self.own_address, self.peer_address = own, peer
+        self.way = (own[0], peer[0])
+        self.protocol: Any = None
+        self.on_its_way: deque[bytes | None] = deque()
+        """What was written and has not arrived; None: the end."""
+        self.arrives_at = 0.0
+        self._unread = bytearray()
+        self._eof = False
+        self._closed = False
+        self._reading = True
+        self._readable: Callable[[], object] | None = None
+
+    # -- of whoever writes
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if not self._closed and len(data):
+            self._network.carry(self, bytes(data))
+
+    def writelines(self, parts: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.write(b"".join(parts))
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._network.carry(self, None)
+            loop = asyncio.get_running_loop()
+            if self.protocol is not None:
+                loop.call_soon(self.protocol.connection_lost, None, context=self.process.context)
+
+    abort = close
+    write_eof = close
+
+    def reset(self) -> None:
+        """The process at this end is gone."""
+        self._closed = True
+        self.on_its_way.clear()
+        self._network.carry(self, None)
+
+    def is_closing(self) -> bool:
+        return self._closed
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return sum(len(each) for each in self.on_its_way if each is not None)
+
+    # -- of whoever reads
+
+    def attach(self, protocol: Any) -> None:
+        self.protocol = protocol
+        protocol.connection_made(self)
+        self._hand_over()
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.protocol = protocol
+
+    def when_readable(self, call: Callable[[], object] | None) -> None:
+        self._readable = call
+        if call is not None and (self._unread or self._eof):
+            call()
+
+    def peek(self) -> bytes:
+        return bytes(self._unread[:1])
+
+    def arrived(self, data: bytes | None) -> None:
+        if data is None:
+            self._eof = True
+        else:
+            self._unread += data
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._readable is not None:
+            self._readable()
+        if self.protocol is None or not self._reading or self._closed:
+            return
+        data, self._unread = bytes(self._unread), bytearray()
+        if data:
+            receive(self.protocol, data)
+        if self._eof and not self._closed:
+            self._closed = True
+            self.protocol.connection_lost(None)
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        self._reading = True
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._hand_over, context=self.process.context)
+
+    def is_reading(self) -> bool:
+        return self._reading
+
+
+class Accepted:
+    """What an accepted socket is to a server."""
+
+    def __init__(self, end: End) -> None:
+        self.end = end
+
+    def getpeername(self) -> tuple[str, int]:
+        return self.end.peer_address
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.end.own_address
+
+    def setblocking(self, flag: bool) -> None: ...
+
+    def setsockopt(self, *how: Any) -> None: ...
+
+    def getsockopt(self, *how: Any) -> int:
+        return 0
+
+    def recv(self, _size: int, _flags: int = 0) -> bytes:
+        return self.end.peek()
+
+    def close(self) -> None:
+        self.end.close()
+
+
+class Listener:
+    """What a listening socket is to a server."""
+
+    def __init__(self, network: Network, address: tuple[str, int]) -> None:
+        self._network = network
+        self.address = address
+        self.waiting: asyncio.Queue[Accepted] = asyncio.Queue()
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.address
+
+    def setblocking(self, flag: bool) -> None: ...
+
+    def setsockopt(self, *how: Any) -> None: ...
+
+    def close(self) -> None:
+        if self._network.listeners.get(self.address) is self:
+            del self._network.listeners[self.address]
+
+
+class Network:
+    """All links of a world."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+        loop.network = self
+        self.listeners: dict[tuple[str, int], Listener] = {}
+        self.ends: dict[End, None] = {}
+        self.cut: set[tuple[str, str]] = set()
+        """Ways, from host to host, that nothing comes through."""
+        self.latency_s: Callable[[tuple[str, str]], float] = lambda _way: (
+            0.0001 + loop.random.expovariate(1 / 0.0002)
+        )
+        self.seen: Callable[[str], None] = lambda _line: None
+        """Told all that arrives."""
+        self._ports = iter(range(32_768, 1 << 62))
+
+    # -- as sockets have it
+
+    def listen(self, address: tuple[str, int], **_more: Any) -> Listener:
+        """In the place of ``socket.create_server``."""
+        process = PROCESS.get()
+        assert process is not None
+        place = (process.host, address[1])
+        if place in self.listeners:
+            raise OSError(errno.EADDRINUSE, "Address already in use")
+        listener = self.listeners[place] = Listener(self, place)
+        process.on_kill.append(listener.close)
+        return listener
+
+    async def accept(self, listener: Listener) -> tuple[Accepted, tuple[str, int]]:
+        accepted = await listener.waiting.get()
+        return accepted, accepted.end.peer_address
+
+    async def connect(
+        self, protocol_factory: Callable[[], Any], host: str, port: int
+    ) -> tuple[End, Any]:
+        process = PROCESS.get()
+        assert process is not None
+        there, back = (process.host, host), (host, process.host)
+        await asyncio.sleep(self.latency_s(there))
+        gives_up = self._loop.now + PATIENCE_S
+        while there in self.cut or back in self.cut:
+            if self._loop.now >= gives_up:
+                raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+            await asyncio.sleep(1.0)
+        listener = self.listeners.get((host, port))
+        if listener is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+        server = next(p for p in self._processes() if p.host == host)
+        own = (process.host, next(self._ports))
+        ours = End(self, process, own, (host, port))
+        theirs = End(self, server, (host, port), own)
+        ours.other, theirs.other = theirs, ours
+        for end in (ours, theirs):
+            self.ends[end] = None
+        self._loop.call_later(
+            self.latency_s(there),
+            listener.waiting.put_nowait,
+            Accepted(theirs),
+            context=server.context,
+        )
+        protocol = protocol_factory()
+        ours.attach(protocol)
+        return ours, protocol
+
+    processes: Callable[[], Iterable[Process]]
+
+    def _processes(self) -> Iterable[Process]:
+        return self.processes()
+
+    # -- what is on its way
+
+    def carry(self, end: End, data: bytes | None) -> None:
+        end.on_its_way.append(data)
+        end.arrives_at = max(end.arrives_at, self._loop.now + self.latency_s(end.way))
+        self._loop.call_at(end.arrives_at, self._arrive, end, context=_NOBODY)
+
+    def _arrive(self, end: End) -> None:
+        if end.way in self.cut or not end.on_its_way:
+            return
+        data = end.on_its_way.popleft()
+        other = end.other
+        size, crc = (-1, 0) if data is None else (len(data), zlib.crc32(data))
+        self.seen(f"{self._loop.now:.6f} {end.way[0]}>{end.way[1]} {size} {crc:08x}")
+        if other.process.alive:
+            self._loop.call_soon(other.arrived, data, context=other.process.context)
+        if data is None:
+            self.ends.pop(end, None)
+
+    def heal(self) -> None:
+        """All ways are whole; what was held up arrives."""
+        self.cut.clear()
+        for end in list(self.ends):
+            for _ in range(len(end.on_its_way)):
+                end.arrives_at = max(end.arrives_at, self._loop.now + self.latency_s(end.way))
+                self._loop.call_at(end.arrives_at, self._arrive, end, context=_NOBODY)
+
+    def gone(self, process: Process) -> None:
+        """Its connections are reset."""
+        for end in list(self.ends):
+            if end.process is process:
+                end.reset()
+
+    def drop(self, one: str, other: str) -> None:
+        """Connections between two hosts are lost, at both ends."""
+        for end in list(self.ends):
+            if set(end.way) == {one, other} and end.process.alive:
+                self._loop.call_soon(end.close, context=end.process.context)
+
+
+def _nobody() -> contextvars.Context:
+    context = contextvars.copy_context()
+    context.run(PROCESS.set, None)
+    return context
+
+
+_NOBODY = _nobody()

@@ -1,0 +1,134 @@
+"""One seed: a world, its clients and faults, and the verdict. In a process of its own: what a
+killed process of the world left must never run."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
+
+from .invariants import broken
+from .schedule import Schedule
+from .workload import Clients
+from .world import Machine, World
+
+log = logging.getLogger(__name__)
+
+QUIET_S = 100.0
+"""Until everything has settled: brokers register and clients ask for routes every 30 s, a consumer
+looks for queues every 20 s."""
+
+
+class Verdict(NamedTuple):
+    """Of one seed."""
+
+    seed: int
+    broken: list[str]
+    digest: str
+    simulated_s: float
+    cpu_s: float
+    acknowledged: int
+    delivered: int
+    faults: int
+    events: list[str]
+
+
+def run_seed(seed: int, *, skip: frozenset[int] = frozenset(), messages: int = 100) -> Verdict:
+    """Raises ``RuntimeError`` where the child ends without a verdict."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            os.close(reads)
+            verdict = _in_this_process(seed, skip, messages)
+            with os.fdopen(writes, "w") as out:
+                json.dump(verdict._asdict(), out)
+            status = 0
+        except BaseException:
+            log.exception("seed %d", seed)
+        finally:
+            os._exit(status)
+    os.close(writes)
+    with os.fdopen(reads) as found:
+        text = found.read()
+    os.waitpid(child, 0)
+    if not text:
+        raise RuntimeError(f"seed {seed}: the simulation itself failed")
+    return Verdict(**json.loads(text))
+
+
+def _in_this_process(seed: int, skip: frozenset[int], messages: int) -> Verdict:
+    gc.disable()
+    began = time.process_time()
+    home = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(dir=home) as folder:
+        world = World(seed, Path(folder))
+        flush = world.random.choice([FlushDiskType.SYNC_FLUSH, FlushDiskType.ASYNC_FLUSH])
+        found: dict[str, Any] = {}
+        try:
+            world.run(_story(world, flush, skip, messages, found))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the verdict
+            found.setdefault("broken", []).append(f"the world ended: {error!r}")
+    clients: Clients | None = found.get("clients")
+    return Verdict(
+        seed, found.get("broken", []), world.digest, world.loop.now - 1000,
+        time.process_time() - began,
+        0 if clients is None else len(clients.acknowledged),
+        0 if clients is None else len(clients.delivered),
+        found.get("faults", 0), world.events,
+    )  # fmt: skip
+
+
+async def _story(
+    world: World, flush: FlushDiskType, skip: frozenset[int], messages: int, found: dict[str, Any]
+) -> None:
+    shape = world.random.choice(["masters", "masters", "pair", "group"])
+    world.note(f"{shape}, {flush.name}")
+    world.name_server().start()
+    for machine in _brokers(world, shape, flush):
+        machine.start()
+    await asyncio.sleep(3)
+    clients = found["clients"] = Clients(world, messages=messages)
+    power = flush is FlushDiskType.SYNC_FLUSH and shape != "group"
+    machines = [each.name for each in world.machines.values() if each.broker_name]
+    schedule = Schedule(world, machines, power=power, skip=skip)
+    faults = asyncio.ensure_future(schedule.run())
+    while not clients.done and world.loop.now < 2000:
+        await asyncio.sleep(0.5)
+    schedule.stop()
+    await faults
+    found["faults"] = schedule.count
+    await asyncio.sleep(QUIET_S)
+    names = {world.machines[each].broker_name for each in machines}
+    found["broken"] = list(broken(world, clients, names))
+
+
+def _brokers(world: World, shape: str, flush: FlushDiskType) -> list[Machine]:
+    match shape:
+        case "masters":
+            return [
+                world.broker(name, f"10.0.1.{number}", name, flush_disk_type=flush)
+                for number, name in enumerate("ab", 1)
+            ]
+        case "pair":
+            return [
+                world.broker(
+                    name, f"10.0.1.{number}", "a", broker_id=number - 1,
+                    flush_disk_type=flush, broker_role=role,
+                )
+                for number, name, role in (
+                    (1, "master", BrokerRole.SYNC_MASTER),
+                    (2, "slave", BrokerRole.SLAVE),
+                )
+            ]  # fmt: skip
+        case _:
+            return world.group("g", [f"10.0.1.{number}" for number in range(1, 4)])
