@@ -60,7 +60,7 @@ class PropertyTable:
             not len(marks) % 2
             and (kinds[::2] == 2).all()
             and (kinds[1::2] == 1).all()
-            and (ends - marks).min() > 1
+            and (ends - marks > 1).all()
         ):
             separators = marks[::2]
             offsets = np.empty(2 * len(marks), np.int32)
@@ -106,9 +106,8 @@ class PropertyTable:
         if len(found) == count and (firsts[:-1] <= found).all() and (found < firsts[1:]).all():
             return found
         pairs = np.full(count, -1, np.int64)
-        pairs[np.searchsorted(firsts, found, "right") - 1] = (
-            found  # of duplicates the last one stays
-        )
+        records: Array = np.searchsorted(firsts, found, "right") - 1
+        pairs[records] = found  # of duplicates the last one stays
         return pairs
 
     def _pairs_named(self, name: bytes) -> Array:
