@@ -37,7 +37,7 @@ class CatchUp:
         self._state = state
         self._others = state.settings.others
         self._heard: set[str] = set()
-        self._asked: dict[str, MetadataRequest] = {}
+        self._asked: dict[str, list[MetadataRequest]] = {}
         """This round's questions that are under way."""
         self._answers: dict[str, tuple[int, int]] = {}
         """This round's: where their logs end."""
@@ -98,20 +98,26 @@ class CatchUp:
         state = self._state
         if state.role is not Role.LEADER:
             for peer in self._others:
-                if peer not in self._asked and peer not in self._answers:
-                    self._asked[peer] = question = metadata_request(state, peer)
+                if not self._asked.get(peer) and peer not in self._answers:
+                    question = metadata_request(state, peer)
+                    self.asks(peer, question)
                     state.send(peer, question)
         self.deadline_ms = None
         self._plan(now_ms + ASK_MS)
+
+    def asks(self, peer: str, question: MetadataRequest) -> None:
+        """Somebody of this member does, for whatever reason: the answer counts here too."""
+        if not self._state.votes:
+            self._asked.setdefault(peer, []).append(question)
 
     def heard(
         self, now_ms: int, peer: str, question: MetadataRequest, answer: MetadataResponse | None
     ) -> None:
         """Of a member, after this one started; None where no answer came."""
         state = self._state
-        in_round = self._asked.get(peer) is question
-        if in_round:
-            del self._asked[peer]
+        asked = self._asked.get(peer, [])
+        in_round = any(each is question for each in asked)
+        self._asked[peer] = [each for each in asked if each is not question]
         if answer is None:
             return
         if answer.ledger_end_index is not None and answer.ledger_end_term is not None:
@@ -140,8 +146,11 @@ class CatchUp:
             self._losses.discard(peer)
         elif peer not in self._losses:
             self._losses.add(peer)
-            self._asked.clear()
-            self._answers.clear()
+            self._begin_round()
+
+    def _begin_round(self) -> None:
+        self._asked.clear()
+        self._answers.clear()
 
     def _judge(self, now_ms: int) -> None:
         state = self._state
@@ -169,6 +178,9 @@ class CatchUp:
         if followed != self._followed:
             self._followed = followed
             self._followed_since = now_ms
+            if not self._state.votes and self._state.role is Role.FOLLOWER:
+                self._begin_round()  # where its log ends says what there is to catch up
+                self.deadline_ms = now_ms
         if self._state.role is Role.LEADER and not self._state.votes:
             self._judge(now_ms)  # it was elected for a log as good as all others
 
