@@ -94,9 +94,10 @@ class Candidacy:
         state = self._state
         self._stage = _Stage.ASKING
         self._known = {}
-        self._under_way = {peer: metadata_request(state, peer) for peer in state.settings.others}
+        questions = {peer: metadata_request(state, peer) for peer in state.settings.others}
+        self._under_way = dict(questions)
         self.deadline_ms = now_ms + state.settings.metadata_round_ms
-        for peer, request in self._under_way.items():
+        for peer, request in questions.items():
             self._catch_up.asks(peer, request)
             state.send(peer, request)
         self._count_hopes(now_ms)
@@ -166,7 +167,6 @@ class Candidacy:
         }
         self.deadline_ms = now_ms + settings.vote_round_ms + state.random(0, settings.vote_max_ms)
         for peer, request in self._under_way.items():
-            self._catch_up.asks(peer, request)
             state.send(peer, request)
         self._count_votes(now_ms)
 
