@@ -209,11 +209,11 @@ class Tables:
         """Its file is to be written."""
         self.groups_file.changed()
 
-    def settled(self, file: ConfigFile) -> Awaitable[None]:
-        """What has changed so far in this table is on the disk, and of a leader of a group in the
-        log of a majority, once this has been awaited. Raises ``StoreFileError``,
-        ``RequestError``."""
-        return _one_after_the_other(self.in_log(), file.saved())
+    async def settled(self, file: ConfigFile) -> None:
+        """Return when what has changed so far in this table is in the log of a majority, where this
+        is the leader of a group, and on the disk. Raises ``RequestError``, ``StoreFileError``."""
+        await self.in_log()
+        await file.saved()
 
     def forget_filters(self, group: str) -> None:
         """Nobody of a group is there any more."""
@@ -227,11 +227,6 @@ class Tables:
 
 async def _nothing() -> None:
     pass
-
-
-async def _one_after_the_other(*waits: Awaitable[None]) -> None:
-    for each in waits:
-        await each
 
 
 def _say_unknown(name: str, witness: str, unknown: set[str], command: str) -> None:

@@ -183,10 +183,10 @@ class SlaveSync:
 
     async def _try(self, step: Callable[[bytes], object], master: str, code: RequestCode) -> bool:
         """Whether it was taken over."""
-        unknown, before = tuple(self._unknown), self._versions()
+        unknown, before = tuple(self._unknown), self._version_of(code)
         try:
             body = await self._ask(master, code)
-            if self._versions() != before:  # the log has told more than the answer may know
+            if self._version_of(code) != before:  # the log has told more than the answer may know
                 return False
             outcome = step(body)
             if asyncio.iscoroutine(outcome):
@@ -209,8 +209,13 @@ class SlaveSync:
             log.info("taken over from the master again request=%s master=%s", code.name, master)
         return True
 
-    def _versions(self) -> tuple[DataVersion, DataVersion]:
-        return self._topics.data_version, self._groups.data_version
+    def _version_of(self, code: RequestCode) -> DataVersion | None:
+        """Of the table that is asked for, where it has one."""
+        if code is RequestCode.GET_ALL_TOPIC_CONFIG:
+            return self._topics.data_version
+        if code is RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG:
+            return self._groups.data_version
+        return None
 
     async def _ask(self, master: str, code: RequestCode) -> bytes:
         """Raises ``RocketMQError``."""

@@ -86,24 +86,27 @@ class TableLog:
         self._durability: Final = durability
         self._unsafe: dict[tuple[str, str], tuple[TableChange, asyncio.Future[int]]] = {}
         """Changes that a majority is not known to have, and the code that says whether it has."""
-        self._next: int = self._first_after_files()
+        self._topics_from: int = self._first_since(topics.data_version)
+        self._groups_from: int = self._first_since(groups.data_version)
+        """The first messages that their files may lack. What is older in the log must not be done
+        again: a leader of the original may have changed it since, without a word in the log."""
+        self._next: int = min(self._topics_from, self._groups_from)
         """The message that is looked at next."""
         topics.listeners.append(self._topic_changed)
         groups.listeners.append(self._group_changed)
 
-    def _first_after_files(self) -> int:
+    def _first_since(self, version: DataVersion) -> int:
         """A table that was never written has nothing of what the log has."""
-        versions = (self._topics.data_version, self._groups.data_version)
-        oldest_ms = min(each.timestamp if each.counter else 0 for each in versions)
+        since_ms = version.timestamp if version.counter else 0
         entries = self._store.entries
         begin = self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
-        number = entries.offset_by_time(TopicName.SELF_TEST, QUEUE_ID, oldest_ms)
+        number = entries.offset_by_time(TopicName.SELF_TEST, QUEUE_ID, since_ms)
         while (
             number > begin
-            and entries.stored_at(TopicName.SELF_TEST, QUEUE_ID, number - 1) >= oldest_ms
+            and entries.stored_at(TopicName.SELF_TEST, QUEUE_ID, number - 1) >= since_ms
         ):
             number -= 1
-        return max(begin, number - 1)  # the one before may be of the same millisecond
+        return max(begin, number)
 
     # -- of a leader
 
@@ -181,6 +184,7 @@ class TableLog:
         self._unsafe.clear()
         if end < self._next:  # the log has begun anew
             self._next = self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
+            self._topics_from = self._groups_from = self._next
         done = 0
         while self._next < end:
             units = self._store.entries.some(
@@ -189,13 +193,14 @@ class TableLog:
             if not units:  # expired, or not readable: it is asked for
                 self._next = end
                 break
-            for phy_offset, _size, code in units:
-                done += code == _TAGS_CODE and self._do(self._store.message_by_offset(phy_offset))
+            for number, (phy_offset, _size, code) in enumerate(units, self._next):
+                if code == _TAGS_CODE:
+                    done += self._do(number, self._store.message_by_offset(phy_offset))
             self._next += len(units)
         if done:
             self._changed()
 
-    def _do(self, record: bytes | None) -> bool:
+    def _do(self, number: int, record: bytes | None) -> bool:
         """Whether that was a change, which is made now."""
         if record is None:
             return False
@@ -206,6 +211,9 @@ class TableLog:
             change = decode_body(TableChange, message.body)
         except (RecordError, BodyError) as error:
             log.warning("change of a table not understood, it is asked for: %s", error)
+            return False
+        of_topic = change.topic is not None or change.deleted_topic is not None
+        if number < (self._topics_from if of_topic else self._groups_from):
             return False
         if change.topic is not None:
             self._topics.take_over(change.topic, change.version)
