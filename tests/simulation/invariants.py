@@ -42,8 +42,9 @@ def broken(world: World, clients: Clients, brokers: set[str]) -> Iterator[str]:
     """At the end, when everything is up and quiet. ``brokers``: the names that there should be."""
     for machine in world.machines.values():
         for error in machine.ended:
-            if error is not None:
-                yield f"{machine.name} ended by itself: {error!r}"
+            yield f"{machine.name} ended by itself: {error!r}"
+    if not clients.done:
+        yield f"the producer has sent {len(clients.sent)} messages and waits for ever"
     for term, leaders in world.leaders.items():
         if len(leaders) > 1:
             yield f"term {term} had several leaders: {sorted(leaders)}"

@@ -174,8 +174,10 @@ class Listener:
 class Network:
     """All links of a world."""
 
-    def __init__(self, loop: SimulatedLoop) -> None:
+    def __init__(self, loop: SimulatedLoop, processes: Callable[[], Iterable[Process]]) -> None:
+        """``processes``: those that run now."""
         self._loop = loop
+        self._processes = processes
         loop.network = self
         self.listeners: dict[tuple[str, int], Listener] = {}
         self.ends: dict[End, None] = {}
@@ -236,11 +238,6 @@ class Network:
         protocol = protocol_factory()
         ours.attach(protocol)
         return ours, protocol
-
-    processes: Callable[[], Iterable[Process]]
-
-    def _processes(self) -> Iterable[Process]:
-        return self.processes()
 
     # -- what is on its way
 

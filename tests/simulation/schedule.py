@@ -32,9 +32,7 @@ class Schedule:
         random = self.world.random
         while not self._stopped:
             await asyncio.sleep(random.expovariate(1 / PAUSE_S))
-            kind = random.choice(
-                ["kill", "kill", "power", "cut", "drop", "slow", "clock", "namesrv"]
-            )
+            kind = random.choice(KINDS)
             broker = random.choice(self.brokers)
             lasts = random.expovariate(1 / 4.0)
             number, self.count = self.count, self.count + 1

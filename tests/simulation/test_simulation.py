@@ -61,5 +61,5 @@ def test_broken_promises_are_found(
     monkeypatch: pytest.MonkeyPatch, broken: type, name: str, by: Any, what: str
 ) -> None:
     monkeypatch.setattr(broken, name, by)
-    verdict = run_seed(14)  # of the first 60 seeds 14, 42 and 49 find both
+    verdict = run_seed(3)  # of the first 50 seeds 3, 26, 32, 37, 42 and 49 find both
     assert any(each.startswith(what) for each in verdict.broken)

@@ -53,7 +53,7 @@ class Machine:
         self.broker: Broker | None = None
         self.main: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.ended: list[BaseException | None] = []
-        """How programs ended that were not killed."""
+        """How programs ended that were not killed: none should."""
 
     @property
     def is_up(self) -> bool:
@@ -89,8 +89,7 @@ class World:
         self.seed = seed
         self.random = Random(seed)
         self.loop = SimulatedLoop(self.random)
-        self.network = Network(self.loop)
-        self.network.processes = self._running
+        self.network = Network(self.loop, self._running)
         self.network.seen = self._seen
         self.folder = folder
         self.machines: dict[str, Machine] = {}
