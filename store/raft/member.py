@@ -192,7 +192,7 @@ class Member:
             case VoteRequest():
                 self._candidacy.voted(now_ms, peer, request, answer)
             case TransferRequest():
-                self._transfer.answered(request, answer)
+                self._transfer.answered(now_ms, request, answer)
             case MetadataRequest():
                 told = answer if isinstance(answer, MetadataResponse) else None
                 if told is not None and told.code != DledgerCode.SUCCESS:

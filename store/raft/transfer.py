@@ -41,6 +41,18 @@ class _Taking(NamedTuple):
     until_ms: int
 
 
+class _Given(NamedTuple):
+    """The leader's part."""
+
+    forwarded: TransferRequest
+    """To the transferee."""
+    request: TransferRequest
+    """What was wanted of this node."""
+    token: Any
+    tried: tuple[str, ...] | None
+    """Whom it went to, when it may go to anybody; None: to this one only."""
+
+
 class Transfer:
     """One member's part in transfers."""
 
@@ -51,8 +63,8 @@ class Transfer:
         self._leadership = leadership
         self._take_over = take_over
         self.transferee: str | None = None
-        self._given: dict[int, tuple[TransferRequest, Any]] = {}
-        """The requests that went to transferees, and whom to tell of them, by the object's id."""
+        self._given: dict[int, _Given] = {}
+        """The requests that went to transferees, by the object's id."""
         self._taking: _Taking | None = None
         self.taking_term: int = -1
         """Leadership is taken in this term; -1: it is not."""
@@ -71,9 +83,9 @@ class Transfer:
         """A tool wants it, or the leader."""
         own = self._state.settings.self_id
         if request.transfer_id == own:
-            code = self._refusal(now_ms, request)
+            code = self._refusal(request)
             if code is None:
-                self._give(request, token)
+                self._give(request, token, None)
                 return
         elif request.transferee_id == own:
             code = self._taking_refusal(request)
@@ -85,11 +97,33 @@ class Transfer:
         self._answer(token, request, code)
 
     def order(self, now_ms: int, to: str | None, token: Any) -> None:
-        """This node wants it; None: to the one that is furthest."""
-        state = self._state
+        """This node wants it; None: to the one that is furthest, and to the next where that one
+        cannot (it may have no vote yet, or be gone since it was heard)."""
         if to is None:
-            to = self._furthest(now_ms, state.settings.others)
-        request = TransferRequest(
+            self._order_anybody(now_ms, token, (), DledgerCode.FALL_BEHIND_TOO_MUCH)
+        else:
+            self.receive(now_ms, self._own_request(to), token)
+
+    def _order_anybody(
+        self, now_ms: int, token: Any, tried: tuple[str, ...], failed: DledgerCode | int
+    ) -> None:
+        """``failed``: why the last one could not."""
+        state = self._state
+        left = tuple(peer for peer in state.settings.others if peer not in tried)
+        to = self._furthest(now_ms, left)
+        request = self._own_request(to)
+        if state.role is not Role.LEADER:
+            self._answer(token, request, DledgerCode.NOT_LEADER)
+        elif to is None:
+            self._answer(token, request, failed)
+        elif (refusal := self._refusal(request)) is not None:
+            self._answer(token, request, refusal)
+        else:
+            self._give(request, token, (*tried, to))
+
+    def _own_request(self, to: str | None) -> TransferRequest:
+        state = self._state
+        return TransferRequest(
             group=state.settings.group,
             remote_id=state.settings.self_id,
             local_id=state.settings.self_id,
@@ -98,14 +132,10 @@ class Transfer:
             transfer_id=state.settings.self_id,
             transferee_id=to,
         )
-        if to is None and state.role is Role.LEADER:
-            self._answer(token, request, DledgerCode.FALL_BEHIND_TOO_MUCH)
-        else:
-            self.receive(now_ms, request, token)
 
     # --- the leader's part
 
-    def _refusal(self, now_ms: int, request: TransferRequest) -> DledgerCode | None:
+    def _refusal(self, request: TransferRequest) -> DledgerCode | None:
         state = self._state
         to = request.transferee_id
         if to is None or to not in state.settings.others:
@@ -120,7 +150,7 @@ class Transfer:
             return DledgerCode.LEADER_TRANSFERRING
         return None
 
-    def _give(self, request: TransferRequest, token: Any) -> None:
+    def _give(self, request: TransferRequest, token: Any, tried: tuple[str, ...] | None) -> None:
         state = self._state
         to = request.transferee_id
         assert to is not None
@@ -135,19 +165,24 @@ class Transfer:
             transferee_id=to,
             take_leadership_ledger_index=state.log.end_index,
         )
-        self._given[id(forwarded)] = forwarded, (request, token)
+        self._given[id(forwarded)] = _Given(forwarded, request, token, tried)
         state.send(to, forwarded)
 
-    def answered(self, request: TransferRequest, answer: DledgerBody | None) -> None:
+    def answered(self, now_ms: int, forwarded: TransferRequest, answer: DledgerBody | None) -> None:
         """What the transferee made of it."""
-        _, asked = self._given.pop(id(request), (None, None))
-        if asked is None:
+        given = self._given.pop(id(forwarded), None)
+        if given is None:
             return
+        state = self._state
         good = isinstance(answer, TransferResponse)
         code = answer.code if good and answer is not None else DledgerCode.NETWORK_ERROR
-        if request.term == self._state.term and self._state.role is Role.LEADER:
+        leads = forwarded.term == state.term and state.role is Role.LEADER
+        if leads:
             self.transferee = None
-        self._answer(asked[1], asked[0], code)
+        if leads and given.tried is not None and code != DledgerCode.SUCCESS:
+            self._order_anybody(now_ms, given.token, given.tried, code)
+        else:
+            self._answer(given.token, given.request, code)
 
     def _lag(self, peer: str) -> int:
         return self._state.log.end_index - self._leadership.match_index(peer)

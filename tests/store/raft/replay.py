@@ -225,7 +225,7 @@ class Replay:
         """An answer to the node's request, as if our member had asked."""
         assert self.member is not None
         asked = self.asked.pop(frame.key, None)
-        given = [request for request, _ in self.member._transfer._given.values()]
+        given = [each.forwarded for each in self.member._transfer._given.values()]
         if isinstance(asked, HeartbeatRequest):
             self.member.answered(self.now, frame.sender, asked, frame.body)
         elif isinstance(asked, TransferRequest) and given:

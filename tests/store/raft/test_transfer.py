@@ -87,6 +87,27 @@ def test_before_a_stop_the_one_that_is_furthest_leads() -> None:
     assert made.leaders() not in ([leader], [behind])
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_where_the_furthest_cannot_the_next_one_leads(gone: bool) -> None:
+    made, leader = group()
+    cannot = other(leader)
+    if gone:
+        made.down.add(cannot)
+    else:
+        made.members[cannot]._state.votes = False
+    assert order(made, leader, None).code == DledgerCode.SUCCESS
+    assert made.leaders() not in ([leader], [cannot])
+
+
+def test_where_nobody_can_the_leader_stays_and_says_why() -> None:
+    made, leader = group()
+    for name in NAMES:
+        if name != leader:
+            made.members[name]._state.votes = False
+    assert order(made, leader, None).code == DledgerCode.TAKE_LEADERSHIP_FAILED
+    assert (made.leaders(), made.members[leader].transferee) == ([leader], None)
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
