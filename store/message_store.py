@@ -120,7 +120,7 @@ class MessageStore:
         self._lock: Final = disk.lock(config.root / "lock")
         self._abort: Final = AbortFile(config.root / "abort", disk)
         self.damage: Final = DamagedRecords(disk.new_lock())
-        """What readers have found to be damaged in the commit log."""
+        """What has been found to be damaged in the commit log since the store was opened."""
         self._reader: Final = MessageReader(self._log, config, disk.memory_size(), self.damage)
         self.entries: Final = QueueEntries(self._log, self._table, self._reader)
         self.query: Final = MessageQuery(files, config.max_msgs_num_batch)
@@ -275,6 +275,8 @@ class MessageStore:
         report = self.recovery = recovery.run(clean=clean)
         if opening is not None:
             opening.finish(report)
+        for begin, stop in report.damaged:
+            self.damage.remember(begin, stop - begin)
         end = self._reader.proven_from = self._log.max_phy_offset
         self._log.flushed_offset = end if clean else min(report.start, end)
         self._log.last_store_timestamp = (
@@ -497,7 +499,8 @@ class MessageStore:
         """Put what another replica has intact in the place of something damaged (``repair``); in a
         thread. Then call ``mended``. Raises StoreError.
         """
-        fetch_again(self._log, phy_offset, size, stream_from)
+        damaged = [(begin, begin + length) for begin, length in self.damage.places.items()]
+        fetch_again(self._log, phy_offset, size, stream_from, damaged)
 
     def mended(self, phy_offset: int, size: int) -> None:
         """Intact records are in the place of something damaged: queues that have fillers for them

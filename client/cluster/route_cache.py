@@ -155,7 +155,8 @@ class RouteCache:
         self._clock = clock
         self._tasks = tasks
         self._timeout = timeout
-        self._interval = interval
+        self.interval: Final = interval
+        """Known topics are asked for again that often, in seconds."""
         self._routes: dict[str, TopicRoute] = {}
         self._brokers: dict[str, dict[int, str]] = {}
         self._asking: dict[str, asyncio.Task[TopicRoute | RocketMQError | None]] = {}
@@ -316,7 +317,7 @@ class RouteCache:
     async def run(self) -> None:
         """Ask for every known topic again, every 30 seconds."""
         while True:
-            await self._clock.sleep(self._interval)
+            await self._clock.sleep(self.interval)
             await self.refresh_all()
 
     async def refresh_all(self) -> None:

@@ -28,7 +28,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Final, NamedTuple, Required, Self, Unpack
 
-from ...remoting.errors import ConnectError, RemotingError
+from ...remoting.errors import BrokerError, ConnectError, RemotingError
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.transaction import (
     CheckTransactionStateRequest,
@@ -39,6 +39,7 @@ from ...remoting.protocol.message.message_id import parse_offset_message_id
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.properties import PropertyName
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record.decode import MessageExt
 from ..cluster.master_watch import LONGEST_GAP_S
 from ..errors import ClientStateError, HalfMessageUnsafe, MessageError
@@ -137,6 +138,7 @@ class TransactionProducer(Producer):
         """As in ``Producer``."""
         await super().start()
         self.instance.checkers[self.group] = self._check
+        self._tasks.spawn(self._find_brokers(), name="brokers with transactions")
 
     async def stop(self) -> None:
         """As in ``Producer``. Brokers ask the others of the group from now on."""
@@ -144,6 +146,21 @@ class TransactionProducer(Producer):
         await super().stop()
         if self._threads is not None:
             self._threads.close()
+
+    async def _find_brokers(self) -> None:
+        """Every broker that ever had a transaction hears of this producer, also before it has sent
+        anything: it may be the only one to ask about those that another process left.
+
+        The original's find them by the route of TBW102 (``client.md`` §1.3), so only where topics
+        are made by themselves.
+        """
+        routes = self.instance.routes
+        while routes.cached(TopicName.TRANS_HALF) is None:
+            try:
+                await routes.refresh(TopicName.TRANS_HALF)
+            except (RemotingError, BrokerError) as error:
+                log.debug("brokers with transactions are not known yet error=%s", error)
+            await self.instance.clock.sleep(routes.interval)
 
     # --- transactions
     # ----------------------------------------------------------------------------------------------

@@ -32,14 +32,21 @@ class DamagedRecords:
         with self._lock:
             return dict(self._places)
 
-    def note(self, phy_offset: int, size: int, problem: str, seen: str) -> None:
-        """``seen``: where, for the line in the log: ``queue=T/0 offset=5`` or who looked."""
+    def remember(self, phy_offset: int, size: int) -> int:
+        """How many there are now; 0: it was known, or there are too many. For who has logged it
+        himself."""
         with self._lock:
             if phy_offset in self._places or len(self._places) > _MOST:
-                return
+                return 0
             self._places[phy_offset] = size
             self.found += 1
-            number = len(self._places)
+            return len(self._places)
+
+    def note(self, phy_offset: int, size: int, problem: str, seen: str) -> None:
+        """``seen``: where, for the line in the log: ``queue=T/0 offset=5`` or who looked."""
+        number = self.remember(phy_offset, size)
+        if not number:
+            return
         if number > _MOST:
             log.error(
                 "more than %d records of the commit log are damaged, no more of them are logged",

@@ -6,7 +6,7 @@ end where the damage does, and beside them the same bytes as here, so that it is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -29,6 +29,18 @@ class RepairError(StoreError):
     """What the other replica has is not what belongs here."""
 
 
+def intact_beside(
+    begin: int, end: int, file_start: int, log_end: int, damaged: Iterable[tuple[int, int]]
+) -> tuple[int, int]:
+    """From where, and up to where, the log is intact around what is damaged at [begin, end).
+    ``damaged``: all places that are known, from and to."""
+    places = list(damaged)
+    return (
+        max([file_start, *(stop for _, stop in places if stop <= begin)]),
+        min([log_end, *(start for start, _ in places if start >= end)]),
+    )
+
+
 def intact_bytes(
     begin: int,
     end: int,
@@ -36,11 +48,10 @@ def intact_bytes(
     read: Callable[[int, int], bytes],
     stream_from: Callable[[int], AbstractContextManager[LogStream]],
     *,
-    file_start: int,
-    log_end: int,
+    intact: tuple[int, int],
 ) -> bytes:
-    """What belongs at [begin, end) of one file of the log. ``read(offset, size)`` reads this log,
-    which ends at ``log_end``.
+    """What belongs at [begin, end) of one file of the log. ``read(offset, size)`` reads this log;
+    ``intact`` is what ``intact_beside`` says.
 
     Raises RepairError, ReplicationError.
     """
@@ -48,8 +59,8 @@ def intact_bytes(
         raise RepairError(
             f"{end - begin} bytes are more than is fetched for one place ({MOST}): copy the file"
         )
-    before = min(BESIDE, begin - file_start)
-    after = 0 if before >= _LEAST_BESIDE else min(BESIDE, file_end - end, max(0, log_end - end))
+    before = min(BESIDE, begin - intact[0])
+    after = 0 if before >= _LEAST_BESIDE else min(BESIDE, file_end - end, max(0, intact[1] - end))
     if before + after < _LEAST_BESIDE:
         raise RepairError(
             "nothing intact lies beside it by which to tell whether the other log is the same"
@@ -78,16 +89,22 @@ def fetch_again(
     phy_offset: int,
     size: int,
     stream_from: Callable[[int], AbstractContextManager[LogStream]],
+    damaged: Iterable[tuple[int, int]],
 ) -> None:
-    """Put what another replica has intact in the place of something damaged. Raises StoreError."""
+    """Put what another replica has intact in the place of something damaged; ``damaged``: all that
+    is, from and to. Raises StoreError."""
     file = log.file_of(phy_offset, size)
     if file is None:
         raise RepairError("it is not there any more")
+    end = phy_offset + size
     data = intact_bytes(
-        phy_offset, phy_offset + size, file.end, lambda at,
-        length: file.read_unmapped(at - file.start, length),
-        stream_from, file_start=file.start, log_end=log.max_phy_offset,
-    )  # fmt: skip
+        phy_offset,
+        end,
+        file.end,
+        lambda at, length: file.read_unmapped(at - file.start, length),
+        stream_from,
+        intact=intact_beside(phy_offset, end, file.start, log.max_phy_offset, damaged),
+    )
     file.put_back(phy_offset - file.start, data)
 
 

@@ -4,7 +4,7 @@ written in its place."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from ...store.inspect import StoreDirectory
 from ...store.log.log_reader import Damage, FileSequence, LogReader
 from ...store.model.errors import StoreError
 from ...store.replica.log_fetch import LogStream, log_stream
-from ...store.replica.repair import intact_bytes
+from ...store.replica.repair import intact_beside, intact_bytes
 from .entry_check import ELSEWHERE, refuse_member
 from .findings import printable
 
@@ -74,15 +74,17 @@ def repair(
     try:
         mended = left = 0
         places, log_end = _damaged_places(log, progress)
+        damaged = {(place.begin, place.end) for place in places}
         for place in places:
             name = f"{place.path.name}: bytes {place.begin}..{place.end - 1}"
             try:
-                _mend(log, place, stream_from, log_end)
+                _mend(log, place, stream_from, log_end, damaged)
             except StoreError as error:
                 left += 1
                 tell(printable(f"{name}: not mended: {error}"))
             else:
                 mended += 1
+                damaged.remove((place.begin, place.end))
                 tell(printable(f"{name}: mended ({place.problem})"))
         return Repaired(mended, left)
     finally:
@@ -107,7 +109,13 @@ def _damaged_places(
     return places, reader.end
 
 
-def _mend(log: FileSequence, place: Damage, stream_from: StreamFrom, log_end: int) -> None:
+def _mend(
+    log: FileSequence,
+    place: Damage,
+    stream_from: StreamFrom,
+    log_end: int,
+    damaged: Iterable[tuple[int, int]],
+) -> None:
     """Raises RepairError, ReplicationError, OSError."""
     file = log.find(place.begin)
     assert file is not None
@@ -115,9 +123,8 @@ def _mend(log: FileSequence, place: Damage, stream_from: StreamFrom, log_end: in
     def read(offset: int, size: int) -> bytes:
         return file.read(offset - file.start, size)
 
-    data = intact_bytes(
-        place.begin, place.end, file.end, read, stream_from, file_start=file.start, log_end=log_end
-    )
+    intact = intact_beside(place.begin, place.end, file.start, log_end, damaged)
+    data = intact_bytes(place.begin, place.end, file.end, read, stream_from, intact=intact)
     fd = os.open(place.path, os.O_WRONLY)
     try:
         os.pwrite(fd, data, place.begin - file.start)

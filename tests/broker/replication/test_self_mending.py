@@ -18,7 +18,7 @@ from aiorocketmq.store.message_store import MessageStore
 from ...sim import ManualClock
 from ...store.log.test_damage import flip
 from ...store.replica.test_replica_log import open_slave, replicate
-from ...store.world import bodies_of, open_store, put_ok
+from ...store.world import bodies_of, crash, open_store, put_ok
 from ...tools.test_mqstore_repair import Replica, replica_of
 
 COUNT, BAD = 30, 11
@@ -101,6 +101,27 @@ def test_a_blank_that_came_damaged_hides_nothing_and_is_mended(
         slave.read(blank_at, 8)
         == (tmp_path / "intact" / "commitlog" / ("0" * 20)).read_bytes()[blank_at : blank_at + 8]
     )
+    master.close()
+    slave.close()
+
+
+@pytest.mark.parametrize("bad", [(0, 2), (10, 12), (11, 13, 15)], ids=str)
+def test_places_side_by_side_do_not_keep_each_other_damaged(
+    tmp_path: Path, bad: tuple[int, ...]
+) -> None:
+    """A record lies between two of them: neither is what the other is told by."""
+    master, places = stores(tmp_path)
+    slave = open_slave(tmp_path / "slave")
+    replicate(master, slave)
+    crash(slave)
+    for number in bad:
+        flip(tmp_path / "slave", places[number] + 5)
+    slave = open_slave(tmp_path / "slave")
+    assert list(slave.damage.places) == [places[number] for number in bad], "opening found them"
+    with replica_of(tmp_path / "master") as replica:
+        asyncio.run(mending(slave, replica, ManualClock()).mend())
+    assert slave.damage.places == {}
+    assert bodies_of(slave) == bodies_of(master)
     master.close()
     slave.close()
 
