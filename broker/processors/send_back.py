@@ -38,6 +38,12 @@ from .send import FAQ
 log: Final = logging.getLogger(__name__)
 
 _DLQ_QUEUE_ID: Final = 0
+_AS_SAFE_AS_SENDS: Final = {
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+}
+"""The producer of a message takes it for sent; asked for another copy, a consumer would have two.
+"""
 
 
 class SendBackProcessor:
@@ -49,8 +55,8 @@ class SendBackProcessor:
         gate: SendGate,
         durability: Durability,
     ) -> None:
-        """``durability``: what answers of a member of a group wait for, those of others wait for
-        nobody."""
+        """``durability``: what answers wait for, as those to sends do: a consumer goes past a
+        message once it was taken back. (In the original a power failure may lose it then.)"""
         self._durability = durability
         self._config = config
         self._store = context.store
@@ -84,7 +90,7 @@ class SendBackProcessor:
         message = self._look_up(request.offset)
         properties = message.properties
         properties.setdefault(PropertyName.RETRY_TOPIC, message.topic)
-        properties[PropertyName.WAIT] = "false"  # so the original waits for nobody here either
+        properties[PropertyName.WAIT] = "false"  # as the original, which waits for nobody here
         limit = retry_limit_at_broker(
             group.retry_max_times, request.max_reconsume_times, ctx.version
         )
@@ -101,11 +107,9 @@ class SendBackProcessor:
             PropertyName.ORIGIN_MESSAGE_ID, self._store.message_id(request.offset)
         )
         self._put(message, topic, queue_id, properties, ctx)
-        if not self._durability.for_all or ctx.oneway:
+        if not self._durability.waits or ctx.oneway:
             return Reply()
-        self._durability.when_all_stored(
-            lambda code: ctx.reply(Reply(code, remark=REMARKS.get(code)))
-        )
+        self._durability.when_all_stored(lambda code: ctx.reply(_answer(code)))
         return PENDING
 
     def _retry_topic(self, request: ConsumerSendMsgBackRequest, queue_nums: int) -> Topic:
@@ -167,3 +171,12 @@ class SendBackProcessor:
             self._stats.put_failed += 1
             raise RequestError(ResponseCode.SYSTEM_ERROR, refusal.status.name)
         self._stats.sent_back(message.topic, group)
+
+
+def _answer(code: int) -> Reply:
+    """For a message that was stored, and is as safe as ``code`` says."""
+    if code in _AS_SAFE_AS_SENDS:
+        return Reply()
+    if code == ResponseCode.FLUSH_DISK_TIMEOUT:
+        return Reply(ResponseCode.SYSTEM_ERROR, remark=PutStatus.FLUSH_DISK_TIMEOUT.name)
+    return Reply(code, remark=REMARKS.get(code))

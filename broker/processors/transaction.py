@@ -53,13 +53,15 @@ class TransactionProcessor:
         transactions: TransactionLog,
         durability: Durability,
     ) -> None:
-        """``durability``: what answers wait for."""
+        """``durability``: what answers wait for, and the note that a transaction is decided."""
         self._store = context.store
         self._topics = context.topics
         self._log = transactions
         self._halves = transactions.halves
         self._stats = context.stats
         self._durability = durability
+        self._committing: set[int] = set()
+        """Numbers of half messages whose messages are stored, and not safe yet."""
 
     @property
     def table(self) -> ProcessorTable:
@@ -88,6 +90,8 @@ class TransactionProcessor:
             )
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         said = request.tran_state_table_offset
+        if said in self._committing:
+            return _DONE
         half = self._log.take(said)
         if half is None or half.phy_offset != request.commit_log_offset:
             raise RequestError(ResponseCode.SYSTEM_ERROR, self._what_is_wrong(request))
@@ -113,25 +117,33 @@ class TransactionProcessor:
                 )  # fmt: skip
             return self._not_stored(result)
         self._stats.stored(result, self._topics.get(name), queue_id)
-        self._note(said, meant, now_ms)
-        return self._committed(half, result, ctx)
+        return self._committed(half, result, said, meant, ctx)
 
-    def _committed(self, half: StoredHalf, result: PutResult, ctx: Context) -> Outcome:
+    def _committed(
+        self, half: StoredHalf, result: PutResult, said: int, meant: int, ctx: Context
+    ) -> Outcome:
         """Answered when that is as safe as the broker makes messages. Unless it may be gone, with
-        success also when that takes too long: the message is there."""
+        success also when that takes too long: the message is there.
+
+        Not before is it noted that the transaction is decided: the power may fail, and leave the
+        note without the message. (A majority's log has no note without what lies before it.)
+        """
         durability = self._durability
-        if not durability.waits or ctx.oneway:
+        if durability.waits and not durability.for_all and half.destination.waits:
+            self._committing.add(said)
+
+            def safe(_code: int) -> None:
+                self._committing.discard(said)
+                self._note(said, meant, ctx.received_at_ms)
+                if not ctx.oneway:
+                    ctx.reply(Reply())
+
+            durability.when_stored(result.phy_offset + result.size, safe)
+            return _DONE if ctx.oneway else PENDING
+        self._note(said, meant, ctx.received_at_ms)
+        if not durability.for_all or ctx.oneway:
             return _DONE
-        if durability.for_all:
-            durability.when_all_stored(
-                lambda code: ctx.reply(Reply(code, remark=REMARKS.get(code)))
-            )
-        elif half.destination.waits:
-            durability.when_stored(
-                result.phy_offset + result.size, lambda _code: ctx.reply(Reply())
-            )
-        else:
-            return _DONE
+        durability.when_all_stored(lambda code: ctx.reply(Reply(code, remark=REMARKS.get(code))))
         return PENDING
 
     def _meant_after_start(self, said: int) -> int | None:

@@ -90,7 +90,7 @@ class ReplicationServer:
         self.store = store
         self.settings = settings
         self.clock = clock
-        self.slaves: set[SlaveLink] = set()
+        self.slaves: dict[SlaveLink, None] = {}
         self._acks = acks
         self._port = port
         self.secret: Final = security.secret
@@ -201,14 +201,14 @@ class ReplicationServer:
     # -- connections
 
     def connected(self, slave: SlaveLink) -> None:
-        self.slaves.add(slave)
+        self.slaves[slave] = None
         self._work.set()
         log.info(
             "slave connected slave=%s%s", slave.peer, " encrypted=true" if slave.encrypted else ""
         )
 
     def disconnected(self, slave: SlaveLink, reason: str) -> None:
-        self.slaves.discard(slave)
+        self.slaves.pop(slave, None)
         self.acked()
         log.log(
             logging.INFO if slave.is_logged else logging.WARNING,

@@ -82,7 +82,9 @@ class QueueLocks:
 
     async def _lock_at(self, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue]:
         body = LockBatchRequestBody(
-            consumer_group=self._group, client_id=self._instance.client_id, mq_set=tuple(queues)
+            consumer_group=self._group,
+            client_id=self._instance.client_id,
+            mq_set=tuple(sorted(queues)),
         )
         clock = self._instance.clock
         asked_at, asked_at_ms = clock.monotonic(), clock.time_ms()

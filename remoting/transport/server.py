@@ -60,7 +60,7 @@ class RemotingServer:
         self.seats: Seats = seats or Seats(self.limits.max_connections)
         self.buffers: Buffers = buffers or Buffers(self.limits, clock)
         self.name: str = settings.name
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
         self._settings = settings
         self._bound_port = 0
         self._tls = settings.tls
@@ -219,11 +219,11 @@ class RemotingServer:
     # --------------------------------------------------------------------------------------------
 
     def connected(self, connection: Connection) -> None:
-        self.connections.add(connection)
+        self.connections[connection] = None
         self.seats.take()
 
     def disconnected(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self.seats.give_back()
         self._has_left(connection.peer)
         if self._on_disconnect is not None:
