@@ -3,7 +3,6 @@ happened, and the fewest faults that still break it."""
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 
@@ -26,9 +25,9 @@ def shrunk(verdict: Verdict) -> Verdict:
 @click.option("--seeds", default=100, show_default=True, help="How many.")
 @click.option("--seed", default=1, show_default=True, help="The first one.")
 @click.option("--show", is_flag=True, help="What happened, also where all held.")
-def main(seeds: int, seed: int, *, show: bool) -> None:
+@click.option("--logs", is_flag=True, help="And what the programs said.")
+def main(seeds: int, seed: int, *, show: bool, logs: bool) -> None:
     """Simulated clusters under faults, one for each seed."""
-    logging.basicConfig(level=logging.CRITICAL)
     began, cpu, simulated, failed = time.monotonic(), 0.0, 0.0, []
     for each in range(seed, seed + seeds):
         verdict = run_seed(each)
@@ -39,7 +38,7 @@ def main(seeds: int, seed: int, *, show: bool) -> None:
             verdict = shrunk(verdict)
         if verdict.broken or show:
             print(f"seed {each}: {verdict.acknowledged} acknowledged, digest {verdict.digest[:16]}")
-            print("\n".join(verdict.events))
+            print("\n".join(sorted(verdict.events + (verdict.logs if logs else []))))
             print("\n".join(f"BROKEN {each}" for each in verdict.broken[:10]))
     print(
         f"{seeds} seeds from {seed}: {len(failed)} broken {failed or ''}; {simulated:.0f} "

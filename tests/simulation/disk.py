@@ -3,15 +3,28 @@
 Of a file that was written since its last sync each sector of 512 bytes may be the old or the new
 one, and a write may end in the middle of one; the newest files that were never synced may be empty.
 Names are kept: that they are synced is tried elsewhere (``tests/fault``).
+
+A call may fail. Where a sync does, what it should have written is taken for written by the kernel:
+a later sync does not write it again, though it can be read until the power fails (as of ext4 and
+XFS; "fsyncgate").
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from functools import partial
 from random import Random
+from typing import Any
 
 from ..store.memory_disk import Content, MemoryDisk
 
 SECTOR = 512
+CALLS = (
+    "open", "resize", "write", "append", "allocate", "sync", "replace", "delete", "delete_tree",
+    "make_directories", "sync_directory", "touch",
+)  # fmt: skip
+"""Those that may fail."""
 
 
 class SimulatedDisk(MemoryDisk):
@@ -21,18 +34,48 @@ class SimulatedDisk(MemoryDisk):
         super().__init__()
         self.durable: dict[int, bytes] = {}
         """What was synced of a content, by its identity."""
+        self.forgotten: dict[int, dict[int, bytes]] = {}
+        """Of a content whose sync failed: the sectors that count as written, by their position."""
+        self.trouble: Callable[[str], int | None] = lambda _call: None
+        """The errno of a call that fails."""
+        for call in CALLS:
+            setattr(self, call, partial(self._tried, call, getattr(self, call)))
+
+    def _tried(self, call: str, real: Callable[..., Any], *args: Any) -> Any:
+        number = self.trouble(call)
+        if number is None:
+            return real(*args)
+        if call == "sync":
+            self._forget_dirty(self._open[args[0]][0])
+        raise OSError(number, os.strerror(number))
+
+    def _forget_dirty(self, content: Content) -> None:
+        written, synced = bytes(content), self.durable.get(id(content), b"")
+        known = self.forgotten.setdefault(id(content), {})
+        for at in range(0, len(written), SECTOR):
+            sector = written[at : at + SECTOR]
+            if sector != synced[at : at + SECTOR]:
+                known[at] = sector
 
     def sync(self, fd: int) -> None:
         super().sync(fd)
         content = self._open[fd][0]
-        self.durable[id(content)] = bytes(content)
+        written = bytearray(content)
+        synced = self.durable.get(id(content), b"")
+        for at, sector in self.forgotten.get(id(content), {}).items():
+            if written[at : at + SECTOR] == sector:  # not written since
+                written[at : at + SECTOR] = synced[at : at + SECTOR].ljust(len(sector), b"\0")
+        self.durable[id(content)] = bytes(written)
 
     def copy(self) -> SimulatedDisk:
         other = super().copy()
         assert isinstance(other, SimulatedDisk)
         for path, content in self.files.items():
+            there = id(other.files[path])
             if id(content) in self.durable:
-                other.durable[id(other.files[path])] = self.durable[id(content)]
+                other.durable[there] = self.durable[id(content)]
+            if id(content) in self.forgotten:
+                other.forgotten[there] = dict(self.forgotten[id(content)])
         return other
 
     def after_power_failure(self, random: Random) -> SimulatedDisk:

@@ -9,81 +9,168 @@ ASYNC_FLUSH                power             may be gone, from some message on: 
 SYNC_MASTER with a slave   kill, power       as above; the slave has the same log
 group of three             kill of any       is there, with its number; all have the same log
 =========================  ================  =====================================================
+
+Besides: what comes to its queue later (delayed, committed) is there, what was rolled back is not;
+what is there was sent; a number of a queue is one message for ever; of one key, what was sent later
+lies later; each group had everything at least once, an ordered one without a gap; a term has one
+leader; no program ends by itself.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
 
+from aiorocketmq import TransactionState
 from aiorocketmq.remoting.protocol.record.decode import read_messages
 from aiorocketmq.store.message_store import MessageStore
 
-from .workload import TOPIC, Clients
+from .journal import KEYED, TOPIC, Delivered, Journal
+from .workload import GROUP, ORDERED
 from .world import Machine, World
 
+AHEAD = "has another history"
+GROUPS = {GROUP: TOPIC, ORDERED: KEYED}
 
-def stored(store: MessageStore, broker: str) -> dict[tuple[int, int], bytes]:
-    """Every message of the topic that a broker hands out, by queue and number."""
-    found: dict[tuple[int, int], bytes] = {}
-    for queue_id in range(16):
-        offset = store.min_offset(TOPIC, queue_id)
-        while offset < store.max_offset(TOPIC, queue_id):
-            result = store.get(TOPIC, queue_id, offset)
-            for message in read_messages(bytes(result.body), broker)[0]:
-                found[queue_id, message.queue_offset] = message.body
-            if result.next_begin_offset <= offset:
-                break
-            offset = result.next_begin_offset
+
+class Place(NamedTuple):
+    """Of a message."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    offset: int
+
+
+Stored = dict[Place, bytes]
+
+
+def stored(store: MessageStore, broker: str) -> Stored:
+    """Every message of the topics that a broker hands out."""
+    found: Stored = {}
+    for topic in (TOPIC, KEYED):
+        for queue_id in range(16):
+            offset = store.min_offset(topic, queue_id)
+            while offset < store.max_offset(topic, queue_id):
+                result = store.get(topic, queue_id, offset)
+                for message in read_messages(bytes(result.body), broker)[0]:
+                    place = Place(topic, broker, queue_id, message.queue_offset)
+                    found[place] = message.body
+                if result.next_begin_offset <= offset:
+                    break
+                offset = result.next_begin_offset
     return found
 
 
-def broken(world: World, clients: Clients, brokers: set[str]) -> Iterator[str]:
+def broken(world: World, journal: Journal, brokers: set[str]) -> Iterator[str]:
     """At the end, when everything is up and quiet. ``brokers``: the names that there should be."""
     for machine in world.machines.values():
         for error in machine.ended:
             yield f"{machine.name} ended by itself: {error!r}"
-    if not clients.done:
-        yield f"the producer has sent {len(clients.sent)} messages and waits for ever"
+    if not journal.done:
+        yield f"the producer has sent {len(journal.sent)} messages and waits for ever"
     for term, leaders in world.leaders.items():
         if len(leaders) > 1:
             yield f"term {term} had several leaders: {sorted(leaders)}"
     masters = world.masters()
     for name in sorted(brokers - masters.keys()):
         yield f"nobody serves {name} {world.loop.now - 1000:.0f} s after all began"
-    logs: dict[str, dict[tuple[int, int], bytes]] = {}
+    there: Stored = {}
     for name, machine in masters.items():
         assert machine.broker is not None
-        logs[name] = stored(machine.broker.store, name)
+        there |= stored(machine.broker.store, name)
         yield from _other_copies(world, machine)
-    yield from _against(logs, clients)
-    yield from _numbers(clients)
+    yield from _stored_as_told(there, journal)
+    yield from _in_order(journal)
+    for group, topic in GROUPS.items():
+        given = [each for each in journal.delivered if each.group == group]
+        yield from _all_consumed(there, given, group, topic)
+        yield from _numbers(world, journal, [each for each in given if not each.again])
+    yield from _without_gaps(journal)
 
 
-def _against(logs: dict[str, dict[tuple[int, int], bytes]], clients: Clients) -> Iterator[str]:
-    """What clients saw, against what there is."""
-    sent, given = set(clients.sent), {each.body for each in clients.delivered}
-    for broker, messages in logs.items():
-        for (queue_id, offset), body in messages.items():
-            if body not in sent:
-                yield f"phantom: {broker}/{queue_id} has at {offset} what nobody sent: {body!r}"
-            if body not in given:
-                yield f"not delivered: {body!r} of {broker}/{queue_id} {offset}"
-    for ack in clients.acknowledged:
-        found = logs.get(ack.broker, {}).get((ack.queue_id, ack.offset))
-        if found != ack.body:
+def _stored_as_told(there: Stored, journal: Journal) -> Iterator[str]:
+    """What producers were told, against what there is."""
+    for place, body in there.items():
+        if journal.sent.get(body) != place.topic:
+            yield f"phantom: there is at {_said(place)} what nobody sent there: {body!r}"
+    for ack in journal.acknowledged:
+        place = Place(ack.topic, ack.broker, ack.queue_id, ack.offset)
+        if there.get(place) != ack.body:
             yield (
-                f"lost: {ack.body!r} was acknowledged as {ack.broker}/{ack.queue_id} "
-                f"{ack.offset}, there is {found!r}"
+                f"lost: {ack.body!r} was acknowledged as {_said(place)}, "
+                f"there is {there.get(place)!r}"
             )
+    bodies = set(there.values())
+    for body in journal.promised:
+        if body not in bodies:
+            yield f"lost: {body!r} was acknowledged or committed and never came to its queue"
+    for body, state in journal.decided.items():
+        if state is TransactionState.ROLLBACK and body in bodies:
+            yield f"rolled back, and there: {body!r}"
+
+
+def _said(place: Place) -> str:
+    return f"{place.broker}/{place.topic}/{place.queue_id} {place.offset}"
+
+
+def _in_order(journal: Journal) -> Iterator[str]:
+    """Of two messages of a queue the one that was sent after the other one's acknowledgement lies
+    behind it."""
+    queues = defaultdict(list)
+    for ack in journal.acknowledged:
+        queues[ack.topic, ack.broker, ack.queue_id].append(ack)
+    for queue, acks in queues.items():
+        for one, other in pairwise(sorted(acks, key=lambda each: each.offset)):
+            if other.ended < one.began:
+                yield (
+                    f"out of order: {one.body!r} lies at {one.offset} of {queue}, before "
+                    f"{other.body!r}, which was acknowledged before it was sent"
+                )
+
+
+def _all_consumed(there: Stored, given: list[Delivered], group: str, topic: str) -> Iterator[str]:
+    consumed = {each.body for each in given if each.consumed}
+    for place, body in there.items():
+        if place.topic == topic and body not in consumed:
+            yield f"not consumed by {group}: {body!r} at {_said(place)}"
+
+
+def _numbers(world: World, journal: Journal, given: list[Delivered]) -> Iterator[str]:
+    """A number of a queue is one message for ever, as far as consumers can tell. Where the power
+    failed only if its producer was told so: a message can be read before it is on the disk."""
+    told = {ack.body for ack in journal.acknowledged}
+    known: dict[Place, bytes] = {}
+    for each in given:
+        place = Place(each.topic, each.broker, each.queue_id, each.offset)
+        before = known.setdefault(place, each.body)
+        if before != each.body and (before in told or not world.lost_power):
+            yield f"number given twice: {_said(place)} was {before!r}, and {each.body!r}"
+
+
+def _without_gaps(journal: Journal) -> Iterator[str]:
+    """Whoever consumes in order sees no message before the one in front of it."""
+    furthest: dict[tuple[str, int], int] = defaultdict(lambda: -1)
+    for each in journal.delivered:
+        if each.group != ORDERED:
+            continue
+        queue = each.broker, each.queue_id
+        if each.offset > furthest[queue] + 1:
+            yield f"a gap: {each.offset} of {queue} came after {furthest[queue]}"
+        furthest[queue] = max(furthest[queue], each.offset)
 
 
 def _other_copies(world: World, master: Machine) -> Iterator[str]:
-    """Slaves and followers have the same, once all is quiet."""
+    """Slaves and followers have the same, once all is quiet. A master that loses its power may lose
+    what its slave has already: this then says so, and waits for a person."""
     assert master.broker is not None
     store = master.broker.store
     for machine in world.machines.values():
         if machine.broker is None or machine.broker_name != master.broker_name:
+            continue
+        if world.has_said(machine.name, AHEAD):
             continue
         copy = machine.broker.store
         if copy.max_phy_offset != store.max_phy_offset:
@@ -97,15 +184,3 @@ def _other_copies(world: World, master: Machine) -> Iterator[str]:
             if copy.read(at, size) != store.read(at, size):
                 yield f"the logs of {machine.name} and {master.name} differ behind {at}"
                 break
-
-
-def _numbers(clients: Clients) -> Iterator[str]:
-    """A number of a queue is one message for ever, as far as consumers can tell."""
-    known: dict[tuple[str, int, int], bytes] = defaultdict(bytes)
-    for each in clients.delivered:
-        before = known.setdefault((each.broker, each.queue_id, each.offset), each.body)
-        if before != each.body:
-            yield (
-                f"number given twice: {each.broker}/{each.queue_id} {each.offset} was {before!r}, "
-                f"and {each.body!r}"
-            )

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import itertools
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+
+from .threads import run_in_thread
 
 if TYPE_CHECKING:
     from .network import Network
@@ -56,6 +59,19 @@ class Process:
 
     def __repr__(self) -> str:
         return self.name
+
+
+class _Task(asyncio.Task[Any]):
+    """Sets of tasks have an order that is the same each time."""
+
+    numbers = itertools.count()
+
+    def __init__(self, *args: Any, **how: Any) -> None:
+        self._number = next(self.numbers)
+        super().__init__(*args, **how)
+
+    def __hash__(self) -> int:
+        return self._number
 
 
 class _NoFiles(selectors.BaseSelector):
@@ -128,7 +144,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
         future: asyncio.Future[T] = self.create_future()
-        self.call_later(self.thread_s(), _fulfil, future, func, args)
+        self.call_later(self.thread_s(), run_in_thread, future, func, args)
         return future
 
     # -- what sockets do
@@ -164,7 +180,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
 
 def _own_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **how: Any) -> asyncio.Task[Any]:
-    task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **how)
+    task: asyncio.Task[Any] = _Task(coroutine, loop=loop, **how)
     context = how.get("context")
     process = PROCESS.get() if context is None else context.get(PROCESS)
     if process is not None:
@@ -177,17 +193,6 @@ def _own_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **how: Any) -> as
 def _if_alive(process: Process, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
     if process.alive:
         callback(*args)
-
-
-def _fulfil(future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
-    try:
-        result = func(*args)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is for who waits
-        if not future.done():
-            future.set_exception(error)
-    else:
-        if not future.done():
-            future.set_result(result)
 
 
 class SimulatedClock:

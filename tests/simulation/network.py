@@ -91,6 +91,15 @@ class End(asyncio.Transport):
         if call is not None and (self._unread or self._eof):
             call()
 
+    def is_readable(self) -> bool:
+        return bool(self._unread) or self._eof or self._closed
+
+    def take(self, size: int) -> bytes:
+        """Nothing: the other end is closed."""
+        data = bytes(self._unread[:size])
+        del self._unread[:size]
+        return data
+
     def peek(self) -> bytes:
         return bytes(self._unread[:1])
 
@@ -210,6 +219,12 @@ class Network:
     async def connect(
         self, protocol_factory: Callable[[], Any], host: str, port: int
     ) -> tuple[End, Any]:
+        end, protocol = await self.open(host, port), protocol_factory()
+        end.attach(protocol)
+        return end, protocol
+
+    async def open(self, host: str, port: int) -> End:
+        """A connection whose end nobody reads yet. Raises OSError."""
         process = PROCESS.get()
         assert process is not None
         there, back = (process.host, host), (host, process.host)
@@ -235,9 +250,7 @@ class Network:
             Accepted(theirs),
             context=server.context,
         )
-        protocol = protocol_factory()
-        ours.attach(protocol)
-        return ours, protocol
+        return ours
 
     # -- what is on its way
 

@@ -39,6 +39,7 @@ class Verdict(NamedTuple):
     delivered: int
     faults: int
     events: list[str]
+    logs: list[str]
 
 
 def run_seed(seed: int, *, skip: frozenset[int] = frozenset(), messages: int = 100) -> Verdict:
@@ -71,7 +72,8 @@ def _in_this_process(seed: int, skip: frozenset[int], messages: int) -> Verdict:
     began = time.process_time()
     home = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with tempfile.TemporaryDirectory(dir=home) as folder:
-        world = World(seed, Path(folder))
+        os.chdir(folder)  # no path that anybody tells of is another one the next time
+        world = World(seed, Path())
         flush = world.random.choice([FlushDiskType.SYNC_FLUSH, FlushDiskType.ASYNC_FLUSH])
         found: dict[str, Any] = {}
         try:
@@ -82,9 +84,9 @@ def _in_this_process(seed: int, skip: frozenset[int], messages: int) -> Verdict:
     return Verdict(
         seed, found.get("broken", []), world.digest, world.loop.now - 1000,
         time.process_time() - began,
-        0 if clients is None else len(clients.acknowledged),
-        0 if clients is None else len(clients.delivered),
-        found.get("faults", 0), world.events,
+        0 if clients is None else len(clients.journal.acknowledged),
+        0 if clients is None else len(clients.journal.delivered),
+        found.get("faults", 0), world.events, world.logs,
     )  # fmt: skip
 
 
@@ -93,7 +95,8 @@ async def _story(
 ) -> None:
     shape = world.random.choice(["masters", "masters", "pair", "group"])
     world.note(f"{shape}, {flush.name}")
-    world.name_server().start()
+    for machine in world.name_servers():
+        machine.start()
     for machine in _brokers(world, shape, flush):
         machine.start()
     await asyncio.sleep(3)
@@ -102,14 +105,14 @@ async def _story(
     machines = [each.name for each in world.machines.values() if each.broker_name]
     schedule = Schedule(world, machines, power=power, skip=skip)
     faults = asyncio.ensure_future(schedule.run())
-    while not clients.done and world.loop.now < 2000:
+    while not clients.journal.done and world.loop.now < 2000:
         await asyncio.sleep(0.5)
     schedule.stop()
     await faults
     found["faults"] = schedule.count
     await asyncio.sleep(QUIET_S)
     names = {world.machines[each].broker_name for each in machines}
-    found["broken"] = list(broken(world, clients, names))
+    found["broken"] = list(broken(world, clients.journal, names))
 
 
 def _brokers(world: World, shape: str, flush: FlushDiskType) -> list[Machine]:

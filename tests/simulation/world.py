@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import itertools
+import logging
 import os
 import random as random_module
+import shutil
 import socket
 import uuid
 from collections.abc import Callable, Coroutine, Iterator
@@ -32,10 +33,12 @@ from aiorocketmq.store.raft.ready import Role, RoleChange
 from aiorocketmq.store.services import indexing_service
 
 from .disk import SimulatedDisk
-from .loop import Process, SimulatedClock, SimulatedLoop
+from .loop import PROCESS, Process, SimulatedClock, SimulatedLoop
 from .network import Network
+from .threads import BlockingSocket
 
-NAMESRV = "10.0.0.1:9876"
+NAMESRV_HOSTS = ("10.0.0.1", "10.0.0.2")
+NAMESRV = ";".join(f"{host}:9876" for host in NAMESRV_HOSTS)
 BROKER_PORT = 10911
 
 
@@ -51,24 +54,52 @@ class Machine:
         self.process: Process | None = None
         self.broker_name = ""
         self.broker: Broker | None = None
-        self.main: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self.main: Callable[[], Coroutine[Any, Any, None]] = _nothing
+        self.task: asyncio.Task[None] | None = None
         self.ended: list[BaseException | None] = []
-        """How programs ended that were not killed: none should."""
+        """How programs ended that nobody ended: none should."""
+        self.disk_trouble: Callable[[str], int | None] | None = None
+        """The errno with which a call of the disk ends."""
 
     @property
     def is_up(self) -> bool:
         return self.process is not None
 
     def start(self) -> None:
-        assert self.process is None
-        assert self.main is not None
+        if self.process is not None:
+            return
         self.disk = self.disk.copy()
+        self.disk.trouble = self._call_ends_with
         self.world.note(f"{self.name} starts")
         process = self.process = Process(self.world.loop, self.name, self.host)
-        process.start(self.main()).add_done_callback(self.has_ended)
+        self.task = process.start(self.main())
+        self.task.add_done_callback(partial(self._has_ended, process))
 
-    def has_ended(self, done: asyncio.Future[None]) -> None:
-        self.ended.append(None if done.cancelled() else done.exception())
+    def _call_ends_with(self, call: str) -> int | None:
+        return None if self.disk_trouble is None else self.disk_trouble(call)
+
+    def _has_ended(self, process: Process, done: asyncio.Future[None]) -> None:
+        """By itself: a program may, whose disk is in trouble; somebody starts it again."""
+        if process is not self.process:
+            return
+        error = None if done.cancelled() else done.exception()
+        self.world.note(f"{self.name} ends by itself: {error!r}")
+        if self.disk_trouble is None:
+            self.ended.append(error)
+        self.kill()
+
+    async def stop(self, patience_s: float) -> bool:
+        """SIGTERM, and SIGKILL where it has not ended in time. False: it had not."""
+        process, task = self.process, self.task
+        if process is None or task is None:
+            return True
+        self.world.note(f"{self.name} is stopped")
+        self.process, stopping = None, process
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=patience_s)
+        self.process = stopping
+        self.kill()
+        return bool(done)
 
     def kill(self, *, power: bool = False) -> None:
         """SIGKILL, or the power fails."""
@@ -79,6 +110,7 @@ class Machine:
         process.kill()
         self.world.network.gone(process)
         if power:
+            self.world.lost_power = True
             self.disk = self.disk.after_power_failure(self.world.random)
 
 
@@ -95,8 +127,12 @@ class World:
         self.machines: dict[str, Machine] = {}
         self.leaders: dict[int, set[str]] = {}
         """Of a group that elects: who led in each term."""
+        self.lost_power = False
+        """Some machine has."""
         self.events: list[str] = []
         """What was done to it, for people."""
+        self.logs: list[str] = []
+        """What programs said that a person should see."""
         self._trace = hashlib.sha256()
 
     # -- what happens
@@ -117,14 +153,21 @@ class World:
     def _running(self) -> list[Process]:
         return [m.process for m in self.machines.values() if m.process is not None]
 
+    def has_said(self, name: str, what: str) -> bool:
+        """A program of that machine has logged something with these words."""
+        return any(f" [{name}] " in line and what in line for line in self.logs)
+
     # -- machines
 
     def machine(self, name: str, host: str) -> Machine:
         machine = self.machines[name] = Machine(self, name, host)
         return machine
 
-    def name_server(self) -> Machine:
-        machine = self.machine("namesrv", NAMESRV.partition(":")[0])
+    def name_servers(self) -> list[Machine]:
+        return [self._name_server(number, host) for number, host in enumerate(NAMESRV_HOSTS, 1)]
+
+    def _name_server(self, number: int, host: str) -> Machine:
+        machine = self.machine(f"namesrv{number}", host)
 
         async def main() -> None:
             server = NameServer(NamesrvConfig(), clock=machine.clock)
@@ -157,6 +200,7 @@ class World:
                     broker_ip2=host,
                     namesrv_addr=NAMESRV,
                     register_broker_timeout_mills=1000,
+                    transaction_check_interval=5000,
                 ),
                 BrokerServerConfig(listen_port=BROKER_PORT),
                 store=MessageStoreConfig(
@@ -193,6 +237,10 @@ class World:
             for number, host in enumerate(hosts)
         ]
 
+    def remove_tables(self, machine: Machine) -> None:
+        """Its disk is lost."""
+        shutil.rmtree(self.folder / machine.name, ignore_errors=True)
+
     def _role(self, name: str, change: RoleChange) -> None:
         if change.role is Role.LEADER:
             self.note(f"{name} leads in term {change.term}")
@@ -209,6 +257,18 @@ class World:
     # -- life
 
     @contextmanager
+    def _logged(self) -> Iterator[None]:
+        handler, logger = _Log(self), logging.getLogger("aiorocketmq")
+        before = logger.handlers, logger.propagate, logger.level
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.WARNING)
+        try:
+            yield
+        finally:
+            logger.handlers, logger.propagate = before[:2]
+            logger.setLevel(before[2])
+
+    @contextmanager
     def simulated(self) -> Iterator[None]:
         """Nothing of the machine that this runs on is asked for while this is entered."""
         chance = Random(self.seed + 1)
@@ -216,7 +276,7 @@ class World:
         with ExitStack() as stack:
             for target, name, fake in (
                 (socket, "create_server", self.network.listen),
-                (socket, "create_connection", _refused),
+                (socket, "create_connection", partial(BlockingSocket.connect, self.network)),
                 (os, "urandom", chance.randbytes),
                 (os, "getpid", lambda: 4711),
                 (uuid, "uuid4", lambda: uuid.UUID(int=next(numbers))),
@@ -227,6 +287,7 @@ class World:
             ):
                 stack.enter_context(mock.patch.object(target, name, fake))
             random_module.seed(self.seed)
+            stack.enter_context(self._logged())
             yield
 
     def run(self, main: Coroutine[Any, Any, None]) -> None:
@@ -234,9 +295,22 @@ class World:
             self.loop.run_until_complete(main)
 
 
-def _refused(*_how: Any, **_more: Any) -> Any:
-    """A thread that blocks has no place in virtual time."""
-    raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+class _Log(logging.Handler):
+    """Puts down who said what at which time of the world."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._world.logs.append(
+            f"{self._world.loop.now - 1000:10.3f} s  [{PROCESS.get()}] {record.levelname} "
+            f"{record.name}: {record.getMessage()}"
+        )
+
+
+async def _nothing() -> None:
+    pass
 
 
 def _seeded(chance: Random) -> type[Random]:

@@ -1,0 +1,58 @@
+"""What the clients of a simulated cluster did and saw, in the order of its time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from aiorocketmq.client.producer.transaction import TransactionState
+
+TOPIC = "T"
+KEYED = "K"
+"""Its messages have a key; of each key one is sent after the other."""
+
+
+class Acknowledged(NamedTuple):
+    """What a producer was told. Times are those of the world."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    offset: int
+    body: bytes
+    began: float
+    ended: float
+
+
+class Delivered(NamedTuple):
+    """What a member of a group was given."""
+
+    group: str
+    topic: str
+    broker: str
+    queue_id: int
+    offset: int
+    body: bytes
+    consumed: bool
+    """False: its handler refused it, so that it has to come again."""
+    again: bool
+    """It does: from the topic of the group's retries, whose numbers are others."""
+
+
+class Journal:
+    """Of one world."""
+
+    def __init__(self) -> None:
+        self.sent: dict[bytes, str] = {}
+        """The topic of every message, also of those whose producer does not know what became of
+        it."""
+        self.acknowledged: list[Acknowledged] = []
+        self.promised: dict[bytes, str] = {}
+        """Topics of those that were acknowledged and come to their queue later: delayed ones, and
+        transactions that their producer committed."""
+        self.decided: dict[bytes, TransactionState] = {}
+        """What the producer made of a transaction."""
+        self.delivered: list[Delivered] = []
+        self.reset: set[str] = set()
+        """Groups whose offsets somebody has moved."""
+        self.done = False
+        """All was sent."""
