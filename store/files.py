@@ -13,6 +13,8 @@ from .disk.mapping_limit import MappingLimit
 from .index.index_files import IndexFiles
 from .index.indexing import Indexing
 from .log.commit_log import CommitLog
+from .log.damage import DamagedRecords
+from .log.damage_file import DamageFile
 from .log.entry_index import EntryIndex
 from .model.config import MessageStoreConfig
 from .queues.consume_queue_ext import ConsumeQueueExts
@@ -33,6 +35,8 @@ class StoreFiles:
         )
         """Of a member of a DLedger group."""
         self.checksums: Final = None if self.entry_index is None else self.entry_index.checksums
+        self.damage: Final = DamagedRecords(disk.new_lock())
+        self.damage_file: Final = DamageFile(root, disk)
         self.queues: Final = ConsumeQueues(
             root / "consumequeue",
             config.consume_queue_file_size,

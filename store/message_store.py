@@ -52,7 +52,6 @@ from .dledger.raft_store import MemberLog, MemberPuts, RaftStore
 from .dledger.state_files import MemberFiles
 from .files import StoreFiles
 from .index.indexing import Indexing
-from .log.damage import DamagedRecords
 from .model.config import BrokerRole, MessageStoreConfig
 from .model.errors import file_error, translated
 from .model.status import GetMessageStatus, GetResult, PutResult
@@ -119,8 +118,8 @@ class MessageStore:
         self._indexing: Final = files.indexing
         self._lock: Final = disk.lock(config.root / "lock")
         self._abort: Final = AbortFile(config.root / "abort", disk)
-        self.damage: Final = DamagedRecords(disk.new_lock())
-        """What has been found to be damaged in the commit log since the store was opened."""
+        self.damage: Final = files.damage
+        """What has been found to be damaged in the commit log, and is still."""
         self._reader: Final = MessageReader(self._log, config, disk.memory_size(), self.damage)
         self.entries: Final = QueueEntries(self._log, self._table, self._reader)
         self.query: Final = MessageQuery(files, config.max_msgs_num_batch)
@@ -275,8 +274,7 @@ class MessageStore:
         report = self.recovery = recovery.run(clean=clean)
         if opening is not None:
             opening.finish(report)
-        for begin, stop in report.damaged:
-            self.damage.remember(begin, stop - begin)
+        self._know_damage(report)
         end = self._reader.proven_from = self._log.max_phy_offset
         self._log.flushed_offset = end if clean else min(report.start, end)
         self._log.last_store_timestamp = (
@@ -294,6 +292,16 @@ class MessageStore:
             self.max_phy_offset,
             report.start, report.records, len(self._table),
         )  # fmt: skip
+
+    def _know_damage(self, report: RecoveryReport) -> None:
+        """What this start has found, and those before."""
+        places = self._files.damage_file.load(self.min_phy_offset, self._log.max_phy_offset)
+        for begin, stop in report.damaged:
+            places[begin] = stop - begin
+        for phy_offset, size in places.items():
+            self.damage.remember(phy_offset, size)
+        if len(places) > len(report.damaged):
+            log.warning("records of the commit log are damaged since before: %s", places)
 
     def _save_what_was_done(self) -> None:
         """Should it be killed soon, the next start need not do it again. Many names take minutes to

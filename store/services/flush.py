@@ -56,6 +56,8 @@ class FlushService:
         self._queues: Final = files.queues
         self._checkpoint: Final = files.checkpoint
         self._ends: Final = files.ends
+        self._damage: Final = files.damage
+        self._damage_file: Final = files.damage_file
         self._index: Final = files.index
         self._indexing: Final = files.indexing
         self._config: Final = config
@@ -358,6 +360,7 @@ class FlushService:
         self._index.sync(index)
         if index.complete_until:
             self._checkpoint.index_msg_timestamp = index.complete_until
+        self._damage_file.save(self._damage.places)  # a start does not read in front of this one
         self._checkpoint.physic_msg_timestamp = timestamp
         self._checkpoint.logics_msg_timestamp = timestamp
         self._checkpoint.safe_phy_offset = target

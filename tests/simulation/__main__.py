@@ -1,13 +1,14 @@
 """``python -m tests.simulation [--seeds N] [--seed FIRST]``: run seeds; a failure prints what
-happened, and the fewest faults that still break it."""
+happened, and the fewest faults that still break it. ``--out FILE`` adds up over several runs."""
 
 from __future__ import annotations
 
 import sys
-import time
+from pathlib import Path
 
 import click
 
+from .campaign import load, run, save
 from .seeds import Verdict, run_seed
 
 
@@ -24,27 +25,32 @@ def shrunk(verdict: Verdict) -> Verdict:
 @click.command()
 @click.option("--seeds", default=100, show_default=True, help="How many.")
 @click.option("--seed", default=1, show_default=True, help="The first one.")
+@click.option("--jobs", default=1, show_default=True, help="Side by side.")
+@click.option("--out", type=click.Path(path_type=Path), help="Adds up here; goes on where it was.")
 @click.option("--show", is_flag=True, help="What happened, also where all held.")
 @click.option("--logs", is_flag=True, help="And what the programs said.")
-def main(seeds: int, seed: int, *, show: bool, logs: bool) -> None:
+def main(seeds: int, seed: int, jobs: int, out: Path | None, *, show: bool, logs: bool) -> None:
     """Simulated clusters under faults, one for each seed."""
-    began, cpu, simulated, failed = time.monotonic(), 0.0, 0.0, []
-    for each in range(seed, seed + seeds):
-        verdict = run_seed(each)
-        cpu += verdict.cpu_s
-        simulated += verdict.simulated_s
-        if verdict.broken:
-            failed.append(each)
-            verdict = shrunk(verdict)
-        if verdict.broken or show:
-            print(f"seed {each}: {verdict.acknowledged} acknowledged, digest {verdict.digest[:16]}")
-            print("\n".join(sorted(verdict.events + (verdict.logs if logs else []))))
-            print("\n".join(f"BROKEN {each}" for each in verdict.broken[:10]))
+    campaign = load(out)
+    for verdicts in run(campaign, range(seed, seed + seeds), jobs):
+        if out is not None:
+            save(campaign, out)
+        for verdict in verdicts:
+            if verdict.broken or show:
+                tell(shrunk(verdict) if verdict.broken else verdict, logs=logs)
     print(
-        f"{seeds} seeds from {seed}: {len(failed)} broken {failed or ''}; {simulated:.0f} "
-        f"simulated s in {cpu:.0f} s of CPU, {time.monotonic() - began:.0f} s"
+        f"{campaign.seeds} seeds: {len(campaign.broken)} broken {sorted(campaign.broken) or ''}; "
+        f"{campaign.acknowledged} acknowledged, {campaign.faults} faults; "
+        f"{campaign.simulated_s:.0f} simulated s in {campaign.cpu_s:.0f} s of CPU"
     )
-    sys.exit(bool(failed))
+    sys.exit(bool(campaign.broken))
+
+
+def tell(verdict: Verdict, *, logs: bool) -> None:
+    """What happened, and what was broken."""
+    print(f"seed {verdict.seed}: {verdict.acknowledged} acknowledged, digest {verdict.digest[:16]}")
+    print("\n".join(sorted(verdict.events + (verdict.logs if logs else []))))
+    print("\n".join(f"BROKEN {each}" for each in verdict.broken[:10]), flush=True)
 
 
 if __name__ == "__main__":
