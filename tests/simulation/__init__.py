@@ -9,5 +9,5 @@ seeds (``make sim``).
 
 What is not simulated: tables of a broker lie on a real disk, where a replaced file is there at once
 (``tests/fault`` tries the steps of that); files lose no names; nothing is flipped in what was
-synced; offsets are not reset, topics do not come and go.
+synced.
 """

@@ -12,14 +12,16 @@ group of three             kill of any       is there, with its number; all have
 
 Besides: what comes to its queue later (delayed, committed) is there, what was rolled back is not;
 what is there was sent; a number of a queue is one message for ever; of one key, what was sent later
-lies later; each group had everything at least once, an ordered one without a gap; a term has one
-leader; no program ends by itself.
+lies later; each group had everything at least once, an ordered one without a gap; its offsets
+only grow while a broker runs; topics that were made are there; a term has one leader; no program
+ends by itself, or leaves a task behind when it ends.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -28,9 +30,13 @@ from aiorocketmq.remoting.protocol.record.decode import read_messages
 from aiorocketmq.store.message_store import MessageStore
 
 from .journal import KEYED, TOPIC, Delivered, Journal
+from .loop import Process
 from .workload import GROUP, ORDERED
 from .world import Machine, World
 
+LOOK_S = 0.5
+STOPS_S = 60.0
+"""A program that is told to stop has ended by then."""
 AHEAD = "has another history"
 GROUPS = {GROUP: TOPIC, ORDERED: KEYED}
 
@@ -47,10 +53,10 @@ class Place(NamedTuple):
 Stored = dict[Place, bytes]
 
 
-def stored(store: MessageStore, broker: str) -> Stored:
+def stored(store: MessageStore, broker: str, topics: Iterable[str]) -> Stored:
     """Every message of the topics that a broker hands out."""
     found: Stored = {}
-    for topic in (TOPIC, KEYED):
+    for topic in topics:
         for queue_id in range(16):
             offset = store.min_offset(topic, queue_id)
             while offset < store.max_offset(topic, queue_id):
@@ -80,7 +86,8 @@ def broken(world: World, journal: Journal, brokers: set[str]) -> Iterator[str]:
     there: Stored = {}
     for name, machine in masters.items():
         assert machine.broker is not None
-        there |= stored(machine.broker.store, name)
+        there |= stored(machine.broker.store, name, [TOPIC, KEYED, *journal.topics])
+        yield from _made_topics(machine, journal)
         yield from _other_copies(world, machine)
     yield from _stored_as_told(there, journal)
     yield from _in_order(journal)
@@ -91,6 +98,53 @@ def broken(world: World, journal: Journal, brokers: set[str]) -> Iterator[str]:
     yield from _without_gaps(journal)
 
 
+class Growing:
+    """Watches what the group that consumes in order has committed, as long as each broker runs. (Of
+    other groups two members may have a queue for a moment, while it moves; the later word counts,
+    as in the original.)"""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._seen: dict[tuple[Process, int], int] = {}
+        self.broken: list[str] = []
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            for machine in self._world.masters().values():
+                self._look_at(machine)
+
+    def _look_at(self, machine: Machine) -> None:
+        broker, process = machine.broker, machine.process
+        if broker is None or process is None:
+            return
+        for queue_id in broker.store.queue_ids(KEYED):
+            offset = broker.state.offsets.get(ORDERED, KEYED, queue_id)
+            before = self._seen.get((process, queue_id), -1)
+            self._seen[process, queue_id] = offset
+            if offset < before:
+                self.broken.append(
+                    f"{ORDERED} had {before} of {KEYED}/{queue_id} at {machine.name} and has "
+                    f"{offset} {self._world.loop.now - 1000:.1f} s after all began"
+                )
+
+
+async def left_behind(world: World) -> list[str]:
+    """Everybody is told to stop: who does not, and which tasks are left."""
+    found: list[str] = []
+    for machine in reversed(world.machines.values()):
+        process = machine.process
+        if process is None:
+            continue
+        if not await machine.stop(STOPS_S):
+            found.append(f"{machine.name} was told to stop and goes on")
+            continue
+        names = sorted(task.get_name() for task in process.tasks if not task.done())
+        if names:
+            found.append(f"{machine.name} has ended and left tasks: {', '.join(names)}")
+    return found
+
+
 def _stored_as_told(there: Stored, journal: Journal) -> Iterator[str]:
     """What producers were told, against what there is."""
     for place, body in there.items():
@@ -98,7 +152,8 @@ def _stored_as_told(there: Stored, journal: Journal) -> Iterator[str]:
             yield f"phantom: there is at {_said(place)} what nobody sent there: {body!r}"
     for ack in journal.acknowledged:
         place = Place(ack.topic, ack.broker, ack.queue_id, ack.offset)
-        if there.get(place) != ack.body:
+        gone = ack.topic not in (TOPIC, KEYED, *journal.topics)
+        if not gone and there.get(place) != ack.body:
             yield (
                 f"lost: {ack.body!r} was acknowledged as {_said(place)}, "
                 f"there is {there.get(place)!r}"
@@ -110,6 +165,15 @@ def _stored_as_told(there: Stored, journal: Journal) -> Iterator[str]:
     for body, state in journal.decided.items():
         if state is TransactionState.ROLLBACK and body in bodies:
             yield f"rolled back, and there: {body!r}"
+
+
+def _made_topics(machine: Machine, journal: Journal) -> Iterator[str]:
+    """What an administrator was told to be there is."""
+    assert machine.broker is not None
+    known = {topic.name for topic in machine.broker.state.topics}
+    for topic, brokers in journal.topics.items():
+        if machine.broker_name in brokers and topic not in known:
+            yield f"the topic {topic} was made on {machine.broker_name}, and is not there"
 
 
 def _said(place: Place) -> str:

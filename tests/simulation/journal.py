@@ -52,7 +52,8 @@ class Journal:
         self.decided: dict[bytes, TransactionState] = {}
         """What the producer made of a transaction."""
         self.delivered: list[Delivered] = []
-        self.reset: set[str] = set()
-        """Groups whose offsets somebody has moved."""
+        self.topics: dict[str, set[str]] = {}
+        """Those that somebody has made, and the brokers that said so, as long as nobody has begun
+        to delete them."""
         self.done = False
         """All was sent."""

@@ -7,11 +7,11 @@ import errno
 from collections.abc import Awaitable, Callable
 
 from .disk import SimulatedDisk
+from .invariants import STOPS_S
+from .workload import CLIENTS
 from .world import Machine, World
 
 PAUSE_S = 1.5
-STOPS_S = 60.0
-"""A program that is told to stop has ended by then."""
 VOTES_S = 60.0
 """A member whose disk was lost has been filled again by then."""
 ERRNOS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EINTR, errno.EROFS, errno.EMFILE)
@@ -108,7 +108,7 @@ class Schedule:
         machine.start()
 
     async def _client(self, _machine: Machine, lasts: float) -> None:
-        name = self.world.random.choice(["producer", "c1", "c2", "o1"])
+        name = self.world.random.choice(CLIENTS)
         await self._kill(self.world.machines[name], lasts)
 
     async def _namesrv(self, _machine: Machine, lasts: float) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
 
-from .invariants import broken
+from .invariants import Growing, broken, left_behind
 from .schedule import Schedule
 from .workload import Clients
 from .world import Machine, World
@@ -104,6 +104,8 @@ async def _story(
     power = flush is FlushDiskType.SYNC_FLUSH and shape != "group"
     machines = [each.name for each in world.machines.values() if each.broker_name]
     schedule = Schedule(world, machines, power=power, skip=skip)
+    growing = Growing(world)
+    watch = asyncio.ensure_future(growing.run())
     faults = asyncio.ensure_future(schedule.run())
     while not clients.journal.done and world.loop.now < 2000:
         await asyncio.sleep(0.5)
@@ -112,7 +114,9 @@ async def _story(
     found["faults"] = schedule.count
     await asyncio.sleep(QUIET_S)
     names = {world.machines[each].broker_name for each in machines}
-    found["broken"] = list(broken(world, clients.journal, names))
+    watch.cancel()
+    found["broken"] = growing.broken + list(broken(world, clients.journal, names))
+    found["broken"] += await left_behind(world)
 
 
 def _brokers(world: World, shape: str, flush: FlushDiskType) -> list[Machine]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from aiorocketmq import (
+    Admin,
     Message,
     MessageExt,
     Producer,
@@ -17,6 +18,7 @@ from aiorocketmq import (
 )
 from aiorocketmq.client.producer.sending import SendResult, SendStatus
 from aiorocketmq.remoting.errors import RocketMQError
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 
 from .journal import KEYED, TOPIC, Acknowledged, Delivered, Journal
 from .world import NAMESRV, World
@@ -27,26 +29,29 @@ SEND_S = 10.0
 KEYS = 3
 KINDS = ("one",) * 8 + ("list",) * 2 + ("keyed",) * 4 + ("delayed",) * 2 + ("transaction",) * 3
 """What a producer does next."""
-HOSTS = ("10.0.2.1", "10.0.2.2", "10.0.2.3", "10.0.2.4")
+CHORES = ("make", "make", "delete", "reset", "look")
+"""What an administrator does next."""
+CLIENTS = ("producer", "c1", "c2", "o1", "admin")
 
 
 class Clients:
-    """A producer, two members of a group whose handlers refuse now and then, and one of a group
-    that consumes in order."""
+    """A producer, two members of a group whose handlers refuse now and then, one of a group that
+    consumes in order, and an administrator."""
 
     def __init__(self, world: World, *, messages: int) -> None:
         self.world = world
         self.messages = messages
         self.journal = Journal()
-        self._number = 0
+        self._number = self._topics = 0
         mains: tuple[Callable[[], Any], ...] = (
             self._produce,
             lambda: self._consume("c1", GROUP, TOPIC),
             lambda: self._consume("c2", GROUP, TOPIC),
             lambda: self._consume("o1", ORDERED, KEYED),
+            self._administer,
         )
-        for name, host, main in zip(("producer", "c1", "c2", "o1"), HOSTS, mains, strict=True):
-            machine = world.machine(name, host)
+        for number, (name, main) in enumerate(zip(CLIENTS, mains, strict=True), 1):
+            machine = world.machine(name, f"10.0.2.{number}")
             machine.main = main
             machine.start()
 
@@ -159,12 +164,13 @@ class Clients:
         random, refused = self.world.random, 0.1 if group == GROUP else 0.0
 
         async def handle(message: MessageExt) -> None:
-            consumed = message.reconsume_times > 0 or random.random() >= refused
+            again = message.reconsume_times > 0
+            consumed = again or self.journal.done or random.random() >= refused
             self.journal.delivered.append(
                 Delivered(
                     group, message.topic, message.broker_name, message.queue_id,
                     message.queue_offset, message.body, consumed,
-                    message.reconsume_times > 0,
+                    again,
                 )
             )  # fmt: skip
             if not consumed:
@@ -174,6 +180,44 @@ class Clients:
         consumer.on_message(handle)
         async with consumer:
             await asyncio.Event().wait()
+
+    # -- administering
+
+    async def _administer(self) -> None:
+        random, options = self.world.random, self._options("admin")
+        admin = Admin(**options)
+        producer = Producer("ap", retries=0, **options | {"instance_name": "ap"})
+        async with admin, producer:
+            while not self.journal.done:
+                await asyncio.sleep(random.expovariate(1 / 3.0))
+                try:
+                    await self._do_chore(random.choice(CHORES), admin, producer)
+                except RocketMQError:
+                    pass
+            await asyncio.Event().wait()
+
+    async def _do_chore(self, chore: str, admin: Admin, producer: Producer) -> None:
+        journal, random = self.journal, self.world.random
+        match chore:
+            case "make":
+                self._topics += 1
+                topic = f"X{self._topics}"
+                journal.topics[topic] = set()
+                config = TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2)
+                for broker_name, machine in sorted(self.world.masters().items()):
+                    await admin.create_topic(f"{machine.host}:10911", config)
+                    journal.topics[topic].add(broker_name)
+                body, began = self._body(topic), self.world.loop.now
+                result = await producer.send(Message(topic, body), timeout=SEND_S)
+                self._acknowledge(topic, [body], result, began)
+            case "delete" if journal.topics:
+                topic = random.choice(sorted(journal.topics))
+                del journal.topics[topic]
+                await admin.delete_topic(topic, "C")
+            case "reset":
+                await admin.reset_offsets(GROUP, TOPIC, 0)
+            case _:
+                await admin.consume_stats(GROUP)
 
 
 def _is_safe(result: SendResult) -> bool:
