@@ -93,7 +93,7 @@ wheel: $(RUN_STAMP)  ## a wheel for the Python of .venv, with the compiled leave
 	@ls dist/*.whl
 
 docs: $(DEV_STAMP)  ## write the pages and pictures that follow from the code
-	@$(PY) docs/generate.py && $(PY) docs/rooms.py
+	@$(PY) docs/generate.py && $(PY) docs/reliability.py && $(PY) docs/rooms.py
 
 fmt: $(DEV_STAMP)  ## format the code and fix what can be fixed
 	$(PY) -m ruff check --fix --exit-zero --quiet .

@@ -3,8 +3,11 @@ interrupted goes on where it was."""
 
 from __future__ import annotations
 
+import datetime
+import functools
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -29,6 +32,9 @@ class Campaign(msgspec.Struct):
     simulated_s: float = 0.0
     cpu_s: float = 0.0
     broken: dict[int, list[str]] = {}
+    commit: str = ""
+    date: str = ""
+    """Of the last run."""
 
     def add(self, seeds: range, verdicts: list[Verdict]) -> None:
         spans = sorted([*self.done, (seeds.start, seeds.stop)])
@@ -68,9 +74,18 @@ def load(path: Path | None) -> Campaign:
 
 
 def save(campaign: Campaign, path: Path) -> None:
+    campaign.date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    campaign.commit = _commit()
     fresh = path.with_suffix(".tmp")
     fresh.write_text(json.dumps(msgspec.to_builtins(campaign, str_keys=True), indent=1) + "\n")
     os.replace(fresh, path)
+
+
+@functools.cache
+def _commit() -> str:
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def run(campaign: Campaign, seeds: range, jobs: int) -> Iterator[list[Verdict]]:

@@ -6,14 +6,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from aiorocketmq.broker.sends.durability import Durability
-
+from .planted import DEFECTS, find
 from .seeds import run_seed
 
 
@@ -41,25 +38,8 @@ def test_a_seed_is_the_same_in_another_process() -> None:
     assert found[0] == found[1] != ""
 
 
-def _acknowledged_at_once(self: Durability, _phy_offset: int, done: Callable[[int], None]) -> None:
-    done(0)
-
-
-def _answered_at_once(self: Durability, _phy_offset: int, ctx: Any, answer: Any) -> None:
-    self.tell(ctx, answer, 0)
-
-
-@pytest.mark.parametrize(
-    ("broken", "name", "by", "what"),
-    [
-        (Durability, "when_stored", _acknowledged_at_once, "lost: "),
-        (Durability, "answer", _answered_at_once, "lost: "),
-    ],
-    ids=["nothing is waited for", "answers wait for nothing"],
-)
-def test_broken_promises_are_found(
-    monkeypatch: pytest.MonkeyPatch, broken: type, name: str, by: Any, what: str
-) -> None:
-    monkeypatch.setattr(broken, name, by)
-    verdict = run_seed(3)  # of the first 50 seeds 3, 26, 32, 37, 42 and 49 find both
-    assert any(each.startswith(what) for each in verdict.broken)
+@pytest.mark.parametrize("seed", [20])
+def test_a_planted_defect_is_found(seed: int) -> None:
+    """Of the first 20 seeds this one finds it (``python -m tests.simulation.planted`` has all)."""
+    [number] = [n for n, each in enumerate(DEFECTS) if each.what == "sends are answered at once"]
+    assert find(number, most=1, first=seed).broken.startswith("lost: ")
