@@ -172,13 +172,14 @@ def find(number_of_defect: int, most: int, first: int) -> Found:
 @click.command()
 @click.option("--seeds", default=500, show_default=True, help="Tried for each at most.")
 @click.option("--seed", default=1, show_default=True, help="The first one.")
+@click.option("--only", type=int, multiple=True, help="Defects by number, from 0.")
 @click.option("--jobs", default=1, show_default=True, help="Side by side.")
 @click.option("--out", type=click.Path(path_type=Path), help="The table as JSON.")
-def main(seeds: int, seed: int, jobs: int, out: Path | None) -> None:
+def main(seeds: int, seed: int, only: tuple[int, ...], jobs: int, out: Path | None) -> None:
     """Which seed finds each planted defect."""
     found = []
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        for each in pool.imap(partial(find, most=seeds, first=seed), range(len(DEFECTS))):
+        for each in pool.imap(partial(find, most=seeds, first=seed), only or range(len(DEFECTS))):
             found.append(each)
             print(
                 f"{each.what} ({'real' if each.real else 'made up'}): "
