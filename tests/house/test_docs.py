@@ -209,6 +209,14 @@ def test_files_that_are_named_exist() -> None:
     assert missing == []
 
 
+def test_properties_that_the_threat_model_names_exist() -> None:
+    text = (DOCS / "threat-model.md").read_text("utf-8")
+    known = (DOCS / "configuration.md").read_text("utf-8")
+    names = re.findall(r"`((?:tls\.[\w.]+)|[a-z]+[A-Z]\w*)(?:=\w+)?`", text)
+    assert len(set(names)) > 25
+    assert [name for name in names if f"`{name}`" not in known] == []
+
+
 # --- tables and snippets
 # --------------------------------------------------------------------------------------------
 
