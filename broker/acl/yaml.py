@@ -28,7 +28,7 @@ class _Loader(yaml.SafeLoader):
 def parse_yaml(text: bytes) -> Any:
     """Raises ``YamlError``."""
     try:
-        return yaml.load(text, Loader=_Loader)  # a SafeLoader
+        return yaml.load(text, Loader=_Loader)  # a SafeLoader  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark is not None else ""

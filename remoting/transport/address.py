@@ -24,7 +24,7 @@ def host_and_port(name: Any) -> tuple[str, int]:
     """Address and port of a socket name; an IPv4 address that came in over IPv6 is an IPv4
     address."""
     if not isinstance(name, tuple) or len(name) < 2:
-        return ("0.0.0.0", 0)
+        return ("0.0.0.0", 0)  # noqa: S104 - no address
     host = str(name[0]).partition("%")[0]
     return (
         host.removeprefix("::ffff:") if host.startswith("::ffff:") and "." in host else host,

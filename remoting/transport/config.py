@@ -54,7 +54,7 @@ class ServerConfig(Record, kw_only=True):
     use_epoll_native_selector: Annotated[bool, Meta(description=_UNUSED)] = False
 
 
-ALL_INTERFACES: Final = frozenset({"", "0.0.0.0", "::"})
+ALL_INTERFACES: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - names it only
 """``bindAddress`` of a daemon that every machine in the network can reach."""
 
 

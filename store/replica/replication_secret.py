@@ -35,7 +35,7 @@ MIN_SECRET_LENGTH: Final = 16
 _HELLO_BYTES: Final = len(MAGIC) + NONCE_BYTES
 _PROOF_BYTES: Final = hashlib.sha256().digest_size
 _NO_SECRET_THERE: Final = (
-    "it does not know the secret: haSecret must be the same at both ends (the original has none)"
+    "it does not know the secret: haSecret must be the same at both ends (the original has none)"  # noqa: S105 - a remark
 )
 
 

@@ -110,6 +110,6 @@ def _filling(pieces: Iterable[Piece]) -> _Fill:
         f"({''.join(f'{each}, ' for each in arguments)})\n"
     )
     names: dict[str, Any] = {"length": _pack_length, **_CHANGED}
-    exec(source, names)  # there is nothing in it but numbers of values
+    exec(source, names)  # there is nothing in it but numbers of values  # noqa: S102 - written here
     fill: _Fill = names["fill"]
     return fill

@@ -36,7 +36,7 @@ from ..targets import NEEDED
 from .cluster import number_of
 from .figures import sum_of_24_hours
 
-FOLDER: Final = "/tmp/rocketmq/export"
+FOLDER: Final = "/tmp/rocketmq/export"  # noqa: S108 - as the original
 CONFIG_KEYS: Final = (
     "autoCreateSubscriptionGroup",
     "autoCreateTopicEnable",

@@ -24,7 +24,7 @@ from ..java_text import boolean, map_text, millis_text, seconds_text, send_resul
 from ..output import Layout, camel_case
 from ..shell import CommandFailed, Shell
 
-BODIES: Final = Path("/tmp/rocketmq/msgbodys")
+BODIES: Final = Path("/tmp/rocketmq/msgbodys")  # noqa: S108 - as the original
 """Where the original writes bodies; scripts read them there."""
 BY_KEY: Final = Layout(("#Message ID", "#QID", "#Offset"), row="%-50s %4s %40s")
 BY_KEY_WITH_BODY: Final = Layout(
