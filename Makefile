@@ -2,6 +2,7 @@
 #
 #   make PYTHON=python3.13 demo      another interpreter (only read when .venv is made)
 #   make demo INPUT=orders.csv       your own data
+#   make LOCKED=1 test               with exactly what stands in requirements/, each file by its hash (as CI does)
 #   make SPARK=no demo               without Spark, which is installed where there is Java 17 or newer
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -34,7 +35,7 @@ endef
 export SAY_WHICH_LEAVES
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz raft sim sanitize soak services clean moved copy
+.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz raft sim sanitize soak services clean moved copy
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -99,6 +100,18 @@ fmt: $(DEV_STAMP)  ## format the code and fix what can be fixed
 	$(PY) -m ruff check --fix --exit-zero --quiet .
 	$(PY) -m ruff format .
 
+# For every Python that is supported, and every platform.
+lock: $(DEV_STAMP)  ## pin what it is developed and tested with, with hashes (requirements/)
+	@$(PIP) install uv
+	@for extras in "dev" "spark --extra dev"; do \
+		.venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+			--extra $$extras pyproject.toml -o requirements/$${extras%% *}.txt; done
+
+audit: $(DEV_STAMP)  ## known holes in what is pinned (asks osv.dev)
+	@$(PIP) install pip-audit
+	@.venv/bin/pip-audit -s osv --disable-pip --require-hashes -r requirements/spark.txt || { \
+		echo "not audited, or with holes: see above" >&2; exit 1; }
+
 setup: $(DEV_STAMP) $(if $(SPARK_IF_WANTED),$(ARCHIVE_STAMP))  ## the environment with everything for development
 
 clean:  ## remove the environment and everything that was made
@@ -133,14 +146,15 @@ $(RUN_STAMP): pyproject.toml $(LEAVES) $(MOVED)
 		rm -rf .venv; echo "$(PYTHON) cannot make a virtual environment."; \
 		echo "On Debian and Ubuntu the package python3-venv is missing."; exit 1; } >&2
 	@echo "installing aiorocketmq and what it needs into .venv"
-	@$(PIP) install --editable .
+	@$(if $(LOCKED),$(PIP) install --require-hashes -r requirements/dev.txt && \
+		$(PIP) install --no-deps --no-build-isolation --editable .,$(PIP) install --editable .)
 	@$(PY) -c "$$SAY_WHICH_LEAVES"
 	@pwd -P > $@
 
 # What is installed here stays right when only the leaves were built again.
 $(DEV_STAMP): pyproject.toml | $(RUN_STAMP)
 	@echo "installing the development tools into .venv"
-	@$(PIP) install --editable '.[dev]'
+	@$(if $(LOCKED),:,$(PIP) install --editable '.[dev]')
 	@touch $@
 
 $(BENCH_STAMP): pyproject.toml | $(RUN_STAMP)
@@ -151,7 +165,7 @@ $(BENCH_STAMP): pyproject.toml | $(RUN_STAMP)
 $(SPARK_STAMP): pyproject.toml | $(RUN_STAMP)
 	@$(PY) -m aiorocketmq.spark_connector.session.java || { echo "going on without Spark" >&2; exit 0; }; \
 	$(PY) -c 'import pyspark' 2>/dev/null || echo "installing Spark into .venv (460 MB to download the first time; SPARK=no: without)"; \
-	if $(PIP) install --retries 2 --editable '.[spark]'; then touch $@; \
+	if $(PIP) install --retries 2 $(if $(LOCKED),--require-hashes -r requirements/spark.txt,--editable '.[spark]'); then touch $@; \
 	else echo "Spark cannot be installed here: going on without" >&2; fi
 
 # Only speed: without it all goes on as before. It takes longer to make than one run of the tests gains by it.
