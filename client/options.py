@@ -16,6 +16,7 @@ import msgspec
 from ..daemon.local_address import local_address
 from ..remoting.clock import Clock
 from ..remoting.signature import Credentials
+from ..remoting.transport.address import port_of
 from .errors import ConfigError
 from .usage_errors import positive
 
@@ -197,10 +198,12 @@ def client_id(
 
 
 def vip_address(address: str) -> str:
-    """The broker's other port, which is kept for small requests (client.md §2.7).
+    """The broker's other port, which is kept for small requests (client.md §2.7). What is no
+    address stays as it is: who connects to it says so.
 
     >>> vip_address("10.0.0.1:10911")
     '10.0.0.1:10909'
     """
-    host, _, port = address.rpartition(":")
-    return f"{host}:{int(port) - 2}"
+    host, _, text = address.rpartition(":")
+    port = port_of(text)
+    return address if port is None else f"{host}:{port - 2}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ...remoting.transport.address import port_of
 from ...store.model.config import MessageStoreConfig
 from ...store.model.errors import StoreConfigError
 from ...store.raft.settings import RaftSettings
@@ -55,7 +56,7 @@ def read_peers(text: str | None) -> dict[str, str]:
             raise StoreConfigError(
                 f"dLegerPeers: {entry!r} is no member, it must look like id-host:port ({_EXAMPLE})"
             )
-        if not 0 < int(port) < 65536:
+        if port_of(port) is None:
             raise StoreConfigError(f"dLegerPeers: {entry!r} has no port from 1 to 65535")
         if peer in found:
             raise StoreConfigError(f"dLegerPeers names {peer} twice")

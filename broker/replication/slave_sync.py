@@ -31,6 +31,7 @@ from ...remoting.protocol.commands.pull import ViewMessageRequest
 from ...remoting.protocol.commands.send import SendErrorFields
 from ...remoting.protocol.wire import EmptyFields
 from ...remoting.services import happens_within
+from ...remoting.transport.address import port_of
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
 from ...store.replica.repair import are_the_same
@@ -320,6 +321,7 @@ class SlaveSync:
 
 
 def moved_port(address: str, distance: int) -> str:
-    """Another port of the same host."""
-    host, _, port = address.rpartition(":")
-    return f"{host}:{int(port) + distance}" if port.isdigit() else address
+    """Another port of the same host; what is no address stays as it is."""
+    host, _, text = address.rpartition(":")
+    port = port_of(text)
+    return address if port is None else f"{host}:{port + distance}"

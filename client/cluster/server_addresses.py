@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+from ...remoting.transport.address import port_of
 from ..errors import ConfigError
 from ..namespaces import namespace_of_address
 
@@ -50,8 +51,8 @@ def _checked(text: str) -> str:
     ):  # so are addresses of a cloud written; the protocol is ours all the same
         address = address.rpartition("/")[2]
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536 or "/" in host:
-        raise ConfigError(f"the name server address {address!r} must look like host:9876")
+    if not host or port_of(port) is None or "/" in host:
+        raise ConfigError(f"the name server address {address[:200]!r} must look like host:9876")
     return address
 
 

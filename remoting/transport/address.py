@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ..errors import ConnectError
+
+_MOST_DIGITS: Final = 5
 
 
 def split_address(address: str) -> tuple[str, int]:
     """Host and port of ``host:port`` or ``[v6]:port``. Raises ``ConnectError``."""
-    host, colon, port = address.strip().rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ConnectError(f"'{address}' is no address; it must look like host:port")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    host, colon, text = address.strip().rpartition(":")
+    port = port_of(text)
+    if not colon or not host or port is None:
+        raise ConnectError(f"'{address[:200]}' is no address; it must look like host:port")
+    return host.removeprefix("[").removesuffix("]"), port
+
+
+def port_of(text: str) -> int | None:
+    """A port, 1 to 65535; ``None`` for any other text. Peers name addresses too, and ``int`` raises
+    for thousands of digits."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+        return None
+    return number if 0 < (number := int(text)) < 65536 else None
 
 
 def format_address(host: str, port: int) -> str:
