@@ -134,7 +134,7 @@ def to_rocketmq(message: BytesMessage) -> RocketMQMessage:
         message.body,
         tags=message.properties.get("TAGS"),
         keys=message.properties.get("KEYS", message.headers.get(Headers.SEARCH_KEY, "")).split(),
-        delay_level=int(delay) if delay.isdecimal() else 0,
+        delay_level=int(delay) if delay.isdecimal() and len(delay) < 10 else 0,
         properties=properties,
     )
 

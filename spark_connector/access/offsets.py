@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -40,6 +41,7 @@ LATEST: Final = -1
 
 _MAX_OFFSET: Final = 2**63 - 1
 _MAX_QUEUE_ID: Final = 2**31 - 1
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,19}")
 
 
 class QueueValue(NamedTuple):
@@ -160,7 +162,7 @@ def _level(where: str, value: object) -> Iterable[tuple[str, object]]:
 def _number(where: str, value: object, lowest: int, highest: int) -> int:
     """A whole number, or its text: keys of JSON are text."""
     number = value
-    if isinstance(value, str) and value.strip().lstrip("-").isdecimal():
+    if isinstance(value, str) and _DECIMAL.fullmatch(value.strip()):
         number = int(value)
     if type(number) is not int or not lowest <= number <= highest:
         raise ConfigError(f"{where}: {value!r} is no whole number between {lowest} and {highest}")

@@ -19,7 +19,7 @@ __all__ = ["OptionReader"]
 
 _TRUE: Final = ("true", "1", "yes")
 _FALSE: Final = ("false", "0", "no")
-_DURATION: Final = re.compile(r"(\d+)\s*([a-z]*)")
+_DURATION: Final = re.compile(r"([0-9]{1,15})\s*([a-z]*)")
 _MS: Final = {
     "": 1, "ms": 1, "s": 1000, "sec": 1000, "second": 1000, "seconds": 1000, "m": 60_000,
     "min": 60_000, "minute": 60_000,
@@ -27,7 +27,7 @@ _MS: Final = {
     "day": 86_400_000,
     "days": 86_400_000,
 }  # fmt: skip
-_SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?")
+_SIZE: Final = re.compile(r"([0-9]{1,15})\s*([kmg]?)(?:i?b)?")
 _BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MAX_SECRET_BYTES: Final = 64 << 10
 

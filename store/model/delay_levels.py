@@ -11,7 +11,8 @@ from ...remoting.protocol.message.properties import find_property
 
 UNKNOWN_LEVEL_DELAY_MS: Final = 1000
 """Where there are no levels."""
-_LEVEL: Final = re.compile(r"([0-9]+)([smhd])")
+_LEVEL: Final = re.compile(r"([0-9]{1,9})([smhd])")
+_MOST_DIGITS: Final = 10
 _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -22,7 +23,7 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
     for part in text.split():
         found = _LEVEL.fullmatch(part)
         if found is None:
-            raise ValueError(f"delay level {part!r} is not a number followed by s, m, h or d")
+            raise ValueError(f"delay level {part[:40]!r} is not a number followed by s, m, h or d")
         delays.append(int(found[1]) * _UNIT_MS[found[2]])
     if not delays:
         raise ValueError("there is no delay level")
@@ -36,9 +37,10 @@ def delay_ms(delays_ms: tuple[int, ...], level: int) -> int:
 
 
 def level_of(properties: bytes) -> int:
-    """The delay level that a stored message carries; 0 without one."""
+    """The delay level that a stored message carries; 0 without one, and for what no producer can
+    have been let through with."""
     text = find_property(properties, b"DELAY") or b""
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdigit() and len(text) < _MOST_DIGITS else 0
 
 
 def queue_of_level(level: int) -> int:

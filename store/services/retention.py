@@ -108,7 +108,9 @@ def delete_hours(text: str) -> frozenset[int]:
     [4, 16]
     """
     hours = frozenset(
-        int(part) if part.strip().isdecimal() else -1 for part in text.split(";") if part.strip()
+        int(part) if part.strip().isdecimal() and len(part) < 10 else -1
+        for part in text.split(";")
+        if part.strip()
     )
     if not hours or not hours <= frozenset(range(24)):
         raise StoreConfigError(

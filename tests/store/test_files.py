@@ -19,7 +19,7 @@ from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
 from aiorocketmq.store.disk.system_disk import PosixDisk, SystemDisk
 from aiorocketmq.store.model.config import MessageStoreConfig
-from aiorocketmq.store.model.delay_levels import parse_delay_levels
+from aiorocketmq.store.model.delay_levels import level_of, parse_delay_levels
 from aiorocketmq.store.model.errors import OutOfSpaceError, StoreFileError, StoreLockedError
 
 from ..fault.disks import FullDisk
@@ -395,5 +395,16 @@ def test_delay_levels() -> None:
     assert parse_delay_levels("1d") == (86_400_000,)
     with pytest.raises(ValueError, match="'5x'"):
         parse_delay_levels("1s 5x")
+    with pytest.raises(ValueError, match=r"'9{40}' is not a number"):
+        parse_delay_levels("9" * 5000 + "s")
     with pytest.raises(ValueError, match="no delay level"):
         parse_delay_levels(" ")
+
+
+def test_the_level_of_a_message_is_a_number_or_none() -> None:
+    assert [level_of(b"DELAY\x01" + text) for text in (b"3", b"x", b"", b"9" * 5000)] == [
+        3,
+        0,
+        0,
+        0,
+    ]

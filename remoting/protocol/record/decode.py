@@ -158,7 +158,7 @@ class MessageExt(msgspec.Struct, eq=False, gc=False):
     @property
     def delay_level(self) -> int:
         value = self.properties.get("DELAY", "0")
-        return int(value) if value.isdecimal() else 0
+        return int(value) if value.isdecimal() and len(value) < 10 else 0
 
     @property
     def wait_store_ok(self) -> bool:

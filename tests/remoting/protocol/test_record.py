@@ -189,6 +189,8 @@ def test_what_a_received_message_shows() -> None:
     assert (message.born_timestamp, message.store_timestamp) == (1, 2)
     assert (message.commit_log_offset, message.queue_offset, message.queue_id) == (100, 5, 2)
     assert "U1" in repr(message)
+    odd = decode_record(sample(properties=b"DELAY\x01" + b"9" * 5000))
+    assert odd.delay_level == 0
     plain = decode_record(sample())
     assert plain.msg_id == plain.offset_msg_id
     assert plain.keys == ()

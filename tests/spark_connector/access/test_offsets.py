@@ -36,8 +36,12 @@ def test_json_and_back(offsets: Offsets) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [[], {"t": 5}, {"t": {"0": 5}}, {"t": {"b": {"0": -1}}}, {"t": {"b": {"0": True}}}, None]
-)
+    "bad",
+    [
+        [], {"t": 5}, {"t": {"0": 5}}, {"t": {"b": {"0": -1}}}, {"t": {"b": {"0": True}}}, None,
+        {"t": {"b": {"--5": 1}}}, {"t": {"b": {"9" * 5000: 1}}},
+    ],
+)  # fmt: skip
 def test_what_is_no_checkpoint_of_ours_is_refused(bad: object) -> None:
     with pytest.raises(ConfigError):
         from_json(bad)

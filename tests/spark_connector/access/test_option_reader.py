@@ -46,7 +46,10 @@ def test_sizes(text: str, size: int) -> None:
     ("method", "text", "said"),
     [
         ("duration_ms", "5x", "option a must be a time such as 500ms, 30s or 15m, not '5x'"),
+        ("duration_ms", "9" * 5000, "option a must be a time such as 500ms"),
         ("size_bytes", "lots", "option a must be a size such as 64k or 8m"),
+        ("size_bytes", "9" * 5000, "option a must be a size such as 64k or 8m"),
+        ("integer", "9" * 5000, "option a must be a whole number, not"),
         ("integer", "many", "option a must be a whole number, not 'many'"),
         ("integer", "0", "option a must be a whole number from 1 to"),
         ("boolean", "maybe", "option a must be true or false, not 'maybe'"),

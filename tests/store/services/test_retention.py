@@ -28,7 +28,7 @@ def test_hours(text: str, hours: set[int]) -> None:
     assert delete_hours(text) == hours
 
 
-@pytest.mark.parametrize("text", ["", ";", "24", "four", "4,16", "-1", "04:00", "²"])
+@pytest.mark.parametrize("text", ["", ";", "24", "four", "4,16", "-1", "04:00", "²", "4" * 5000])
 def test_hours_that_are_none_are_named(text: str) -> None:
     with pytest.raises(StoreConfigError, match=r"deleteWhen=.*expected hours of the day"):
         delete_hours(text)
