@@ -123,7 +123,7 @@ class MemberMarker:
                 return None
         try:
             found = msgspec.json.decode(data, type=Membership)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             found = Membership(group, self_id, votes=False)
         if found.self_id != self_id or (found.group and group and found.group != group):
             raise StoreConfigError(

@@ -196,11 +196,13 @@ def test_a_term_is_never_less_than_that_of_an_entry() -> None:
     assert files.hard_state == HardState(8, None)
 
 
-def test_a_marker_that_cannot_be_read_takes_the_vote() -> None:
+@pytest.mark.parametrize("damage", [b'"', b"\x80", b"\xff" * 40], ids=["JSON", "byte", "bytes"])
+def test_a_marker_that_cannot_be_read_takes_the_vote(damage: bytes) -> None:
     disk = MemoryDisk()
     files_of(disk).save_hard_state(1, "n0")
     marker = disk.files["/store/config/dledgerMember.json"]
-    del marker[10:]
+    at = marker.index(b"n0")
+    marker[at : at + 2] = damage
     files = files_of(disk)
     files.judge(3, 1, None, clean=True)
     assert not files.votes
