@@ -243,9 +243,12 @@ def _decode(data: bytes) -> KnownEnds | None:
         columns.append(struct.unpack_from(f">{length}q", data, at))
         at += 8 * length
     at, names = _HEAD.size, []
-    for _ in range(count):
-        name, at = _name(data, at)
-        names.append(name)
+    try:
+        for _ in range(count):
+            name, at = _name(data, at)
+            names.append(name)
+    except (IndexError, struct.error):
+        return None  # a sealed file, and none of ours
     queues = {name: QueueEnd(*numbers) for name, *numbers in zip(names, *columns[:3], strict=True)}
     for name in _deletions(data, end + _CRC.size):
         queues.pop(name, None)

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import shutil
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,18 @@ def test_what_it_says(stopped: tuple[Path, dict[tuple[str, int], list[bytes]]]) 
             assert known_in(root) is None
     (root / "queueends").unlink()
     assert known_in(root) is None
+
+
+def test_a_sealed_file_whose_names_reach_over_its_end_says_nothing(
+    stopped: tuple[Path, dict[tuple[str, int], list[bytes]]],
+) -> None:
+    root, _ = stopped
+    data = bytearray((root / "queueends").read_bytes()[:-4])
+    at = data.index(b"\x01T\0\0\0\0")
+    for length in (0xFF, 0xF0, 0xB0):
+        data[at] = length
+        (root / "queueends").write_bytes(data + zlib.crc32(data).to_bytes(4, "big"))
+        assert known_in(root) is None
 
 
 def test_a_deletion_is_noted_behind_it_and_may_be_cut(
