@@ -106,7 +106,7 @@ def decode_head(serialize_type: int, header: bytes) -> RemotingCommand:
             raise HeaderError("binary header ends too early")
         code, _, _, opaque, flag, _ = _FIXED.unpack_from(header)
     elif serialize_type == SerializeType.MSGPACK:
-        unpacker = msgpack.Unpacker(max_buffer_size=0)
+        unpacker = msgpack.Unpacker(max_buffer_size=_MSGPACK_HEAD_BYTES)  # else it takes a MiB
         unpacker.feed(header[:_MSGPACK_HEAD_BYTES])
         try:
             unpacker.read_array_header()

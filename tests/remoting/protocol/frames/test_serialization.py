@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
     HeaderError,
     RemotingCommand,
     SerializeType,
+    decode_head,
     decode_header,
     encode_header,
 )
@@ -25,6 +28,19 @@ commands = st.builds(
     remark=st.none() | some_text,
     ext_fields=st.none() | st.dictionaries(some_text, some_text, min_size=1, max_size=6),
 )
+
+
+@pytest.mark.parametrize("form", list(SerializeType))
+def test_a_head_takes_little_memory(form: SerializeType) -> None:
+    header = encode_header(RemotingCommand(code=7, opaque=-3, flag=2), form)
+    decode_head(form, header)
+    tracemalloc.start()
+    try:
+        head = decode_head(form, header)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 10
+    finally:
+        tracemalloc.stop()
+    assert (head.code, head.opaque, head.flag) == (7, -3, 2)
 
 
 @pytest.mark.parametrize("form", list(SerializeType))
