@@ -31,15 +31,17 @@ class OffsetMessageId(NamedTuple):
 
 
 def pack_host(address: str, port: int) -> bytes:
-    """``("127.0.0.1", 10911)`` to 8 bytes, an IPv6 address to 20.
+    """``("127.0.0.1", 10911)`` to 8 bytes, an IPv6 address to 20; a port takes four bytes.
 
     An IPv4 address mapped into IPv6 (``::ffff:1.2.3.4``, what a dual-stack socket reports) is
     packed as IPv4; a scope (``fe80::1%eth0``) is dropped, there is no space for it. Raises
-    ValueError for anything else than an address.
+    ValueError for anything else than an address, and for a number that is no port.
     """
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
         parsed = parsed.ipv4_mapped
+    if not 0 <= port < 1 << 32:
+        raise ValueError(f"{port} is no port")
     return parsed.packed + port.to_bytes(4, "big")
 
 

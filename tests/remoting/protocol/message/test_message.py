@@ -210,6 +210,12 @@ def test_hosts(address: str, port: int, packed: str, text: str) -> None:
 def test_what_is_no_host() -> None:
     with pytest.raises(ValueError, match="localhost"):
         pack_host("localhost", 1)
+
+
+@pytest.mark.parametrize("port", [-1, 1 << 32, 10**30])
+def test_a_host_takes_a_port_of_four_bytes(port: int) -> None:
+    with pytest.raises(ValueError, match="is no port"):
+        pack_host("10.0.0.1", port)
     with pytest.raises(ValueError, match="8 or 20 bytes"):
         unpack_host(b"123")
 
