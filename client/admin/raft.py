@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeVar
 
-from ...remoting.errors import RemotingError, RocketMQError
+from ...remoting.errors import ProtocolError, RemotingError, RocketMQError
 from ...remoting.protocol.bodies.codec import BodyError
 from ...remoting.protocol.bodies.dledger import (
     DledgerBody,
@@ -162,12 +162,19 @@ class _JavaGroup(NamedTuple):
 
 
 def _from_figures(address: str, figures: Mapping[str, str]) -> RaftMember:
+    """Raises ``ProtocolError`` where a figure is no number."""
+
     def number(name: str) -> int:
-        return int(figures.get(name, "-1"))
+        try:
+            return int(figures.get(name, "-1"))
+        except ValueError:
+            raise ProtocolError(
+                f"{address} says {name}={figures[name][:40]!r}, which is no number"
+            ) from None
 
     lag = "raftLag_"
     return RaftMember(
-        figures["raftGroup"],
+        figures.get("raftGroup", ""),
         figures.get("raftMember", ""),
         address,
         figures.get("raftRole", ""),
@@ -177,5 +184,5 @@ def _from_figures(address: str, figures: Mapping[str, str]) -> RaftMember:
         number("raftEndIndex"),
         number("raftCommittedIndex"),
         figures.get("raftVotes") == "true",
-        {name.removeprefix(lag): int(text) for name, text in figures.items() if lag in name},
+        {name.removeprefix(lag): number(name) for name in figures if name.startswith(lag)},
     )
