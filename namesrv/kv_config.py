@@ -53,7 +53,7 @@ class KvConfig:
             )
         return cls(
             {
-                namespace: {
+                str(namespace): {
                     str(key): str(value) for key, value in entries.items() if value is not None
                 }
                 for namespace, entries in table.items()

@@ -47,6 +47,8 @@ def test_the_file_is_that_of_the_original() -> None:
 def test_what_the_original_lets_in_is_read() -> None:
     config = KvConfig.from_json('{"configTable":{"N":{"k":null,"n":4,}},"more":1}')
     assert config.namespace("N") == {"n": "4"}
+    config = KvConfig.from_json("{'configTable':{7:{8:9}}}")
+    assert config.namespace("7") == {"8": "9"}
 
 
 @pytest.mark.parametrize(
