@@ -6,6 +6,7 @@ import pytest
 
 from aiorocketmq.client.cluster.route_cache import (
     MAX_QUEUES,
+    MAX_QUEUES_IN_ALL,
     publish_queues,
     subscribe_queues,
     template_route,
@@ -86,6 +87,22 @@ def test_nobody_lists_two_thousand_million_queues() -> None:
         template_route("T", data, 2**31 - 1).publish_queues,
     )
     assert [len(found) for found in lists] == [MAX_QUEUES] * 3
+
+
+def test_nor_do_many_brokers_together() -> None:
+    names = [f"b{number}" for number in range(30)]
+    data = TopicRouteData(
+        queue_datas=[queues(name, 2**31 - 1, 2**31 - 1) for name in names],
+        broker_datas=[broker(name, 0) for name in names],
+    )
+    ordered = TopicRouteData(order_topic_conf=";".join(f"{name}:99999" for name in names))
+    lists = (
+        publish_queues("T", data),
+        publish_queues("T", ordered),
+        subscribe_queues("T", data),
+        template_route("T", data, 2**31 - 1).publish_queues,
+    )
+    assert [len(found) for found in lists] == [MAX_QUEUES_IN_ALL] * 4
 
 
 def test_name_server_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
