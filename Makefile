@@ -12,6 +12,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --quiet
 RUN_STAMP := .venv/.run-stamp
 DEV_STAMP := .venv/.dev-stamp
 BENCH_STAMP := .venv/.bench-stamp
+FUZZ_STAMP := .venv/.fuzz-stamp
 SPARK_STAMP := .venv/.spark-stamp
 ARCHIVE_STAMP := .venv/.class-archive-stamp
 SPARK_IF_WANTED := $(if $(filter no,$(SPARK)),,$(SPARK_STAMP))
@@ -54,11 +55,18 @@ bench: $(BENCH_STAMP) $(SPARK_IF_WANTED)  ## what messages cost, next to the mac
 smoke: $(RUN_STAMP)  ## a million messages through the real daemons
 	@$(PY) -m benchmarks.smoke $(ARGS)
 
-fuzz: $(DEV_STAMP)  ## bad input against the real daemons (ARGS="--seconds 300 --seed 7"), the dearest frames, then all property tests at full size (STORE=1: only those of the store)
+# What every parser is given (tests/fuzzing) has arguments of its own; with one of them it is all that runs.
+OF_PARSERS := $(filter --target --executions --repeat --list --figures,$(ARGS))
+fuzz: $(DEV_STAMP) $(FUZZ_STAMP)  ## bad input against the real daemons (ARGS="--seconds 300 --seed 7"), the dearest frames, every parser (ARGS="--target headers --executions 1000000": only that), then all property tests at full size (STORE=1: only those of the store)
+ifneq ($(OF_PARSERS),)
+	@$(PY) -m tests.fuzzing $(ARGS)
+else
 	@$(if $(STORE),,$(PY) -m benchmarks.fuzz $(ARGS))
 	@$(if $(STORE),,$(PY) -m benchmarks.cost)
 	@$(if $(STORE),,$(PY) -m benchmarks.growth)
+	@$(if $(STORE),,$(PY) -m tests.fuzzing)
 	@TEST_SIZE=nightly $(PY) -m pytest -q -n auto -o faulthandler_timeout=0 $(if $(STORE),$(STORE_CAMPAIGN),-m hypothesis)
+endif
 
 raft: $(DEV_STAMP)  ## 100,000 random schedules of Raft groups that lose messages, members and disks (ARGS="--schedules 1000000 --seed 7")
 	@$(PY) -m tests.store.raft.campaign $(ARGS)
@@ -159,6 +167,10 @@ $(DEV_STAMP): pyproject.toml | $(RUN_STAMP)
 
 $(BENCH_STAMP): pyproject.toml | $(RUN_STAMP)
 	@$(PIP) install --only-binary matplotlib --editable '.[bench]' 2>/dev/null || echo "matplotlib cannot be installed here: no charts" >&2
+	@touch $@
+
+$(FUZZ_STAMP): pyproject.toml | $(RUN_STAMP)
+	@$(PIP) install --only-binary atheris --editable '.[fuzz]' 2>/dev/null || echo "atheris cannot be installed here: inputs are not guided by coverage" >&2
 	@touch $@
 
 # Without Java Spark cannot run, and is not installed; there is no stamp then, so that a Java of tomorrow is seen.

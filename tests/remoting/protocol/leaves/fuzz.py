@@ -49,11 +49,11 @@ from aiorocketmq.remoting.protocol.signed import signed_of
 from aiorocketmq.remoting.protocol.wire import FieldError, from_fields, from_texts
 from aiorocketmq.remoting.responses import read_answer
 
+from ....fuzzing.mutation import mutated
 from ..test_record import sample
 from ..test_record_verdict import V6, with_zeros
 
 MILLION: Final = 1_000_000
-_JUNK: Final = b'"\\{}:, nu01.-\0\1\2\x1f\x7f\x80\xc3\xed\xff'
 _TYPES: Final = {int(code): command.request for code, command in COMMANDS.items()}
 _PREFIXES: Final = TopicPrefixes()
 _PROPERTIES: Final = "UNIQ_KEY\x017F000001\x02WAIT\x01true\x02TAGS\x01TagA\x02KEYS\x01one two é"
@@ -494,30 +494,6 @@ def targets() -> list[Target]:
             _batched(TWINS.__getitem__),
         ),
     ]
-
-
-def mutated(seed: bytes, chance: random.Random) -> bytes:
-    """Of most inputs one place is changed, of others several, so that what is behind a mistake is
-    seen, too."""
-    data, more = seed, True
-    while more:
-        bits = chance.getrandbits(64)
-        at, change = (bits >> 8) % (len(data) + 1), bits & 7
-        if change < 3:
-            data = data[:at] + _JUNK[(bits >> 40) % len(_JUNK) :][:1] + data[at + 1 :]
-        elif change == 3:
-            data = data[:at] + bytes([bits >> 40 & 255]) + data[at + 1 :]
-        elif change == 4:
-            data = data[:at] + _JUNK[(bits >> 40) % len(_JUNK) :][:1] + data[at:]
-        elif change == 5:
-            data = data[:at] + data[at + (bits >> 40 & 15) + 1 :]
-        elif change == 6:
-            start = (bits >> 40) % (len(data) + 1)
-            data = data[:at] + data[start : start + (bits >> 58)] + data[at:]
-        else:
-            data = data[:at]
-        more = not bits >> 3 & 3
-    return data
 
 
 def run(inputs: int, seed: int) -> int:

@@ -12,7 +12,8 @@ from .both import compiled_leaves, outcome
 
 compiled_leaves()
 
-from .fuzz import MILLION, Target, mutated, targets  # noqa: E402 - it needs them
+from ....fuzzing.mutation import mutated  # noqa: E402 - as the next
+from .fuzz import MILLION, Target, targets  # noqa: E402 - it needs them
 
 _SPARE = 100
 """Blocks that a process may have more anyway. A leak in one of a thousand calls makes three times

@@ -21,8 +21,8 @@ from aiorocketmq.remoting.protocol.leaves import pure_replies as pure
 from aiorocketmq.remoting.protocol.wire import Record, from_fields, i32
 from aiorocketmq.remoting.responses import read_answer
 
+from ....fuzzing.mutation import mutated
 from .both import compiled_leaves
-from .fuzz import mutated
 
 compiled = compiled_leaves()
 KINDS = [compiled, pure]
