@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from aiorocketmq.broker.acl.addresses import AddressPatternError, address_pattern
+from aiorocketmq.broker.acl.addresses import (
+    _LIST_OR_COMMA,
+    MAX_LENGTH,
+    AddressPatternError,
+    _patterns,
+    address_pattern,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,3 +60,22 @@ def test_what_is_no_pattern_is_refused(pattern: str) -> None:
 
 def test_a_peer_without_an_address_matches_nothing() -> None:
     assert not address_pattern("10.0.0.*")("unknown")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("1,{2,3},4", ["1", "{2,3}", "4"]),
+        ("{1,2", ["{1", "2"]),
+        ("{{1,2},3", ["{{1,2}", "3"]),
+        (",", ["", ""]),
+    ],
+)
+def test_commas_in_lists_divide_no_patterns(text: str, parts: list[str]) -> None:
+    assert list(_patterns(text)) == parts
+
+
+def test_nothing_is_looked_for_ahead() -> None:
+    """From every comma to the end, that was: half a second for the longest text."""
+    assert "(?" not in _LIST_OR_COMMA.pattern
+    assert len(list(_patterns("," * MAX_LENGTH))) == MAX_LENGTH + 1
