@@ -15,7 +15,7 @@ from typing import NamedTuple
 from .decode import MessageExt, read_messages, whole_record
 from .layout import BLANK_SIZE, MIN_RECORD_SIZE, size_and_magic
 from .search import possible_records
-from .verdict import NoRecord, size_by_lengths, verdict_of
+from .verdict import NoRecord, Reason, size_by_lengths, verdict_of
 
 
 class DamagedRecord(NamedTuple):
@@ -44,7 +44,7 @@ def read_salvaged(data: bytes, broker_name: str) -> tuple[list[MessageExt], list
 def _damaged_at(data: bytes, at: int, broker_name: str) -> DamagedRecord:
     verdict = verdict_of(data, at)
     assert verdict is not None
-    if verdict.size:
+    if verdict.size and verdict.reason is not Reason.BLANK:  # which no answer to a pull has
         return DamagedRecord(at, verdict.size, verdict.problem, whole_record(data, at, broker_name))
     return DamagedRecord(at, _next_record(data, at) - at, verdict.problem)
 

@@ -282,3 +282,16 @@ def test_garbage_between_records_is_told(garbage: bytes, records: list[dict[str,
     assert sum(message.store_size for message in messages) + sum(
         each.size for each in damaged
     ) == len(data)
+
+
+@pytest.mark.parametrize("behind", [b"", b"some bytes", sample(body=b"next")])
+@pytest.mark.parametrize("size", [8, 90, 2**31 - 1])
+def test_a_blank_among_records_costs_nothing_else(size: int, behind: bytes) -> None:
+    """No broker sends the end of a file; who gets it all the same goes on behind it."""
+    blank = blank_record(size)
+    data = sample() + blank + behind
+    messages, damaged = read_salvaged(data, "b")
+    assert messages[0].body == b"hi"
+    assert [message.body for message in messages[1:]] in ([], [b"next"])
+    assert sum(each.size for each in damaged) == len(blank) + len(behind) * (len(messages) == 1)
+    assert all(each.message is None for each in damaged)
