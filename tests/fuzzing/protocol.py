@@ -33,7 +33,7 @@ from aiorocketmq.remoting.protocol.frames.serialization import (
     encode_header,
 )
 from aiorocketmq.remoting.protocol.wire import FieldError, from_fields, from_texts, to_fields
-from aiorocketmq.remoting.responses import read_answer
+from aiorocketmq.remoting.responses import Response, read_answer
 from aiorocketmq.spark_connector.access.wire import PullAnswer
 from aiorocketmq.spark_connector.access.wire import read_answer as read_pull_answer
 
@@ -143,6 +143,8 @@ def _answer(data: bytes) -> object:
 
 def _send_answer(data: bytes) -> object:
     answer = read_send_answer(*_of_form(data))
+    if isinstance(answer, Response):
+        answer = msgspec.structs.replace(answer, request_code=310)
     return None if answer is None else _stored(answer, "127.0.0.1:10911")
 
 
