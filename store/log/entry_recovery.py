@@ -119,7 +119,9 @@ class _Recovery:
             self._walk = self._begin()
         head = _first_head(self._files[0])
         self._index.clear_behind(self._end.index + 1)
-        return self._result(-1 if head is None or self._end is BEFORE_ALL else head.index)
+        # the first file may not have been read: what its head says is not believed above the end
+        is_first = head is not None and head.index <= self._end.index
+        return self._result(head.index if head is not None and is_first else -1)
 
     def _first_to_read(self) -> int:
         """Which file, as the original."""

@@ -212,3 +212,18 @@ def test_without_the_crc() -> None:
     file_of(world.disk, entries[38].pos)[entries[38].pos % FILE_SIZE + 48 + 88] ^= 1
     found = recover_entries(world.commit_log, world.index, check_crc=False)
     assert (found.end_index, found.damaged) == (39, False)
+
+
+@pytest.mark.parametrize("number", [40, 0x2FFFF, 2**62, -5])
+def test_a_wrong_number_in_the_oldest_file_empties_no_log(number: int) -> None:
+    """That file is not read at a start; a log that began behind its end would count as empty, and
+    the member would vote for who has less."""
+    world, entries = full()
+    file_of(world.disk, 0)[8:16] = number.to_bytes(8, "big", signed=True)
+    again = world.killed()
+    assert (again.found.end_index, again.found.end_term) == (39, 5)
+    assert (again.log.begin_index, again.log.end_index) == (0, 39)
+    again.put(b"more", term=6)
+    assert again.log.end_index == 40
+    assert [entry.index for entry in again.log.entries(40, 1)] == [40]
+    assert list(again.log.entries(35, 1)) == [entries[35]]
