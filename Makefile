@@ -36,7 +36,7 @@ endef
 export SAY_WHICH_LEAVES
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz raft sim sanitize soak services clean moved copy
+.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz degradation raft sim sanitize soak services clean moved copy
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -67,6 +67,9 @@ else
 	@$(if $(STORE),,$(PY) -m tests.fuzzing)
 	@TEST_SIZE=nightly $(PY) -m pytest -q -n auto -o faulthandler_timeout=0 $(if $(STORE),$(STORE_CAMPAIGN),-m hypothesis)
 endif
+
+degradation: $(RUN_STAMP)  ## 10,000 connections, 1,000 members, 99,900 topics, nonsense, poison, clocks and late packets, each before, during, after (ARGS="--only topics --small")
+	@$(PY) -m benchmarks.degradation $(ARGS)
 
 raft: $(DEV_STAMP)  ## 100,000 random schedules of Raft groups that lose messages, members and disks (ARGS="--schedules 1000000 --seed 7")
 	@$(PY) -m tests.store.raft.campaign $(ARGS)

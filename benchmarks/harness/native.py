@@ -26,6 +26,11 @@ def floor() -> Path | None:
     return _built("floor", libraries=("-lz",))
 
 
+def clock() -> Path | None:
+    """A library to preload that moves the time of day; ``None`` without a compiler."""
+    return _built("clock", "-shared", "-fPIC", libraries=("-ldl",))
+
+
 @functools.cache
 def _built(name: str, *options: str, libraries: tuple[str, ...] = ()) -> Path | None:
     compiler = shutil.which("gcc") or shutil.which("cc")

@@ -20,6 +20,8 @@ from functools import partial
 from struct import pack
 from typing import Any, Final, NamedTuple
 
+from msgspec import structs
+
 from aiorocketmq.remoting.errors import ProtocolError
 from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
@@ -150,6 +152,7 @@ def _stored(header: bytes) -> Any:
         answer = read_answer(0, header)
         if answer is None or answer.code:
             return "no good answer"
+        answer = structs.replace(answer, request_code=310)
         return answer.opaque, from_fields(SendMessageResponse, answer.ext_fields)
     except (FieldError, ProtocolError):
         return "refused"
