@@ -63,6 +63,9 @@ def _frames(data: bytes, step: int) -> Any:
             found += decoder.feed(data[at : at + step])
     except BrokenStream as error:
         return [*_plain(found), *_plain(error.frames)], "broken"
+    rest = data[len(data) - decoder.held :]
+    if 4 <= len(rest) < 8 and not 4 <= int.from_bytes(rest[:4], "big") <= _MAX_FRAME - 4:
+        return _plain(found), "broken"  # which is seen with the eighth byte, if not before
     return _plain(found), decoder.held
 
 
