@@ -12,16 +12,17 @@ from .campaign import Outcome
 
 
 def write_figures(path: Path, outcomes: Sequence[Outcome], date: str) -> None:
-    """Executions and seconds of a target are added to what stands there; of findings those count
-    that the last campaign had. Raises OSError."""
+    """Executions, seconds and findings of a target are added to what stands there; ``open`` are the
+    findings that are not mended yet. Raises OSError."""
     rows: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     for outcome in outcomes:
         old = rows.get(outcome.target, {})
         rows[outcome.target] = {
             "executions": old.get("executions", 0) + outcome.executions,
             "seconds": old.get("seconds", 0) + round(outcome.seconds),
-            "coverage": outcome.coverage,
-            "findings": len(outcome.findings),
+            "coverage": old.get("coverage") if outcome.coverage is None else outcome.coverage,
+            "findings": old.get("findings", 0) + max(0, len(outcome.findings) - old.get("open", 0)),
+            "open": len(outcome.findings),
             "date": date,
             "commit": _commit(),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import random
 from collections.abc import Iterator
@@ -12,8 +13,9 @@ import pytest
 
 from aiorocketmq.remoting.protocol.frames.frame import FrameError
 
-from .campaign import repeat
+from .campaign import Outcome, repeat
 from .examine import Examiner
+from .figures import write_figures
 from .findings import Findings
 from .mutation import blown_up, inputs
 from .parsers import Parser, same
@@ -119,3 +121,12 @@ def test_two_answers_are_the_same_or_not() -> None:
     same(float("nan"), float("nan"), "nothing is itself")
     with pytest.raises(AssertionError, match="three: 3 is not 4"):
         same(3, 4, "three")
+
+
+def test_figures_are_added_up(tmp_path: Path) -> None:
+    path, one = tmp_path / "fuzz.json", Outcome("x", 10, 2.4, 7, [tmp_path])
+    for outcome in (one, one, one._replace(findings=[], coverage=None), one):
+        write_figures(path, [outcome], "2026-01-02")
+    row = json.loads(path.read_text())["x"]
+    assert (row["executions"], row["seconds"], row["coverage"]) == (40, 8, 7)
+    assert (row["findings"], row["open"]) == (2, 1)  # it was mended, and came again
