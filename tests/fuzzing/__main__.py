@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from .campaign import BUILD, Campaigns, Outcome, fresh_seed, is_guided, repeat
+from .campaign import BUILD, Campaigns, Outcome, fresh_seed, repeat
 from .figures import write_figures
 from .parsers import Parser
 from .registry import PARSERS
@@ -26,6 +26,7 @@ FEWER = 20
 @click.option("--seconds", type=click.FloatRange(1), default=3600.0, help="Most for a target.")
 @click.option("--repeat", "path", type=click.Path(path_type=Path), help="The file of a finding.")
 @click.option("--figures", type=click.Path(path_type=Path), help="JSON to put the figures into.")
+@click.option("--blind", is_flag=True, help="By mutation alone: more inputs, no coverage.")
 @click.option("--list", "lists", is_flag=True, help="The list of parsers, and nothing else.")
 def main(
     names: tuple[str, ...],
@@ -34,6 +35,7 @@ def main(
     seconds: float,
     path: Path | None,
     figures: Path | None,
+    blind: bool,
     lists: bool,
 ) -> None:
     """Run the targets, or repeat a finding."""
@@ -46,10 +48,11 @@ def main(
     if path is not None:
         sys.exit(_repeat(chosen, path))
     seed = seed or fresh_seed()
-    how = "guided by coverage" if is_guided() else "by mutation alone: atheris is not installed"
+    campaigns = Campaigns(guided=not blind)
+    how = "guided by coverage" if campaigns.guided else "by mutation alone"
     print(f"{len(chosen)} targets, seed {seed}, {how}; {BUILD} keeps what was found", flush=True)
     outcomes = []
-    with Campaigns() as campaigns:
+    with campaigns:
         for parser in chosen:
             usual = EXECUTIONS // FEWER if parser.opens_files else EXECUTIONS
             outcomes.append(campaigns.run(parser, executions or usual, seed, seconds))

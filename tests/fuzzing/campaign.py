@@ -43,14 +43,15 @@ def is_guided() -> bool:
 class Campaigns:
     """One after the other. Use as ``with``."""
 
-    def __init__(self, build: Path = BUILD) -> None:
-        """``build`` keeps corpora and findings."""
+    def __init__(self, build: Path = BUILD, *, guided: bool | None = None) -> None:
+        """``build`` keeps corpora and findings. ``guided``: by coverage, if that is there."""
         self._build: Final = build
+        self.guided: Final = is_guided() if guided is None else guided and is_guided()
         self._guide: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
         (self._build / "findings").mkdir(parents=True, exist_ok=True)
-        if is_guided():
+        if self.guided:
             command = [sys.executable, "-m", "tests.fuzzing.guided", f"{self._build}/findings"]
             pipe = subprocess.PIPE
             with (self._build / "guide.txt").open("w") as said:  # it names every module
@@ -111,6 +112,7 @@ def _plain(
     known = corpus_of(parser)
     for data in known:  # so that caches are filled
         examiner.look_at(data)
+    known += [path.read_bytes() for path in sorted((build / "corpus" / parser.name).glob("*"))]
     for number, data in enumerate(inputs(known, seed, parser.name)):
         if number >= executions or time.monotonic() > until:
             break
