@@ -4,6 +4,7 @@ ones are closed (classes ClientHousekeepingService, DefaultConsumerIdsChangeList
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from ...remoting.clock import Clock
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from ...remoting.peer import Peer
 
 SCAN_INTERVAL_S: Final = 10.0
+TOLD_AT_ONCE: Final = 64
+"""Members of a group that are told in one turn of the loop, at 10 µs each."""
 
 
 class ClientWatch:
@@ -35,6 +38,10 @@ class ClientWatch:
         self._consumers = consumers
         self._locks = locks
         self._clock = clock
+        self._untold: dict[str, list[Peer]] = {}
+        """Of large groups: members that have not been told yet of what has changed."""
+        self._changed_again: set[str] = set()
+        """Of those the groups of which all members have to be told once more."""
 
     async def run(self) -> None:
         while True:
@@ -63,10 +70,39 @@ class ClientWatch:
             self.notify(group)
 
     def notify(self, group: str) -> None:
-        """NOTIFY_CONSUMER_IDS_CHANGED to every member, oneway; they rebalance at once."""
+        """NOTIFY_CONSUMER_IDS_CHANGED to every member, oneway; they rebalance at once.
+
+        Members of a large group are told some in a turn of the loop, and once for all changes that
+        come before they are: a thousand members that join one after the other would be a million
+        requests.
+        """
         if not self._config.notify_consumer_ids_changed_enable:
             return
+        if group in self._untold:
+            self._changed_again.add(group)
+            return
+        members = self._consumers.connections(group)
+        self._tell(group, members[:TOLD_AT_ONCE])
+        if len(members) > TOLD_AT_ONCE:
+            if not self._untold:
+                asyncio.get_running_loop().call_soon(self._tell_more)
+            self._untold[group] = members[TOLD_AT_ONCE:]
+
+    def _tell_more(self) -> None:
+        """The next members of a group; the next time it is another group's turn."""
+        group = next(iter(self._untold))
+        members = self._untold.pop(group)
+        self._tell(group, members[:TOLD_AT_ONCE])
+        if len(members) > TOLD_AT_ONCE:
+            self._untold[group] = members[TOLD_AT_ONCE:]
+        if self._untold:
+            asyncio.get_running_loop().call_soon(self._tell_more)
+        if group in self._changed_again and group not in self._untold:
+            self._changed_again.remove(group)
+            self.notify(group)
+
+    def _tell(self, group: str, members: list[Peer]) -> None:
         header = ConsumerGroupRequest(consumer_group=group)
-        for connection in self._consumers.connections(group):
+        for connection in members:
             if not connection.closed:
                 connection.invoke_oneway(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header)
