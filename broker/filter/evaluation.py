@@ -23,10 +23,12 @@ Run = Callable[[Get], Any]
 
 _INTEGER: Final = re.compile(r"([+-]?)0*([0-9]{1,19})")
 _DOUBLE: Final = re.compile(
-    r"[\x00-\x20]*"
-    r"(?:([+-]?(?:NaN|Infinity))|([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?)"
-    r"[\x00-\x20]*"
+    r"[\x00-\x20]*+"
+    r"(?:([+-]?(?:NaN|Infinity))"
+    r"|([+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)[fFdD]?)"
+    r"[\x00-\x20]*+"
 )
+"""Possessive: a property of 32,000 digits that is no number would be tried at each of them."""
 
 
 class EvaluationError(ValueError):
