@@ -27,7 +27,7 @@ __all__ = [
 
 SEPARATOR: Final = "%"
 _PREFIXES: Final = (TopicName.RETRY_PREFIX, TopicName.DLQ_PREFIX)
-_INSTANCE: Final = re.compile(r"(?:\w+://)?(MQ_INST_\w+_\w+)\.")
+_INSTANCE: Final = re.compile(r"(?:\w++://)?+(MQ_INST_(?=\w+_\w)\w++)\.")
 
 
 def with_namespace(name: str, namespace: str | None) -> str:

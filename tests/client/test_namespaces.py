@@ -72,3 +72,10 @@ def test_namespaces_that_cannot_be_used(namespace: str) -> None:
 )
 def test_an_address_may_tell_the_namespace(address: str, namespace: str | None) -> None:
     assert namespace_of_address(address) == namespace
+
+
+@pytest.mark.parametrize("middle", ["_" * 5000, "a_" * 2000, "a" * 5000])
+def test_a_long_name_of_an_instance(middle: str) -> None:
+    assert namespace_of_address(f"MQ_INST_{middle}") is None
+    found = namespace_of_address(f"MQ_INST_{middle}_1.host:80")
+    assert found == f"MQ_INST_{middle}_1"
