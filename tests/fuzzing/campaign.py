@@ -136,7 +136,7 @@ def _that_repeat(parser: Parser, build: Path) -> list[Path]:
 
 def is_hang(path: Path) -> bool:
     """libFuzzer wrote it: the process ended, or would not have. Only a process can repeat it."""
-    return path.name.startswith(("timeout-", "crash-", "oom-", "slow-unit-"))
+    return path.name.startswith(("timeout-", "crash-", "oom-"))
 
 
 def repeat(parser: Parser, data: bytes) -> str | None:
