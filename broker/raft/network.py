@@ -24,7 +24,7 @@ from ...remoting.protocol.bodies.dledger import (
 )
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.frames.serialization import RESPONSE_FLAG
-from ...remoting.protocol.wire import NoFields
+from ...remoting.protocol.wire import NoFields, i32
 from ...remoting.transport.buffers import Buffers
 from ...remoting.transport.client import RemotingClient
 from ...remoting.transport.server import RemotingServer
@@ -168,10 +168,10 @@ class MemberNetwork:
 
 
 class _Header(msgspec.Struct, gc=False):
-    code: int
-    flag: int = 0
-    opaque: int = 0
-    version: int = 0
+    code: i32
+    flag: i32 = 0
+    opaque: i32 = 0
+    version: i32 = 0
 
 
 _decode: Final = msgspec.json.Decoder(_Header).decode

@@ -30,6 +30,7 @@ JAVA = (
         (JAVA.replace(b"51001", b'"51001"'), False),
         (JAVA.replace(b"409}", b'409,"extFields":{}}'), False),
         (JAVA.replace(b"JAVA", b"J" * 500), False),
+        (JAVA.replace(b"409}", b"4294967296}"), False),
         (JAVA[:-1], False),
         (b"\xff", False),
         (b"[" * 500, False),
