@@ -146,7 +146,7 @@ def read_answer(form: int, header: bytes) -> PullAnswer | None:
     """``None`` for what is no answer (brokers push requests, too). Raises ``ProtocolError``."""
     try:
         answer = _decode_json(header) if form == SerializeType.JSON else _decoded(form, header)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         answer = _decoded(form, header)  # JSON as others may write it
     return answer if answer.flag & RESPONSE_FLAG else None
 

@@ -110,7 +110,13 @@ def test_a_request_of_the_broker_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "header", [b"{}", b"{", b'{"code":0,"flag":1,"opaque":1,"extFields":{"nextBeginOffset":"x"}}']
+    "header",
+    [
+        b"{}",
+        b"{",
+        b'{"code":0,"flag":1,"opaque":1,"extFields":{"nextBeginOffset":"x"}}',
+        b'{"code":0,"a":' + b"[" * 5000,
+    ],
 )
 def test_what_is_no_answer_is_a_protocol_error(header: bytes) -> None:
     with pytest.raises(ProtocolError, match="the answer to a pull cannot be read"):
