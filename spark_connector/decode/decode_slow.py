@@ -36,6 +36,7 @@ __all__ = ["DecodeError", "DecodeOptions", "Row", "read_rows", "rows_to_batch", 
 log: Final = logging.getLogger(__name__)
 
 MAX_BODY_BYTES: Final = 64 << 20
+_UNPACKED_AT_ONCE: Final = 1 << 18
 _INNER_BATCH: Final = MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP
 _MAX_OFFSET: Final = 2**63 - 1
 _MAX_MS: Final = (2**63 - 1) // 1000
@@ -264,10 +265,13 @@ def unpack_body(body: bytes | memoryview, sys_flag: int, position: int, queue_of
 
 
 def _unpack_by_arrow(body: bytes | memoryview, codec: str) -> bytes:
+    pieces, size = [], 0
     with pa.input_stream(pa.py_buffer(body), compression=codec) as stream:
-        data = bytes(stream.read(MAX_BODY_BYTES + 1))
-    if len(data) > MAX_BODY_BYTES:
-        raise CompressionError(
-            f"the body would be longer than {MAX_BODY_BYTES} bytes when decompressed"
-        )
-    return data
+        while piece := stream.read(_UNPACKED_AT_ONCE):  # it makes room for all that it is asked for
+            pieces.append(piece)
+            size += len(piece)
+            if size > MAX_BODY_BYTES:
+                raise CompressionError(
+                    f"the body would be longer than {MAX_BODY_BYTES} bytes when decompressed"
+                )
+    return b"".join(pieces)

@@ -16,6 +16,8 @@ MAX_DECOMPRESSED_BYTES: Final = 64 << 20
 """A few kilobytes must not become gigabytes. The original's own limit is 4 MiB, on the uncompressed
 body."""
 
+_UNPACKED_AT_ONCE: Final = 1 << 18
+
 
 class CompressionError(ValueError):
     """The body is not what its sysFlag says."""
@@ -94,12 +96,15 @@ def _unpack_lz4(body: bytes | memoryview, max_bytes: int) -> bytes:
 def _unpack_zstd(body: bytes | memoryview, max_bytes: int) -> bytes:
     package = _package("zstandard", "zstandard")
     unpacker = package.ZstdDecompressor().stream_reader(bytes(body))
+    pieces, size = [], 0
     try:
-        data = bytes(unpacker.read(max_bytes + 1))
+        while piece := unpacker.read(_UNPACKED_AT_ONCE):  # it makes room for all it is asked for
+            pieces.append(piece)
+            size += len(piece)
+            _check_size(size, max_bytes)
     except package.ZstdError as error:
         raise CompressionError(f"the body is not a ZSTD frame: {error}") from error
-    _check_size(len(data), max_bytes)
-    return data
+    return b"".join(pieces)
 
 
 def _check_size(size: int, max_bytes: int) -> None:

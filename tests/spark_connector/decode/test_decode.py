@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -329,6 +330,20 @@ def test_a_decompressed_body_has_a_limit() -> None:
         body, bits = compressed(bytes(65 << 20), kind)
         with pytest.raises(DecodeError, match="longer than"):
             rows_of(Stored(body=body, sys_flag=bits))
+
+
+@pytest.mark.parametrize("kind", [MessageSysFlag.COMPRESSION_LZ4, MessageSysFlag.COMPRESSION_ZSTD])
+def test_a_short_body_is_unpacked_in_little_memory(kind: int) -> None:
+    body, flag = compressed(b"x" * 500, kind)
+    data = joined(Stored(body=body, sys_flag=flag))
+    decode_records(data, ("body",), DecodeOptions(broker_name="b"))
+    tracemalloc.start()
+    try:
+        batch = decode_records(data, ("body",), DecodeOptions(broker_name="b"))
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+    assert batch.column("body").to_pylist() == [b"x" * 500]
 
 
 def test_a_batch_inside_of_a_record_becomes_its_messages() -> None:
