@@ -75,7 +75,8 @@ class StoredFile(NamedTuple):
         """Some bytes, short at the end of the file. Raises OSError."""
         fd = os.open(self.path, os.O_RDONLY)
         try:
-            return os.pread(fd, length, position)
+            there = os.fstat(fd).st_size - position  # pread makes room for all that is asked for
+            return os.pread(fd, max(0, min(length, there)), position)
         finally:
             os.close(fd)
 
