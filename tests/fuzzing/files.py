@@ -111,7 +111,7 @@ def _offline(data: bytes) -> object:
         lines: list[str] = []
         verify(root, lines.append, slots=10)
         found = list(LogReader(StoreDirectory(root).log_files()).read())
-        for path in (root / "index").iterdir():
+        for path in (root / "index").glob("*"):
             read_header(path)
         return len(lines), sum(isinstance(each, Damage) for each in found)
 
