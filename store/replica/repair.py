@@ -12,7 +12,7 @@ from typing import Final
 
 from ...remoting.protocol.record import NoRecord, Reason, scan
 from ...remoting.protocol.record.layout import offset_of
-from ...remoting.protocol.record.verdict import Parts, problem_of, take_apart
+from ...remoting.protocol.record.verdict import SECTOR, Parts, problem_of, take_apart
 from ..log.commit_log import CommitLog
 from ..model.errors import StoreError
 from .log_fetch import LogStream
@@ -49,9 +49,12 @@ def intact_bytes(
     stream_from: Callable[[int], AbstractContextManager[LogStream]],
     *,
     intact: tuple[int, int],
-) -> bytes:
-    """What belongs at [begin, end) of one file of the log. ``read(offset, size)`` reads this log;
-    ``intact`` is what ``intact_beside`` says.
+) -> tuple[int, bytes]:
+    """From where on it belongs, and what belongs at [begin, end) of one file of the log.
+    ``read(offset, size)`` reads this log; ``intact`` is what ``intact_beside`` says.
+
+    It begins in front of ``begin`` where the lost sector does: the few zeros that end the record
+    before do not make that one damaged (``record/verdict.py``).
 
     Raises RepairError, ReplicationError.
     """
@@ -59,17 +62,22 @@ def intact_bytes(
         raise RepairError(
             f"{end - begin} bytes are more than is fetched for one place ({MOST}): copy the file"
         )
-    before = min(BESIDE, begin - intact[0])
+    lost = min(begin % SECTOR, begin - intact[0])
+    if any(read(begin - lost, lost)):
+        lost = 0
+    front = begin - lost
+    before = min(BESIDE, front - intact[0])
     after = 0 if before >= _LEAST_BESIDE else min(BESIDE, file_end - end, max(0, intact[1] - end))
     if before + after < _LEAST_BESIDE:
         raise RepairError(
             "nothing intact lies beside it by which to tell whether the other log is the same"
         )
-    with stream_from(begin - before) as stream:
+    with stream_from(front - before) as stream:
         beside = stream.read(before)
+        tail = stream.read(lost)
         data = stream.read(end - begin)
         beside += stream.read(after)
-    if beside != read(begin - before, before) + read(end, after):
+    if beside != read(front - before, before) + read(end, after):
         raise RepairError(
             "the other replica has other bytes beside it: its log is another one, or damaged "
             "there too"
@@ -81,7 +89,7 @@ def intact_bytes(
             "the other replica has another head or other properties around the body, which no CRC "
             "covers"
         )
-    return data
+    return front, tail + data
 
 
 def fetch_again(
@@ -97,7 +105,7 @@ def fetch_again(
     if file is None:
         raise RepairError("it is not there any more")
     end = phy_offset + size
-    data = intact_bytes(
+    front, data = intact_bytes(
         phy_offset,
         end,
         file.end,
@@ -105,7 +113,7 @@ def fetch_again(
         stream_from,
         intact=intact_beside(phy_offset, end, file.start, log.max_phy_offset, damaged),
     )
-    file.put_back(phy_offset - file.start, data)
+    file.put_back(front - file.start, data)
 
 
 def are_the_same(mine: bytes, theirs: bytes, phy_offset: int) -> bool:

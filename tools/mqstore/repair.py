@@ -124,10 +124,10 @@ def _mend(
         return file.read(offset - file.start, size)
 
     intact = intact_beside(place.begin, place.end, file.start, log_end, damaged)
-    data = intact_bytes(place.begin, place.end, file.end, read, stream_from, intact=intact)
+    front, data = intact_bytes(place.begin, place.end, file.end, read, stream_from, intact=intact)
     fd = os.open(place.path, os.O_WRONLY)
     try:
-        os.pwrite(fd, data, place.begin - file.start)
+        os.pwrite(fd, data, front - file.start)
         os.fsync(fd)
     finally:
         os.close(fd)
