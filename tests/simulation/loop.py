@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+TURN_S = 1e-9
+"""So long a turn of the loop takes at least: who waits for less than the clock can tell gets on."""
 PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
 _GRAVEYARD: list[object] = []
 """Tasks of killed processes: collecting one would run its ``finally``."""
@@ -97,8 +99,7 @@ class _NoFiles(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[Any]:
         if timeout is None:
             raise Deadlock
-        if timeout > 0:
-            self._loop().now += timeout
+        self._loop().now += max(timeout, TURN_S)
         return []
 
 

@@ -38,8 +38,8 @@ def test_a_seed_is_the_same_in_another_process() -> None:
     assert found[0] == found[1] != ""
 
 
-@pytest.mark.parametrize("seed", [20])
+@pytest.mark.parametrize("seed", [8])
 def test_a_planted_defect_is_found(seed: int) -> None:
-    """Of the first 20 seeds this one finds it (``python -m tests.simulation.planted`` has all)."""
+    """The first seed that finds it (``python -m tests.simulation.planted`` has all)."""
     [number] = [n for n, each in enumerate(DEFECTS) if each.what == "sends are answered at once"]
     assert find(number, most=1, first=seed).broken.startswith("lost: ")
