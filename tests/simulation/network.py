@@ -235,9 +235,9 @@ class Network:
                 raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
             await asyncio.sleep(1.0)
         listener = self.listeners.get((host, port))
-        if listener is None:
+        server = next((p for p in self._processes() if p.host == host), None)
+        if listener is None or server is None:  # there is none while it ends
             raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-        server = next(p for p in self._processes() if p.host == host)
         own = (process.host, next(self._ports))
         ours = End(self, process, own, (host, port))
         theirs = End(self, server, (host, port), own)
