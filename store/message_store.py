@@ -301,7 +301,10 @@ class MessageStore:
         for phy_offset, size in places.items():
             self.damage.remember(phy_offset, size)
         if len(places) > len(report.damaged):
-            log.warning("records of the commit log are damaged since before: %s", places)
+            log.warning(
+                "places of the commit log are damaged since before this start count=%d first=%d",
+                len(places) - len(report.damaged), min(places),
+            )  # fmt: skip
 
     def _save_what_was_done(self) -> None:
         """Should it be killed soon, the next start need not do it again. Many names take minutes to

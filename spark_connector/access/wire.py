@@ -109,7 +109,8 @@ def _template(fields: dict[str, str]) -> bytes:
         head, found, tail = (
             text.partition(before) if before[1:2] != b"o" else text.rpartition(before)
         )
-        assert found
+        if not found:
+            raise ValueError(f"{before!r} is not in {text!r}")
         text = head + after + tail
     return text
 

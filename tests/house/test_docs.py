@@ -26,30 +26,20 @@ TEXTS = [*sorted(DOCS.rglob("*.md")), *sorted(REPOSITORY.glob("*.md"))]
 COMMON_OPTIONS = {"namesrv_addr", "compat_exit", "log_level", "log_format", "tls_config"}
 
 
-def load_reliability() -> ModuleType:
-    """``docs/reliability.py``."""
-    spec = importlib.util.spec_from_file_location("docs_reliability", DOCS / "reliability.py")
+def loaded(name: str) -> ModuleType:
+    """A program of ``docs/``; the folder is no package."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def load_generator() -> ModuleType:
-    """``docs/generate.py``; the folder is no package."""
-    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its annotations are looked up there
+    sys.modules[spec.name] = module  # annotations are looked up there
     spec.loader.exec_module(module)
     return module
 
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    return load_generator()
+    return loaded("generate")
 
 
 # --- generated pages
@@ -62,7 +52,7 @@ def test_generated_pages_are_up_to_date(generator: ModuleType) -> None:
 
 def test_the_figures_of_reliability_are_those_of_the_campaigns() -> None:
     written = (DOCS / "reliability.md").read_text()
-    assert load_reliability().page() == written, "run: python docs/reliability.py"
+    assert loaded("reliability").page() == written, "run: python docs/reliability.py"
 
 
 def test_generated_pages_are_the_same_on_every_machine(tmp_path: Path) -> None:
