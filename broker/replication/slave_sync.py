@@ -9,6 +9,9 @@ They are asked for every 10 s (in a group that elects its master every second, d
 topics also as soon as the log brings a message of one that is not known here: until it is, no
 consumer could read the message from this slave, or from the master that is made of it when the old
 one is lost.
+
+A master whose log has not what this slave has is not believed: one that lost its disk and came back
+has empty tables, and this slave's may be the only ones that are left. (The original takes them.)
 """
 
 from __future__ import annotations
@@ -109,6 +112,8 @@ class SlaveSync:
         """Topics that the log has brought, and the master not yet."""
         store.replica.on_new_queue.append(self._queue_made)
         self._failing: set[RequestCode] = set()
+        self._doubts = False
+        """Its last answer was from a master that is not believed."""
 
     def master_is(self, address: str | None) -> None:
         """What a name server says."""
@@ -154,9 +159,12 @@ class SlaveSync:
             before = self._topics.data_version
             if (master := self.master) is None:
                 return
-            if not await self._try(self._sync_topics, master, RequestCode.GET_ALL_TOPIC_CONFIG):
+            believed = await self._is_believed(master)
+            if not believed or not await self._try(
+                self._sync_topics, master, RequestCode.GET_ALL_TOPIC_CONFIG
+            ):
                 self._new_topic.set()
-            if self._groups_too:
+            if believed and self._groups_too:
                 self._groups_too = False
                 await self._try(
                     self._sync_groups, master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
@@ -177,10 +185,25 @@ class SlaveSync:
 
     async def sync(self, master: str) -> None:
         """Once. What fails does not keep the rest from it."""
+        if not await self._is_believed(master):
+            return
         await self._try(self._sync_topics, master, RequestCode.GET_ALL_TOPIC_CONFIG)
         await self._try(self._sync_offsets, master, RequestCode.GET_ALL_CONSUMER_OFFSET)
         await self._try(self._sync_delay_offsets, master, RequestCode.GET_ALL_DELAY_OFFSET)
         await self._try(self._sync_groups, master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+
+    async def _is_believed(self, master: str) -> bool:
+        """Its log has the last message that can be read here."""
+        try:
+            lacks = await self._what_it_lacks(master)
+        except RocketMQError as error:
+            lacks = f"it cannot be asked for this slave's last record: {error}"
+        if lacks and not self._doubts:
+            log.warning("no tables are taken over from the master %s: %s", master, lacks)
+        elif self._doubts and not lacks:
+            log.info("tables are taken over from the master again master=%s", master)
+        self._doubts = bool(lacks)
+        return not lacks
 
     async def _try(self, step: Callable[[bytes], object], master: str, code: RequestCode) -> bool:
         """Whether it was taken over."""
@@ -273,12 +296,23 @@ class SlaveSync:
         """The master has the last record of this slave; its body may be damaged at one of both.
         Raises ``ReplicationError`` when not, and ``RocketMQError`` when it cannot be asked.
         """
-        last = self._store.replica.last_record()
-        if last is None:
-            return
-        phy_offset, record = last
         master = self.master or moved_port(ha_address, -HA_PORT_DISTANCE)
         self._remoting.try_again(master)  # the next time would be seconds later
+        if lacks := await self._what_it_lacks(master):
+            raise ReplicationError(
+                f"{lacks}. The slave is ahead or "
+                "has another history (or was away for so long that the master has deleted it). "
+                "Nothing is overwritten: save "
+                "what is needed from this slave, then start it with an empty store"
+            )
+
+    async def _what_it_lacks(self, master: str) -> str:
+        """Nothing, or why the master's log does not go on from the last record of this one. Raises
+        ``RocketMQError`` when it cannot be asked."""
+        last = self._store.replica.last_record()
+        if last is None:
+            return ""
+        phy_offset, record = last
         response = await self._remoting.invoke(
             master,
             RequestCode.VIEW_MESSAGE_BY_ID,
@@ -288,18 +322,14 @@ class SlaveSync:
         if response.code == ResponseCode.SUCCESS and are_the_same(
             record, bytes(response.body), phy_offset
         ):
-            return
+            return ""
         if response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
             response.check(master)
         found = (
             "has another one there" if response.code == ResponseCode.SUCCESS else "does not have it"
         )
-        raise ReplicationError(
-            f"the last record of this slave, at {phy_offset}, is not the master's: {master} "
-            f"{found}. The slave is ahead or "
-            "has another history (or was away for so long that the master has deleted it). "
-            "Nothing is overwritten: save "
-            "what is needed from this slave, then start it with an empty store"
+        return (
+            f"the last record of this slave, at {phy_offset}, is not the master's: {master} {found}"
         )
 
     # -- requests

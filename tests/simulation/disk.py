@@ -38,13 +38,16 @@ class SimulatedDisk(MemoryDisk):
         """Of a content whose sync failed: the sectors that count as written, by their position."""
         self.trouble: Callable[[str], int | None] = lambda _call: None
         """The errno of a call that fails."""
+        self.reached: Callable[[str], None] = lambda _step: None
         for call in CALLS:
             setattr(self, call, partial(self._tried, call, getattr(self, call)))
 
     def _tried(self, call: str, real: Callable[..., Any], *args: Any) -> Any:
         number = self.trouble(call)
         if number is None:
-            return real(*args)
+            result = real(*args)
+            self.reached("disk")
+            return result
         if call == "sync":
             self._forget_dirty(self._open[args[0]][0])
         raise OSError(number, os.strerror(number))

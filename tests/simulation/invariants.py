@@ -37,7 +37,6 @@ from .world import Machine, World
 LOOK_S = 0.5
 STOPS_S = 60.0
 """A program that is told to stop has ended by then."""
-AHEAD = "has another history"
 GROUPS = {GROUP: TOPIC, ORDERED: KEYED}
 
 
@@ -234,7 +233,7 @@ def _other_copies(world: World, master: Machine) -> Iterator[str]:
     for machine in world.machines.values():
         if machine.broker is None or machine.broker_name != master.broker_name:
             continue
-        if world.has_said(machine.name, AHEAD):
+        if world.is_ahead(machine.name):
             continue
         copy = machine.broker.store
         if copy.max_phy_offset != store.max_phy_offset:

@@ -48,6 +48,8 @@ class Process:
         self._loop = loop
         self.tasks: list[asyncio.Task[Any]] = []
         self.on_kill: list[Callable[[], None]] = []
+        self.reached: Callable[[str], None] = lambda _step: None
+        """Told each step that others can see or that its disk does (``world.STEPS``)."""
 
     def start(self, main: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         return self._loop.create_task(main, context=self.context)
@@ -111,8 +113,9 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def __init__(self, random: Random) -> None:
         self.now = 1000.0
         self.random = random
-        self.thread_s: Callable[[], float] = lambda: random.expovariate(1 / 0.0005)
-        """How long what a thread does takes."""
+        self.usually_s = 0.0005
+        """How long what a thread does takes, about."""
+        self.thread_s: Callable[[], float] = lambda: random.expovariate(1 / self.usually_s)
         super().__init__(_NoFiles(lambda: self))
         self.set_task_factory(_own_task)
 

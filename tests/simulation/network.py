@@ -61,10 +61,11 @@ class End(asyncio.Transport):
     abort = close
     write_eof = close
 
-    def reset(self) -> None:
-        """The process at this end is gone."""
+    def reset(self, *, lost: bool) -> None:
+        """The process at this end is gone. ``lost``: with all that has not arrived."""
         self._closed = True
-        self.on_its_way.clear()
+        if lost:
+            self.on_its_way.clear()
         self._network.carry(self, None)
 
     def is_closing(self) -> bool:
@@ -192,8 +193,10 @@ class Network:
         self.ends: dict[End, None] = {}
         self.cut: set[tuple[str, str]] = set()
         """Ways, from host to host, that nothing comes through."""
+        self.usually_s = 0.0002
+        """How long bytes take, about."""
         self.latency_s: Callable[[tuple[str, str]], float] = lambda _way: (
-            0.0001 + loop.random.expovariate(1 / 0.0002)
+            0.0001 + loop.random.expovariate(1 / self.usually_s)
         )
         self.seen: Callable[[str], None] = lambda _line: None
         """Told all that arrives."""
@@ -258,6 +261,8 @@ class Network:
         end.on_its_way.append(data)
         end.arrives_at = max(end.arrives_at, self._loop.now + self.latency_s(end.way))
         self._loop.call_at(end.arrives_at, self._arrive, end, context=_NOBODY)
+        if data is not None:
+            end.process.reached("sent")
 
     def _arrive(self, end: End) -> None:
         if end.way in self.cut or not end.on_its_way:
@@ -271,10 +276,11 @@ class Network:
         if data is None:
             self.ends.pop(end, None)
 
-    def heal(self) -> None:
-        """All ways are whole; what was held up arrives."""
-        self.cut.clear()
-        for end in list(self.ends):
+    def heal(self, ways: set[tuple[str, str]] | None = None) -> None:
+        """These ways are whole, or all; what was held up arrives."""
+        healed = self.cut & (self.cut if ways is None else ways)
+        self.cut -= healed
+        for end in [each for each in self.ends if each.way in healed]:
             for _ in range(len(end.on_its_way)):
                 end.arrives_at = max(end.arrives_at, self._loop.now + self.latency_s(end.way))
                 self._loop.call_at(end.arrives_at, self._arrive, end, context=_NOBODY)
@@ -283,7 +289,7 @@ class Network:
         """Its connections are reset."""
         for end in list(self.ends):
             if end.process is process:
-                end.reset()
+                end.reset(lost=self._loop.random.random() < 0.5)
 
     def drop(self, one: str, other: str) -> None:
         """Connections between two hosts are lost, at both ends."""

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
 
+from .faults import Faults
+from .habits import habits
 from .invariants import Growing, broken, left_behind
 from .schedule import Schedule
 from .workload import Clients
@@ -44,7 +46,7 @@ class Verdict(NamedTuple):
     logs: list[str]
 
 
-def run_seed(seed: int, *, skip: frozenset[int] = frozenset(), messages: int = 100) -> Verdict:
+def run_seed(seed: int, *, skip: frozenset[int] = frozenset()) -> Verdict:
     """In a child, which may take a minute of CPU."""
     reads, writes = os.pipe()
     child = os.fork()
@@ -53,7 +55,7 @@ def run_seed(seed: int, *, skip: frozenset[int] = frozenset(), messages: int = 1
         try:
             os.close(reads)
             resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
-            verdict = _in_this_process(seed, skip, messages)
+            verdict = _in_this_process(seed, skip)
             with os.fdopen(writes, "w") as out:
                 json.dump(verdict._asdict(), out)
             status = 0
@@ -71,7 +73,7 @@ def run_seed(seed: int, *, skip: frozenset[int] = frozenset(), messages: int = 1
     return Verdict(**json.loads(text))
 
 
-def _in_this_process(seed: int, skip: frozenset[int], messages: int) -> Verdict:
+def _in_this_process(seed: int, skip: frozenset[int]) -> Verdict:
     gc.disable()
     began = time.process_time()
     home = "/dev/shm" if os.path.isdir("/dev/shm") else None
@@ -81,7 +83,7 @@ def _in_this_process(seed: int, skip: frozenset[int], messages: int) -> Verdict:
         flush = world.random.choice([FlushDiskType.SYNC_FLUSH, FlushDiskType.ASYNC_FLUSH])
         found: dict[str, Any] = {}
         try:
-            world.run(_story(world, flush, skip, messages, found))
+            world.run(_story(world, flush, skip, found))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the verdict
             found.setdefault("broken", []).append(f"the world ended: {error!r}")
     clients: Clients | None = found.get("clients")
@@ -95,19 +97,21 @@ def _in_this_process(seed: int, skip: frozenset[int], messages: int) -> Verdict:
 
 
 async def _story(
-    world: World, flush: FlushDiskType, skip: frozenset[int], messages: int, found: dict[str, Any]
+    world: World, flush: FlushDiskType, skip: frozenset[int], found: dict[str, Any]
 ) -> None:
     shape = world.random.choice(["masters", "masters", "pair", "group"])
-    world.note(f"{shape}, {flush.name}")
+    often = habits(world.random)
+    world.note(f"{shape}, {flush.name}; {often}")
+    world.network.usually_s, world.loop.usually_s = often.latency_s, often.thread_s
     for machine in world.name_servers():
         machine.start()
     for machine in _brokers(world, shape, flush):
         machine.start()
     await asyncio.sleep(3)
-    clients = found["clients"] = Clients(world, messages=messages)
+    clients = found["clients"] = Clients(world, often)
     power = flush is FlushDiskType.SYNC_FLUSH and shape != "group"
     machines = [each.name for each in world.machines.values() if each.broker_name]
-    schedule = Schedule(world, machines, power=power, skip=skip)
+    schedule = Schedule(world, Faults(world, machines, power=power), often, skip=skip)
     growing = Growing(world)
     watch = asyncio.ensure_future(growing.run())
     faults = asyncio.ensure_future(schedule.run())

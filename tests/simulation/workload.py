@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from aiorocketmq import (
@@ -20,17 +21,15 @@ from aiorocketmq.client.producer.sending import SendResult, SendStatus
 from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 
+from .habits import Habits
 from .journal import KEYED, TOPIC, Acknowledged, Delivered, Journal
 from .world import NAMESRV, World
 
 GROUP = "g"
 ORDERED = "o"
+LOAD_S = 25.0
 SEND_S = 10.0
 KEYS = 3
-KINDS = ("one",) * 8 + ("list",) * 2 + ("keyed",) * 4 + ("delayed",) * 2 + ("transaction",) * 3
-"""What a producer does next."""
-CHORES = ("make", "make", "delete", "reset", "look")
-"""What an administrator does next."""
 CLIENTS = ("producer", "c1", "c2", "o1", "admin")
 
 
@@ -38,9 +37,10 @@ class Clients:
     """A producer, two members of a group whose handlers refuse now and then, one of a group that
     consumes in order, and an administrator."""
 
-    def __init__(self, world: World, *, messages: int) -> None:
+    def __init__(self, world: World, habits: Habits) -> None:
         self.world = world
-        self.messages = messages
+        self.habits = habits
+        self._until = world.loop.now + LOAD_S
         self.journal = Journal()
         self._number = self._topics = 0
         mains: tuple[Callable[[], Any], ...] = (
@@ -72,13 +72,13 @@ class Clients:
         transactions = TransactionProducer("tp", checker=self._check, **options)
         async with producer, transactions:
             random = self.world.random
-            while self._number < self.messages:
-                kind = random.choice(KINDS)
+            while self.world.loop.now < self._until:
+                kind = _one_of(self.habits.sends, random)
                 count = random.choice([1, 1, 1, 5])
                 await asyncio.gather(
                     *(self._one(kind, producer, transactions) for _ in range(count))
                 )
-                await asyncio.sleep(random.expovariate(1 / 0.3))
+                await asyncio.sleep(random.expovariate(1 / self.habits.pace_s))
             self.journal.done = True
             self.world.note(f"all sent, {len(self.journal.acknowledged)} acknowledged")
             await asyncio.Event().wait()
@@ -161,10 +161,13 @@ class Clients:
         consumer = PushConsumer(
             group, start_from=StartFrom.FIRST, ordered=group == ORDERED, **self._options(name)
         )
-        random, refused = self.world.random, 0.1 if group == GROUP else 0.0
+        random, handling_s = self.world.random, self.habits.handling_s
+        refused = self.habits.refused if group == GROUP else 0.0
 
         async def handle(message: MessageExt) -> None:
             again = message.reconsume_times > 0
+            if handling_s and not self.journal.done:
+                await asyncio.sleep(random.expovariate(1 / handling_s))
             consumed = again or self.journal.done or random.random() >= refused
             self.journal.delivered.append(
                 Delivered(
@@ -191,7 +194,7 @@ class Clients:
             while not self.journal.done:
                 await asyncio.sleep(random.expovariate(1 / 3.0))
                 try:
-                    await self._do_chore(random.choice(CHORES), admin, producer)
+                    await self._do_chore(_one_of(self.habits.chores, random), admin, producer)
                 except RocketMQError:
                     pass
             await asyncio.Event().wait()
@@ -207,17 +210,23 @@ class Clients:
                 for broker_name, machine in sorted(self.world.masters().items()):
                     await admin.create_topic(f"{machine.host}:10911", config)
                     journal.topics[topic].add(broker_name)
+                    self.world.note(f"{topic} was made on {broker_name}, at {machine.name}")
                 body, began = self._body(topic), self.world.loop.now
                 result = await producer.send(Message(topic, body), timeout=SEND_S)
                 self._acknowledge(topic, [body], result, began)
             case "delete" if journal.topics:
                 topic = random.choice(sorted(journal.topics))
                 del journal.topics[topic]
+                self.world.note(f"{topic} is deleted")
                 await admin.delete_topic(topic, "C")
             case "reset":
                 await admin.reset_offsets(GROUP, TOPIC, 0)
             case _:
                 await admin.consume_stats(GROUP)
+
+
+def _one_of(weights: dict[str, int], random: Random) -> str:
+    return random.choices(list(weights), list(weights.values()))[0]
 
 
 def _is_safe(result: SendResult) -> bool:

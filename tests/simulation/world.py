@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import itertools
 import logging
@@ -24,6 +25,7 @@ from aiorocketmq.broker.assembly.broker import Broker
 from aiorocketmq.broker.config.config import BrokerConfig, BrokerServerConfig
 from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.opening import open_broker
+from aiorocketmq.daemon import persist
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.remoting.sliced_requests import SlicedRequests
@@ -37,9 +39,14 @@ from .loop import PROCESS, Process, SimulatedClock, SimulatedLoop
 from .network import Network
 from .threads import BlockingSocket
 
+_write_to_disk = persist._write_to_disk
 NAMESRV_HOSTS = ("10.0.0.1", "10.0.0.2")
 NAMESRV = ";".join(f"{host}:9876" for host in NAMESRV_HOSTS)
 BROKER_PORT = 10911
+AHEAD = "has another history"
+STEPS = ["sent", "disk", "table"]
+"""A program can be killed right behind one: bytes that others get, a call of the disk that changes
+something, a table that was replaced."""
 
 
 class Machine:
@@ -60,6 +67,9 @@ class Machine:
         """How programs ended that nobody ended: none should."""
         self.disk_trouble: Callable[[str], int | None] | None = None
         """The errno with which a call of the disk ends."""
+        self._then: Callable[[], None] = lambda: None
+        self._steps: list[str] = []
+        self._count = 0
 
     @property
     def is_up(self) -> bool:
@@ -68,14 +78,28 @@ class Machine:
     def start(self) -> None:
         if self.process is not None:
             return
-        self.disk = self.disk.copy()
-        self.disk.trouble = self._call_ends_with
+        self.disk.trouble = self.call_ends_with
+        self.disk.reached = self._reached
         self.world.note(f"{self.name} starts")
+        self.world.ahead.discard(self.name)
         process = self.process = Process(self.world.loop, self.name, self.host)
+        process.reached = self._reached
         self.task = process.start(self.main())
         self.task.add_done_callback(partial(self._has_ended, process))
 
-    def _call_ends_with(self, call: str) -> int | None:
+    def at_step(self, steps: list[str], count: int, then: Callable[[], None]) -> None:
+        """``then`` is called in the middle of whatever is done, at that many of these steps."""
+        self._steps, self._count, self._then = steps, count, then
+
+    def _reached(self, step: str) -> None:
+        if step in self._steps:
+            self._count -= 1
+            if self._count == 0:
+                self._steps = []
+                self.world.note(f"{self.name} has come to a step: {step}")
+                self._then()
+
+    def call_ends_with(self, call: str) -> int | None:
         return None if self.disk_trouble is None else self.disk_trouble(call)
 
     def _has_ended(self, process: Process, done: asyncio.Future[None]) -> None:
@@ -108,10 +132,13 @@ class Machine:
             return
         self.world.note(f"{self.name} {'loses its power' if power else 'is killed'}")
         process.kill()
+        process.reached = self.disk.reached = _nobody_looks
         self.world.network.gone(process)
         if power:
             self.world.lost_power = True
             self.disk = self.disk.after_power_failure(self.world.random)
+        else:  # what is in the middle of something goes on with one that nobody will see
+            self.disk = self.disk.copy()
 
 
 class World:
@@ -131,6 +158,7 @@ class World:
         """Some machine has."""
         self.events: list[str] = []
         """What was done to it, for people."""
+        self.ahead: set[str] = set()
         self.logs: list[str] = []
         """What programs said that a person should see."""
         self._trace = hashlib.sha256()
@@ -153,9 +181,9 @@ class World:
     def _running(self) -> list[Process]:
         return [m.process for m in self.machines.values() if m.process is not None]
 
-    def has_said(self, name: str, what: str) -> bool:
-        """A program of that machine has logged something with these words."""
-        return any(f" [{name}] " in line and what in line for line in self.logs)
+    def is_ahead(self, name: str) -> bool:
+        """The slave there says, since it has started, that its master lacks what it has."""
+        return name in self.ahead
 
     # -- machines
 
@@ -254,6 +282,27 @@ class World:
             if machine.broker is not None and machine.broker.identity().broker_id == 0
         }
 
+    # -- tables
+
+    def _write_table(self, path: Path, *what: Any) -> None:
+        machine = self._at_work()
+        number = errno.EIO if machine is None else machine.call_ends_with("table")
+        if number is not None:
+            raise OSError(number, os.strerror(number), str(path))
+        _write_to_disk(path, *what)
+
+    def _table_written(self, folder: Path) -> None:
+        machine = self._at_work()
+        if machine is not None and machine.process is not None:
+            machine.process.reached("table")
+
+    def _at_work(self) -> Machine | None:
+        """Whose program calls; None: it has been killed."""
+        process = PROCESS.get()
+        if process is None or not process.alive:
+            return None
+        return self.machines[process.name]
+
     # -- life
 
     @contextmanager
@@ -283,6 +332,8 @@ class World:
                 (random_module, "Random", _seeded(chance)),
                 (indexing_service, "ThreadPoolExecutor", _NoThread),
                 (SlicedRequests.__init__, "__defaults__", (self.loop.time,)),
+                (persist, "_write_to_disk", self._write_table),
+                (persist, "_sync_folder", self._table_written),
                 (EntryIndex.__init__, "__defaults__", (32 * 1000, 1000)),
             ):
                 stack.enter_context(mock.patch.object(target, name, fake))
@@ -303,6 +354,11 @@ class _Log(logging.Handler):
         self._world = world
 
     def emit(self, record: logging.LogRecord) -> None:
+        process = PROCESS.get()
+        if process is not None and not process.alive:
+            return
+        if AHEAD in record.getMessage():
+            self._world.ahead.add(str(process))
         self._world.logs.append(
             f"{self._world.loop.now - 1000:10.3f} s  [{PROCESS.get()}] {record.levelname} "
             f"{record.name}: {record.getMessage()}"
@@ -311,6 +367,9 @@ class _Log(logging.Handler):
 
 async def _nothing() -> None:
     pass
+
+
+def _nobody_looks(_step: str) -> None: ...
 
 
 def _seeded(chance: Random) -> type[Random]:

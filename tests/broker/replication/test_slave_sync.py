@@ -117,7 +117,8 @@ class Network:
     async def invoke(
         self, address: str, code: RequestCode, header: Record | None = None, *, timeout: float
     ) -> Response:
-        self.asked.append((address, code))
+        if code is not RequestCode.VIEW_MESSAGE_BY_ID:
+            self.asked.append((address, code))
         if self.client is None or self.backs_off or (not self.vip and address.endswith(":10909")):
             raise ConnectError(f"cannot connect to {address}")
         return await self.client.ask(code, header)
@@ -560,5 +561,27 @@ def test_what_a_master_says_that_it_has_changed_is_taken_over_soon(tmp_path: Pat
         assert pair.slave.broker.state.groups.get("g") is not None
         assert len(pair.network.asked) == TABLES + 2
         service.cancel()
+
+    play(tmp_path, scene)
+
+
+def test_a_master_that_came_back_empty_is_not_believed(tmp_path: Path) -> None:
+    """Its disk is lost; the tables of its slave may be the only ones."""
+
+    async def scene(pair: Pair) -> None:
+        await pair.master.make_topic("T")
+        await pair.at_master.send("T", b"hello")
+        pair.replicate()
+        await pair.once()
+        before = pair.slave.broker.state.topics.record()
+        assert "T" in pair.slave.broker.state.topics
+        async with sim_broker(
+            tmp_path / "n", store=config_of(tmp_path / "n", BrokerRole.ASYNC_MASTER)
+        ) as empty:
+            pair.network.client = empty.connect()
+            asked = len(pair.network.asked)
+            await pair.once()
+            assert len(pair.network.asked) == asked, "it is not even asked"
+            assert pair.slave.broker.state.topics.record() == before
 
     play(tmp_path, scene)

@@ -1,0 +1,230 @@
+"""What goes wrong with machines and between them. Each is a coroutine that ends when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from .disk import SimulatedDisk
+from .invariants import STOPS_S
+from .workload import CLIENTS
+from .world import STEPS, Machine, World
+
+VOTES_S = 60.0
+"""A member whose disk was lost has been filled again by then."""
+ERRNOS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EINTR, errno.EROFS, errno.EMFILE)
+TAKES_SPACE = ("open", "resize", "append", "allocate", "make_directories", "table")
+
+
+class Faults:
+    """``power``: the power of brokers may fail; if not, they are killed instead."""
+
+    def __init__(self, world: World, brokers: list[str], *, power: bool) -> None:
+        self.world = world
+        self.brokers = brokers
+        self.power = power
+        self._busy: set[object] = set()
+        """Machines and properties of the world that something is wrong with already."""
+
+    def draw(self, kind: str, lasts: float) -> Callable[[], Coroutine[Any, Any, None]] | None:
+        """Where it strikes, and how; None: something is wrong there already. ``lasts``: seconds."""
+        random = self.world.random
+        match kind:
+            case "client":
+                victim: object = random.choice(CLIENTS)
+            case "namesrv":
+                victim = random.choice(["namesrv1", "namesrv2"])
+            case "far" | "slow" | "role" | "disk" | "drop":
+                victim = kind
+            case _:
+                victim = random.choice(self.brokers)
+        machine = self.world.machines.get(str(victim)) or self._one()
+        places = {victim, machine.name} if kind == "disk" else {victim}
+        if kind == "namesrv":  # a client does not start where none answers
+            places = {kind}
+        if places & self._busy:
+            return None
+
+        async def until_over() -> None:
+            self._busy.update(places)
+            try:
+                await getattr(self, f"_{kind}")(machine, lasts)
+            finally:
+                self._busy.difference_update(places)
+
+        return until_over
+
+    def _one(self) -> Machine:
+        return self.world.machines[self.world.random.choice(self.brokers)]
+
+    # -- programs
+
+    async def _kill(self, machine: Machine, lasts: float, *, power: bool = False) -> None:
+        machine.kill(power=power)
+        await asyncio.sleep(lasts)
+        machine.start()
+
+    async def _power(self, machine: Machine, lasts: float) -> None:
+        await self._kill(machine, lasts, power=self.power)
+
+    async def _step(self, machine: Machine, lasts: float) -> None:
+        """Between any two steps: right behind one that others can see, or that a disk does."""
+        random = self.world.random
+        steps = random.choice([STEPS, *([each] for each in STEPS)])
+        count = 1 + int(random.expovariate(1 / random.choice([2, 20, 200])))
+        power, reached = self.power and random.random() < 0.7, asyncio.Event()
+        process = machine.process
+
+        def kill() -> None:
+            machine.kill(power=power)
+            reached.set()
+
+        machine.at_step(steps, count, kill)
+        try:
+            await asyncio.wait_for(reached.wait(), 5.0)
+        except TimeoutError:
+            machine.at_step([], 0, kill)
+            return
+        if process is not None:
+            await asyncio.sleep(lasts)
+        machine.start()
+
+    async def _stop(self, machine: Machine, lasts: float) -> None:
+        """SIGTERM."""
+        if not await machine.stop(STOPS_S):
+            machine.ended.append(TimeoutError("it was told to stop and goes on"))
+        await asyncio.sleep(lasts)
+        machine.start()
+
+    async def _client(self, machine: Machine, lasts: float) -> None:
+        await self._kill(machine, lasts)
+
+    async def _namesrv(self, machine: Machine, lasts: float) -> None:
+        await self._kill(machine, lasts)
+
+    async def _role(self, machine: Machine, _lasts: float) -> None:
+        """Somebody wants another leader."""
+        master = self.world.masters().get(machine.broker_name)
+        if master is None or master.broker is None or master.broker.group is None:
+            return
+        self.world.note(f"{master.name} is asked to hand over")
+        assert master.process is not None
+        await asyncio.wait([master.process.start(master.broker.group.node.transfer())], timeout=5)
+
+    # -- the network
+
+    async def _cut(self, machine: Machine, lasts: float) -> None:
+        """One way or both, between a broker and whoever."""
+        others = sorted(m.host for m in self.world.machines.values() if m is not machine)
+        await self._apart(machine, [self.world.random.choice(others)], lasts)
+
+    async def _alone(self, machine: Machine, lasts: float) -> None:
+        """One way or both, between a broker and all other brokers; clients reach it."""
+        others = [self.world.machines[each].host for each in self.brokers if each != machine.name]
+        if others:
+            await self._apart(machine, others, lasts)
+
+    async def _apart(self, machine: Machine, hosts: list[str], lasts: float) -> None:
+        away = {(machine.host, host) for host in hosts}
+        back = {(host, machine.host) for host in hosts}
+        cut = self.world.random.choice([away | back, away, back])
+        self.world.note(f"cut for {lasts:.1f} s: {', '.join(f'{a} > {b}' for a, b in sorted(cut))}")
+        self.world.network.cut.update(cut)
+        await asyncio.sleep(lasts)
+        self.world.network.heal(cut)
+
+    async def _far(self, machine: Machine, lasts: float) -> None:
+        """All that comes to a broker, or goes from it, takes up to 0.5 s."""
+        network, random = self.world.network, self.world.random
+        self.world.note(f"{machine.name} is far away for {lasts:.1f} s")
+        usual = network.latency_s
+        network.latency_s = lambda way: (
+            random.uniform(0, 0.5) if machine.host in way else usual(way)
+        )
+        await asyncio.sleep(lasts)
+        network.latency_s = usual
+
+    async def _drop(self, machine: Machine, _lasts: float) -> None:
+        other = self.world.random.choice([*CLIENTS, *self.brokers])
+        self.world.note(f"connections of {other} and {machine.name} are lost")
+        self.world.network.drop(machine.host, self.world.machines[other].host)
+
+    # -- the machine
+
+    async def _slow(self, _machine: Machine, lasts: float) -> None:
+        loop, random = self.world.loop, self.world.random
+        self.world.note(f"threads take up to a second for {lasts:.1f} s")
+        usual, loop.thread_s = loop.thread_s, random.random
+        await asyncio.sleep(lasts)
+        loop.thread_s = usual
+
+    async def _clock(self, machine: Machine, _lasts: float) -> None:
+        ahead = self.world.random.uniform(-5, 5)
+        self.world.note(f"the clock of {machine.name} jumps to {ahead:+.1f} s")
+        machine.clock.ahead_s = ahead
+
+    async def _errno(self, machine: Machine, lasts: float) -> None:
+        """Any call may fail, in any way."""
+        random = self.world.random
+        number, often = random.choice(ERRNOS), random.choice([0.05, 0.3, 1.0])
+        self.world.note(
+            f"{often:.0%} of the calls of {machine.name}'s disk end with "
+            f"{errno.errorcode[number]} for {lasts:.1f} s"
+        )
+        await self._trouble(
+            machine, lasts, lambda _call: number if random.random() < often else None
+        )
+
+    async def _full(self, machine: Machine, lasts: float) -> None:
+        self.world.note(f"the disk of {machine.name} is full for {lasts:.1f} s")
+        await self._trouble(
+            machine, lasts, lambda call: errno.ENOSPC if call in TAKES_SPACE else None
+        )
+
+    async def _trouble(
+        self, machine: Machine, lasts: float, trouble: Callable[[str], int | None]
+    ) -> None:
+        """Whoever sees to it starts the broker again afterwards: one whose disk failed refuses
+        messages until then."""
+        machine.disk_trouble = trouble
+        await asyncio.sleep(lasts)
+        machine.disk_trouble = None
+        await self._stop(machine, 0.0)
+
+    async def _disk(self, machine: Machine, lasts: float) -> None:
+        """A member of a whole group loses its disk. It is the only one until it votes again: what
+        two of three hold may be lost with two disks."""
+        members = [m for m in self.world.machines.values() if m.broker_name]
+        if not all(_votes(each) for each in members):
+            return
+        machine.kill()
+        self._lose_disk(machine)
+        await asyncio.sleep(lasts)
+        machine.start()
+        until = self.world.loop.now + VOTES_S
+        while not _votes(machine) and self.world.loop.now < until:
+            await asyncio.sleep(0.1)
+
+    async def fill_slaves_that_are_ahead(self) -> None:
+        """Somebody does what such a slave asks for: it begins with an empty store."""
+        while True:
+            await asyncio.sleep(1.0)
+            for name in self.brokers:
+                machine = self.world.machines[name]
+                if machine.is_up and name not in self._busy and self.world.is_ahead(name):
+                    machine.kill()
+                    self._lose_disk(machine)
+                    machine.start()
+
+    def _lose_disk(self, machine: Machine) -> None:
+        self.world.note(f"the disk of {machine.name} is lost")
+        machine.disk = SimulatedDisk()
+        self.world.remove_tables(machine)
+
+
+def _votes(machine: Machine) -> bool:
+    """It is a member of a group, and has all that it ever acknowledged."""
+    broker = machine.broker
+    return broker is not None and broker.group is not None and broker.group.node.votes

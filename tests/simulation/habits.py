@@ -1,0 +1,78 @@
+"""What one seed does often: a mixture that is the same for all would do everything now and then,
+and never much of one thing (Groce et al., "Swarm Testing", 2012)."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple
+
+FAULTS = {
+    "kill": 4,
+    "power": 4,
+    "step": 6,
+    "stop": 2,
+    "client": 3,
+    "cut": 2,
+    "alone": 3,
+    "far": 2,
+    "drop": 2,
+    "slow": 2,
+    "errno": 2,
+    "full": 1,
+    "clock": 2,
+    "namesrv": 1,
+    "role": 3,
+    "disk": 1,
+}
+"""Faults, and how often one is drawn compared with the others."""
+SENDS = {"one": 8, "list": 2, "keyed": 4, "delayed": 3, "transaction": 4}
+"""What a producer does next."""
+CHORES = {"make": 2, "delete": 1, "reset": 1, "look": 1}
+"""What an administrator does next."""
+
+
+class Habits(NamedTuple):
+    """Of one seed. Times in seconds; those that vary are means."""
+
+    faults: dict[str, int]
+    sends: dict[str, int]
+    chores: dict[str, int]
+    pause_s: float
+    """Between a fault and the next one."""
+    lasts_s: float
+    """Until who is down starts again, and what is cut is whole."""
+    at_once: int
+    """So many faults may last at the same time."""
+    thread_s: float
+    """What a thread does takes so long: a sync, mostly."""
+    latency_s: float
+    pace_s: float
+    """Between messages."""
+    refused: float
+    """The share of messages that a handler wants again."""
+    handling_s: float
+
+
+def habits(random: Random) -> Habits:
+    """Drawn for a seed."""
+    return Habits(
+        faults=_some(FAULTS, random),
+        sends=_some(SENDS, random),
+        chores=_some(CHORES, random),
+        pause_s=random.choice([0.2, 0.5, 1.5]),
+        lasts_s=random.choice([0.05, 0.5, 3.0]),
+        at_once=random.choice([1, 1, 2, 3]),
+        thread_s=random.choice([0.0005, 0.0005, 0.02, 0.2]),
+        latency_s=random.choice([0.0002, 0.0002, 0.01]),
+        pace_s=random.choice([0.15, 0.3, 0.6]),
+        refused=random.choice([0.0, 0.1, 0.4]),
+        handling_s=random.choice([0.0, 0.0, 0.05, 0.5]),
+    )
+
+
+def _some(weights: dict[str, int], random: Random) -> dict[str, int]:
+    """All of them, or a half."""
+    if random.random() < 0.3:
+        return weights
+    kept = random.sample(sorted(weights), (len(weights) + 1) // 2)
+    return {kind: weights[kind] for kind in kept}
