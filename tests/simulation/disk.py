@@ -1,7 +1,7 @@
 """A disk in memory that forgets, when the power fails, what was not synced.
 
 Of a file that was written since its last sync each sector of 512 bytes may be the old or the new
-one, and a write may end in the middle of one; the newest files that were never synced may be empty.
+one, or all from some sector on the old ones; the newest files that were never synced may be empty.
 Names are kept: that they are synced is tried elsewhere (``tests/fault``).
 
 A call may fail. Where a sync does, what it should have written is taken for written by the kernel:
@@ -111,7 +111,7 @@ def _left(written: bytes, synced: bytes, random: Random) -> bytes:
     loss = random.choice([0.0, 0.1, 0.5, 1.0])
     if random.random() < 0.3:
         at = next(at for at in range(len(written)) if written[at] != before[at])
-        torn = random.randint(at, min(len(written), at + 4096))
+        torn = random.randint(at, min(len(written), at + 4096)) // SECTOR * SECTOR
         return written[:torn] + before[torn:]
     parts = []
     for at in range(0, len(written), SECTOR):
