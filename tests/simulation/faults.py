@@ -109,9 +109,9 @@ class Faults:
         master = self.world.masters().get(machine.broker_name)
         if master is None or master.broker is None or master.broker.group is None:
             return
-        self.world.note(f"{master.name} is asked to hand over")
-        assert master.process is not None
-        await asyncio.wait([master.process.start(master.broker.group.node.transfer())], timeout=5)
+        if (process := master.process) is not None:  # it does not stop just now
+            self.world.note(f"{master.name} is asked to hand over")
+            await asyncio.wait([process.start(master.broker.group.node.transfer())], timeout=5)
 
     # -- the network
 

@@ -98,13 +98,14 @@ def broken(world: World, journal: Journal, brokers: set[str]) -> Iterator[str]:
 
 
 class Growing:
-    """Watches what the group that consumes in order has committed, as long as each broker runs. (Of
+    """Watches what the group that consumes in order has committed, as long as each broker runs and
+    leads: who leads next knows what the last one knew a second ago. (Of
     other groups two members may have a queue for a moment, while it moves; the later word counts,
     as in the original. And what was read before it was on the disk may be gone with the power.)"""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._seen: dict[tuple[Process, int], int] = {}
+        self._seen: dict[tuple[Process, int, int], int] = {}
         self.broken: list[str] = []
 
     async def run(self) -> None:
@@ -119,8 +120,9 @@ class Growing:
             return
         for queue_id in broker.store.queue_ids(KEYED):
             offset = broker.state.offsets.get(ORDERED, KEYED, queue_id)
-            before = self._seen.get((process, queue_id), -1)
-            self._seen[process, queue_id] = offset
+            key = process, queue_id, max(self._world.leaders, default=0)
+            before = self._seen.get(key, -1)
+            self._seen[key] = offset
             if offset < before and not self._world.lost_power:
                 self.broken.append(
                     f"{ORDERED} had {before} of {KEYED}/{queue_id} at {machine.name} and has "

@@ -209,7 +209,7 @@ class Network:
         process = PROCESS.get()
         assert process is not None
         place = (process.host, address[1])
-        if place in self.listeners:
+        if place in self.listeners or not process.alive:
             raise OSError(errno.EADDRINUSE, "Address already in use")
         listener = self.listeners[place] = Listener(self, place)
         process.on_kill.append(listener.close)
