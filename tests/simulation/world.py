@@ -35,6 +35,7 @@ from aiorocketmq.store.raft.ready import Role, RoleChange
 from aiorocketmq.store.services import indexing_service
 
 from .disk import SimulatedDisk
+from .knobs import turn, turned
 from .loop import PROCESS, Process, SimulatedClock, SimulatedLoop
 from .network import Network
 from .threads import BlockingSocket
@@ -337,6 +338,9 @@ class World:
                 (EntryIndex.__init__, "__defaults__", (32 * 1000, 1000)),
             ):
                 stack.enter_context(mock.patch.object(target, name, fake))
+            for knob, value in turned(Random(self.seed + 2)):
+                stack.enter_context(turn(knob, value))
+                self.note(f"{knob.module}.{knob.name} = {value}")
             random_module.seed(self.seed)
             stack.enter_context(self._logged())
             yield
