@@ -82,6 +82,8 @@ class End(asyncio.Transport):
     def attach(self, protocol: Any) -> None:
         self.protocol = protocol
         protocol.connection_made(self)
+        if self._closed:  # it was lost before anybody had it
+            asyncio.get_running_loop().call_soon(protocol.connection_lost, None)
         self._hand_over()
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:

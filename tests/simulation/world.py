@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
+from types import FrameType
 from typing import Any
 from unittest import mock
 
@@ -122,6 +123,9 @@ class Machine:
         self.process, stopping = None, process
         task.cancel()
         done, _ = await asyncio.wait([task], timeout=patience_s)
+        if not done:
+            for each in stopping.tasks:
+                self.world.note_where(each)
         self.process = stopping
         self.kill()
         return bool(done)
@@ -170,6 +174,12 @@ class World:
         line = f"{self.loop.now - 1000:10.3f} s  {event}"
         self.events.append(line)
         self._seen(line)
+
+    def note_where(self, task: asyncio.Task[Any]) -> None:
+        """What a task waits for."""
+        if not task.done():
+            places = (f"{frame.f_code.co_qualname}:{frame.f_lineno}" for frame in stack_of(task))
+            self.note(f"{task.get_name()} waits in {' > '.join(places)}")
 
     def _seen(self, line: str) -> None:
         self._trace.update(line.encode() + b"\n")
@@ -367,6 +377,15 @@ class _Log(logging.Handler):
             f"{self._world.loop.now - 1000:10.3f} s  [{PROCESS.get()}] {record.levelname} "
             f"{record.name}: {record.getMessage()}"
         )
+
+
+def stack_of(task: asyncio.Task[Any]) -> Iterator[FrameType]:
+    """Frames of a task that waits, outermost first."""
+    coroutine: Any = task.get_coro()
+    while coroutine is not None and hasattr(coroutine, "cr_frame"):
+        if coroutine.cr_frame is not None:
+            yield coroutine.cr_frame
+        coroutine = coroutine.cr_await
 
 
 async def _nothing() -> None:
