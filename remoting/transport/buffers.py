@@ -51,6 +51,11 @@ class Buffers:
             self._judging = True
             asyncio.get_running_loop().call_soon(self.judge)
 
+    @property
+    def held(self) -> int:
+        """Bytes that count now."""
+        return self._budget.total
+
     def judge(self) -> None:
         """Stop reading from some, go on with others, cut some."""
         self._judging = False

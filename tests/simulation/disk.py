@@ -2,7 +2,7 @@
 
 Of a file that was written since its last sync each sector of 512 bytes may be the old or the new
 one, or all from some sector on the old ones; the newest files that were never synced may be empty.
-Names are kept: that they are synced is tried elsewhere (``tests/fault``).
+A file that was made since its folder was synced may be gone; one that was deleted stays deleted.
 
 A call may fail. Where a sync does, what it should have written is taken for written by the kernel:
 a later sync does not write it again, though it can be read until the power fails (as of ext4 and
@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path, PurePosixPath
 from random import Random
 from typing import Any
 
@@ -34,6 +35,8 @@ class SimulatedDisk(MemoryDisk):
         super().__init__()
         self.durable: dict[int, bytes] = {}
         """What was synced of a content, by its identity."""
+        self.named: set[str] = set()
+        """Files whose names were synced with their folders."""
         self.forgotten: dict[int, dict[int, bytes]] = {}
         """Of a content whose sync failed: the sectors that count as written, by their position."""
         self.trouble: Callable[[str], int | None] = lambda _call: None
@@ -70,9 +73,23 @@ class SimulatedDisk(MemoryDisk):
                 written[at : at + SECTOR] = synced[at : at + SECTOR].ljust(len(sector), b"\0")
         self.durable[id(content)] = bytes(written)
 
+    def sync_directory(self, path: Path) -> None:
+        super().sync_directory(path)
+        folder = str(path)
+        self.named.update(each for each in self.files if str(PurePosixPath(each).parent) == folder)
+
+    def replace(self, source: Path, target: Path) -> None:
+        super().replace(source, target)
+        self.named.discard(str(source))
+
+    def delete(self, path: str | Path) -> None:
+        super().delete(path)
+        self.named.discard(str(path))
+
     def copy(self) -> SimulatedDisk:
         other = super().copy()
         assert isinstance(other, SimulatedDisk)
+        other.named = set(self.named)
         for path, content in self.files.items():
             there = id(other.files[path])
             if id(content) in self.durable:
@@ -83,6 +100,10 @@ class SimulatedDisk(MemoryDisk):
 
     def after_power_failure(self, random: Random) -> SimulatedDisk:
         other = self.copy()
+        for path in sorted(other.files.keys() - other.named):
+            if random.random() < 0.3:
+                del other.files[path]
+        other.named = set(other.files)
         empty = other._without_length(random)
         for path in sorted(other.files):
             content = other.files[path]

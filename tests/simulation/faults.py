@@ -32,7 +32,7 @@ class Faults:
         """Where it strikes, and how; None: something is wrong there already. ``lasts``: seconds."""
         random = self.world.random
         match kind:
-            case "client":
+            case "client" | "stall" if kind == "client" or random.random() < 0.5:
                 victim: object = random.choice(CLIENTS)
             case "namesrv":
                 victim = random.choice(["namesrv1", "namesrv2"])
@@ -145,6 +145,13 @@ class Faults:
         )
         await asyncio.sleep(lasts)
         network.latency_s = usual
+
+    async def _stall(self, machine: Machine, lasts: float) -> None:
+        """It does not read what comes."""
+        self.world.note(f"{machine.name} does not read for {lasts:.1f} s")
+        self.world.network.stalled.add(machine.host)
+        await asyncio.sleep(lasts)
+        self.world.network.read_on(machine.host)
 
     async def _drop(self, machine: Machine, _lasts: float) -> None:
         other = self.world.random.choice([*CLIENTS, *self.brokers])

@@ -16,6 +16,7 @@ FAULTS = {
     "alone": 3,
     "far": 2,
     "drop": 2,
+    "stall": 2,
     "slow": 2,
     "errno": 2,
     "full": 1,

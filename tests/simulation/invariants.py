@@ -74,6 +74,7 @@ def broken(world: World, journal: Journal, brokers: set[str]) -> Iterator[str]:
     for machine in world.machines.values():
         for error in machine.ended:
             yield f"{machine.name} ended by itself: {error!r}"
+        yield from _left_open(machine)
     if not journal.done:
         yield f"the producer has sent {len(journal.sent)} messages and waits for ever"
     for term, leaders in world.leaders.items():
@@ -137,13 +138,19 @@ async def left_behind(world: World) -> list[str]:
         process = machine.process
         if process is None:
             continue
+        machine.left.clear()  # those of earlier programs were told
         if not await machine.stop(STOPS_S):
             found.append(f"{machine.name} was told to stop and goes on")
             continue
+        found += _left_open(machine)
         names = sorted(task.get_name() for task in process.tasks if not task.done())
         if names:
             found.append(f"{machine.name} has ended and left tasks: {', '.join(names)}")
     return found
+
+
+def _left_open(machine: Machine) -> Iterator[str]:
+    yield from (f"{machine.name} has ended and left {each}" for each in machine.left)
 
 
 def _stored_as_told(there: Stored, journal: Journal) -> Iterator[str]:

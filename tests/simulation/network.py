@@ -14,6 +14,8 @@ from typing import Any
 from ..sim import receive
 from .loop import PROCESS, Process, SimulatedLoop
 
+WINDOW = 4096
+"""So many bytes are on their way, or wait for the other end, before its writer keeps them."""
 PATIENCE_S = 60.0
 """So long a connection attempt to somebody out of reach lasts at most."""
 
@@ -40,12 +42,17 @@ class End(asyncio.Transport):
         self._closed = False
         self._reading = True
         self._readable: Callable[[], object] | None = None
+        self._high, self._low = 64 << 10, 16 << 10
+        self._full = False
 
     # -- of whoever writes
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if not self._closed and len(data):
             self._network.carry(self, bytes(data))
+            if not self._full and self.get_write_buffer_size() > self._high:
+                self._full = True
+                self.protocol.pause_writing()
 
     def writelines(self, parts: Iterable[bytes | bytearray | memoryview]) -> None:
         self.write(b"".join(parts))
@@ -72,10 +79,19 @@ class End(asyncio.Transport):
         return self._closed
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
+        self._high = 64 << 10 if high is None else high
+        self._low = self._high // 4 if low is None else low
 
     def get_write_buffer_size(self) -> int:
-        return sum(len(each) for each in self.on_its_way if each is not None)
+        on_its_way = sum(len(each) for each in self.on_its_way if each is not None)
+        return max(0, on_its_way + len(self.other._unread) - WINDOW)
+
+    def _read_on(self) -> None:
+        """The other end has taken something."""
+        if self._full and self.get_write_buffer_size() <= self._low and not self._closed:
+            self._full = False
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self.protocol.resume_writing, context=self.process.context)
 
     # -- of whoever reads
 
@@ -101,6 +117,7 @@ class End(asyncio.Transport):
         """Nothing: the other end is closed."""
         data = bytes(self._unread[:size])
         del self._unread[:size]
+        self.other._read_on()
         return data
 
     def peek(self) -> bytes:
@@ -118,8 +135,11 @@ class End(asyncio.Transport):
             self._readable()
         if self.protocol is None or not self._reading or self._closed:
             return
+        if self.process.host in self._network.stalled:
+            return
         data, self._unread = bytes(self._unread), bytearray()
         if data:
+            self.other._read_on()
             receive(self.protocol, data)
         if self._eof and not self._closed:
             self._closed = True
@@ -195,6 +215,8 @@ class Network:
         self.ends: dict[End, None] = {}
         self.cut: set[tuple[str, str]] = set()
         """Ways, from host to host, that nothing comes through."""
+        self.stalled: set[str] = set()
+        """Hosts that do not read what has come."""
         self.usually_s = 0.0002
         """How long bytes take, about."""
         self.latency_s: Callable[[tuple[str, str]], float] = lambda _way: (
@@ -286,6 +308,13 @@ class Network:
             for _ in range(len(end.on_its_way)):
                 end.arrives_at = max(end.arrives_at, self._loop.now + self.latency_s(end.way))
                 self._loop.call_at(end.arrives_at, self._arrive, end, context=_NOBODY)
+
+    def read_on(self, host: str) -> None:
+        """It reads again."""
+        self.stalled.discard(host)
+        for end in [each for each in self.ends if each.process.host == host]:
+            if end.process.alive:
+                self._loop.call_soon(end._hand_over, context=end.process.context)
 
     def gone(self, process: Process) -> None:
         """Its connections are reset."""

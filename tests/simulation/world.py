@@ -30,6 +30,7 @@ from aiorocketmq.daemon import persist
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.remoting.sliced_requests import SlicedRequests
+from aiorocketmq.remoting.transport.buffers import Buffers
 from aiorocketmq.store.log.entry_index import EntryIndex
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.raft.ready import Role, RoleChange
@@ -69,6 +70,10 @@ class Machine:
         """How programs ended that nobody ended: none should."""
         self.disk_trouble: Callable[[str], int | None] | None = None
         """The errno with which a call of the disk ends."""
+        self.buffers: Buffers | None = None
+        """Of its program's ports."""
+        self.left: list[str] = []
+        """What programs had open when they had ended."""
         self._then: Callable[[], None] = lambda: None
         self._steps: list[str] = []
         self._count = 0
@@ -126,9 +131,22 @@ class Machine:
         if not done:
             for each in stopping.tasks:
                 self.world.note_where(each)
+        if done:
+            self.left += self._open(stopping)
         self.process = stopping
         self.kill()
         return bool(done)
+
+    def _open(self, process: Process) -> Iterator[str]:
+        """What it has open now."""
+        yield from (f"the file {path}" for path in self.disk.opened())
+        network = self.world.network
+        yield from (f"a port {each}" for each in network.listeners if each[0] == self.host)
+        for end in network.ends:
+            if end.process is process and not end.is_closing():
+                yield f"a connection with {end.peer_address}"
+        if self.buffers is not None and self.buffers.held:
+            yield f"{self.buffers.held} bytes in buffers"
 
     def kill(self, *, power: bool = False) -> None:
         """SIGKILL, or the power fails."""
@@ -307,6 +325,14 @@ class World:
         if machine is not None and machine.process is not None:
             machine.process.reached("table")
 
+    def _with_buffers(self, init: Callable[..., None]) -> Callable[..., None]:
+        def made(buffers: Buffers, *args: Any) -> None:
+            init(buffers, *args)
+            if (machine := self._at_work()) is not None:
+                machine.buffers = buffers
+
+        return made
+
     def _at_work(self) -> Machine | None:
         """Whose program calls; None: it has been killed."""
         process = PROCESS.get()
@@ -343,6 +369,7 @@ class World:
                 (random_module, "Random", _seeded(chance)),
                 (indexing_service, "ThreadPoolExecutor", _NoThread),
                 (SlicedRequests.__init__, "__defaults__", (self.loop.time,)),
+                (Buffers, "__init__", self._with_buffers(Buffers.__init__)),
                 (persist, "_write_to_disk", self._write_table),
                 (persist, "_sync_folder", self._table_written),
                 (EntryIndex.__init__, "__defaults__", (32 * 1000, 1000)),

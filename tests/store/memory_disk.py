@@ -119,6 +119,11 @@ class MemoryDisk(Disk):
     def close(self, fd: int) -> None:
         del self._open[fd]
 
+    def opened(self) -> list[str]:
+        """Files that are open."""
+        names = {id(content): path for path, content in self.files.items()}
+        return sorted(names.get(id(each), "deleted") for each, _ in self._open.values())
+
     def size(self, fd: int) -> int:
         return len(self._open[fd][0])
 
