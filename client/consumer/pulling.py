@@ -37,7 +37,8 @@ class PullStatus(Enum):
     NO_NEW_MSG = ResponseCode.PULL_NOT_FOUND
     """The end of the queue."""
     NO_MATCHED_MSG = ResponseCode.PULL_RETRY_IMMEDIATELY
-    """Messages were looked at, none matches the subscription; there may be more."""
+    """Messages were looked at, none matches the subscription; there may be more. Also from a slave
+    that does not have the offset yet: then it is where to go on."""
     OFFSET_ILLEGAL = ResponseCode.PULL_OFFSET_MOVED
     """The offset asked for is not in the queue (any more)."""
 
@@ -216,11 +217,19 @@ class QueuePuller:
                 )  # fmt: skip
                 self._target.restart(pulled.next_offset)
                 await self._instance.clock.sleep(ERROR_DELAY)
+            is_stuck = self._is_stuck(pulled)
             self.next_offset = pulled.next_offset
             self._target.put(pulled)
             self._waits = True
-            if self._settings.interval and pulled.status is PullStatus.FOUND:
+            if is_stuck:
+                await self._instance.clock.sleep(ERROR_DELAY)
+            elif self._settings.interval and pulled.status is PullStatus.FOUND:
                 await self._instance.clock.sleep(self._settings.interval)
+
+    def _is_stuck(self, pulled: Pulled) -> bool:
+        """It is told to ask again at once, and where it is already: by a slave that has less than
+        was read at its master, until that one is back."""
+        return pulled.status is PullStatus.NO_MATCHED_MSG and pulled.next_offset <= self.next_offset
 
     def stalled(self) -> bool:
         """It should pull, but nothing has come back for two minutes: neither messages nor an

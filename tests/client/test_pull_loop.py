@@ -147,6 +147,28 @@ def test_nothing_new_does_not_pass_what_is_held() -> None:
     asyncio.run(main())
 
 
+def test_a_slave_that_has_less_than_was_read_is_not_asked_without_a_pause() -> None:
+    async def main() -> None:
+        behind = answer(ResponseCode.PULL_RETRY_IMMEDIATELY, 5)
+        scene = Scene(behind, behind, answer(ResponseCode.PULL_NOT_FOUND, 5))
+        await scene.play(lambda: len(scene.pulls) == 1)
+        for seen in (1, 2):
+            scene.broker.clock.advance(0.999)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert len(scene.pulls) == seen
+            scene.broker.clock.advance(0.002)
+            async with asyncio.timeout(10):
+                while len(scene.pulls) == seen:
+                    await asyncio.sleep(0)
+            assert scene.pulls[seen].queue_offset == 5
+            for _ in range(5):
+                await asyncio.sleep(0)
+        await scene.close()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("corrected", [50, 2])
 def test_an_offset_out_of_range_is_corrected_in_both_directions(corrected: int) -> None:
     async def main() -> None:
