@@ -95,7 +95,9 @@ class OrderedConsumption:
         self._schedule(line)
 
     def _schedule(self, line: _Line) -> None:
-        if line.waiting and not line.scheduled and not line.leaving:
+        if not line.waiting or line.process_queue.dropped:  # nobody takes what waits there
+            return
+        if not line.scheduled and not line.leaving:
             line.scheduled = True
             self._backlog.extend([line])
 

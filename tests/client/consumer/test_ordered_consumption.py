@@ -256,3 +256,21 @@ def test_after_a_reset_the_handler_of_before_is_waited_for() -> None:
         await asyncio.gather(*workers, return_exceptions=True)
 
     asyncio.run(main())
+
+
+def test_what_waited_when_its_queue_was_reset_keeps_no_worker_busy() -> None:
+    async def main() -> None:
+        scene = Scene()
+        scene.owned[0].put(pulled(0, 1, 2, following=3))
+        scene.owned[0].restart(3)
+        worker = asyncio.create_task(scene.consumption.work())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert scene.consumption._backlog._idle, "the worker waits for work"
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+        scene.owned[0].put(pulled(3, following=4))
+        await scene.work_until(lambda: scene.offset() == 4)
+        assert scene.handled == [(0, 3)]
+
+    asyncio.run(main())
