@@ -184,6 +184,8 @@ class MessageStore:
         self.cleaning.on_deleted = raft.log.first_file_gone
         self.cleaning.on_queue_deleted = puts.numbers.forget
         self.cleaning.may_delete = puts.numbers.has_none_ahead
+        # a follower sends who has read more to the leader
+        self._reader.is_behind = lambda: self._correct_offsets and raft.lag > 0
         return raft
 
     def _connect(self) -> None:
@@ -461,7 +463,9 @@ class MessageStore:
         queue = self._table.get((topic, queue_id))
         if queue is None:
             following = 0 if self._correct_offsets else offset
-            return GetResult(GetMessageStatus.NO_MESSAGE_IN_QUEUE, following, 0, 0)
+            return self._reader.nothing(
+                GetMessageStatus.NO_MESSAGE_IN_QUEUE, offset, following, (0, 0)
+            )
         return self._reader.get(
             queue,
             offset,

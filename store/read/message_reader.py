@@ -90,6 +90,8 @@ class MessageReader:
         self.proven_from: int = 0
         """What lies in front of that was not written by this process: it comes from the disk, and
         is checked."""
+        self.is_behind: Callable[[], bool] = lambda: False
+        """Queues lack messages that are committed: what lies behind their ends may come yet."""
         self.reconfigure()
 
     def reconfigure(self) -> None:
@@ -144,19 +146,22 @@ class MessageReader:
                     queue, offset, units, max_count, tags, record_filter, max_bytes, views
                 )
             status, following = GetMessageStatus.OFFSET_FOUND_NULL, queue.first_of_next_file(offset)
-        return GetResult(status, following if correct else offset, low, high)
+        return self.nothing(status, offset, following if correct else offset, (low, high))
+
+    def nothing(
+        self, status: GetMessageStatus, offset: int, following: int, ends: tuple[int, int]
+    ) -> GetResult:
+        """There is no message at ``offset``. Who asks for one behind the end of a queue that is
+        known to lack some has them from another replica: he waits for them."""
+        if offset > ends[1] and self.is_behind():
+            status, following = GetMessageStatus.OFFSET_OVERFLOW_ONE, offset
+        return GetResult(status, following, *ends)
 
     def _scan(
-        self,
-        queue: ConsumeQueue,
-        offset: int,
-        units: bytes,
-        max_count: int,
-        tags: frozenset[int] | None,
-        record_filter: RecordFilter | None,
-        max_bytes: int | None,
-        views: bool,
-    ) -> GetResult:
+        self, queue: ConsumeQueue, offset: int, units: bytes, max_count: int,
+        tags: frozenset[int] | None, record_filter: RecordFilter | None,
+        max_bytes: int | None, views: bool,
+    ) -> GetResult:  # fmt: skip
         """Look at messages one by one, from ``offset`` on."""
         (first,) = _I64.unpack_from(units)
         end = self._log.max_phy_offset
@@ -237,15 +242,9 @@ class MessageReader:
         return _Collected(parts, count, passed_over, damaged, removed, phy_offset)
 
     def _whole(
-        self,
-        queue: ConsumeQueue,
-        offset: int,
-        units: bytes,
-        max_count: int,
-        tags: frozenset[int] | None,
-        max_bytes: int | None,
-        views: bool,
-    ) -> GetResult | None:
+        self, queue: ConsumeQueue, offset: int, units: bytes, max_count: int,
+        tags: frozenset[int] | None, max_bytes: int | None, views: bool,
+    ) -> GetResult | None:  # fmt: skip
         """The usual pull: everything is wanted, in one file and in memory, within the limits. None
         when it is not so."""
         end = self._log.max_phy_offset

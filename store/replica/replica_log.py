@@ -10,6 +10,7 @@ After a kill in between recovery drops the units behind the end of the log.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -145,6 +146,9 @@ class ReplicaQueues(QueueRebuild):
         """The queue, ready for a record that is not its next one; None when the record does not go
         there."""
         number, following = request.queue_offset, queue.max_offset
+        unit = queue.unit(number)
+        if unit is not None and unit[:2] == (request.phy_offset, request.size):
+            return None  # it could not be taken back when others of its batch had no space
         if not 0 <= number < MOST_NUMBER:
             log.error(
                 "the record at %d is left out: %d is no number of a message",
@@ -166,9 +170,7 @@ class ReplicaQueues(QueueRebuild):
         elif following < number <= following + MOST_LOST:
             log.error("%s: the messages %d..%d are not there", queue, following, number - 1)
             queue.fill_to(number, request.phy_offset)
-        elif _is_filler(
-            queue.unit(number)
-        ):  # a start found the end of the log damaged: it comes again
+        elif _is_filler(unit):  # a start found the end of the log damaged: it comes again
             self._fill_in(queue, request)
             return None
         else:
@@ -237,8 +239,7 @@ class ReplicaLog:
             )
             self._log.append(data)
         except StoreFileError:
-            for queue in self._queues.all():
-                queue.cut(phy_offset)
+            self._take_back(phy_offset)
             raise
         self._log.last_store_timestamp = timestamp or self._log.last_store_timestamp
         self._have_indexed(len(data))
@@ -250,10 +251,16 @@ class ReplicaLog:
         try:
             self._dispatch(records)
         except StoreFileError:
-            for queue in self._queues.all():
-                queue.cut(records.phy_offsets[0])
+            self._take_back(records.phy_offsets[0])
             raise
         self._have_indexed(records.end - records.at[0])
+
+    def _take_back(self, phy_offset: int) -> None:
+        """The units of records there and behind. A queue that cannot be read just now has none of
+        them: what was written to is mapped."""
+        for queue in self._queues.all():
+            with contextlib.suppress(StoreFileError):
+                queue.cut(phy_offset)
 
     def _have_indexed(self, size: int) -> None:
         """What was dispatched goes to the index, and is counted."""

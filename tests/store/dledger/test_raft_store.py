@@ -3,15 +3,19 @@ stop of any kind leaves."""
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from aiorocketmq.remoting.protocol.record.batch import BatchItem
+from aiorocketmq.store.disk.disk import Mode
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.model.errors import StoreError, SyncFailedError
 from aiorocketmq.store.model.put import PutBatch
-from aiorocketmq.store.model.status import PutStatus
+from aiorocketmq.store.model.status import GetMessageStatus, PutStatus
 from aiorocketmq.store.raft.entry_log import EntryLogError
 from tests.store.dledger.world import (
     all_entries,
@@ -140,6 +144,69 @@ def test_who_waits_is_told_of_committed_messages(tmp_path: Path) -> None:
     commit_all(store)
     store.arrivals.notify()
     assert seen == [("T", 0, 1)]
+    store.close()
+
+
+class NoFiles(PosixDisk):
+    """No file is opened and no space is had while it is ``full``."""
+
+    full = False
+
+    def open(self, path: str | Path, mode: Mode) -> int:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().open(path, mode)
+
+
+def test_what_cannot_be_dispatched_for_lack_of_space_is_taken_back_and_comes_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = leader(tmp_path)
+    put_ok(store, "A")
+    commit_all(store)
+    store.close()
+    disk = NoFiles()
+    store = leader(tmp_path, disk=disk)  # the queue of A is not mapped
+    put_ok(store, "B", body=b"0")
+    commit_all(store)
+    put_ok(store, "B", body=b"1")
+    put_ok(store, "C")
+    disk.full = True
+    raft = raft_of(store)
+    raft.commit(raft.log.end_index)
+    raft._dispatch_one()
+    assert raft.lag > 0
+    assert (store.max_offset("B", 0), store.max_offset("C", 0)) == (1, 0)
+    disk.full = False
+    commit_all(store)
+    assert (bodies_of(store, "B"), len(messages_of(store, "C"))) == ([b"0", b"1"], 1)
+    assert "left out" not in caplog.text
+    store.close()
+
+
+def test_who_has_read_more_elsewhere_waits_until_the_queues_have_what_is_committed(
+    tmp_path: Path,
+) -> None:
+    disk = NoFiles()
+    store = leader(tmp_path, disk=disk)
+    store.config.broker_role = BrokerRole.SYNC_MASTER
+    store.read_role()
+    put_ok(store, "B")
+    commit_all(store)
+    put_ok(store, "B")
+    put_ok(store, "C")
+    disk.full = True
+    raft = raft_of(store)
+    raft.commit(raft.log.end_index)
+    for topic, high in (("B", 1), ("C", 0)):
+        there = store.get(topic, 0, 2)  # a follower has handed out 0 and 1
+        assert there.status is GetMessageStatus.OFFSET_OVERFLOW_ONE
+        assert (there.next_begin_offset, there.max_offset) == (2, high)
+    disk.full = False
+    commit_all(store)
+    moved = store.get("B", 0, 7)
+    assert moved.status is GetMessageStatus.OFFSET_OVERFLOW_BADLY
+    assert moved.next_begin_offset == 2
     store.close()
 
 
