@@ -7,6 +7,7 @@ that it leads to.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -53,6 +54,16 @@ class EntryIndex(EntryUnits):
             return None
         magic, pos, size, own, term = INDEX_UNIT.unpack(file.read(at - file.start, _UNIT))
         return EntryPlace(pos, size, term) if magic == ENTRY_MAGIC and own == index else None
+
+    def first_from(self, position: int, end: int) -> int:
+        """Of the entries up to ``end`` the first that lies at a position or behind it, if the units
+        that the search comes by are right. Raises StoreFileError."""
+
+        def place_of(index: int) -> int:
+            place = self.place(index)
+            return -1 if place is None else place.pos
+
+        return bisect_left(range(end + 1), position, key=place_of)
 
     def agrees(self, first: int, units: bytes) -> bool:
         """Whether the units from entry ``first`` on are these. Raises StoreFileError."""

@@ -37,7 +37,7 @@ from ..model.errors import StoreError, StoreFileError
 from ..raft.entry_log import EntryLogError
 from .commit_log import CommitLog
 from .entry_index import EntryIndex
-from .entry_recovery import EntryRecovery
+from .entry_recovery import EntryRecovery, first_entry
 
 log: Final = logging.getLogger(__name__)
 
@@ -86,6 +86,8 @@ class DledgerLog:
         self._first, self._last_term = max(0, found.begin_index), found.end_term
         self.log.index = found.end_index + 1
         self._moved(found.position)
+        if found.begin_problem:
+            self._tell_unreadable(self._first, found.begin_problem)
 
     # -- what there is
 
@@ -457,14 +459,16 @@ class DledgerLog:
         self.note()
         start = self.log.files.start
         try:
-            head = ENTRY_HEAD.unpack(self.log.files.read(start, _HEAD))
-            if head[0] != ENTRY_MAGIC or head[4] != start:
+            first, problem = first_entry(self._file(start), self.index, self.end_index)
+            if first < self._first:
                 raise EntryLogError(f"no entry at {start}, where a file begins")
-            self._first = head[2]
-            self.index.drop_below(self._first)
+            self._first = first
+            self.index.drop_below(first)
         except StoreFileError as error:
             raise EntryLogError(str(error)) from error
         self._places.clear()
+        if problem:
+            self._tell_unreadable(first, problem)
 
     def _moved(self, position: int) -> None:
         """The log ends there now."""

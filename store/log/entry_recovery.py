@@ -40,6 +40,8 @@ class EntryRecovery(NamedTuple):
     """What is there instead of the next entry; empty where the log simply ends."""
     store_timestamp: int = 0
     """Of the last entry; 0 for none."""
+    begin_problem: str = ""
+    """Why the head of the first entry is not believed."""
 
 
 def recover_entries(
@@ -117,11 +119,9 @@ class _Recovery:
             # nothing is left of that file, or of what was trusted
             self._number = first - (begin == self._files[first].start)
             self._walk = self._begin()
-        head = _first_head(self._files[0])
         self._index.clear_behind(self._end.index + 1)
-        # the first file may not have been read: what its head says is not believed above the end
-        is_first = head is not None and head.index <= self._end.index
-        return self._result(head.index if head is not None and is_first else -1)
+        # the first file may not have been read
+        return self._result(*first_entry(self._files[0], self._index, self._end.index))
 
     def _first_to_read(self) -> int:
         """Which file, as the original."""
@@ -177,7 +177,7 @@ class _Recovery:
         problem = f"entry {before.index + 1} has another checksum than when it was written"
         self._gap = Gap(begin, begin + size, Verdict(Reason.CRC, problem, 0, size))
 
-    def _result(self, begin_index: int) -> EntryRecovery:
+    def _result(self, begin_index: int, begin_problem: str) -> EntryRecovery:
         gap, damaged, problem = self._gap, False, ""
         if gap is not None:
             behind = self._files[self._number - 1 :]
@@ -185,14 +185,29 @@ class _Recovery:
             if damaged or gap.verdict.reason is not Reason.NOTHING:
                 problem = f"at {gap.begin}: {gap.verdict.problem}"
         return EntryRecovery(
-            begin_index, *self._end, self._position, damaged, problem, self._timestamp
-        )
+            begin_index, *self._end, self._position, damaged, problem, self._timestamp,
+            begin_problem,
+        )  # fmt: skip
 
     def _has_entries(self, file: MappedFile, begin: int) -> bool:
         """Any from a position on that may go on from the last one."""
         with file.reading() as read:
             log_file = LogFile(file.start, file.size, read, file.data_ranges, _HEAD)
             return self._walk.next_intact(log_file, max(0, begin - file.start)) is not None
+
+
+def first_entry(file: MappedFile, index: EntryIndex, end: int) -> tuple[int, str]:
+    """Index of the entry that the oldest file begins with, -1 for none up to ``end``; and what is
+    wrong with its head, if anything is. No checksum has to be read for that: the units say which
+    entry lies there. Where they say nothing the head is believed. Raises StoreFileError."""
+    head, start = _first_head(file), file.start
+    told = -1 if head is None else head.index
+    for number in (told, index.first_from(start, end)):
+        place = index.place(number) if 0 <= number <= end else None
+        if place is not None and place.pos == start:
+            wrong = "it has no head" if head is None else f"its head says that it is {told}"
+            return number, "" if number == told else wrong
+    return (told if told <= end else -1), ""
 
 
 def _first_head(file: MappedFile) -> EntryEnd | None:

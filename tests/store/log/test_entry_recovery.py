@@ -227,3 +227,43 @@ def test_a_wrong_number_in_the_oldest_file_empties_no_log(number: int) -> None:
     assert again.log.end_index == 40
     assert [entry.index for entry in again.log.entries(40, 1)] == [40]
     assert list(again.log.entries(35, 1)) == [entries[35]]
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 39])
+@pytest.mark.parametrize("other", [1, 2, 3, 4])
+def test_a_wrong_number_in_the_oldest_file_hides_no_entry(
+    number: int, other: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where a second head of that file is damaged."""
+    world, entries = full()
+    oldest = file_of(world.disk, 0)
+    oldest[8:16] = number.to_bytes(8, "big")
+    oldest[entries[other].pos + 8 : entries[other].pos + 16] = (77).to_bytes(8, "big")
+    again = world.killed()
+    assert (again.log.begin_index, again.log.end_index) == (0, 39)
+    assert again.found.begin_problem == f"its head says that it is {number}"
+    assert "entry 0 cannot be read" in caplog.text
+    for _ in range(2):
+        for entry in entries:
+            expected = [] if entry.index in (0, other) else [entry]
+            assert list(again.log.entries(entry.index, 1)) == expected
+
+
+def test_an_oldest_file_without_a_head_begins_with_the_entry_that_its_unit_names() -> None:
+    world, entries = full()
+    file_of(world.disk, 0)[:4] = b"\xff" * 4
+    again = world.killed()
+    assert (again.log.begin_index, again.found.begin_problem) == (0, "it has no head")
+    assert list(again.log.entries(1, 1)) == [entries[1]]
+
+
+def test_files_are_deleted_in_front_of_one_whose_head_is_damaged() -> None:
+    world, entries = full()
+    files = world.commit_log.files
+    files.drop_first().delete()
+    first = next(entry.index for entry in entries if entry.pos == files.start)
+    for wrong in (first - 1, first + 1, 2**40):
+        file_of(world.disk, files.start)[8:16] = wrong.to_bytes(8, "big")
+        world.log.first_file_gone()
+        assert world.log.begin_index == first
+    assert list(world.log.entries(first + 1, 1)) == [entries[first + 1]]
