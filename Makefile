@@ -36,7 +36,7 @@ endef
 export SAY_WHICH_LEAVES
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz degradation raft sim sanitize soak services clean moved copy
+.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -76,6 +76,9 @@ raft: $(DEV_STAMP)  ## 100,000 random schedules of Raft groups that lose message
 
 sim: $(DEV_STAMP)  ## whole clusters on virtual time under faults, one for each seed (ARGS="--seeds 1000 --seed 7 --show")
 	@$(PY) -m tests.simulation $(ARGS)
+
+jepsen: $(RUN_STAMP)  ## real processes killed, stopped, cut off, slowed down, filled up, and a verdict on what clients saw: one broker, a pair, a group (MINUTES=60; ARGS="--shape group --namesrv host:port --seed 7 --keep FOLDER")
+	@$(PY) -m benchmarks.jepsen $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
 # A build of its own, in front of the installed one. PYTHONMALLOC: so that every object is a piece of memory of its own.
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g

@@ -10,15 +10,9 @@ under load: what a SYNC_MASTER acknowledged is never lost, the name server forge
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ctypes
-import itertools
 import logging
-import os
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -30,6 +24,7 @@ from examples.demo.daemons import data_folder
 from examples.demo.errors import DemoError
 from examples.demo.program import run_program
 
+from .namespaces import Network, enter, prefix
 from .soak_replication import IN_FLIGHT, Host, Options, Soak
 
 HOSTS: Final = {
@@ -38,8 +33,6 @@ HOSTS: Final = {
     "slave": "10.99.7.3",
     "client": "10.99.7.4",
 }
-PREFIX: Final = f"aiorocketmq-{os.getpid()}-"
-_CLONE_NEWNET: Final = 0x40000000
 
 
 class Cut(NamedTuple):
@@ -68,93 +61,12 @@ SHORT_CUTS: Final = (Cut("master", "slave", 1.5), Cut("client", "master", 1.5))
 SHORT_SLAVE_TIMEOUT_MS: Final = 500
 
 
-class Network:
-    """Four hosts, a link between any two of them."""
-
-    def __init__(self) -> None:
-        self._pairs = list(itertools.combinations(HOSTS, 2))
-
-    @contextlib.contextmanager
-    def built(self) -> Iterator[None]:
-        """Raises ``DemoError`` when it is not allowed."""
-        self._remove()
-        try:
-            for host, address in HOSTS.items():
-                ip("netns", "add", PREFIX + host)
-                ip("-n", PREFIX + host, "address", "add", f"{address}/32", "dev", "lo")
-                ip("-n", PREFIX + host, "link", "set", "lo", "up")
-            for number, (one, other) in enumerate(self._pairs):
-                ends = ("type", "veth", "peer", "name", f"v{number}", "netns", PREFIX + other)
-                ip("-n", PREFIX + one, "link", "add", f"v{number}", *ends)
-                self.join(one, other)
-            yield
-        finally:
-            self._remove()
-
-    def join(self, one: str, other: str) -> None:
-        """The link is up."""
-        name = self._name(one, other)
-        for host, far in ((one, other), (other, one)):
-            ip("-n", PREFIX + host, "link", "set", name, "up")
-            ip(
-                "-n",
-                PREFIX + host,
-                "route",
-                "replace",
-                f"{HOSTS[far]}/32",
-                "dev",
-                name,
-                "src",
-                HOSTS[host],
-            )
-
-    def cut(self, one: str, other: str) -> None:
-        """Nothing goes through; connections are not told."""
-        ip("-n", PREFIX + one, "link", "set", self._name(one, other), "down")
-
-    def _name(self, one: str, other: str) -> str:
-        wanted = {one, other}
-        return f"v{next(n for n, pair in enumerate(self._pairs) if set(pair) == wanted)}"
-
-    def _remove(self) -> None:
-        for host in HOSTS:
-            subprocess.run(["ip", "netns", "del", PREFIX + host], capture_output=True, check=False)
-
-
-def ip(*arguments: str) -> None:
-    """Raises ``DemoError``."""
-    try:
-        done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise DemoError(f"the command ip cannot be run: {error.strerror}") from error
-    if done.returncode:
-        raise DemoError(
-            f"network namespaces are not allowed here: ip {' '.join(arguments)}: "
-            f"{done.stderr.strip()}"
-        )
-
-
-def enter(host: str) -> None:
-    """This process and the threads that it starts are on that host from now on. Raises
-    ``DemoError``."""
-    descriptor = os.open(f"/var/run/netns/{PREFIX}{host}", os.O_RDONLY)
-    try:
-        if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET):
-            raise DemoError(
-                f"cannot enter the network of {host}: {os.strerror(ctypes.get_errno())}"
-            )
-    finally:
-        os.close(descriptor)
-
-
 class Partitions(Soak):
     """All cuts on one cluster."""
 
     def __init__(self, folder: Path, network: Network, *, short: bool = False) -> None:
         hosts = {
-            name: Host(address, ("ip", "netns", "exec", PREFIX + name))
-            for name, address in HOSTS.items()
-            if name != "client"
+            name: Host(address, prefix(name)) for name, address in HOSTS.items() if name != "client"
         }
         settings = {"slaveTimeout": SHORT_SLAVE_TIMEOUT_MS} if short else {}
         super().__init__(folder, Options(0, 1, 1.0, None), hosts, settings)
@@ -256,7 +168,7 @@ async def soak(network: Network, keep: Path | None, *, short: bool) -> int:
 def main(keep: Path | None, short: bool) -> None:
     """Links between name server, master, slave and client are cut for a while."""
     logging.getLogger("aiorocketmq").setLevel(logging.CRITICAL)
-    network = Network()
+    network = Network(HOSTS)
     try:
         with network.built():
             sys.exit(run_program("soak_partition", soak(network, keep, short=short)))

@@ -98,6 +98,23 @@ class Daemon:
             self._process.send_signal(number)
             await self._process.wait()
 
+    def set(self, **settings: object) -> None:
+        """From the next start on."""
+        self._settings = {**self._settings, **settings}
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    def stand_still(self) -> None:
+        """As it is, it does nothing more."""
+        if self._process is not None and self.runs:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        if self._process is not None and self.runs:
+            self._process.send_signal(signal.SIGCONT)
+
     def bad_lines(self) -> list[str]:
         """What should not be in its log."""
         if not self.log.exists():

@@ -1,7 +1,8 @@
 """What a history is made of. Pure.
 
 A send begins with ``Invoke`` and ends with ``Ok``, ``Fail`` or ``Unknown``, all of one ``op``;
-``Read`` is a message that an observer was handed, ``Leads`` a node's word that it leads a term.
+``Read`` is a message that an observer was handed, ``Ends`` where a node said that a queue ends,
+``Leads`` a node's word that it leads a term, ``Serves`` that it is the one to ask, or no longer.
 Times are seconds of one clock, the same for all events; a queue has the name that the recorder
 gives it (``broker/0``) and belongs to one topic. Contents are what a body says, shortened to what
 tells it apart; two sends of one history never have the same.
@@ -30,6 +31,8 @@ class Invoke(msgspec.Struct, frozen=True, gc=False, tag="invoke", kw_only=True):
     queue: str | None = None
     """Where it wants it; None: anywhere."""
     topic: str = ""
+    once: bool = False
+    """There is one attempt, whatever comes of it."""
 
 
 class Ok(msgspec.Struct, frozen=True, gc=False, tag="ok", kw_only=True):
@@ -65,6 +68,16 @@ class Read(msgspec.Struct, frozen=True, gc=False, tag="read", kw_only=True):
     content: str
 
 
+class Ends(msgspec.Struct, frozen=True, gc=False, tag="ends", kw_only=True):
+    """A node was asked since ``began`` for a queue, and said that its next offset is this one."""
+
+    at: float
+    began: float
+    node: str
+    queue: str
+    offset: int
+
+
 class Leads(msgspec.Struct, frozen=True, gc=False, tag="leads", kw_only=True):
     """A node says that it is the leader of a term."""
 
@@ -73,7 +86,16 @@ class Leads(msgspec.Struct, frozen=True, gc=False, tag="leads", kw_only=True):
     term: int
 
 
-Event = Invoke | Ok | Fail | Unknown | Read | Leads
+class Serves(msgspec.Struct, frozen=True, gc=False, tag="serves", kw_only=True):
+    """From now on a node shows all that has been acknowledged before; ``ends``: it says so no
+    longer. Another one that leads a later term ends it as well."""
+
+    at: float
+    node: str
+    ends: bool = False
+
+
+Event = Invoke | Ok | Fail | Unknown | Read | Ends | Leads | Serves
 
 _decode: Final = msgspec.json.Decoder(Event).decode
 _encode: Final = msgspec.json.Encoder().encode

@@ -8,13 +8,14 @@ stays where it was, what was acknowledged before another send began lies in fron
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
 import msgspec
 
-from .events import Event, Fail, Invoke, Leads, Ok, Read, Unknown
+from .events import Ends, Event, Fail, Invoke, Leads, Ok, Read, Serves, Unknown
 
 Stored = Mapping[str, Sequence[tuple[int, str]]]
 """What is in each queue at the end: offsets, in order, and contents. It may begin above 0: what
@@ -28,11 +29,13 @@ class Kind(Enum):
 
     LOST = "acknowledged, and not stored where it was said to be"
     REFUSED = "surely not stored, as its sender was told, and stored"
+    DOUBLED = "stored more than once, of one attempt to send it"
     PHANTOM = "nobody has sent it, or not yet"
     ORDER = "behind what was sent after its acknowledgement"
     SAME_OFFSET = "two acknowledgements for one place"
     GONE = "read, and not stored"
     CHANGED = "another content than was read"
+    STALE = "not shown by who serves, though acknowledged before it was asked"
     HOLE = "an offset without a message, or out of order"
     TWO_LEADERS = "two leaders in one term"
     LOGS = "the logs of two nodes differ"
@@ -78,6 +81,8 @@ class _History:
         self.sends: dict[int, Send] = {}
         self.reads: list[Read] = []
         self.leads: list[Leads] = []
+        self.ends: list[Ends] = []
+        self.serves: list[Serves] = []
         for event in events:
             match event:
                 case Invoke():
@@ -91,6 +96,10 @@ class _History:
                     self.reads.append(event)
                 case Leads():
                     self.leads.append(event)
+                case Ends():
+                    self.ends.append(event)
+                case Serves():
+                    self.serves.append(event)
                 case Unknown():
                     pass
         self.by_content: dict[str, Send] = {s.invoked.content: s for s in self.sends.values()}
@@ -117,6 +126,17 @@ def _refused(history: _History, stored: Stored) -> Iterable[Violation]:
             send = history.by_content.get(content)
             if send is not None and send.failed is not None:
                 yield Violation(Kind.REFUSED, f"{send}; it is {queue}@{offset}")
+
+
+def _doubled(history: _History, stored: Stored) -> Iterable[Violation]:
+    places: dict[str, list[str]] = {}
+    for queue, messages in stored.items():
+        for offset, content in messages:
+            places.setdefault(content, []).append(f"{queue}@{offset}")
+    for content, found in places.items():
+        send = history.by_content.get(content)
+        if len(found) > 1 and send is not None and send.invoked.once:
+            yield Violation(Kind.DOUBLED, f"{send}; it is {', '.join(found)}")
 
 
 def _phantoms(history: _History, stored: Stored) -> Iterable[Violation]:
@@ -172,6 +192,48 @@ def _gone_or_changed(history: _History, stored: Stored) -> Iterable[Violation]:
         )
 
 
+def _stale(history: _History, _stored: Stored) -> Iterable[Violation]:
+    """Only of a node that serves all the while: from its word that it does, before it is asked, to
+    its word that it does not, or the election of another one, behind its answer."""
+    serving = _Serving(history.serves, history.leads)
+    shown: dict[str, tuple[list[float], list[int]]] = {}
+    acknowledged = sorted((ok for _, ok in history.acknowledged()), key=lambda ok: ok.at)
+    for ok in acknowledged:
+        times, ends = shown.setdefault(ok.queue, ([], []))
+        times.append(ok.at)
+        ends.append(max(ok.offset + 1, ends[-1] if ends else 0))
+    for end in history.ends:
+        times, ends = shown.get(end.queue, ([], []))
+        before = bisect_left(times, end.began)
+        if before and ends[before - 1] > end.offset and serving.all_the_while(end):
+            told = times[bisect_left(ends, end.offset + 1)]
+            yield Violation(
+                Kind.STALE,
+                f"{end.queue} ended at {end.offset} for {end.node}, asked at {end.began:.3f}, "
+                f"answered at {end.at:.3f}; {end.offset} was acknowledged at {told:.3f}",
+            )
+
+
+class _Serving:
+    """When a node says that it serves, and nobody says otherwise."""
+
+    def __init__(self, serves: Iterable[Serves], leads: Iterable[Leads]) -> None:
+        self._leads = sorted((lead.at, lead.node) for lead in leads)
+        self._words: dict[str, list[tuple[float, bool]]] = {}
+        for each in sorted(serves, key=lambda word: word.at):
+            self._words.setdefault(each.node, []).append((each.at, not each.ends))
+
+    def all_the_while(self, end: Ends) -> bool:
+        words = self._words.get(end.node, [])
+        last = bisect_left(words, (end.began, False)) - 1
+        if last < 0 or not words[last][1]:
+            return False
+        since = words[last][0]
+        ended = any(not serves for at, serves in words[last + 1 :] if at <= end.at)
+        first, behind = (bisect_right(self._leads, (at, "~")) for at in (since, end.at))
+        return not ended and all(node == end.node for _, node in self._leads[first:behind])
+
+
 def _holes(_history: _History, stored: Stored) -> Iterable[Violation]:
     for queue, messages in stored.items():
         for (before, _), (after, _) in itertools.pairwise(messages):
@@ -195,10 +257,12 @@ def _two_leaders(history: _History, _stored: Stored) -> Iterable[Violation]:
 _CHECKS: Final[tuple[Callable[[_History, Stored], Iterable[Violation]], ...]] = (
     _lost,
     _refused,
+    _doubled,
     _phantoms,
     _order,
     _same_offset,
     _gone_or_changed,
+    _stale,
     _holes,
     _two_leaders,
 )

@@ -33,18 +33,27 @@ PUSH: Final = "push consumer"
 
 
 class NodeReader:
-    """Reads all queues of one member, whatever its role."""
+    """Reads all queues of one broker, whatever its role."""
 
-    def __init__(self, name: str, address: str, remoting: RemotingClient) -> None:
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        remoting: RemotingClient,
+        topic: str = TOPIC,
+        broker_name: str = GROUP,
+    ) -> None:
         self.name = name
+        self.broker_name = broker_name
         self._address = address
         self._remoting = remoting
+        self._topic = topic
 
     async def pull(self, queue_id: int, offset: int) -> Pulled:
         """Raises ``RocketMQError``."""
         request = PullMessageRequest(
             consumer_group=f"reader-{self.name}",
-            topic=TOPIC,
+            topic=self._topic,
             queue_id=queue_id,
             queue_offset=offset,
             max_msg_nums=_AT_ONCE,
@@ -58,7 +67,7 @@ class NodeReader:
         answer = await self._remoting.invoke(
             self._address, RequestCode.PULL_MESSAGE, request, timeout=2.0
         )
-        return read_pulled(answer, self._address, GROUP)
+        return read_pulled(answer, self._address, self.broker_name)
 
     async def messages(self, queue_id: int, first: int) -> AsyncIterator[MessageExt]:
         """From an offset on to the end. Raises ``RocketMQError``."""

@@ -54,13 +54,14 @@ class Links:
 
     def peers_of(self, member: str) -> str:
         """``dLegerPeers`` for it. Its own entry has the port that it listens at."""
-        ports = {
-            other: self._ports[other]
-            if other == member
-            else self._servers[member, other].sockets[0].getsockname()[1]
-            for other in self._ports
-        }
-        return ";".join(f"{other}-{HOST}:{port}" for other, port in ports.items())
+        return ";".join(f"{other}-{self.address(member, other)}" for other in self._ports)
+
+    def address(self, member: str, other: str) -> str:
+        """Of ``other``, for ``member``."""
+        port = self._ports[other]
+        if other != member:
+            port = self._servers[member, other].sockets[0].getsockname()[1]
+        return f"{HOST}:{port}"
 
     # -- faults
 

@@ -30,7 +30,7 @@ NAMES: Final = ("n0", "n1", "n2")
 PATIENCE_S: Final = 60.0
 _LONG_ENOUGH_S: Final = 0.3
 _LEADS: Final = re.compile(r" member is LEADER term=(\d+) ")
-_SETTINGS: Final[Mapping[str, Any]] = {
+SETTINGS: Final[Mapping[str, Any]] = {
     "mappedFileSizeCommitLog": 256 << 10,
     "mappedFileSizeConsumeQueue": 20 * 2000,
     "maxHashSlotNum": 10_000,
@@ -64,26 +64,9 @@ class Member(Daemon):
             enableDLegerCommitLog=True,
             dLegerGroup=GROUP,
             dLegerSelfId=name,
-            **_SETTINGS,
+            **SETTINGS,
             **settings,
         )
-
-    def set(self, **settings: Any) -> None:
-        """From the next start on."""
-        self._settings = {**self._settings, **settings}
-
-    @property
-    def runs(self) -> bool:
-        return self._process is not None and self._process.returncode is None
-
-    def stand_still(self) -> None:
-        """As it is, it does nothing more."""
-        if self._process is not None and self.runs:
-            self._process.send_signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        if self._process is not None and self.runs:
-            self._process.send_signal(signal.SIGCONT)
 
     def led(self) -> Iterator[Leads]:
         """The terms of which its log says that it is the leader. No time is told."""

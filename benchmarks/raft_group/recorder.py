@@ -7,12 +7,12 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from aiorocketmq import MessageExt, SendResult
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
-from ..histories.events import Event, Fail, Invoke, Ok, Read, Unknown, to_lines
+from ..histories.events import Ends, Event, Fail, Invoke, Ok, Read, Unknown, to_lines
 
 _MOST_PADDING: Final = 400
 
@@ -36,12 +36,17 @@ def name_of(queue: MessageQueue) -> str:
 class Recorder:
     """The history so far. What is read again, and is as before, is not written down again."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, journal: BinaryIO | None = None
+    ) -> None:
+        """``journal``: has each event as soon as it happens."""
         self.events: list[Event] = []
         self.acknowledged = 0
         self.failed = 0
         self._clock = clock
+        self._journal = journal
         self._began = clock()
+        self._began_wall = time.time()
         self._ops = itertools.count()
         self._read: dict[tuple[str, int], str] = {}
 
@@ -49,11 +54,23 @@ class Recorder:
     def now(self) -> float:
         return round(self._clock() - self._began, 6)
 
-    def invoke(self, producer: str, topic: str, queue: MessageQueue | None) -> tuple[int, str]:
-        """A send begins; its number, and what it has to send."""
+    def at(self, wall_s: float) -> float:
+        """What logs have as the system's time, in the history's."""
+        return wall_s - self._began_wall
+
+    def add(self, event: Event) -> None:
+        """It happens now."""
+        self.events.append(event)
+        if self._journal is not None:
+            self._journal.write(to_lines([event]))
+
+    def invoke(
+        self, producer: str, topic: str, queue: MessageQueue | None, *, once: bool = False
+    ) -> tuple[int, str]:
+        """A send begins; its number, and what it has to send. ``once``: it is tried once."""
         op = next(self._ops)
         content = f"{producer}-{op}"
-        self.events.append(
+        self.add(
             Invoke(
                 at=self.now,
                 op=op,
@@ -61,6 +78,7 @@ class Recorder:
                 content=content,
                 queue=name_of(queue) if queue is not None else None,
                 topic=topic,
+                once=once,
             )
         )
         return op, content
@@ -68,15 +86,15 @@ class Recorder:
     def ok(self, op: int, result: SendResult) -> None:
         self.acknowledged += 1
         place = name_of(result.queue)
-        self.events.append(Ok(at=self.now, op=op, queue=place, offset=result.queue_offset))
+        self.add(Ok(at=self.now, op=op, queue=place, offset=result.queue_offset))
 
     def fail(self, op: int) -> None:
         self.failed += 1
-        self.events.append(Fail(at=self.now, op=op))
+        self.add(Fail(at=self.now, op=op))
 
     def unknown(self, op: int) -> None:
         self.failed += 1
-        self.events.append(Unknown(at=self.now, op=op))
+        self.add(Unknown(at=self.now, op=op))
 
     def read(self, observer: str, message: MessageExt, queue_id: int) -> None:
         queue = f"{message.broker_name}/{queue_id}"
@@ -84,7 +102,7 @@ class Recorder:
         place = queue, message.queue_offset
         if self._read.setdefault(place, "") != content:
             self._read[place] = content
-            self.events.append(
+            self.add(
                 Read(
                     at=self.now,
                     observer=observer,
@@ -93,6 +111,10 @@ class Recorder:
                     content=content,
                 )
             )
+
+    def ends(self, node: str, queue: str, offset: int, *, began: float) -> None:
+        """It was asked at ``began``, and answers now."""
+        self.add(Ends(at=self.now, began=began, node=node, queue=queue, offset=offset))
 
     def save(self, path: Path) -> None:
         path.write_bytes(to_lines(self.events))

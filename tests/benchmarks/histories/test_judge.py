@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import pytest
 
 from benchmarks.histories.events import (
+    Ends,
     Event,
     Fail,
     Invoke,
     Leads,
     Ok,
     Read,
+    Serves,
     Unknown,
     from_lines,
     to_lines,
@@ -44,6 +46,14 @@ def refused(op: int, begin: float) -> list[Event]:
 
 def read(op: int, at: float, offset: int, observer: str = "c") -> Event:
     return Read(at=at, observer=observer, queue=Q, offset=offset, content=f"c{op}")
+
+
+def ends(began: float, at: float, offset: int, node: str = "n0") -> Event:
+    return Ends(at=at, began=began, node=node, queue=Q, offset=offset)
+
+
+def once(op: int, begin: float) -> Event:
+    return Invoke(at=begin, op=op, producer="p", content=f"c{op}", queue=Q, once=True)
 
 
 def stored(*ops: int, begin: int = 0) -> Stored:
@@ -86,6 +96,51 @@ def test_sends_that_overlap_lie_in_any_order() -> None:
 def test_other_queues_have_an_order_of_their_own() -> None:
     history = [*sent(0, 0, 1, 7), *sent(1, 2, 3, 3, queue="g/1")]
     assert judge(history, {Q: [(7, "c0")], "g/1": [(3, "c1")]}) == []
+
+
+def test_tried_again_it_may_be_there_twice() -> None:
+    assert judge(sent(0, 0, 1, 0), stored(0, 0)) == []
+
+
+FRESH: Sequence[tuple[str, list[Event]]] = [
+    ("it ends where it was acknowledged", [Serves(at=0, node="n0"), ends(2, 3, 1)]),
+    ("it was asked before", [Serves(at=0, node="n0"), ends(0.5, 3, 0)]),
+    ("a slave may be behind", [Serves(at=0, node="n1"), ends(2, 3, 0)]),
+    ("it serves only since", [Serves(at=2.5, node="n0"), ends(2, 3, 0)]),
+    (
+        "it has ended",
+        [Serves(at=0, node="n0"), Serves(at=1.5, node="n0", ends=True), ends(2, 3, 0)],
+    ),
+    (
+        "it ends meanwhile",
+        [Serves(at=0, node="n0"), Serves(at=2.5, node="n0", ends=True), ends(2, 3, 0)],
+    ),
+    (
+        "another one was elected",
+        [
+            Leads(at=0, node="n0", term=1),
+            Serves(at=0, node="n0"),
+            Leads(at=2.5, node="n1", term=2),
+            ends(2, 3, 0),
+        ],
+    ),
+    (
+        "it is elected again, and does not serve yet",
+        [
+            Serves(at=0, node="n0"),
+            Leads(at=1.5, node="n1", term=2),
+            Leads(at=1.8, node="n0", term=3),
+            ends(2, 3, 0),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "events", [each[1] for each in FRESH], ids=[each[0].replace(" ", "-") for each in FRESH]
+)
+def test_what_is_not_stale(events: list[Event]) -> None:
+    assert judge([*sent(0, 0, 1, 0), *events], stored(0)) == []
 
 
 BAD: Sequence[tuple[str, list[Event], Stored, list[Kind]]] = [
@@ -137,6 +192,38 @@ BAD: Sequence[tuple[str, list[Event], Stored, list[Kind]]] = [
         [*unanswered(0, 0), *unanswered(1, 0), *unanswered(2, 0), read(0, 1, 0), read(1, 2, 0)],
         stored(2, begin=5),
         [Kind.CHANGED],
+    ),
+    (
+        "twice, of one attempt whose answer came",
+        [once(0, 0), Ok(at=1, op=0, queue=Q, offset=0)],
+        stored(0, 0),
+        [Kind.DOUBLED],
+    ),
+    (
+        "twice, of one attempt whose answer did not come",
+        [once(0, 0), Unknown(at=3, op=0)],
+        stored(0, 0),
+        [Kind.DOUBLED],
+    ),
+    (
+        "acknowledged before it was asked, and not shown",
+        [Serves(at=0, node="n0"), *sent(0, 0, 1, 0), *sent(1, 1, 2, 1), ends(1.5, 3, 0)],
+        stored(0, 1),
+        [Kind.STALE],
+    ),
+    (
+        "not shown by who is elected again",
+        [
+            Leads(at=0, node="n0", term=1),
+            Serves(at=0, node="n0"),
+            Leads(at=2, node="n1", term=2),
+            Leads(at=3, node="n0", term=3),
+            Serves(at=4, node="n0"),
+            *sent(0, 0, 1, 0),
+            ends(5, 6, 0),
+        ],
+        stored(0),
+        [Kind.STALE],
     ),
     (
         "an offset without a message",
