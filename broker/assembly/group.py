@@ -218,7 +218,9 @@ class Group:
             to_leader,
             self._roles,
             LongUndecided(self._roles, appearance.be_known, self._clock),
-            EntryMending(store, self.node.entry_of_leader, self._clock),
+            EntryMending(
+                store, self.node.entry_of_leader, self.node.hand_over_damaged, self._clock
+            ),
         )
         self.node.on_role.append(self._role_changed)
         self.node.on_not_registered.append(partial(self._register_again, name_servers))

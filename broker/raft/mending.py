@@ -1,7 +1,8 @@
 """A follower asks its leader for what is damaged in its own log, whoever found it: the scrub, or a
 pull. As a slave does (``replication/self_mending.py``), a few times, further and further apart.
 
-A leader's damage waits until another one leads: entries are read from leaders only.
+Entries are read from leaders only: a leader that finds damage of its own asks another member to
+lead, and gets its entries from that one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ log: Final = logging.getLogger(__name__)
 LOOK_S: Final = 10.0
 PAUSES_S: Final = (0.0, 60.0, 3600.0)
 """Before each time that an entry is asked for; then never again until the next start."""
+HAND_OVER_PAUSE_S: Final = 60.0
+"""A leader whose damage nobody mended asks again after that."""
 _AT_ONCE: Final = 100
 
 
@@ -33,10 +36,15 @@ class EntryMending:
         self,
         store: MessageStore,
         entry_of_leader: Callable[[int], Awaitable[Entry | None]],
+        hand_over: Callable[[], Awaitable[object]],
         clock: Clock,
     ) -> None:
+        """``hand_over``: of a leader, to another member; does nothing anywhere else."""
         self._store: Final = store
         self._entry_of_leader: Final = entry_of_leader
+        self._hand_over: Final = hand_over
+        self._hands_over_at = 0.0
+        """Not earlier."""
         self._clock: Final = clock
         self._tries: Final[dict[int, tuple[int, float]]] = {}
         """How often each place was asked for, and when it is the next time."""
@@ -64,8 +72,11 @@ class EntryMending:
                     size = await to_the_end(asyncio.to_thread(raft.put_right, phy_offset, entry))
                     self._store.mended(phy_offset, size)
                     log.info("a damaged record is mended phy_offset=%d size=%d", phy_offset, size)
-                elif index is not None:
-                    return  # nobody else leads: another time
+                elif index is not None:  # nobody else leads: another time
+                    if now >= self._hands_over_at:
+                        self._hands_over_at = now + HAND_OVER_PAUSE_S
+                        await self._hand_over()
+                    return
             except StoreError as error:
                 log.warning(
                     "a damaged record is not mended phy_offset=%d reason=%s", phy_offset, error

@@ -216,6 +216,12 @@ class RaftNode:
         self._tell(self._member.transfer, to, answer)
         return await answer
 
+    async def hand_over_damaged(self) -> None:
+        """A leader whose own entries are damaged gets them from another one that leads."""
+        if self._leading:
+            log.warning("entries of this leader are damaged: another member is asked to lead")
+            await self._hand_over()
+
     async def leader_broker(self) -> str | None:
         """Where the leader's broker takes requests, as it says itself; empty when it does not say
         (a member of the original). None: nobody leads, or it has not answered."""
@@ -315,7 +321,7 @@ class RaftNode:
             self.close()
 
     async def _hand_over(self) -> None:
-        """A leader that stops has another one lead first, if there is one."""
+        """A leader has another one lead, if there is one."""
         if not self._leading or not self.settings.others:
             return
         try:

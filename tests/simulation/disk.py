@@ -86,6 +86,17 @@ class SimulatedDisk(MemoryDisk):
         super().delete(path)
         self.named.discard(str(path))
 
+    def flip(self, path: str, at: int, bit: int) -> bool:
+        """A bit of what was synced is another one. False: it was not."""
+        content = self.files[path]
+        synced = bytearray(self.durable.get(id(content), b""))
+        if at >= len(synced) or synced[at] != content[at]:
+            return False
+        content[at] ^= 1 << bit
+        synced[at] ^= 1 << bit
+        self.durable[id(content)] = bytes(synced)
+        return True
+
     def copy(self) -> SimulatedDisk:
         other = super().copy()
         assert isinstance(other, SimulatedDisk)

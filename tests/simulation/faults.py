@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Coroutine
+from pathlib import PurePosixPath
 from typing import Any
 
 from .disk import SimulatedDisk
-from .invariants import STOPS_S
+from .invariants import STOPS_S, stored
+from .journal import TOPIC
 from .workload import CLIENTS
 from .world import STEPS, Machine, World
 
@@ -200,6 +202,33 @@ class Faults:
         machine.disk_trouble = None
         await self._stop(machine, 0.0)
 
+    async def _flip(self, machine: Machine, lasts: float) -> None:
+        """A slave or follower has another bit in a body when it comes back. (Of what lies around
+        bodies not all has a checksum.)"""
+        broker, random = machine.broker, self.world.random
+        if broker is None or broker.identity().broker_id == 0:
+            return
+        messages = sorted(stored(broker.store, "", [TOPIC]).items())
+        if not messages:
+            return
+        (topic, _, queue_id, offset), body = random.choice(messages)
+        units = broker.store.entries.some(topic, queue_id, offset, 1)
+        assert units
+        phy_offset, _size, _code = units[0]
+        record = broker.store.message_by_offset(phy_offset)
+        machine.kill()
+        path = max(
+            (path for path in machine.disk.files if _begins_at(path) <= phy_offset), key=_begins_at
+        )
+        if record is not None:
+            at = phy_offset + record.index(len(body).to_bytes(4, "big") + body) + 4
+            if machine.disk.flip(path, at - _begins_at(path), random.randrange(8)):
+                self.world.note(
+                    f"a bit of {topic}/{queue_id} {offset} at {machine.name} is flipped"
+                )
+        await asyncio.sleep(lasts)
+        machine.start()
+
     async def _disk(self, machine: Machine, lasts: float) -> None:
         """A member of a whole group loses its disk. It is the only one until it votes again: what
         two of three hold may be lost with two disks."""
@@ -229,6 +258,12 @@ class Faults:
         self.world.note(f"the disk of {machine.name} is lost")
         machine.disk = SimulatedDisk()
         self.world.remove_tables(machine)
+
+
+def _begins_at(path: str) -> int:
+    """Where a file of the log does; far away: it is another file."""
+    name = PurePosixPath(path)
+    return int(name.name) if name.parent.name in ("commitlog", "data") else 1 << 62
 
 
 def _votes(machine: Machine) -> bool:

@@ -24,6 +24,7 @@ FAULTS = {
     "namesrv": 1,
     "role": 3,
     "disk": 1,
+    "flip": 2,
 }
 """Faults, and how often one is drawn compared with the others."""
 SENDS = {"one": 8, "list": 2, "keyed": 4, "delayed": 3, "transaction": 4}

@@ -34,7 +34,7 @@ from aiorocketmq.remoting.transport.buffers import Buffers
 from aiorocketmq.store.log.entry_index import EntryIndex
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.raft.ready import Role, RoleChange
-from aiorocketmq.store.services import indexing_service
+from aiorocketmq.store.services import indexing_service, scrub
 
 from .disk import SimulatedDisk
 from .knobs import turn, turned
@@ -46,6 +46,8 @@ _write_to_disk = persist._write_to_disk
 NAMESRV_HOSTS = ("10.0.0.1", "10.0.0.2")
 NAMESRV = ";".join(f"{host}:9876" for host in NAMESRV_HOSTS)
 BROKER_PORT = 10911
+SCRUB_S = 20.0
+"""After its start, and then never again, a broker reads its log and checks it."""
 AHEAD = "has another history"
 STEPS = ["sent", "disk", "table"]
 """A program can be killed right behind one: bytes that others get, a call of the disk that changes
@@ -369,6 +371,8 @@ class World:
                 (random_module, "Random", _seeded(chance)),
                 (indexing_service, "ThreadPoolExecutor", _NoThread),
                 (SlicedRequests.__init__, "__defaults__", (self.loop.time,)),
+                (scrub, "FIRST_S", SCRUB_S),
+                (scrub, "_IDLE_S", SCRUB_S),
                 (Buffers, "__init__", self._with_buffers(Buffers.__init__)),
                 (persist, "_write_to_disk", self._write_table),
                 (persist, "_sync_folder", self._table_written),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from aiorocketmq.broker.raft.mending import LOOK_S, EntryMending
+from aiorocketmq.broker.raft.mending import HAND_OVER_PAUSE_S, LOOK_S, EntryMending
 from aiorocketmq.remoting.protocol.bodies.dledger import Entry
 from aiorocketmq.store.message_store import MessageStore
 from tests.sim import ManualClock
@@ -45,13 +45,17 @@ class World:
         raft_of(self.store).follow()
         assert len(bodies_of(self.store)) == seen
         self.asked: list[int] = []
+        self.handed_over = 0
         self.answer: Entry | None = self.entries[4]
         self.clock = ManualClock()
-        self.mending = EntryMending(self.store, self.entry_of_leader, self.clock)
+        self.mending = EntryMending(self.store, self.entry_of_leader, self.hand_over, self.clock)
 
     async def entry_of_leader(self, index: int) -> Entry | None:
         self.asked.append(index)
         return self.answer
+
+    async def hand_over(self) -> None:
+        self.handed_over += 1
 
     def mend(self, seconds: float = 0) -> None:
         self.clock.advance(seconds)
@@ -129,4 +133,19 @@ def test_it_looks_now_and_then(tmp_path: Path) -> None:
 
     asyncio.run(run())
     assert len(bodies_of(world.store)) == 10
+    world.store.close()
+
+
+def test_a_leader_with_damage_has_another_one_lead_and_asks_that_one(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.answer = None  # it leads itself
+    world.mend()
+    assert (world.handed_over, world.store.damage.mended) == (1, 0)
+    world.mend(LOOK_S)
+    assert world.handed_over == 1, "nobody took it: not again at once"
+    world.mend(HAND_OVER_PAUSE_S)
+    assert world.handed_over == 2
+    world.answer = world.entries[4]  # now somebody else does
+    world.mend(LOOK_S)
+    assert (world.handed_over, world.store.damage.mended) == (2, 1)
     world.store.close()
