@@ -60,8 +60,6 @@ class TransactionProcessor:
         self._halves = transactions.halves
         self._stats = context.stats
         self._durability = durability
-        self._committing: set[int] = set()
-        """Numbers of half messages whose messages are stored, and not safe yet."""
 
     @property
     def table(self) -> ProcessorTable:
@@ -90,8 +88,6 @@ class TransactionProcessor:
             )
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         said = request.tran_state_table_offset
-        if said in self._committing:
-            return _DONE
         half = self._log.take(said)
         if half is None or half.phy_offset != request.commit_log_offset:
             raise RequestError(ResponseCode.SYSTEM_ERROR, self._what_is_wrong(request))
@@ -99,7 +95,7 @@ class TransactionProcessor:
             raise RequestError(ResponseCode.SYSTEM_ERROR, _WRONG_GROUP)
         halves = self._halves
         meant = self._meant_after_start(said) if halves.copies else halves.meant_by(said)
-        if meant is None:
+        if meant is None or meant in halves.committing:
             return _DONE
         now_ms = ctx.received_at_ms
         if decision == _ROLLBACK:
@@ -130,10 +126,10 @@ class TransactionProcessor:
         """
         durability = self._durability
         if durability.waits and not durability.for_all and half.destination.waits:
-            self._committing.add(said)
+            self._halves.committing.add(meant)
 
             def safe(_code: int) -> None:
-                self._committing.discard(said)
+                self._halves.committing.discard(meant)
                 self._note(said, meant, ctx.received_at_ms)
                 if not ctx.oneway:
                     ctx.reply(Reply())

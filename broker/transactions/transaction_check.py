@@ -195,7 +195,7 @@ class TransactionCheck:
             await self._pause()
 
     def _one_transaction(self, earlier: int, copy: int) -> None:
-        if self._halves.state(earlier) == ENDED:  # meanwhile
+        if self._halves.is_decided(earlier):  # meanwhile
             self._log.put_op(copy, self._clock.time_ms())
         elif self._halves.state(copy) == UNDECIDED:
             self._halves.replaced(earlier, copy)
@@ -243,6 +243,8 @@ class TransactionCheck:
 
     def _check_one(self, number: int, rules: CheckRules, began_ms: int, copies: list[int]) -> bool:
         """Do what has to be done with one undecided half message. False: the round ends here."""
+        if number in self._halves.committing:
+            return True
         found = self._log.half(number)
         if found is None:
             log.warning("half message is gone number=%d", number)

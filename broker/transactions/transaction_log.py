@@ -23,6 +23,7 @@ from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import NewRecord, RecordError, decode_record, encode_record
 from ...remoting.protocol.record.decode import MessageExt
+from ...store.model.errors import BrokenPromiseError
 from ...store.model.put import PutMessage
 from ...store.model.status import PutResult, PutStatus
 from ..sends.placement import HALF_QUEUE_ID, Placement, encoded_properties, put_copy
@@ -173,7 +174,11 @@ class TransactionLog:
 
     def put_copy(self, half: MessageExt, changed: Mapping[str, str], now_ms: int) -> PutResult:
         """Put a copy of a half message behind all others, with some properties changed. It stands
-        for it from now on."""
+        for it from now on. Raises BrokenPromiseError: it is decided."""
+        if self.halves.is_decided(half.queue_offset):
+            raise BrokenPromiseError(
+                f"half message {half.queue_offset} is decided: a copy would be decided once more"
+            )
         result = self._put_again(half, _HALF, {**half.properties, **changed}, now_ms)
         if result.status is _PUT_OK:
             self.halves.added(result.queue_offset)

@@ -77,6 +77,8 @@ class HalfMessages:
         self.copies: Final[dict[Transaction, int]] = {}
         """Copies that were undecided at the start: a word about an earlier number of their
         transaction means them."""
+        self.committing: Final[set[int]] = set()
+        """Those whose messages are stored, and not safe yet: decided, which is noted later."""
         self._front = 0
         self._ops_done = 0
 
@@ -89,6 +91,7 @@ class HalfMessages:
         self._ops_done = ops
         for known in (self._newest, self._lineage, self._earlier, self._marks, self.copies):
             known.clear()
+        self.committing.clear()
 
     @property
     def end(self) -> int:
@@ -135,6 +138,10 @@ class HalfMessages:
         else:
             self.begin(number, number)
 
+    def is_decided(self, number: int) -> bool:
+        """Its producer has said what becomes of it, noted or not: nothing may stand for it."""
+        return number in self.committing or self.state(number) == ENDED
+
     def replaced(self, number: int, copy: int) -> None:
         """A copy was stored and stands for ``number`` from now on."""
         lineage = self._lineage.pop(number, [])
@@ -148,7 +155,7 @@ class HalfMessages:
 
     def meant_by(self, number: int) -> int | None:
         """Which half message a word about ``number`` decides: its newest copy or itself; ``None``:
-        it is decided already."""
+        it is decided already, and noted to be."""
         at = number - self._base
         state = self._states[at] if 0 <= at < len(self._states) else self.state(number)
         if state == ENDED:
@@ -190,7 +197,7 @@ class HalfMessages:
 
     def _set(self, number: int, state: int) -> None:
         at = number - self._base
-        if 0 <= at < len(self._states):
+        if 0 <= at < len(self._states) and self._states[at] != ENDED:
             self._states[at] = state
 
     def _forget_copies(self, number: int, state: int) -> None:

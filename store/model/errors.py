@@ -41,6 +41,11 @@ class StoreError(Exception):
     """No bug: a request that comes to it is answered with its text (``remoting.dispatch``)."""
 
 
+class BrokenPromiseError(StoreError):
+    """The next step would break a promise, and is not done: logs or
+    identities were mixed up, or the mistake is here."""
+
+
 class StoreConfigError(StoreError):
     """A property of the store has a value that it cannot take."""
 

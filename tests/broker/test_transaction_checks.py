@@ -16,7 +16,7 @@ from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
 from aiorocketmq.remoting.protocol.commands.transaction import (
     ResumeCheckHalfMessageRequest,
 )
-from aiorocketmq.store.model.errors import ShortageError, StoreFileError
+from aiorocketmq.store.model.errors import BrokenPromiseError, ShortageError, StoreFileError
 
 from ..fault.faults import SYNCING, Faults
 from .sim_broker import SimBroker, SimClient
@@ -387,6 +387,19 @@ def test_what_cannot_be_read_just_now_is_checked_in_a_later_round(
 
     play(tmp_path, scene)
     assert caplog.text.count("transactions not checked, tried again: ") == 2
+
+
+def test_nothing_stands_for_a_half_message_that_is_decided(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        sent = await half(world, client)
+        await end(client, sent, COMMIT)
+        [decided] = stored(world, HALF)
+        log = world.broker.storage.transaction_check._log
+        with pytest.raises(BrokenPromiseError, match="half message 0 is decided"):
+            log.put_copy(decided, {}, world.clock.time_ms())
+        assert len(stored(world, HALF)) == 1
+
+    play(tmp_path, scene)
 
 
 def test_a_round_gives_way(tmp_path: Path) -> None:

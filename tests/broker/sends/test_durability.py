@@ -40,7 +40,18 @@ from aiorocketmq.store.model.status import PutStatus
 
 from ...sim import SimTransport, connect
 from ..sim_broker import SimBroker, SimClient, sim_broker
-from ..transaction_scenes import COMMIT, OP, ROLLBACK, end, half, word
+from ..transaction_scenes import (
+    COMMIT,
+    HALF,
+    OP,
+    ROLLBACK,
+    answer_to,
+    asked,
+    checked,
+    end,
+    half,
+    word,
+)
 
 SMALL: dict[str, Any] = {
     "mapped_file_size_commit_log": 1 << 20,
@@ -179,6 +190,30 @@ def test_that_a_transaction_is_decided_is_noted_when_its_message_is_safe(tmp_pat
             await committed
             ends = sim.broker.store.max_offset(OP, 0), sim.broker.store.max_offset("T", 1)
             assert ends == (1, 1)
+
+    asyncio.run(scene())
+
+
+def test_words_about_a_half_message_and_its_copy_at_once_commit_once(tmp_path: Path) -> None:
+    """Nor does a check meanwhile put another copy."""
+
+    async def scene() -> None:
+        async with sync_master(tmp_path) as (sim, client, slave):
+            await client.heartbeat("c1", producers=("pg",))
+            first = await slave.must_acknowledge(half(sim, client, "A"))
+            await checked(sim)
+            [(request, _)] = asked(client)
+            committed = asyncio.ensure_future(end(client, first, COMMIT))
+            while not slave.is_waited_for:
+                await asyncio.sleep(0)
+            (await client.ask(RequestCode.END_TRANSACTION, answer_to(request, COMMIT))).check()
+            sim.clock.advance(60.0)
+            await sim.broker.storage.transaction_check.check()
+            assert (sim.broker.store.max_offset(HALF, 0), asked(client)) == (2, [])
+            slave.acknowledge()
+            await committed
+            ends = sim.broker.store.max_offset(OP, 0), sim.broker.store.max_offset("T", 1)
+            assert ends == (2, 1)
 
     asyncio.run(scene())
 

@@ -52,6 +52,16 @@ def test_a_word_about_a_replaced_one_is_about_its_newest_copy() -> None:
     assert [halves.meant_by(n) for n in (0, 2, 3)] == [None, None, None]
 
 
+def test_what_is_decided_stays_decided() -> None:
+    halves = some(3)
+    halves.ended(0)
+    halves.committing.add(1)
+    assert [halves.is_decided(number) for number in range(3)] == [True, True, False]
+    halves.dropped(0)
+    halves.replaced(0, 2)
+    assert (halves.state(0), halves.meant_by(0)) == (ENDED, None)
+
+
 def test_a_word_about_one_that_was_given_up_still_counts() -> None:
     halves = some(1)
     halves.added(1)
