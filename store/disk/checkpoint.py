@@ -41,7 +41,7 @@ class Checkpoint:
     """The three timestamps and the safe position. Change the attributes, then ``save``."""
 
     def __init__(self, path: Path, disk: Disk) -> None:
-        self._path: Final = path
+        self.path: Final = path
         self._disk: Final = disk
         self._content = bytes(_SIZE)
         self._named = False
@@ -54,9 +54,9 @@ class Checkpoint:
 
     def load(self) -> None:
         """Read the file; one that is missing or cut short claims nothing. Raises StoreFileError."""
-        with translated(self._path, "cannot be read"):
+        with translated(self.path, "cannot be read"):
             try:
-                content = self._disk.contents(self._path)
+                content = self._disk.contents(self.path)
             except FileNotFoundError:
                 return
         self._content = content[:_SIZE].ljust(_SIZE, b"\0")
@@ -93,15 +93,15 @@ class Checkpoint:
         own += _CRC.pack(zlib.crc32(own)) if own else b""
         content[_OWN_AT:] = own.ljust(_SIZE - _OWN_AT, b"\0")
         self._content = bytes(content)
-        with translated(self._path, "cannot be written"):
-            fd = self._disk.open(self._path, "make")
+        with translated(self.path, "cannot be written"):
+            fd = self._disk.open(self.path, "make")
             try:
                 self._disk.write(fd, self._content, 0)
                 self._sync(fd)
             finally:
                 self._disk.close(fd)
         if not self._named:
-            self._disk.sync_directory(self._path.parent)
+            self._disk.sync_directory(self.path.parent)
             self._named = True
 
     def _sync(self, fd: int) -> None:
@@ -109,5 +109,5 @@ class Checkpoint:
             self._disk.sync(fd)
         except OSError as error:
             if error.errno == errno.EIO:
-                raise SyncFailedError(self._path, f"cannot be synced: {error.strerror}") from error
+                raise SyncFailedError(self.path, f"cannot be synced: {error.strerror}") from error
             raise

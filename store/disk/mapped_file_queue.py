@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from ..model.errors import (
+    BrokenPromiseError,
     MissingFileError,
     StoreConfigError,
     StoreFileError,
@@ -246,7 +247,7 @@ class MappedFileQueue:
     def add(self, file: MappedFile) -> None:
         """Append a file that was made elsewhere."""
         if self.files and file.start != self.end:
-            raise ValueError(f"{file} does not follow {self.files[-1]}")
+            raise BrokenPromiseError(f"{file} does not follow {self.files[-1]}")
         self.files.append(file)
         self.new_files = True
 

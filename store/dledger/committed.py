@@ -57,6 +57,15 @@ class CommittedRecords:
         self.end = self.target = end
         self.last_store_timestamp = last_store_timestamp
 
+    def commit(self, target: int) -> None:
+        """Everything below is committed. Raises StoreFileError: that was more before."""
+        if target < self.target:
+            raise StoreFileError(
+                self._log.files.directory,
+                f"what is committed ends at {self.target} and cannot end at {target}",
+            )
+        self.target = target
+
     def step(self) -> bool:
         """Take in one slice; True when there is more. Raises StoreFileError: there is no space for
         units just now, and not all of it was taken in.
@@ -113,7 +122,7 @@ def log_parts(
                 data.release()
             continue
         magic, size, index = _START.unpack_from(data) if len(data) >= _START.size else (-1, 0, 0)
-        if magic == ENTRY_BLANK_MAGIC:
+        if magic == ENTRY_BLANK_MAGIC and file.end <= stop:
             at = file.end
             yield LogPart(None, at)
         elif magic == ENTRY_MAGIC and ENTRY_HEAD.size <= size <= min(left, stop - at):
@@ -126,4 +135,5 @@ def log_parts(
             at += size
             yield LogPart(None, at)
         else:
+            data.release()  # the error may live longer than the mapping
             raise StoreFileError(file.path, f"no entry begins at {at}, where one is committed")

@@ -32,7 +32,7 @@ from ..put.message_writer import refused
 from ..put.multi_dispatch import DispatchRules, named_requests
 from ..put.queue_numbers import QueueNumbers
 from ..queues.consume_queue import ConsumeQueue
-from ..raft.entry_log import EntryLogError
+from ..raft.entry_log import CommittedConflict, EntryLogError
 from ..raft.ready import HardState
 from .committed import CommittedRecords, log_parts
 from .mending import head_of, put_right
@@ -75,6 +75,8 @@ class MemberLog(DledgerLog):
         self.failed: Callable[[], StoreError | None] = lambda: None
         """Why its disk loses what is written, if it does: from then on it takes no leader's
         entries, or a majority would be none."""
+        self.committed: Callable[[], int] = lambda: -1
+        """Up to which entry nothing may be taken back."""
         self._ends: Final[deque[tuple[int, int]]] = deque(maxlen=_MOST_ENDS)
 
     def mark(self) -> None:
@@ -97,10 +99,21 @@ class MemberLog(DledgerLog):
         self.mark()
 
     def truncate(self, end_index: int) -> None:
+        """As ``DledgerLog.truncate``. Raises CommittedConflict."""
+        self._must_be_open(end_index + 1)
         self._ends.clear()
         super().truncate(end_index)
 
+    def _must_be_open(self, index: int) -> None:
+        if index <= (committed := self.committed()):
+            raise CommittedConflict(
+                f"entry {index} cannot be taken back: entries up to {committed} are committed, and "
+                "may have been read"
+            )
+
     def begin_with(self, entry: Entry) -> None:
+        """As ``DledgerLog.begin_with``. Raises CommittedConflict."""
+        self._must_be_open(entry.index)
         self.check_first(entry)  # before anything goes
         self._ends.clear()
         try:
@@ -149,6 +162,7 @@ class RaftStore:
         self._notes: Final = ThreadPoolExecutor(1, "member-notes")
         """Apart, for an election does not wait for a slow sync of other files."""
         entries.on_begun = self._begin_anew
+        entries.committed = lambda: self.committed_index
 
     def opened(self, end: int, last_store_timestamp: int) -> None:
         """Queues and index are complete up to a position."""
@@ -191,7 +205,7 @@ class RaftStore:
             for request in () if part.records is None else requests_of(part.records):
                 if request.is_queued:
                     for each in (request, *named_requests(request, self._rules)):
-                        self._numbers.set(each.topic, each.queue_id, each.queue_offset + 1)
+                        self._numbers.count(each.topic, each.queue_id, each.queue_offset)
 
     # -- what must never be forgotten
 
@@ -288,7 +302,7 @@ class RaftStore:
         """A slice, if that is possible now; whether there is more."""
         try:
             if self._due_index > self.committed_index:
-                self._committed.target = self.log.end_of(self._due_index)
+                self._committed.commit(self.log.end_of(self._due_index))
                 self.committed_index = self._due_index
             more = self._committed.step()
             self.on_readable()

@@ -24,7 +24,7 @@ import msgspec
 from ...remoting.protocol.java_properties import PropertyError, parse_properties
 from ..disk.disk import Disk
 from ..model.config import MessageStoreConfig
-from ..model.errors import StoreConfigError, translated
+from ..model.errors import BrokenPromiseError, StoreConfigError, translated
 from ..raft.ready import HardState
 
 log: Final = logging.getLogger(__name__)
@@ -222,7 +222,14 @@ class MemberFiles:
             self._marker.change(lambda _before: now)
 
     def save_hard_state(self, term: int, vote: str | None) -> None:
-        """Durable when it returns. Blocks. Raises StoreFileError."""
+        """Durable when it returns. Blocks. Raises StoreFileError; BrokenPromiseError for an earlier
+        term, and for another vote in the same one."""
+        now = self.hard_state
+        if term < now.term or (term == now.term and now.vote not in (None, vote)):
+            raise BrokenPromiseError(
+                f"term {term} with a vote for {vote} cannot follow term {now.term} with one for "
+                f"{now.vote}"
+            )
         if self._marker.now is None:  # first: a member whose files are all gone must know that
             self._marker.change(lambda now: now or self._membership(-1, votes=True))
         self._hard.save(term, vote)

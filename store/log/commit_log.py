@@ -25,7 +25,7 @@ from ...remoting.protocol.record import (
 from ...remoting.protocol.record.entry import entry_blank
 from ..disk.mapped_file import MappedFile
 from ..disk.mapped_file_queue import MappedFileQueue
-from ..model.errors import OutOfSpaceError, StoreFileError
+from ..model.errors import BrokenPromiseError, OutOfSpaceError, StoreFileError
 
 RESERVE_AHEAD: Final = 16 << 20
 """Disk space is reserved in steps of this size."""
@@ -166,11 +166,14 @@ class CommitLog(LogEnd):
     def make_room_at(self, phy_offset: int, size: int) -> None:
         """Make space for ``size`` bytes of a master's log, all of one file: at the end, or, while
         nothing was ever written, at the beginning of any file. Raises OutOfSpaceError or
-        StoreFileError; the next call tries again.
+        StoreFileError, then the next call tries again; BrokenPromiseError for any other place.
         """
         if phy_offset != self.max_phy_offset:
             if self.max_phy_offset or phy_offset % self.files.file_size:
-                raise ValueError(f"{phy_offset} does not follow {self.max_phy_offset}")
+                raise BrokenPromiseError(
+                    f"bytes of {phy_offset} cannot go to {self.max_phy_offset}: the log of a "
+                    "replica has every byte where its master has it"
+                )
             self.begin_at(phy_offset)
         file = self._current
         if file is not None and self.position == file.size:

@@ -42,7 +42,7 @@ class StoreError(Exception):
 
 
 class BrokenPromiseError(StoreError):
-    """The next step would break a promise, and is not done: logs or
+    """The next step would break a promise (``docs/design/promises.md``), and is not done: logs or
     identities were mixed up, or the mistake is here."""
 
 

@@ -8,11 +8,14 @@ into a buffer that nobody reads.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Final
 
 from ...remoting.protocol.record import QueueEnd, topic_field
 from ..queues.consume_queue import CQ_UNIT, ConsumeQueue
+
+log: Final = logging.getLogger(__name__)
 
 _SCRATCH: Final = bytearray(CQ_UNIT.size << 10)
 """All of them write into it."""
@@ -75,6 +78,18 @@ class QueueNumbers:
         made = QueueNumber(topic, queue_id, number)
         self.table[topic, queue_id] = self.by_topic.setdefault(topic, {})[queue_id] = made
         return made
+
+    def count(self, topic: str, queue_id: int, number: int) -> None:
+        """A message with this number lies in the log: the next one gets a higher one. A queue that
+        was deleted begins at 0 again."""
+        known = self.get_or_create(topic, queue_id).max_offset
+        if number and number < known:
+            log.error(
+                "a message of %s/%d has the number %d though %d was given before: the next one "
+                "gets %d", topic, queue_id, number, known - 1, known,
+            )  # fmt: skip
+        else:
+            self.set(topic, queue_id, number + 1)
 
     def has_none_ahead(self, queue: ConsumeQueue) -> bool:
         """Everything that was put into a queue is in it."""

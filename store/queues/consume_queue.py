@@ -26,7 +26,7 @@ from ..disk.mapped_file import MappedFile
 from ..disk.mapped_file_queue import MappedFileQueue
 from ..disk.mapping_limit import MappingLimit
 from ..model.config import CQ_UNIT_SIZE
-from ..model.errors import StoreFileError
+from ..model.errors import BrokenPromiseError, StoreFileError
 from .consume_queue_ext import ConsumeQueueExt, is_ext_address
 
 CQ_UNIT: Final = layout.QUEUE_UNIT
@@ -220,7 +220,10 @@ class ConsumeQueue(QueueEnd):
 
     def begin_at(self, offset: int) -> None:
         """Start an empty queue at a number other than 0: the file is filled up to there with filler
-        units."""
+        units. One whose topic was deleted begins at 0. Raises BrokenPromiseError: it has messages,
+        whose numbers would be given again."""
+        if offset and self.max_offset > self.min_offset:
+            raise BrokenPromiseError(f"{self} cannot begin at {offset}: it has messages")
         self.clear()
         size = self.files.file_size
         start = offset * CQ_UNIT_SIZE

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ...remoting.protocol.bodies.dledger import Entry
-from ..model.errors import StoreError
+from ..model.errors import BrokenPromiseError, StoreError
 
 
 class EntryLogError(StoreError):
@@ -15,9 +15,9 @@ class EntryLogError(StoreError):
     told by ``end_index``."""
 
 
-class CommittedConflict(StoreError):
-    """A leader wants to replace an entry that is committed: logs or identities of the group were
-    mixed up. The node has to stop and ask for a person."""
+class CommittedConflict(BrokenPromiseError):
+    """An entry that is committed would be replaced, or another promise of Raft broken: logs or
+    identities of the group were mixed up. The node has to stop and ask for a person."""
 
 
 class EntryLog(Protocol):

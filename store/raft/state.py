@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...remoting.protocol.bodies.dledger import DledgerBody
-from .entry_log import EntryLog
+from .entry_log import CommittedConflict, EntryLog
 from .ready import Answer, HardState, Outgoing, Ready, Role, RoleChange
 from .settings import RaftSettings
 
@@ -61,7 +61,10 @@ class MemberState:
     # --- term, vote, role
 
     def raise_term(self, term: int) -> None:
-        """Into a later term, without a vote so far. The role is the caller's to change."""
+        """Into a later term, without a vote so far. The role is the caller's to change. Raises
+        CommittedConflict."""
+        if term <= self.term:
+            raise CommittedConflict(f"term {term} cannot follow term {self.term}")
         self.term = term
         self.vote = None
         self.role_stirred = True
@@ -69,8 +72,12 @@ class MemberState:
         self.known_max_term = max(self.known_max_term, term)
 
     def vote_for(self, candidate: str) -> None:
-        """The vote of this term."""
+        """The vote of this term. Raises CommittedConflict: it was given already."""
         if self.vote != candidate:
+            if self.vote is not None:
+                raise CommittedConflict(
+                    f"the vote of term {self.term} is {self.vote}'s, it cannot be {candidate}'s"
+                )
             self.vote = candidate
             self._hard_changed = True
 
@@ -88,7 +95,11 @@ class MemberState:
 
     def become_leader(self, now_ms: int) -> None:
         """Of this term. If the end of the log is not committed, it takes an entry of the term to
-        commit it (Raft §5.4.2)."""
+        commit it (Raft §5.4.2). Raises CommittedConflict: it has not voted for itself."""
+        if self.vote != self.settings.self_id:
+            raise CommittedConflict(
+                f"the vote of term {self.term} is {self.vote}'s: this member cannot lead it"
+            )
         self._noop = self.log.end_index > self.committed
         self._become(now_ms, Role.LEADER, self.settings.self_id)
 
@@ -105,8 +116,13 @@ class MemberState:
             listener(now_ms)
 
     def commit(self, index: int) -> None:
-        """Everything up to ``index`` is decided."""
+        """Everything up to ``index`` is decided; it never goes back. Raises CommittedConflict:
+        that is more than there is."""
         if index > self.committed:
+            if index > self.log.end_index:
+                raise CommittedConflict(
+                    f"entry {index} cannot be committed: the log ends with {self.log.end_index}"
+                )
             self.committed = index
 
     # --- what goes out

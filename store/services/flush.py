@@ -361,6 +361,11 @@ class FlushService:
         if index.complete_until:
             self._checkpoint.index_msg_timestamp = index.complete_until
         self._damage_file.save(self._damage.places)  # a start does not read in front of this one
+        if target > (flushed := self._log.flushed_offset):  # it was taken back meanwhile
+            raise StoreFileError(
+                self._checkpoint.path,
+                f"cannot claim what lies below {target}: the log is on the disk up to {flushed}",
+            )
         self._checkpoint.physic_msg_timestamp = timestamp
         self._checkpoint.logics_msg_timestamp = timestamp
         self._checkpoint.safe_phy_offset = target

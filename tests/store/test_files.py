@@ -20,7 +20,12 @@ from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
 from aiorocketmq.store.disk.system_disk import PosixDisk, SystemDisk
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.model.delay_levels import level_of, parse_delay_levels
-from aiorocketmq.store.model.errors import OutOfSpaceError, StoreFileError, StoreLockedError
+from aiorocketmq.store.model.errors import (
+    BrokenPromiseError,
+    OutOfSpaceError,
+    StoreFileError,
+    StoreLockedError,
+)
 
 from ..fault.disks import FullDisk
 
@@ -289,7 +294,7 @@ def test_reserving_a_range_makes_the_files_it_needs(tmp_path: Path) -> None:
     assert (again.start, again.end) == (SIZE, 4 * SIZE)
     assert [file.start for file in again.drop_from(2 * SIZE)] == [3 * SIZE, 2 * SIZE]
     assert again.end == 2 * SIZE
-    with pytest.raises(ValueError, match="does not follow"):
+    with pytest.raises(BrokenPromiseError, match="does not follow"):
         again.add(queue.files[2])
     again.delete()
     assert not (tmp_path / "q").exists()

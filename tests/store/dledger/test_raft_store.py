@@ -16,7 +16,8 @@ from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.model.errors import StoreError, SyncFailedError
 from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.model.status import GetMessageStatus, PutStatus
-from aiorocketmq.store.raft.entry_log import EntryLogError
+from aiorocketmq.store.put.queue_numbers import QueueNumbers
+from aiorocketmq.store.raft.entry_log import CommittedConflict, EntryLogError
 from tests.store.dledger.world import (
     all_entries,
     commit_all,
@@ -208,6 +209,72 @@ def test_who_has_read_more_elsewhere_waits_until_the_queues_have_what_is_committ
     assert moved.status is GetMessageStatus.OFFSET_OVERFLOW_BADLY
     assert moved.next_begin_offset == 2
     store.close()
+
+
+def test_what_is_committed_is_not_taken_back(tmp_path: Path) -> None:
+    store = leader(tmp_path)
+    for number in range(3):
+        put_ok(store, body=b"%d" % number)
+    raft = raft_of(store)
+    raft.commit(1)
+    with pytest.raises(CommittedConflict, match="entry 1 cannot be taken back"):
+        raft.log.truncate(0)
+    with pytest.raises(CommittedConflict, match="entry 0 cannot be taken back"):
+        raft.log.begin_with(all_entries(store)[0])
+    assert (raft.log.end_index, bodies_of(store)) == (2, [b"0", b"1"])
+    raft.log.truncate(1)
+    assert raft.log.end_index == 1
+    store.close()
+
+
+def test_where_what_is_committed_ends_does_not_go_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = leader(tmp_path)
+    for number in range(3):
+        put_ok(store, body=b"%d" % number)
+    raft = raft_of(store)
+    raft.commit(1)
+    end = raft.committed_end
+    with monkeypatch.context() as damaged:
+        damaged.setattr(raft.log, "end_of", lambda _index: end - 1)
+        raft.commit(2)
+    assert (raft.committed_end, raft.committed_index) == (end, 1)
+    assert f"ends at {end} and cannot end at {end - 1}" in caplog.text
+    raft.commit(2)
+    assert len(bodies_of(store)) == 3
+    store.close()
+
+
+def test_nothing_is_passed_over_on_the_way_into_the_queues(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = leader(tmp_path)
+    for number in range(3):
+        put_ok(store, body=b"%d" % number)
+    raft = raft_of(store)
+    raft.commit(0)
+    at = raft.committed_end
+    head = bytes(store._log.buffer[at : at + 4])
+    store._log.buffer[at : at + 4] = b"\xff" * 4
+    raft.commit(2)
+    assert (store.max_offset("T", 0), raft.readable_end) == (1, at)
+    assert f"no entry begins at {at}" in caplog.text
+    store._log.buffer[at : at + 4] = head
+    commit_all(store)
+    raft._dispatch_one()
+    assert bodies_of(store) == [b"0", b"1", b"2"]
+    store.close()
+
+
+def test_a_number_that_was_given_is_not_given_again(caplog: pytest.LogCaptureFixture) -> None:
+    numbers = QueueNumbers({})
+    for number in (0, 1, 2, 1):
+        numbers.count("T", 0, number)
+    assert numbers.get_or_create("T", 0).max_offset == 3
+    assert "has the number 1 though 2 was given before" in caplog.text
+    numbers.count("T", 0, 0)  # the topic was deleted and made again
+    assert numbers.get_or_create("T", 0).max_offset == 1
 
 
 def test_a_leader_is_told_once_until_it_has_looked(tmp_path: Path) -> None:

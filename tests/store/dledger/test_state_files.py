@@ -13,7 +13,7 @@ from aiorocketmq.store.dledger.state_files import (
     MemberFiles,
     self_id_of,
 )
-from aiorocketmq.store.model.errors import StoreConfigError
+from aiorocketmq.store.model.errors import BrokenPromiseError, StoreConfigError
 from aiorocketmq.store.raft.ready import HardState
 from tests.store.memory_disk import MemoryDisk
 from tests.store.world import config_of
@@ -206,3 +206,24 @@ def test_a_marker_that_cannot_be_read_takes_the_vote(damage: bytes) -> None:
     files = files_of(disk)
     files.judge(3, 1, None, clean=True)
     assert not files.votes
+
+
+@pytest.mark.parametrize("before", [(3, "n1"), (3, None), (2, "n2")])
+@pytest.mark.parametrize("after", [(4, None), (3, "n1")])
+def test_a_later_term_and_the_vote_of_a_term_are_written(
+    before: tuple[int, str | None], after: tuple[int, str | None]
+) -> None:
+    files = files_of(MemoryDisk())
+    files.save_hard_state(*before)
+    files.save_hard_state(*after)
+    assert files.hard_state == after
+
+
+@pytest.mark.parametrize("after", [(2, "n1"), (3, "n2"), (3, None)])
+def test_neither_an_earlier_term_nor_another_vote_is_written(after: tuple[int, str | None]) -> None:
+    disk = MemoryDisk()
+    files = files_of(disk)
+    files.save_hard_state(3, "n1")
+    with pytest.raises(BrokenPromiseError, match="cannot follow term 3"):
+        files.save_hard_state(*after)
+    assert files_of(disk).hard_state == (3, "n1")

@@ -12,7 +12,7 @@ from aiorocketmq.store.disk.disk import Disk
 from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
 from aiorocketmq.store.disk.system_disk import PosixDisk
-from aiorocketmq.store.model.errors import OutOfSpaceError, StoreFileError
+from aiorocketmq.store.model.errors import BrokenPromiseError, OutOfSpaceError, StoreFileError
 from aiorocketmq.store.queues.consume_queue import CQ_UNIT, FILLER_SIZE, ConsumeQueue
 from aiorocketmq.store.queues.queue_survey import believe
 from aiorocketmq.store.queues.queue_units import UnitChain
@@ -118,6 +118,7 @@ def test_a_queue_that_begins_later(tmp_path: Path, offset: int) -> None:
     §1.3)."""
     queue = queue_in(tmp_path)
     queue.append(unit(0))
+    queue.min_offset = queue.max_offset  # it has expired
     queue.begin_at(offset)
     queue.append(CQ_UNIT.pack(5000, 100, 7))
     assert (queue.min_offset, queue.max_offset) == (offset, offset + 1)
@@ -132,6 +133,18 @@ def test_a_queue_that_begins_later(tmp_path: Path, offset: int) -> None:
     data = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
     filler = CQ_UNIT.pack(0, 0x7FFFFFFF, 0)
     assert data.startswith(filler * (offset % PER_FILE) + CQ_UNIT.pack(5000, 100, 7))
+
+
+def test_a_queue_with_messages_does_not_begin_elsewhere(tmp_path: Path) -> None:
+    """Their numbers would be given again."""
+    queue = queue_in(tmp_path)
+    queue.extend([unit(0), unit(1), unit(2)])
+    for offset in (1, 3, 40):
+        with pytest.raises(BrokenPromiseError, match=f"cannot begin at {offset}"):
+            queue.begin_at(offset)
+    assert (queue.min_offset, queue.max_offset) == (0, 3)
+    queue.begin_at(0)  # its topic was deleted and made again
+    assert (queue.min_offset, queue.max_offset) == (0, 0)
 
 
 def test_lost_messages_keep_their_numbers(tmp_path: Path) -> None:

@@ -221,7 +221,13 @@ def test_a_leader_asks_and_truncates_as_the_original(name: str, count: int) -> N
         term = repair.exchanges[0][0].term
         settings = RaftSettings("RaftG", repair.leader, PEERS)
         member = Member(
-            settings, HardState(term), log, lambda low, _: low, 0, committed=-1, votes=True
+            settings,
+            HardState(term, repair.leader),
+            log,
+            lambda low, _: low,
+            0,
+            committed=-1,
+            votes=True,
         )
         member._state.become_leader(0)
         for theirs, answer in repair.exchanges:

@@ -17,7 +17,7 @@ from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.index.index_file import IndexFile
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole
-from aiorocketmq.store.model.errors import OutOfSpaceError, StoreFileError
+from aiorocketmq.store.model.errors import BrokenPromiseError, OutOfSpaceError, StoreFileError
 from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import PutStatus
 from aiorocketmq.store.replica import replica_log
@@ -457,6 +457,23 @@ def test_who_waits_for_messages_is_told(tmp_path: Path) -> None:
     replicate(master, slave, 100_000)
     slave.arrivals.notify()
     assert arrived == [("T", 1, 10)]
+    for store in (master, slave):
+        store.close()
+
+
+@pytest.mark.parametrize("shift", [-1, 1, 8192])
+def test_a_byte_goes_where_its_master_has_it_or_nowhere(tmp_path: Path, shift: int) -> None:
+    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    put_ok(master)
+    replicate(master, slave)
+    end = slave.max_phy_offset
+    put_ok(master)
+    record = master.read(end, master.max_phy_offset - end)
+    assert record is not None
+    with pytest.raises(BrokenPromiseError, match=f"bytes of {end + shift} cannot go to {end}"):
+        slave.replica.append(end + shift, record)
+    assert (slave.max_phy_offset, slave.max_offset("T", 0)) == (end, 1)
+    slave.replica.append(end, record)
     for store in (master, slave):
         store.close()
 

@@ -22,7 +22,7 @@ from tests.stored import StoreDirectory
 
 from ...sim import ManualClock
 from ..dledger.world import leader, raft_of
-from ..world import NOW, STORE_HOST, config_of, crash, put_ok
+from ..world import NOW, STORE_HOST, config_of, crash, open_store, put_ok
 
 
 class WatchedDisk(PosixDisk):
@@ -510,3 +510,27 @@ def test_what_is_taken_back_meanwhile_is_not_claimed(tmp_path: Path) -> None:
         store.close()
 
     asyncio.run(replaced_while_it_syncs())
+
+
+def test_a_checkpoint_claims_nothing_that_is_not_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log was taken back while it was synced, say."""
+
+    async def nothing_is_synced() -> bool:
+        return True
+
+    async def main() -> None:
+        store = open_store(tmp_path)
+        put_ok(store)
+        before = StoreDirectory(tmp_path).checkpoint().safe_phy_offset
+        with monkeypatch.context() as believed:
+            believed.setattr(store.flush, "sync_log", nothing_is_synced)
+            await store.flush.sync_everything()
+        assert StoreDirectory(tmp_path).checkpoint().safe_phy_offset == before
+        assert "cannot claim what lies below" in caplog.text
+        await store.flush.sync_everything()
+        assert StoreDirectory(tmp_path).checkpoint().safe_phy_offset == store.max_phy_offset
+        store.close()
+
+    asyncio.run(main())
