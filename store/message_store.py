@@ -65,6 +65,7 @@ from .put.unit_rules import UnitRules
 from .read.message_query import MessageQuery
 from .read.message_reader import MessageReader, RecordFilter
 from .read.queue_entries import QueueEntries
+from .read.readable import Readable
 from .recovery.opening import (
     MEMBER_REMEDY,
     REMEDY,
@@ -151,7 +152,13 @@ class MessageStore:
         self._refusals: Final = Refusals(self._writer, config)
         self.raft: Final = None if member is None else self._member(member)
         """What a member of a DLedger group keeps, and its roles; None for all others."""
+        self._readable: Final = self._only_synced() if config.hands_out_only_synced else None
         self._connect()
+
+    def _only_synced(self) -> Readable:
+        readable = Readable(self._log, self.flush.sync_soon, self.flush.when_synced)
+        self._reader.readable = self.arrivals.readable = self.query.readable = readable
+        return readable
 
     def _writer_of(self, indexing: Indexing | None, member: MemberPuts | None) -> MessageWriter:
         """A member of a DLedger group writes no units and indexes nothing before it is
@@ -315,6 +322,8 @@ class MessageStore:
         self.flush.due = new_names > _MOST_NAMES_AT_START
         if not self.flush.due:
             self.flush.save()
+        elif self._readable is not None:
+            self.flush.save_log()
 
     def _forget_all(self, phy_offset: int) -> None:
         """A member's log begins anew, with another place of its group's: no message is left. Raises
@@ -428,6 +437,20 @@ class MessageStore:
 
     # -- durability
 
+    @property
+    def readable_end(self) -> int:
+        """Where what may leave the broker ends, to consumers and slaves: with SYNC_FLUSH what is on
+        a master's disk."""
+        return self.max_phy_offset if self._readable is None else self._readable.end
+
+    def when_readable(self, done: Callable[[], None]) -> None:
+        """Call ``done`` once all that is written by now may leave the broker: at once, or when it
+        is on the disk. Never if that fails."""
+        if self._readable is None:
+            done()
+        else:
+            self._readable.when(done)
+
     async def sync(self) -> None:
         """Put everything written so far on the disk, and the checkpoint that says so."""
         await self.flush.sync_everything()
@@ -482,6 +505,10 @@ class MessageStore:
         if self.raft is not None and phy_offset >= self.raft.committed_end:
             return None
         return self._log.record(phy_offset)
+
+    def readable_record(self, phy_offset: int) -> bytes | None:
+        """The same for somebody outside: None also for one that may not leave the broker yet."""
+        return self.message_by_offset(phy_offset) if phy_offset < self.readable_end else None
 
     def read(self, phy_offset: int, size: int) -> bytes | None:
         """Raw bytes of the commit log (replication); None when they are not all there in one
@@ -542,9 +569,11 @@ class MessageStore:
         return 0 if queue is None else queue.min_offset
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Number that the next message of a queue will have."""
+        """Number that the next message of a queue will have, of those that may be read."""
         queue = self._table.get((topic, queue_id))
-        return 0 if queue is None else queue.max_offset
+        if queue is None:
+            return 0
+        return queue.max_offset if self._readable is None else self._readable.end_of(queue)
 
     def queue_ids(self, topic: str) -> list[int]:
         """The queues of a topic that ever had a message here."""

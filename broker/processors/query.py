@@ -48,7 +48,7 @@ class QueryProcessor:
 
     def view(self, request: ViewMessageRequest, _body: Body, _ctx: Context) -> Reply:
         """The record that begins at an offset of the commit log."""
-        record = self._store.message_by_offset(request.offset)
+        record = self._store.readable_record(request.offset)
         if record is None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {request.offset}"

@@ -104,7 +104,7 @@ class RelayProcessor:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, "CONSUME_MESSAGE_DIRECTLY: the field 'msgId' is missing"
             )
-        record = self._store.message_by_offset(parse_offset_message_id(msg_id).phy_offset)
+        record = self._store.readable_record(parse_offset_message_id(msg_id).phy_offset)
         if record is None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"there is no message {msg_id} in this broker"

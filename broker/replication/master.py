@@ -5,7 +5,8 @@ The master writes once per turn of the loop and slave: straight from the log int
 end without a copy. What the socket does not take of a batch waits in the transport, and nothing
 more is sent before that is gone. What lies far behind the end and is not in memory is brought there
 by a thread first. On SYNC_MASTER a waiting send wakes the sender at once; an ASYNC_MASTER looks
-every 10 ms whether the log has grown, so that a send costs nothing for it.
+every 10 ms whether the log has grown, so that a send costs nothing for it. With SYNC_FLUSH the log
+ends where the disk has it, and a sync that is over wakes the sender.
 """
 
 from __future__ import annotations
@@ -53,9 +54,8 @@ REST_AFTER_S: Final = 1.0
 
 def log_range(store: MessageStore) -> LogRange:
     """What the store has to send."""
-    return LogRange(
-        store.min_phy_offset, store.max_phy_offset, store.config.mapped_file_size_commit_log
-    )
+    file_size = store.config.mapped_file_size_commit_log
+    return LogRange(store.min_phy_offset, store.readable_end, file_size, store.max_phy_offset)
 
 
 async def _nobody() -> frozenset[str]:
@@ -152,8 +152,8 @@ class ReplicationServer:
                 self._work.clear()
                 await self._work.wait()
             now = self.clock.monotonic()
-            if self.store.max_phy_offset != end:
-                end, grown_at = self.store.max_phy_offset, now
+            if self.store.readable_end != end:
+                end, grown_at = self.store.readable_end, now
                 self._send_to_all()
             self._acks.expire(now)
             for slave in list(self.slaves):
@@ -188,7 +188,7 @@ class ReplicationServer:
     def _wake(self) -> None:
         self._waking = False
         self._work.set()
-        self._send_to_all()
+        self.store.when_readable(self._send_to_all)
 
     def _send_to_all(self) -> None:
         for slave in self.slaves:

@@ -157,6 +157,16 @@ class MessageStoreConfig(Record, kw_only=True):
         return self.broker_role is not BrokerRole.SLAVE
 
     @property
+    def hands_out_only_synced(self) -> bool:
+        """Nothing leaves the broker that is not on its disk: not to consumers, not to slaves. What
+        a slave has was on its master's; what a group has committed, a majority has."""
+        return (
+            self.flush_disk_type is FlushDiskType.SYNC_FLUSH
+            and self.broker_role is not BrokerRole.SLAVE
+            and not self.enable_dledger_commit_log
+        )
+
+    @property
     def root(self) -> Path:
         """The store directory."""
         return Path(self.store_path_root_dir).expanduser()

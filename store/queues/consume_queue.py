@@ -398,6 +398,20 @@ class ConsumeQueue(QueueEnd):
         be anything."""
         return self.first_where(lambda phy, size: _is_behind(phy, size, phy_offset))
 
+    def count_until(self, phy_offset: int) -> int:
+        """The number behind the last unit of a record that ends at or below a physical offset. It
+        is looked for from the end on: mostly few lie behind."""
+
+        def is_behind(phy: int, size: int) -> bool:
+            return end_of(phy, size) > phy_offset
+
+        low = high = self.max_offset
+        step = 1
+        while low > self.min_offset and is_behind(*self.raw_unit(low - 1)[:2]):
+            high = low - 1
+            low, step = max(self.min_offset, low - step), 2 * step
+        return self._search(low, high, is_behind)
+
     def end_phy_offset(self) -> int:
         """Where the commit log goes on behind the last message of this queue; -1 for an empty
         queue."""
@@ -567,7 +581,7 @@ class ConsumeQueue(QueueEnd):
         )
 
 
-def end_of(phy_offset: int, size: int, _code: int) -> int:
+def end_of(phy_offset: int, size: int, _code: int = 0) -> int:
     """Where the log goes on behind the record of a unit."""
     return phy_offset if size == FILLER_SIZE else phy_offset + size
 

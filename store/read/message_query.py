@@ -15,6 +15,7 @@ from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.slices import Steps
 from ..files import StoreFiles
 from ..model.status import QueryResult
+from .readable import Readable
 
 _MAX_BYTES: Final = 8 << 20
 """Of one answer, well below the longest frame; the first record always fits."""
@@ -28,6 +29,8 @@ class MessageQuery:
         self._files: Final = files.index
         self._indexing: Final = files.indexing
         self.max_count = max_count
+        self.readable: Readable | None = None
+        """How far the log may be read; None: to its end."""
 
     def steps(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int
@@ -72,6 +75,8 @@ class MessageQuery:
         self, phy_offset: int, topic: str, key: bytes, begin_ms: int, end_ms: int
     ) -> bytes | None:
         """The record at an offset, when it is what was asked for."""
+        if self.readable is not None and phy_offset >= self.readable.end:
+            return None
         record = self._log.record(phy_offset)
         if record is None:
             return None

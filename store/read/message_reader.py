@@ -20,6 +20,7 @@ from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
 from ..model.status import GetMessageStatus, GetResult
 from ..queues.consume_queue import CQ_UNIT, ConsumeQueue
 from ..queues.consume_queue_ext import ExtUnit, is_ext_address
+from .readable import Readable
 
 
 class RecordFilter(Protocol):
@@ -87,6 +88,8 @@ class MessageReader:
         self._config: Final = config
         self._memory_size: Final = memory_size
         self._damage: Final = damage
+        self.readable: Readable | None = None
+        """How far queues may be read; None: to their ends."""
         self.proven_from: int = 0
         """What lies in front of that was not written by this process: it comes from the disk, and
         is checked."""
@@ -112,7 +115,8 @@ class MessageReader:
     ) -> GetResult:
         """Messages from ``offset`` on, see MessageStore.get. ``correct`` is False on a slave that
         leaves wrong offsets as they are."""
-        low, high = queue.min_offset, queue.max_offset
+        low = queue.min_offset
+        high = queue.max_offset if self.readable is None else self.readable.end_of(queue)
         status, following = GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
         if high == 0:
             pass
@@ -124,14 +128,16 @@ class MessageReader:
             status, following = GetMessageStatus.OFFSET_OVERFLOW_BADLY, high
         else:
             max_count = max(max_count, 1)
-            scan_units = max(_SCAN_UNITS, max_count)
+            scan_units, left = max(_SCAN_UNITS, max_count), high - offset
             if record_filter is not None:
                 scan_units = record_filter.scan_limit
             else:
                 # One more than is taken: what lies behind is counted from there.
-                units = queue.units(offset, max_count + 1)
+                units = queue.units(offset, max_count + 1 if max_count < left else left)
                 if 0 < len(units) <= _MAX_WHOLE:
-                    whole = self._whole(queue, offset, units, max_count, tags, max_bytes, views)
+                    whole = self._whole(
+                        (low, high), offset, units, max_count, tags, max_bytes, views
+                    )
                     if whole is not None:
                         return whole
                 if units and tags is None:
@@ -140,7 +146,7 @@ class MessageReader:
                     )
                     if result.count:
                         return result
-            units = queue.units(offset, scan_units)
+            units = queue.units(offset, min(scan_units, left))
             if units:
                 return self._scan(
                     queue, offset, units, max_count, tags, record_filter, max_bytes, views
@@ -172,7 +178,7 @@ class MessageReader:
             _scan_status(found.records, found.removed or found.damaged),
             offset + found.records + found.passed_over,
             queue.min_offset,
-            queue.max_offset,
+            queue.max_offset if self.readable is None else self.readable.end_of(queue),
             found.parts[0] if len(found.parts) == 1 else b"".join(found.parts),
             found.records,
             behind,
@@ -242,7 +248,7 @@ class MessageReader:
         return _Collected(parts, count, passed_over, damaged, removed, phy_offset)
 
     def _whole(
-        self, queue: ConsumeQueue, offset: int, units: bytes, max_count: int,
+        self, limits: tuple[int, int], offset: int, units: bytes, max_count: int,
         tags: frozenset[int] | None, max_bytes: int | None, views: bool,
     ) -> GetResult | None:  # fmt: skip
         """The usual pull: everything is wanted, in one file and in memory, within the limits. None
@@ -280,16 +286,8 @@ class MessageReader:
         ):
             return None
         behind = end - behind_from
-        return GetResult(
-            _FOUND,
-            offset + count,
-            queue.min_offset,
-            queue.max_offset,
-            body,
-            count,
-            behind,
-            behind > self._in_memory,
-        )
+        much_behind = behind > self._in_memory
+        return GetResult(_FOUND, offset + count, *limits, body, count, behind, much_behind)
 
     def _is_damaged(
         self, queue: ConsumeQueue, number: int, data: Any, at: int, phy_offset: int, size: int

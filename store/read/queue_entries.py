@@ -45,9 +45,12 @@ class QueueEntries:
         )
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
-        """Number of the message stored nearest to a time (ms)."""
+        """Number of the message stored nearest to a time (ms); never behind what may be read."""
         queue = self._table.get((topic, queue_id))
-        return 0 if queue is None else self._reader.offset_by_time(queue, timestamp)
+        if queue is None:
+            return 0
+        found, readable = self._reader.offset_by_time(queue, timestamp), self._reader.readable
+        return found if readable is None else min(found, readable.end_of(queue))
 
     def stored_at(self, topic: str, queue_id: int, offset: int) -> int:
         """When a message of a queue was stored (ms), -1 when it is not there."""

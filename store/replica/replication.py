@@ -57,7 +57,10 @@ class LogRange(NamedTuple):
 
     start: int
     end: int
+    """Of what may be sent."""
     file_size: int
+    written: int = 0
+    """Where the log ends, if that lies further behind."""
 
 
 class MasterSide:
@@ -84,9 +87,9 @@ class MasterSide:
         (report,) = REPORT.unpack_from(data, whole - REPORT.size)
         if report < 0:
             raise ReplicationError(f"the slave reports the offset {report}")
-        if report > log.end:
+        if report > (end := max(log.end, log.written)):
             raise ReplicationError(
-                f"the slave is ahead: it has the log up to {report}, this master up to {log.end}. "
+                f"the slave is ahead: it has the log up to {report}, this master up to {end}. "
                 "Whatever it knows more is "
                 "lost to the master; copy what is needed from it, then empty its store"
             )

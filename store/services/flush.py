@@ -7,6 +7,8 @@ the disk, never more.
 
 What fails because the system is short of something, or forbids it, is put off and tried again;
 while that is the commit log, messages are refused. A sync that failed is the end (``errors``).
+
+One file, though over 400 lines: who waits for a sync decides when the next one begins.
 """
 
 from __future__ import annotations
@@ -77,10 +79,14 @@ class FlushService:
         self.due: bool = False
         """Everything is to be synced in the next round, whatever the interval."""
         sync_flush = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        self._always_due: Final = config.hands_out_only_synced
+        """Nobody may read what is not synced."""
         self._rounds = SyncRounds(lambda: self.waiting, clock) if sync_flush else None
         self._waiters: Final[deque[tuple[int, float, Callable[[bool], None]]]] = deque()
         """Position to be on the disk, when the wait began, whom to tell; the oldest first, and so
         are positions."""
+        self._readers: Final[deque[tuple[int, Callable[[], None]]]] = deque()
+        """The same for who reads, and for whom nobody waits."""
         self._waits_ms: dict[int, int] = {}
         self._wanted: asyncio.Event | None = None
         self._fast_syncs = 0
@@ -106,6 +112,34 @@ class FlushService:
         if not self._waiters and self._wanted is not None:
             self._wanted.set()  # who completes waiters looks whether some are left
         self._waiters.append((phy_offset, self._clock.monotonic(), done))
+
+    def when_synced(self, done: Callable[[], None]) -> None:
+        """Call ``done`` when all that is written by now is on the disk, for which it is synced
+        soon; never when that fails for good. Perhaps at once."""
+        if not self._is_unsynced:
+            done()
+        elif self.broken is None:
+            self._readers.append((self._log.max_phy_offset, done))
+            self.sync_soon()
+
+    def sync_soon(self) -> None:
+        """Somebody wants what is written by now, and nobody waits for it."""
+        if self._wanted is not None:
+            self._wanted.set()
+
+    @property
+    def _is_unsynced(self) -> bool:
+        return self._log.flushed_offset < self._log.max_phy_offset
+
+    def _is_on_disk(self, phy_offset: int) -> None:
+        """All below, now. Who reads is told once those who wait have been."""
+        self._log.flushed_offset = max(self._log.flushed_offset, phy_offset)
+        if self._readers:
+            asyncio.get_running_loop().call_soon(self._tell_readers)
+
+    def _tell_readers(self) -> None:
+        while self._readers and self._readers[0][0] <= self._log.flushed_offset:
+            self._readers.popleft()[1]()
 
     def _complete(self) -> int:
         """Tell those who need not wait any more; how many messages that are."""
@@ -142,7 +176,7 @@ class FlushService:
     async def run(self) -> None:
         """Work until cancelled."""
         self._wanted = asyncio.Event()
-        if self._waiters:
+        if self._waiters or self._readers:
             self._wanted.set()
         try:
             async with asyncio.TaskGroup() as group:
@@ -157,14 +191,17 @@ class FlushService:
         while True:
             await wanted.wait()
             wanted.clear()
-            if self.waiting == 1 and self._fast_syncs >= _FAST_SYNCS and not self._busy:
+            if not self._is_unsynced:
+                self._complete()
+                continue
+            if self.waiting <= 1 and self._fast_syncs >= _FAST_SYNCS and not self._busy:
                 self._sync_log_here()
                 self._complete()
             else:
                 await self._serve_round(self._rounds)
             if _LOG in self._put_off:
                 await self._clock.sleep(_RETRY_SECONDS)
-            if self._waiters:
+            if self._waiters or (self._readers and self.broken is None):
                 wanted.set()
 
     async def _serve_round(self, rounds: SyncRounds | None) -> None:
@@ -197,7 +234,7 @@ class FlushService:
             )
             written, flushed = self._log.max_phy_offset, self._log.flushed_offset
             enough = written // _PAGE - flushed // _PAGE >= config.flush_commit_log_least_pages
-            due = enough or flushed < self._log.base or now - last >= thorough
+            due = self._always_due or enough or flushed < self._log.base or now - last >= thorough
             if (written > flushed and due) or _LOG in self._put_off:
                 last = now
                 await self.sync_log()
@@ -226,7 +263,7 @@ class FlushService:
         target, cuts = self._log.max_phy_offset, self._log.cuts
         good = await self._in_thread(_LOG, self._sync_files, self._log.flushed_offset, target)
         if good and cuts == self._log.cuts:
-            self._log.flushed_offset = max(self._log.flushed_offset, target)
+            self._is_on_disk(target)
         return good
 
     def _sync_log_here(self) -> None:
@@ -234,7 +271,7 @@ class FlushService:
         longer than the sync."""
         target = self._log.max_phy_offset
         if self._guarded(_LOG, self._sync_files, self._log.flushed_offset, target):
-            self._log.flushed_offset = max(self._log.flushed_offset, target)
+            self._is_on_disk(target)
 
     async def sync_everything(self) -> None:
         """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in
@@ -263,10 +300,8 @@ class FlushService:
 
     def save(self) -> bool:
         """The same while nobody else works: at the end of a recovery, or of everything."""
-        target = self._log.max_phy_offset
-        good = self._guarded(_LOG, self._sync_files, self._log.flushed_offset, target)
+        good = self.save_log()
         if good:
-            self._log.flushed_offset = target
             end, timestamp = self.dispatched()
             target = self._claimed(end)
             index, queues = self._index.sync_work(), self._queues.all()
@@ -278,6 +313,14 @@ class FlushService:
             )
             if not good:
                 self._index.take_back(index)
+        return good
+
+    def save_log(self) -> bool:
+        """The same for the commit log alone."""
+        target = self._log.max_phy_offset
+        good = self._guarded(_LOG, self._sync_files, self._log.flushed_offset, target)
+        if good:
+            self._log.flushed_offset = target
         return good
 
     def _whole_log(self) -> tuple[int, int]:

@@ -360,8 +360,9 @@ def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
         sent = await half(world, client)
         flushing.cancel()
         await asyncio.gather(flushing, return_exceptions=True)
+        written = store.max_phy_offset
         ending = asyncio.ensure_future(end(client, sent, COMMIT))
-        while len(stored(world, "T", 1)) < 2:
+        while store.max_phy_offset == written:
             await asyncio.sleep(0)
         for _ in range(20):
             await asyncio.sleep(0)

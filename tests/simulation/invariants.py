@@ -94,7 +94,7 @@ def broken(world: World, journal: Journal, brokers: set[str]) -> Iterator[str]:
     for group, topic in GROUPS.items():
         given = [each for each in journal.delivered if each.group == group]
         yield from _all_consumed(there, given, group, topic)
-        yield from _numbers(world, journal, [each for each in given if not each.again])
+        yield from _numbers([each for each in given if not each.again])
     yield from _without_gaps(journal)
 
 
@@ -102,7 +102,7 @@ class Growing:
     """Watches what the group that consumes in order has committed, as long as each broker runs and
     leads: who leads next knows what the last one knew a second ago. (Of
     other groups two members may have a queue for a moment, while it moves; the later word counts,
-    as in the original. And what was read before it was on the disk may be gone with the power.)"""
+    as in the original.)"""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -124,7 +124,7 @@ class Growing:
             key = process, queue_id, max(self._world.leaders, default=0)
             before = self._seen.get(key, -1)
             self._seen[key] = offset
-            if offset < before and not self._world.lost_power:
+            if offset < before:
                 self.broken.append(
                     f"{ORDERED} had {before} of {KEYED}/{queue_id} at {machine.name} and has "
                     f"{offset} {self._world.loop.now - 1000:.1f} s after all began"
@@ -210,15 +210,13 @@ def _all_consumed(there: Stored, given: list[Delivered], group: str, topic: str)
             yield f"not consumed by {group}: {body!r} at {_said(place)}"
 
 
-def _numbers(world: World, journal: Journal, given: list[Delivered]) -> Iterator[str]:
-    """A number of a queue is one message for ever, as far as consumers can tell. Where the power
-    failed only if its producer was told so: a message can be read before it is on the disk."""
-    told = {ack.body for ack in journal.acknowledged}
+def _numbers(given: list[Delivered]) -> Iterator[str]:
+    """A number of a queue is one message for ever, as far as consumers can tell."""
     known: dict[Place, bytes] = {}
     for each in given:
         place = Place(each.topic, each.broker, each.queue_id, each.offset)
         before = known.setdefault(place, each.body)
-        if before != each.body and (before in told or not world.lost_power):
+        if before != each.body:
             yield f"number given twice: {_said(place)} was {before!r}, and {each.body!r}"
 
 
