@@ -11,7 +11,7 @@ from typing import Any
 from aiorocketmq.broker.replication.master import ReplicationServer, SlaveLink, SlavePort
 from aiorocketmq.broker.replication.slave import MasterLink, ReplicationClient
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.model.config import BrokerRole
+from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
 from aiorocketmq.store.replica.replica_acks import ReplicaAcks
 from aiorocketmq.store.replica.replication import ReplicationSettings
 
@@ -117,10 +117,20 @@ class TlsWire(Wire):
 class World:
     """A master and a slave, connected when the test wants it."""
 
-    def __init__(self, folder: Path, *, in_sync: int = 1, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        in_sync: int = 1,
+        flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH,
+        **settings: Any,
+    ) -> None:
+        """``flush``: of the master."""
         self.clock = ManualClock()
         self.settings = ReplicationSettings(**settings)
-        self.master = open_store(folder / "master", mapped_file_size_commit_log=1 << 20)
+        self.master = open_store(
+            folder / "master", mapped_file_size_commit_log=1 << 20, flush_disk_type=flush
+        )
         self.slave = open_store(
             folder / "slave", mapped_file_size_commit_log=1 << 20, broker_role=BrokerRole.SLAVE
         )

@@ -22,8 +22,14 @@ from aiorocketmq.remoting.protocol.bodies.subscription_group import Subscription
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import TopicRequest
-from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
+from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
+from aiorocketmq.remoting.protocol.commands.pull import (
+    PullMessageRequest,
+    PullSysFlag,
+    ViewMessageRequest,
+)
 from aiorocketmq.remoting.responses import Response
+from aiorocketmq.store.model.config import FlushDiskType, MessageStoreConfig
 from aiorocketmq.store.model.errors import ShortageError
 from aiorocketmq.store.model.put import PutMessage
 from tests.stored import decode_messages
@@ -501,3 +507,74 @@ def test_groups_that_read_far_back_may_be_stopped(
         disable_consume_if_consumer_read_slowly=enabled,
         consumer_fallbehind_threshold=limit,
     )
+
+
+def synced_only(folder: Path) -> dict[str, Any]:
+    """Of a broker that hands out only what is on its disk."""
+    return {
+        "store": MessageStoreConfig(
+            store_path_root_dir=str(folder),
+            flush_disk_type=FlushDiskType.SYNC_FLUSH,
+            mapped_file_size_commit_log=1 << 20,
+            mapped_file_size_consume_queue=20_000,
+            max_hash_slot_num=100,
+            max_index_num=400,
+        )
+    }
+
+
+NO_WAIT = "WAIT\x01false"
+
+
+def test_with_sync_flush_a_held_pull_is_answered_when_the_disk_has_the_message(
+    tmp_path: Path,
+) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        flush = world.broker.store.flush
+        held = asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST))
+        await turns()
+        await client.send("T", b"a", properties=NO_WAIT)
+        await turns()
+        assert not held.done()
+        sync = asyncio.ensure_future(flush.sync_log())
+        await client.send("T", b"b", properties=NO_WAIT)
+        await sync
+        first = await held
+        assert (bodies(first), first.header.max_offset) == ([b"a"], 1)
+        # "b" was put before anybody waited for it
+        held = asyncio.ensure_future(pull(client, queue_offset=1, sys_flag=HELD_BY_REQUEST))
+        await turns()
+        assert not held.done()
+        await flush.sync_log()
+        assert bodies(await held) == [b"b"]
+
+    play(tmp_path, scene, **synced_only(tmp_path))
+
+
+def test_with_sync_flush_who_waits_for_a_message_has_it_synced(tmp_path: Path) -> None:
+    """Although its sender does not wait. The clock stands still: nothing is due by itself."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        service = asyncio.ensure_future(world.broker.store.flush.run())
+        held = asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST))
+        await turns()
+        await client.send("T", b"a", properties=NO_WAIT)
+        assert bodies(await held) == [b"a"]
+        service.cancel()
+        await asyncio.wait([service])
+
+    play(tmp_path, scene, **synced_only(tmp_path))
+
+
+def test_with_sync_flush_single_messages_and_ends_wait_for_the_disk(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        await client.send("T", b"a", properties=NO_WAIT)
+        view, end = ViewMessageRequest(offset=0), QueueRequest(topic="T", queue_id=0)
+        answer = await client.ask(RequestCode.VIEW_MESSAGE_BY_ID, view)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert (await client.ask(RequestCode.GET_MAX_OFFSET, end)).header.offset == 0
+        await world.broker.store.flush.sync_log()
+        assert (await client.ask(RequestCode.VIEW_MESSAGE_BY_ID, view)).code == 0
+        assert (await client.ask(RequestCode.GET_MAX_OFFSET, end)).header.offset == 1
+
+    play(tmp_path, scene, **synced_only(tmp_path))

@@ -18,7 +18,7 @@ from aiorocketmq.broker.sends.durability import Durability
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.transport.tls import TlsConfig, client_context
 from aiorocketmq.store.disk.mapped_file import MappedFile
-from aiorocketmq.store.model.config import BrokerRole
+from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
 from aiorocketmq.store.model.errors import StoreFileError
 from aiorocketmq.store.replica.replica_acks import ReplicaAcks
 from aiorocketmq.store.replica.replication import BATCH_HEAD, ReplicationSettings
@@ -99,6 +99,52 @@ def test_sends_wait_for_the_slave_and_wake_the_sender(tmp_path: Path) -> None:
         assert list(world.server.lags().values()) == [0]
 
     play(tmp_path, scene)
+
+
+def test_a_slave_gets_what_is_on_its_masters_disk_as_soon_as_it_is_there(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        durability = Durability(world.master, sync_flush=True, server=world.server)
+        here, there = world.connect()
+        await carry(here, there)
+        fill(world.master, 3)
+        told = waiting(world, durability)
+        await carry(here, there)
+        assert world.slave.max_phy_offset == 0
+        await world.master.flush.sync_log()
+        await turns()
+        assert here.unread, "the sync has woken the sender"
+        fill(world.master, 1)
+        await carry(here, there)
+        assert world.slave.max_phy_offset == world.master.flushed_offset
+        assert world.master.flushed_offset < world.master.max_phy_offset
+        world.master.flush._complete()
+        assert told == [ResponseCode.SUCCESS]
+
+    play(tmp_path, scene, flush=FlushDiskType.SYNC_FLUSH)
+
+
+def test_a_slave_with_what_its_master_has_not_synced_is_not_ahead(tmp_path: Path) -> None:
+    """The master's disk may fail when it starts again: what it has is there all the same."""
+
+    async def scene(world: World) -> None:
+        fill(world.master, 3)
+        await world.master.flush.sync_log()
+        here, there = world.connect()
+        await carry(here, there)
+        assert world.slave.max_phy_offset == world.master.max_phy_offset
+        here.abort()
+        await turns()
+        world.master._log.flushed_offset = 0
+        here, there = world.connect()
+        await carry(here, there)
+        assert not here.ended
+        end = fill(world.master, 1)
+        await world.master.flush.sync_log()
+        world.server._send_to_all()
+        await carry(here, there)
+        assert world.slave.max_phy_offset == end
+
+    play(tmp_path, scene, flush=FlushDiskType.SYNC_FLUSH)
 
 
 def test_who_waits_too_long_gets_its_code_and_a_slave_that_goes_is_not_waited_for(

@@ -243,17 +243,6 @@ class Faults:
         while not _votes(machine) and self.world.loop.now < until:
             await asyncio.sleep(0.1)
 
-    async def fill_slaves_that_are_ahead(self) -> None:
-        """Somebody does what such a slave asks for: it begins with an empty store."""
-        while True:
-            await asyncio.sleep(1.0)
-            for name in self.brokers:
-                machine = self.world.machines[name]
-                if machine.is_up and name not in self._busy and self.world.is_ahead(name):
-                    machine.kill()
-                    self._lose_disk(machine)
-                    machine.start()
-
     def _lose_disk(self, machine: Machine) -> None:
         self.world.note(f"the disk of {machine.name} is lost")
         machine.disk = SimulatedDisk()

@@ -30,7 +30,6 @@ class Schedule:
         random, habits = self.world.random, self._habits
         kinds, weights = list(habits.faults), list(habits.faults.values())
         lasting: set[asyncio.Task[None]] = set()
-        watch = asyncio.ensure_future(self._faults.fill_slaves_that_are_ahead())
         while not self._stopped:
             await asyncio.sleep(random.expovariate(1 / habits.pause_s))
             if len(lasting) >= habits.at_once:
@@ -41,7 +40,6 @@ class Schedule:
             number, self.count = self.count, self.count + 1
             if strike is not None and number not in self._skip and not self._stopped:
                 lasting.add(asyncio.ensure_future(strike()))
-        watch.cancel()
         if lasting:
             _raise_what_failed((await asyncio.wait(lasting))[0])
         self._mend()

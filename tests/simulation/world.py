@@ -90,7 +90,6 @@ class Machine:
         self.disk.trouble = self.call_ends_with
         self.disk.reached = self._reached
         self.world.note(f"{self.name} starts")
-        self.world.ahead.discard(self.name)
         process = self.process = Process(self.world.loop, self.name, self.host)
         process.reached = self._reached
         self.task = process.start(self.main())
@@ -160,7 +159,6 @@ class Machine:
         process.reached = self.disk.reached = _nobody_looks
         self.world.network.gone(process)
         if power:
-            self.world.lost_power = True
             self.disk = self.disk.after_power_failure(self.world.random)
         else:  # what is in the middle of something goes on with one that nobody will see
             self.disk = self.disk.copy()
@@ -179,11 +177,10 @@ class World:
         self.machines: dict[str, Machine] = {}
         self.leaders: dict[int, set[str]] = {}
         """Of a group that elects: who led in each term."""
-        self.lost_power = False
-        """Some machine has."""
         self.events: list[str] = []
         """What was done to it, for people."""
         self.ahead: set[str] = set()
+        """Slaves that have said that their master lacks what they have."""
         self.logs: list[str] = []
         """What programs said that a person should see."""
         self._trace = hashlib.sha256()
@@ -211,10 +208,6 @@ class World:
 
     def _running(self) -> list[Process]:
         return [m.process for m in self.machines.values() if m.process is not None]
-
-    def is_ahead(self, name: str) -> bool:
-        """The slave there says, since it has started, that its master lacks what it has."""
-        return name in self.ahead
 
     # -- machines
 
