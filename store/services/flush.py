@@ -124,7 +124,7 @@ class FlushService:
 
     def sync_soon(self) -> None:
         """Somebody wants what is written by now, and nobody waits for it."""
-        if self._wanted is not None:
+        if self._wanted is not None and self.broken is None:
             self._wanted.set()
 
     @property
