@@ -135,7 +135,7 @@ class Local(Campaign):
         notes: list[str] = []
         began = self.recorder.now
         try:
-            await fault.happen(Scene(self._cluster, self._rng, notes.append))
+            await fault.happen(Scene(self._cluster, self._rng, notes.append, self.recorder))
         finally:
             healed = self.recorder.now
             self.happened.append(Happened(fault.kind, "; ".join(notes), began, healed))

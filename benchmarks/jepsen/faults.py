@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from ..histories.events import Serves
 from ..raft_group.links import Way
+from ..raft_group.recorder import Recorder
 from .cluster import Cluster, Node
-from .network import CLIENT, NAMESRV
+from .network import BROKERS, CLIENT, NAMESRV
 
 _DOWN_S: Final = 0.0, 3.0
 _STILL_S: Final = 3.0, 15.0
@@ -28,6 +31,7 @@ class Scene(NamedTuple):
     cluster: Cluster
     rng: random.Random
     note: Callable[[str], None]
+    recorder: Recorder
 
     async def called(self, name: str) -> str:
         """A host: that of the master, of a slave, or the one of that name."""
@@ -43,6 +47,18 @@ class Scene(NamedTuple):
         nodes = self.cluster.nodes
         return list(nodes.values()) if name == "all" else [nodes[await self.called(name)]]
 
+    @contextlib.contextmanager
+    def without(self, victims: Sequence[Node]) -> Iterator[None]:
+        """They are down. The slave of a master that waits for it has all that was acknowledged,
+        and is held to that meanwhile."""
+        others = set(self.cluster.nodes) - {each.name for each in victims}
+        heirs = others if not self.cluster.elects and BROKERS[0] not in others else set()
+        for name in heirs:
+            self.recorder.add(Serves(at=self.recorder.now, node=name))
+        yield
+        for name in heirs:
+            self.recorder.add(Serves(at=self.recorder.now, node=name, ends=True))
+
 
 class Fault(NamedTuple):
     """``happen`` returns when all has healed. ``hosts``: what has to be there."""
@@ -50,6 +66,8 @@ class Fault(NamedTuple):
     kind: str
     hosts: tuple[str, ...]
     happen: Callable[[Scene], Awaitable[None]]
+    brokers: tuple[int, ...] = (1, 2, 3)
+    """How many it needs."""
     needs_small_disk: bool = False
     needs_ways: bool = False
 
@@ -60,9 +78,27 @@ async def _kill(who: str, number: signal.Signals, scene: Scene) -> None:
     scene.note(f"{names} {number.name}")
     for each in victims:
         await each.end(number)
-    await asyncio.sleep(scene.rng.uniform(*_DOWN_S))
+    with scene.without(victims):
+        await asyncio.sleep(scene.rng.uniform(*_DOWN_S))
     scene.note(f"{names} started")
     await asyncio.gather(*(each.start() for each in victims))
+
+
+async def _kill_after_cut(scene: Scene) -> None:
+    """The slave hears nothing of what the master takes before its end."""
+    network, master, slave = scene.cluster.network, BROKERS[0], BROKERS[1]
+    seconds = scene.rng.uniform(*_CUT_S) / 2
+    scene.note(f"{master}|{slave} cut for {seconds:.1f} s")
+    await network.cut([(master, slave), (slave, master)])
+    await asyncio.sleep(seconds)
+    node = scene.cluster.nodes[master]
+    scene.note(f"{master} SIGKILL")
+    await node.end()
+    await network.heal()
+    with scene.without([node]):
+        await asyncio.sleep(1 + scene.rng.uniform(*_DOWN_S))
+    scene.note(f"{master} started")
+    await node.start()
 
 
 async def _kill_name_server(scene: Scene) -> None:
@@ -104,6 +140,14 @@ async def _isolated(who: str, scene: Scene) -> None:
     [node] = await scene.victims(who)
     hosts = {CLIENT, NAMESRV, *scene.cluster.nodes}
     ways = [way for way in scene.cluster.network.ways if node.name in way and hosts.issuperset(way)]
+    await _ways(scene, ways, slow=False)
+
+
+async def _from_all(there: bool, back: bool, scene: Scene) -> None:
+    """The master is cut off from all other brokers, not from clients: they go on sending to it."""
+    master, nodes = await scene.called("master"), scene.cluster.nodes
+    ways = [(master, each) for each in nodes if there and each != master]
+    ways += [(each, master) for each in nodes if back and each != master]
     await _ways(scene, ways, slow=False)
 
 
@@ -163,6 +207,13 @@ def _faults() -> Iterator[Fault]:
     yield Fault("master stopped", ("master",), partial(_kill, "master", signal.SIGTERM))
     yield Fault("name server killed", (), _kill_name_server)
     yield from _cut("master", "slave")
+    for sign, there, back in (("|", True, True), (">", True, False), ("<", False, True)):
+        happen = partial(_from_all, there, back)
+        yield Fault(
+            f"master{sign}all slaves cut", ("master", "slave"), happen, (3,), needs_ways=True
+        )
+    hosts = ("master", "slave")
+    yield Fault("slave cut, master killed", hosts, _kill_after_cut, (2,), needs_ways=True)
     yield from _cut("client", "master")
     both, *_ = _cut(NAMESRV, "master")
     yield both
@@ -184,6 +235,7 @@ def possible(cluster: Cluster) -> list[Fault]:
         fault
         for fault in FAULTS
         if set(fault.hosts) <= brokers | outside
+        and len(cluster.nodes) in fault.brokers
         and (small_disks or not fault.needs_small_disk)
         and (has_ways or not fault.needs_ways)
     ]
