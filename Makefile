@@ -77,7 +77,7 @@ raft: $(DEV_STAMP)  ## 100,000 random schedules of Raft groups that lose message
 sim: $(DEV_STAMP)  ## whole clusters on virtual time under faults, one for each seed (ARGS="--seeds 1000 --seed 7 --show")
 	@$(PY) -m tests.simulation $(ARGS)
 
-jepsen: $(RUN_STAMP)  ## real processes killed, stopped, cut off, slowed down, filled up, and a verdict on what clients saw: one broker, a pair, a group (MINUTES=60; ARGS="--shape group --namesrv host:port --seed 7 --keep FOLDER")
+jepsen: $(RUN_STAMP)  ## real processes killed, stopped, cut off, slowed down, filled up, and a verdict on what clients saw: one broker, a pair, a group (MINUTES=60; ARGS="--shape group --seed 7", ARGS="--namesrv host:port": any cluster, without faults)
 	@$(PY) -m benchmarks.jepsen $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
 # A build of its own, in front of the installed one. PYTHONMALLOC: so that every object is a piece of memory of its own.

@@ -4,7 +4,8 @@ old).
 ``reliability/page.template`` is the text; the figures are what campaigns wrote: ``sim.json``
 (``make sim ARGS="--out docs/reliability/sim.json"``), ``planted.json`` (``python -m
 tests.simulation.planted --out ...``), ``fuzz.json`` (``make fuzz``), ``degradation.json`` (``make
-degradation``), and ``campaigns.json`` of those that print them.
+degradation``), ``jepsen-*.json`` (``make jepsen ARGS="--out docs/reliability"``), and
+``campaigns.json`` of those that print them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ def page() -> str:
         campaigns=_table(_campaigns()),
         planted=_table(_planted()),
         degradation=_table(_degradation()),
+        jepsen=_table(_jepsen()),
+        jepsen_faults=_table(_jepsen_faults()),
+        jepsen_timelines="\n\n".join(_jepsen_timelines()),
     )
 
 
@@ -77,6 +81,53 @@ def _degradation() -> Iterator[Iterable[str]]:
         rates = [f"{each[when]['per_second']:,.0f}" for when in ("before", "during", "after")]
         waits = [f"{each[when]['p99_ms']:.1f}" for when in ("before", "during")]
         yield each["what"], *rates, *waits, str(each["lost"])
+
+
+def _clusters() -> list[tuple[str, Any]]:
+    """Those that ``make jepsen`` was run on, by name."""
+    order = ["one", "pair", "group"]
+    files = {path.stem.partition("-")[2]: path.name for path in FIGURES.glob("jepsen-*.json")}
+    names = sorted(files, key=lambda name: (name not in order, [*order, name].index(name), name))
+    return [(name, _read(files[name])) for name in names]
+
+
+def _jepsen() -> Iterator[Iterable[str]]:
+    yield (
+        "Cluster", "Minutes", "Faults", "Acknowledged", "Not sent", "Unknown", "p50, p99 ms",
+        "Violations", "Commit",
+    )  # fmt: skip
+    for name, each in _clusters():
+        broken = {kind: count for kind, count in each["violations"].items() if count}
+        latency = each["latency_ms"]
+        yield (
+            f"[{name}](reliability/jepsen-{name}.md): {each['what']}",
+            f"{each['seconds'] / 60:.0f}",
+            f"{len(each['happened']):,}",
+            *(f"{each['sends'][how]:,}" for how in ("acknowledged", "failed", "unknown")),
+            f"{latency['p50']:.1f}, {latency['p99']:.1f}" if latency else "-",
+            ", ".join(f"{count:,} {kind}" for kind, count in broken.items()) or "0",
+            f"{each['commit']}, {each['date']}",
+        )
+
+
+def _jepsen_faults() -> Iterator[Iterable[str]]:
+    clusters = [(name, each) for name, each in _clusters() if each["faults"]]
+    yield "Fault", *(name for name, _ in clusters)
+    for kind in sorted({kind for _, each in clusters for kind in each["faults"]}):
+        found = [each["faults"].get(kind) for _, each in clusters]
+        yield kind.replace("|", "\\|"), *map(_gaps, found)
+
+
+def _gaps(times: Any) -> str:
+    if times is None:
+        return "-"
+    unavailable = times["unavailable_s"]
+    return f"{unavailable['median']:.1f}, {unavailable['most']:.1f} ({times['count']})"
+
+
+def _jepsen_timelines() -> Iterator[str]:
+    for name, each in _clusters():
+        yield f"![Timeline of {each['what']}](reliability/jepsen-{name}.svg)"
 
 
 def _table(rows: Iterable[Iterable[str]]) -> str:

@@ -80,9 +80,9 @@ async def local(shapes: list[Shape], options: Options, out: Path, keep: Path | N
     return 0 if good else 1
 
 
-async def elsewhere(namesrv: str, options: Options, out: Path, keep: Path | None) -> int:
+async def elsewhere(namesrv: str, name: str, options: Options, out: Path, keep: Path | None) -> int:
     """With a cluster that is there."""
-    known = _known("cluster", f"the cluster of {namesrv}", "its own network", options.seed)
+    known = _known(name, f"the cluster of {namesrv}", "its own network", options.seed)
     with data_folder(keep, keep=keep is not None) as folder:
         run = Elsewhere(namesrv, folder, options)
         await run.run()
@@ -97,6 +97,7 @@ async def elsewhere(namesrv: str, options: Options, out: Path, keep: Path | None
     help="Of the cluster; may be given again.  [default: all]",
 )  # fmt: skip
 @click.option("--namesrv", help="host:port of a cluster that is there: load without faults.")
+@click.option("--name", default="cluster", help="What to call it in pages and files.")
 @click.option(
     "--only", multiple=True, type=click.Choice([each.kind for each in FAULTS]),
     help="Faults of this kind; may be given again.",
@@ -112,6 +113,7 @@ def main(
     seed: int,
     names: tuple[str, ...],
     namesrv: str | None,
+    name: str,
     only: tuple[str, ...],
     out: Path,
     keep: Path | None,
@@ -121,7 +123,11 @@ def main(
     shapes = [each for each in SHAPES if not names or each.name in names]
     parts = 1 if namesrv else len(shapes)
     options = Options(60 * minutes / parts, seed, only, keep is not None)
-    work = elsewhere(namesrv, options, out, keep) if namesrv else local(shapes, options, out, keep)
+    work = (
+        elsewhere(namesrv, name, options, out, keep)
+        if namesrv
+        else local(shapes, options, out, keep)
+    )
     sys.exit(run_program("jepsen", work))
 
 

@@ -56,12 +56,13 @@ class Campaign:
 
     def figures(self) -> dict[str, Any]:
         """All that there is to say."""
-        handed_out = self.clients.handed_out if self.clients is not None else 0
+        clients = self.clients
         found = figures(self.recorder.events, self.happened, self.violations, self._end)
         return {
             "problems": self.problems,
             "stored": sum(map(len, self.stored.values())),
-            "handed_out": handed_out,
+            "handed_out": clients.handed_out if clients is not None else 0,
+            "not_acknowledged": dict(clients.why.most_common()) if clients is not None else {},
             **found,
         }
 
@@ -186,7 +187,7 @@ class Elsewhere(Campaign):
         """All of it. Raises ``RocketMQError`` where the cluster cannot be used."""
         async with Admin(namesrv=self._namesrv) as admin:
             asked = await self._brokers(admin)
-            masters = [each for each in asked if each.name.endswith(":0")]
+            masters = [each for each in asked if each.is_master]
             config = TopicConfig(
                 topic_name=self._topic, read_queue_nums=QUEUES, write_queue_nums=QUEUES
             )
@@ -203,7 +204,7 @@ class Elsewhere(Campaign):
     async def _brokers(self, admin: Admin) -> list[Asked]:
         brokers = (await admin.cluster_info()).broker_addr_table
         return [
-            Asked(f"{name}:{number}", name, address)
+            Asked(f"{name}-{number}", name, address, number == 0)
             for name, broker in sorted(brokers.items())
             for number, address in sorted(broker.broker_addrs.items())
         ]

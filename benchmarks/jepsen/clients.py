@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from aiorocketmq import (
+    BrokerError,
     ConnectError,
     Message,
     MessageExt,
@@ -20,6 +22,7 @@ from aiorocketmq import (
 )
 from aiorocketmq.client.errors import NoRouteError
 from aiorocketmq.remoting.errors import RocketMQError
+from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.transport.client import RemotingClient
 from examples.demo.errors import DemoError
@@ -44,6 +47,7 @@ class Asked(NamedTuple):
     name: str
     broker_name: str
     address: str
+    is_master: bool = False
 
 
 class Clients:
@@ -57,6 +61,8 @@ class Clients:
         """To the push consumer, those that came again included."""
         self.consumed: set[tuple[str, int]] = set()
         """Queue and offset."""
+        self.why: Counter[str] = Counter()
+        """What sends that were not acknowledged ended with."""
         self._namesrv = namesrv
         self._topic = topic
         self._remoting = RemotingClient()
@@ -151,11 +157,13 @@ class Clients:
                 message = Message(self._topic, body_of(content), keys=content)
                 result = await producer.send(message, queue=queue)
             except RocketMQError as error:
+                self.why[_reason(error)] += 1
                 (self.recorder.fail if _was_not_sent(error) else self.recorder.unknown)(op)
             else:
                 if result.status is SendStatus.SEND_OK:
                     self.recorder.ok(op, result)
                 else:
+                    self.why[result.status.name] += 1
                     self.recorder.unknown(op)
             finally:
                 self._under_way -= 1
@@ -209,6 +217,15 @@ class Clients:
         while wanted - self.consumed and loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         return len(wanted - self.consumed)
+
+
+def _reason(error: RocketMQError) -> str:
+    """In a word: of the last attempt, where there was one."""
+    if isinstance(error, SendFailed) and error.attempts:
+        error = error.attempts[-1].error
+    if isinstance(error, BrokerError) and error.code in ResponseCode._value2member_map_:
+        return ResponseCode(error.code).name
+    return type(error).__name__
 
 
 def _was_not_sent(error: RocketMQError) -> bool:

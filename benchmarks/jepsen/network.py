@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from examples.demo.daemons import free_port
+from examples.demo.errors import DemoError
 
 from ..namespaces import Network as Hosts
 from ..namespaces import enter, prefix
@@ -140,14 +141,27 @@ class Loopback:
 @contextlib.asynccontextmanager
 async def network(rng: random.Random) -> AsyncIterator[Network]:
     """The best one that is allowed. Whatever happens, nothing of it stays. Raises ``DemoError``."""
-    if os.geteuid() == 0 and shutil.which("ip") and shutil.which("tc"):
-        names = (CLIENT, NAMESRV, *BROKERS)
-        hosts = Hosts({name: f"10.77.7.{number}" for number, name in enumerate(names, 1)})
-        with hosts.built():
-            enter(CLIENT)
+    with contextlib.ExitStack() as undo:
+        if (hosts := _hosts(undo)) is not None:
             yield Namespaces(hosts)
-        return
+            return
     ports = {name: free_port(-2, 1, INNER) for name in BROKERS}
     ports[NAMESRV] = free_port()
     async with Links({name: ports[name] + INNER for name in BROKERS}, rng) as links:
         yield Loopback(ports, links)
+
+
+def _hosts(undo: contextlib.ExitStack) -> Hosts | None:
+    """This process is on that of the clients; None where it must not be."""
+    if os.geteuid() != 0 or not (shutil.which("ip") and shutil.which("tc")):
+        return None
+    names = (CLIENT, NAMESRV, *BROKERS)
+    hosts = Hosts({name: f"10.77.7.{number}" for number, name in enumerate(names, 1)})
+    with contextlib.ExitStack() as begun:
+        try:
+            begun.enter_context(hosts.built())
+            enter(CLIENT)
+        except DemoError:
+            return None
+        undo.push(begun.pop_all())
+    return hosts

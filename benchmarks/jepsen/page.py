@@ -23,12 +23,15 @@ def _lines(figures: Mapping[str, Any], picture: str) -> Iterator[str]:
     yield f"![Timeline]({picture})"
     yield ""
     latency = ", ".join(f"{name} {value:,.1f}" for name, value in figures["latency_ms"].items())
+    reasons = figures["not_acknowledged"].items()
+    why = ", ".join(f"{reason} {count:,}" for reason, count in reasons)
     yield from _table(
         ("What", "Figure"),
         (
             ("sends acknowledged", f"{sends['acknowledged']:,}"),
             ("sends that surely were not stored", f"{sends['failed']:,}"),
             ("sends of which nobody can tell", f"{sends['unknown']:,}"),
+            ("why they were not acknowledged", why or "-"),
             ("latency of the acknowledged, ms", latency or "-"),
             ("stored at the end", f"{figures['stored']:,}"),
             ("handed to the consumer", f"{figures['handed_out']:,}"),

@@ -102,7 +102,14 @@ VIOLATIONS = [Violation(Kind.LOST, f"c{n}") for n in range(5)] + [Violation(Kind
 def of_a_campaign(violations: list[Violation]) -> dict[str, object]:
     faults = [fault(1, 4), fault(6.2, 6.4), fault(8, 9, "client<master cut")]
     known = {"shape": "one", "what": "a <broker>", "commit": "c0ffee", "date": "2026-01-01"}
-    rest = {"seed": 1, "network": "loopback", "stored": 5, "handed_out": 6, "problems": []}
+    rest = {
+        "seed": 1,
+        "network": "loopback",
+        "stored": 5,
+        "handed_out": 6,
+        "problems": [],
+        "not_acknowledged": {},
+    }
     return {**known, **rest, **figures(HISTORY, faults, violations, END)}
 
 
