@@ -48,9 +48,9 @@ class DirectSends:
         sharding_key: str | int | None,
         queue: MessageQueue | None,
         timeout: float,
-    ) -> SendResult | tuple[str, Attempt] | None:
-        """The result; or, after a failure, the message's id and what happened. ``None``: it has to
-        go another way.
+    ) -> SendResult | tuple[str, MessageQueue, Attempt] | None:
+        """The result; or, after a failure, the message's id, where it was to go, and what happened.
+        ``None``: it has to go another way.
 
         Raises ``MessageError``, ``ConfigError``, and whatever interrupts the thread.
         """
@@ -83,7 +83,7 @@ class DirectSends:
             now = self._monotonic()
             if isinstance(error, RemotingError):
                 self._not_before[address] = now + KEEP_AWAY_S
-            return msg_id, target.failed(error, now - began)
+            return msg_id, target.queue, target.failed(error, now - began)
 
     def _take(self, idle: list[BlockingCalls], now: float) -> BlockingCalls | None:
         """The one that was used last."""

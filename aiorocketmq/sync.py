@@ -131,9 +131,10 @@ class Producer(Facade):
                 if isinstance(sent, SendResult):
                     return sent
                 if sent is not None:
-                    bound = sharding_key is not None or queue is not None
+                    msg_id, target, failed = sent
+                    bound = None if sharding_key is None and queue is None else target
                     return self._loop.run(
-                        client.send_again(message, sent[0], bound, timeout, sent[1])
+                        client.send_again(message, msg_id, bound, timeout, failed)
                     )
         return self._loop.run(
             client.send(

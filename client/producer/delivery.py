@@ -133,8 +133,9 @@ class Delivery:
         (seconds) is.
 
         A message ``bound`` to a queue has one attempt. Where no connection can be made nothing was
-        sent, nor where a broker with replicas says that it is not the master. That uses up time
-        only: a broker that is restarted is waited for, a group that elects another master too.
+        sent, nor, as far as it can tell, where a broker with replicas says that it is not the
+        master. That uses up time only: a broker that is restarted is waited for, a group that
+        elects another master too.
         ``failed``: an attempt was made before, in the same time. Raises ``SendFailed``,
         ``SendTimedOut``, ``NoRouteError``, ``BrokerError``, and ``RemotingError`` when the route is
         not known and no name server answers.

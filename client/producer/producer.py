@@ -188,7 +188,8 @@ class Producer(Startable):
                     return send_result(await answer, msg_id, target.queue, target.address)
                 except (RemotingError, BrokerError) as error:
                     failed = target.failed(error, self._monotonic() - began)
-                bound = sharding_key is not None or queue is not None
+                is_bound = sharding_key is not None or queue is not None
+                bound = target.queue if is_bound else None
                 return await self.send_again(message, msg_id, bound, timeout, failed)  # type: ignore[arg-type]
             if self._accumulator is not None and _is_plain(queue, selector, sharding_key, timeout):
                 gathered = self._gathered(message)
@@ -245,7 +246,7 @@ class Producer(Startable):
     async def _answered(
         self,
         message: Message,
-        bound: bool,
+        is_bound: bool,
         timeout: float | None,
         target: SendTarget,
         msg_id: str,
@@ -256,17 +257,23 @@ class Producer(Startable):
             return send_result(await answer, msg_id, target.queue, target.address)
         except (RemotingError, BrokerError) as error:
             failed = target.failed(error, self._monotonic() - began)
+        bound = target.queue if is_bound else None
         return await self.send_again(message, msg_id, bound, timeout, failed)
 
     async def send_again(
-        self, message: Message, msg_id: str, bound: bool, timeout: float | None, failed: Attempt
+        self,
+        message: Message,
+        msg_id: str,
+        bound: MessageQueue | None,
+        timeout: float | None,
+        failed: Attempt,
     ) -> SendResult:
         """For the blocking client, too: what is left to do after the first attempt of a plain
-        message has failed. A message that is ``bound`` to a queue had one only."""
+        message has failed. One that is ``bound`` to a queue had one only, unless its group has
+        another master now: it goes to the same queue there."""
         outgoing = single(message, msg_id, self._max_size)
-        queue = MessageQueue(message.topic, failed.broker_name, 0) if bound else None
         return await self._delivery.deliver(
-            outgoing, queue, self.send_timeout if timeout is None else timeout, failed=failed
+            outgoing, bound, self.send_timeout if timeout is None else timeout, failed=failed
         )
 
     def _gathered(self, message: Message | Sequence[Message]) -> asyncio.Future[SendResult] | None:
@@ -326,8 +333,8 @@ class Producer(Startable):
         elif (
             written := self._written(message, queue, selector, sharding_key, timeout)
         ) is not None:
-            bound = sharding_key is not None or queue is not None
-            task = loop.create_task(self._answered(message, bound, timeout, *written))  # type: ignore[arg-type]
+            is_bound = sharding_key is not None or queue is not None
+            task = loop.create_task(self._answered(message, is_bound, timeout, *written))  # type: ignore[arg-type]
         else:
             outgoing = self._outgoing(
                 message

@@ -59,6 +59,8 @@ class MovingMaster:
         self.closed = False
         self.asked: list[tuple[float, str, RequestCode]] = []
         """When who was asked what."""
+        self.headers: list[object] = []
+        """Of those, but for what name servers were asked."""
         self._not_before: dict[str, tuple[float, float]] = {}
         self.instance: ClientInstance = ClientInstance(namesrv=NAME_SERVER, clock=self.clock)
         self.instance.remoting = self  # type: ignore[assignment]
@@ -85,7 +87,7 @@ class MovingMaster:
         self,
         address: str,
         code: RequestCode,
-        _header: object = None,
+        header: object = None,
         _body: bytes = b"",
         *,
         timeout: float,
@@ -96,6 +98,7 @@ class MovingMaster:
         if code is ROUTE:
             return self._route(code)
         says = self._knock(address, code)
+        self.headers.append(header)
         return _response(code, says, FIELDS)
 
     async def invoke_oneway(

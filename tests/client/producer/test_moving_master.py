@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from aiorocketmq.client.producer.sending import SendResult, SendStatus
 from aiorocketmq.client.producer.transaction import TransactionState
 from aiorocketmq.remoting.errors import BrokerError, ClientClosedError
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
 from ..moving_master import (
@@ -57,7 +60,24 @@ def batch(producer: Producer) -> Coroutine[None, None, SendResult]:
 def after_the_fast_path(producer: Producer) -> Coroutine[None, None, SendResult]:
     """Its only attempt has just failed."""
     failed = Attempt(GROUP, ONE, BrokerError(SLAVE.code, SLAVE.remark, ONE), 0.0)
-    return producer.send_again(Message(TOPIC, b"x"), "ID", True, None, failed)
+    return producer.send_again(Message(TOPIC, b"x"), "ID", QUEUE, None, failed)
+
+
+QUEUE = MessageQueue(TOPIC, GROUP, 1)
+
+
+def fails_on_the_fast_path(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each first attempt goes to ``QUEUE`` of the old master, and is refused."""
+    error = BrokerError(SLAVE.code, SLAVE.remark, ONE)
+    failed = Attempt(GROUP, ONE, error, 0.0)
+    target = SimpleNamespace(queue=QUEUE, address=ONE, failed=lambda *_: failed)
+
+    def written(*_: object) -> object:
+        answer = asyncio.get_running_loop().create_future()
+        answer.set_exception(error)
+        return target, "ID", 0.0, answer
+
+    monkeypatch.setattr(producer, "_written", written)
 
 
 class Scene(MovingMaster):
@@ -111,6 +131,26 @@ def test_a_send_goes_to_the_new_master(says: Says, how: How, elected_after_s: fl
         assert len(scene.asked_of(NAME_SERVER)) <= 12 + 10 * elected_after_s
 
     play(lambda: Scene({ONE: says}), test)
+
+
+@pytest.mark.parametrize("bound", [{"queue": QUEUE}, {"sharding_key": "k"}])
+@pytest.mark.parametrize("soon", [False, True])
+def test_what_is_bound_to_a_queue_goes_to_the_same_one(
+    bound: dict[str, Any], soon: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(scene: Scene) -> None:
+        fails_on_the_fast_path(scene.producer, monkeypatch)
+        send = scene.producer.send_soon if soon else scene.producer.send
+        sent = asyncio.ensure_future(send(Message(TOPIC, b"x"), **bound))
+        scene.elect()
+        await scene.pass_time(SOON_S)
+        await sent
+        assert len(scene.asked_of(TWO)) == 1
+        [header] = scene.headers[-1:]
+        assert isinstance(header, SendMessageRequestV2)
+        assert header.queue_id == QUEUE.queue_id
+
+    play(lambda: Scene({ONE: SLAVE}), test)
 
 
 def test_a_route_without_a_master_is_waited_for() -> None:
