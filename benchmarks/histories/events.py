@@ -32,7 +32,14 @@ class Invoke(msgspec.Struct, frozen=True, gc=False, tag="invoke", kw_only=True):
     """Where it wants it; None: anywhere."""
     topic: str = ""
     once: bool = False
-    """There is one attempt, whatever comes of it."""
+    """Each attempt is told of: there is one, but for ``Again``."""
+
+
+class Again(msgspec.Struct, frozen=True, gc=False, tag="again", kw_only=True):
+    """A further attempt of the same send begins."""
+
+    at: float
+    op: int
 
 
 class Ok(msgspec.Struct, frozen=True, gc=False, tag="ok", kw_only=True):
@@ -95,7 +102,7 @@ class Serves(msgspec.Struct, frozen=True, gc=False, tag="serves", kw_only=True):
     ends: bool = False
 
 
-Event = Invoke | Ok | Fail | Unknown | Read | Ends | Leads | Serves
+Event = Invoke | Again | Ok | Fail | Unknown | Read | Ends | Leads | Serves
 
 _decode: Final = msgspec.json.Decoder(Event).decode
 _encode: Final = msgspec.json.Encoder().encode

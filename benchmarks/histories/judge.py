@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from .events import Ends, Event, Fail, Invoke, Leads, Ok, Read, Serves, Unknown
+from .events import Again, Ends, Event, Fail, Invoke, Leads, Ok, Read, Serves, Unknown
 
 Stored = Mapping[str, Sequence[tuple[int, str]]]
 """What is in each queue at the end: offsets, in order, and contents. It may begin above 0: what
@@ -29,7 +29,8 @@ class Kind(Enum):
 
     LOST = "acknowledged, and not stored where it was said to be"
     REFUSED = "surely not stored, as its sender was told, and stored"
-    DOUBLED = "stored more than once, of one attempt to send it"
+    ELSEWHERE = "in another queue than it was sent to"
+    DOUBLED = "stored more often than it was tried"
     PHANTOM = "nobody has sent it, or not yet"
     ORDER = "behind what was sent after its acknowledgement"
     SAME_OFFSET = "two acknowledgements for one place"
@@ -57,6 +58,7 @@ class Send(msgspec.Struct, gc=False):
     invoked: Invoke
     acknowledged: Ok | None = None
     failed: Fail | None = None
+    attempts: int = 1
 
     def __str__(self) -> str:
         begin, end = self.invoked, self.acknowledged
@@ -88,6 +90,8 @@ class _History:
                 case Invoke():
                     assert event.op not in self.sends, f"two sends have the number {event.op}"
                     self.sends[event.op] = Send(event)
+                case Again():
+                    self.sends[event.op].attempts += 1
                 case Ok():
                     self.sends[event.op].acknowledged = event
                 case Fail():
@@ -128,6 +132,15 @@ def _refused(history: _History, stored: Stored) -> Iterable[Violation]:
                 yield Violation(Kind.REFUSED, f"{send}; it is {queue}@{offset}")
 
 
+def _elsewhere(history: _History, stored: Stored) -> Iterable[Violation]:
+    for queue, messages in stored.items():
+        for offset, content in messages:
+            send = history.by_content.get(content)
+            if send is not None and send.invoked.queue not in (None, queue):
+                wanted = send.invoked.queue
+                yield Violation(Kind.ELSEWHERE, f"{send}, to {wanted}; it is {queue}@{offset}")
+
+
 def _doubled(history: _History, stored: Stored) -> Iterable[Violation]:
     places: dict[str, list[str]] = {}
     for queue, messages in stored.items():
@@ -135,7 +148,7 @@ def _doubled(history: _History, stored: Stored) -> Iterable[Violation]:
             places.setdefault(content, []).append(f"{queue}@{offset}")
     for content, found in places.items():
         send = history.by_content.get(content)
-        if len(found) > 1 and send is not None and send.invoked.once:
+        if send is not None and send.invoked.once and len(found) > send.attempts:
             yield Violation(Kind.DOUBLED, f"{send}; it is {', '.join(found)}")
 
 
@@ -257,6 +270,7 @@ def _two_leaders(history: _History, _stored: Stored) -> Iterable[Violation]:
 _CHECKS: Final[tuple[Callable[[_History, Stored], Iterable[Violation]], ...]] = (
     _lost,
     _refused,
+    _elsewhere,
     _doubled,
     _phantoms,
     _order,

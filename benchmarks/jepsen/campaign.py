@@ -57,10 +57,12 @@ class Campaign:
     def figures(self) -> dict[str, Any]:
         """All that there is to say."""
         clients = self.clients
+        contents = [content for them in self.stored.values() for _, content in them]
         found = figures(self.recorder.events, self.happened, self.violations, self._end)
         return {
             "problems": self.problems,
-            "stored": sum(map(len, self.stored.values())),
+            "stored": len(contents),
+            "stored_again": len(contents) - len(set(contents)),
             "handed_out": clients.handed_out if clients is not None else 0,
             "not_acknowledged": dict(clients.why.most_common()) if clients is not None else {},
             **found,
@@ -100,7 +102,9 @@ class Local(Campaign):
                 await undo.enter_async_context(cluster)
                 await cluster.create_topic(_TOPIC, QUEUES)
                 asked = [Asked(each.name, NAME, each.address) for each in cluster.nodes.values()]
-                self.clients = Clients(cluster.namesrv, _TOPIC, asked, self.recorder)
+                self.clients = Clients(
+                    cluster.namesrv, _TOPIC, asked, self.recorder, elects=cluster.elects
+                )
                 clients = await undo.enter_async_context(self.clients)
                 clients.send()
                 try:
@@ -211,7 +215,7 @@ class Elsewhere(Campaign):
 
     async def _load(self, asked: Sequence[Asked], masters: Sequence[Asked]) -> None:
         self._words = [Serves(at=0.0, node=each.name) for each in masters]
-        self.clients = Clients(self._namesrv, self._topic, asked, self.recorder)
+        self.clients = Clients(self._namesrv, self._topic, asked, self.recorder, elects=True)
         async with self.clients as clients:
             clients.send()
             await clients.until_acknowledged(PATIENCE_S)

@@ -16,7 +16,9 @@ from aiorocketmq import (
     MessageExt,
     Producer,
     PushConsumer,
+    SendContext,
     SendFailed,
+    SendHook,
     SendStatus,
     StartFrom,
 )
@@ -50,12 +52,36 @@ class Asked(NamedTuple):
     is_master: bool = False
 
 
+class _Attempts(SendHook):
+    """Tells of attempts that a client makes within one call: where a group elects, it asks the next
+    master by itself."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._last = ""
+
+    def before_send(self, context: SendContext) -> None:
+        content = context.messages[0].keys[0]
+        if content == self._last:
+            self._recorder.again(int(content.rpartition("-")[2]))
+        self._last = content
+
+    def after_send(self, context: SendContext) -> None: ...
+
+
 class Clients:
     """All clients of a campaign. Use as ``async with``."""
 
     def __init__(
-        self, namesrv: str, topic: str, brokers: Sequence[Asked], recorder: Recorder
+        self,
+        namesrv: str,
+        topic: str,
+        brokers: Sequence[Asked],
+        recorder: Recorder,
+        *,
+        elects: bool,
     ) -> None:
+        """``elects``: brokers are a group, whose masters follow each other within a send."""
         self.recorder = recorder
         self.handed_out = 0
         """To the push consumer, those that came again included."""
@@ -63,6 +89,7 @@ class Clients:
         """Queue and offset."""
         self.why: Counter[str] = Counter()
         """What sends that were not acknowledged ended with."""
+        self._elects = elects
         self._namesrv = namesrv
         self._topic = topic
         self._remoting = RemotingClient()
@@ -96,10 +123,12 @@ class Clients:
                     namesrv=self._namesrv,
                     send_timeout=_SEND_TIMEOUT_S,
                     retries=0,
+                    hooks=[_Attempts(self.recorder)] if number % 2 else [],
                 )
                 await undo.enter_async_context(producer)
                 queue = self._queues[number % len(self._queues)]
-                self._begin(self._send(f"p{number}", producer, queue))
+                once = bool(number % 2) or not self._elects
+                self._begin(self._send(f"p{number}", producer, queue, once=once))
             for reader in self._readers.values():
                 self._begin(self._read(reader))
             undo.push_async_callback(self._end)
@@ -148,13 +177,15 @@ class Clients:
             await asyncio.sleep(0.01)
         raise DemoError(f"nothing is acknowledged within {patience_s:.0f} s")
 
-    async def _send(self, name: str, producer: Producer, queue: MessageQueue) -> None:
+    async def _send(
+        self, name: str, producer: Producer, queue: MessageQueue, *, once: bool
+    ) -> None:
         while True:
             await self._may_send.wait()
             self._under_way += 1
-            op, content = self.recorder.invoke(name, self._topic, queue, once=True)
+            op, content = self.recorder.invoke(name, self._topic, queue, once=once)
             try:
-                message = Message(self._topic, body_of(content), keys=content)
+                message = Message(self._topic, body_of(content), keys=[content])
                 result = await producer.send(message, queue=queue)
             except RocketMQError as error:
                 self.why[_reason(error)] += 1

@@ -34,6 +34,7 @@ def _lines(figures: Mapping[str, Any], picture: str) -> Iterator[str]:
             ("why they were not acknowledged", why or "-"),
             ("latency of the acknowledged, ms", latency or "-"),
             ("stored at the end", f"{figures['stored']:,}"),
+            ("of them twice, sent again by the client itself", f"{figures['stored_again']:,}"),
             ("handed to the consumer", f"{figures['handed_out']:,}"),
             ("violations", f"{broken:,}"),
         ),

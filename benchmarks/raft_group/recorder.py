@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 from aiorocketmq import MessageExt, SendResult
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
-from ..histories.events import Ends, Event, Fail, Invoke, Ok, Read, Unknown, to_lines
+from ..histories.events import Again, Ends, Event, Fail, Invoke, Ok, Read, Unknown, to_lines
 
 _MOST_PADDING: Final = 400
 
@@ -67,7 +67,8 @@ class Recorder:
     def invoke(
         self, producer: str, topic: str, queue: MessageQueue | None, *, once: bool = False
     ) -> tuple[int, str]:
-        """A send begins; its number, and what it has to send. ``once``: it is tried once."""
+        """A send begins; its number, and what it has to send. ``once``: further
+        attempts are told of."""
         op = next(self._ops)
         content = f"{producer}-{op}"
         self.add(
@@ -82,6 +83,10 @@ class Recorder:
             )
         )
         return op, content
+
+    def again(self, op: int) -> None:
+        """A further attempt of the same send."""
+        self.add(Again(at=self.now, op=op))
 
     def ok(self, op: int, result: SendResult) -> None:
         self.acknowledged += 1

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from benchmarks.histories.events import (
+    Again,
     Ends,
     Event,
     Fail,
@@ -99,7 +100,9 @@ def test_other_queues_have_an_order_of_their_own() -> None:
 
 
 def test_tried_again_it_may_be_there_twice() -> None:
-    assert judge(sent(0, 0, 1, 0), stored(0, 0)) == []
+    assert judge(sent(0, 0, 1, 0), stored(0, 0)) == [], "nobody tells of attempts"
+    told = [once(0, 0), Again(at=0.5, op=0), Ok(at=1, op=0, queue=Q, offset=1)]
+    assert judge(told, stored(0, 0)) == []
 
 
 FRESH: Sequence[tuple[str, list[Event]]] = [
@@ -203,6 +206,18 @@ BAD: Sequence[tuple[str, list[Event], Stored, list[Kind]]] = [
         "twice, of one attempt whose answer did not come",
         [once(0, 0), Unknown(at=3, op=0)],
         stored(0, 0),
+        [Kind.DOUBLED],
+    ),
+    (
+        "in another queue, where it is acknowledged",
+        [once(0, 0), Ok(at=1, op=0, queue="g/1", offset=0)],
+        {"g/1": [(0, "c0")]},
+        [Kind.ELSEWHERE],
+    ),
+    (
+        "three times, of two attempts",
+        [once(0, 0), Again(at=1, op=0), Ok(at=2, op=0, queue=Q, offset=2)],
+        stored(0, 0, 0),
         [Kind.DOUBLED],
     ),
     (

@@ -106,6 +106,7 @@ def of_a_campaign(violations: list[Violation]) -> dict[str, object]:
         "seed": 1,
         "network": "loopback",
         "stored": 5,
+        "stored_again": 0,
         "handed_out": 6,
         "problems": [],
         "not_acknowledged": {},
