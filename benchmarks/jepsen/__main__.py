@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,7 +76,11 @@ async def local(shapes: list[Shape], options: Options, out: Path, keep: Path | N
             known = _known(shape.name, shape.what, net.kind, options.seed)
             with data_folder(keep, keep=keep is not None) as folder:
                 run = Local(shape, net, folder, options)
-                await run.run()
+                try:
+                    await run.run()
+                except Exception as error:  # noqa: BLE001 - the other shapes are run all the same
+                    traceback.print_exc()
+                    run.problems.append(f"it broke off: {error!r}")
                 good &= _report(run, known, out)
     return 0 if good else 1
 
