@@ -48,6 +48,8 @@ class Habits(NamedTuple):
     thread_s: float
     """What a thread does takes so long: a sync, mostly."""
     latency_s: float
+    drift: float
+    """Of clocks, in seconds per second."""
     pace_s: float
     """Between messages."""
     refused: float
@@ -66,6 +68,7 @@ def habits(random: Random) -> Habits:
         at_once=random.choice([1, 1, 2, 3]),
         thread_s=random.choice([0.0005, 0.0005, 0.02, 0.2]),
         latency_s=random.choice([0.0002, 0.0002, 0.01]),
+        drift=random.choice([0.0, 0.001, 0.02]),
         pace_s=random.choice([0.15, 0.3, 0.6]),
         refused=random.choice([0.0, 0.1, 0.4]),
         handling_s=random.choice([0.0, 0.0, 0.05, 0.5]),

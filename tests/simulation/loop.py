@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+START_S = 1000.0
 TURN_S = 1e-9
 """So long a turn of the loop takes at least: who waits for less than the clock can tell gets on."""
 PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
@@ -111,7 +112,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     network: Network
 
     def __init__(self, random: Random) -> None:
-        self.now = 1000.0
+        self.now = START_S
         self.random = random
         self.usually_s = 0.0005
         """How long what a thread does takes, about."""
@@ -200,14 +201,17 @@ def _if_alive(process: Process, callback: Callable[..., object], args: tuple[Any
 
 
 class SimulatedClock:
-    """Of one machine: its time of day may be wrong, and go too fast."""
+    """Of one machine: its time of day may be wrong, and go too fast or too slowly."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
         self.ahead_s = 0.0
+        self.drift = 0.0
+        """Seconds that it is further ahead after each second."""
 
     def time_ms(self) -> int:
-        return 1_700_000_000_000 + round((self._loop.now + self.ahead_s) * 1000)
+        ahead_s = self.ahead_s + self.drift * (self._loop.now - START_S)
+        return 1_700_000_000_000 + round((self._loop.now + ahead_s) * 1000)
 
     def monotonic(self) -> float:
         return self._loop.now

@@ -108,6 +108,8 @@ async def _story(
     for machine in _brokers(world, shape, flush):
         machine.start()
     await asyncio.sleep(3)
+    for machine in world.machines.values():
+        machine.clock.drift = world.random.choice([0.0, often.drift, -often.drift])
     clients = found["clients"] = Clients(world, often)
     power = flush is FlushDiskType.SYNC_FLUSH and shape != "group"
     machines = [each.name for each in world.machines.values() if each.broker_name]
