@@ -18,6 +18,7 @@ numbers in step (first, next, what is reserved, what is on the disk).
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable
 from typing import Final
 
@@ -41,6 +42,8 @@ _BULK_RESERVE_AHEAD: Final = 512 << 10
 hundred units."""
 _CHUNK_UNITS: Final = 1000
 _FILLERS_AT_ONCE: Final = 1 << 16
+_NEAR_UNITS: Final = 64
+"""At the end of a queue, looked at together."""
 _READS_TO_MAP: Final = 16
 _UNITS_AT_ONCE: Final = 256
 """Read when an address of the extension is looked for."""
@@ -399,18 +402,24 @@ class ConsumeQueue(QueueEnd):
         return self.first_where(lambda phy, size: _is_behind(phy, size, phy_offset))
 
     def count_until(self, phy_offset: int) -> int:
-        """The number behind the last unit of a record that ends at or below a physical offset. It
-        is looked for from the end on: mostly few lie behind."""
+        """The number behind the last unit of a record that ends at or below a physical offset.
+        Quick where few lie behind."""
+        first = max(self.min_offset, self.max_offset - _NEAR_UNITS)
+        units = self.units(first, _NEAR_UNITS)
+        count = len(units) // CQ_UNIT_SIZE
 
-        def is_behind(phy: int, size: int) -> bool:
-            return end_of(phy, size) > phy_offset
+        def end(position: int) -> int:
+            return end_of(*CQ_UNIT.unpack_from(units, position))
 
-        low = high = self.max_offset
-        step = 1
-        while low > self.min_offset and is_behind(*self.raw_unit(low - 1)[:2]):
-            high = low - 1
-            low, step = max(self.min_offset, low - step), 2 * step
-        return self._search(low, high, is_behind)
+        positions = range(0, len(units), CQ_UNIT_SIZE)
+        if count and end(positions[-1]) <= phy_offset:
+            near = count
+        else:
+            near = bisect.bisect_right(positions, phy_offset, key=end)
+        if 0 < near < count:
+            return first + near
+        low, high = (first + near, self.max_offset) if near else (self.min_offset, first)
+        return self._search(low, high, lambda phy, size: end_of(phy, size) > phy_offset)
 
     def end_phy_offset(self) -> int:
         """Where the commit log goes on behind the last message of this queue; -1 for an empty

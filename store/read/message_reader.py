@@ -136,7 +136,7 @@ class MessageReader:
                 units = queue.units(offset, max_count + 1 if max_count < left else left)
                 if 0 < len(units) <= _MAX_WHOLE:
                     whole = self._whole(
-                        (low, high), offset, units, max_count, tags, max_bytes, views
+                        queue, high, offset, units, max_count, tags, max_bytes, views
                     )
                     if whole is not None:
                         return whole
@@ -248,11 +248,11 @@ class MessageReader:
         return _Collected(parts, count, passed_over, damaged, removed, phy_offset)
 
     def _whole(
-        self, limits: tuple[int, int], offset: int, units: bytes, max_count: int,
+        self, queue: ConsumeQueue, high: int, offset: int, units: bytes, max_count: int,
         tags: frozenset[int] | None, max_bytes: int | None, views: bool,
     ) -> GetResult | None:  # fmt: skip
-        """The usual pull: everything is wanted, in one file and in memory, within the limits. None
-        when it is not so."""
+        """The usual pull: everything is wanted, in one file and in memory, within the limits; the
+        queue may be read up to ``high``. None when it is not so."""
         end = self._log.max_phy_offset
         count_limit, byte_limit = self._limits(True, max_count, max_bytes)
         found = survey_units(units, count_limit, tags)
@@ -286,8 +286,8 @@ class MessageReader:
         ):
             return None
         behind = end - behind_from
-        much_behind = behind > self._in_memory
-        return GetResult(_FOUND, offset + count, *limits, body, count, behind, much_behind)
+        following, much = offset + count, behind > self._in_memory
+        return GetResult(_FOUND, following, queue.min_offset, high, body, count, behind, much)
 
     def _is_damaged(
         self, queue: ConsumeQueue, number: int, data: Any, at: int, phy_offset: int, size: int

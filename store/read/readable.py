@@ -39,15 +39,15 @@ class Readable:
     def end_of(self, queue: ConsumeQueue) -> int:
         """The number behind the last message of a queue that may be read. Somebody asks: where
         there are others, they are synced soon."""
-        if self._reads_all(queue):
+        flushed = self._log.flushed_offset
+        if flushed >= self._log.max_phy_offset:
             return queue.max_offset
-        self._sync_soon()
-        return queue.count_until(self._log.flushed_offset)
+        end = queue.count_until(flushed)
+        if end < queue.max_offset:
+            self._sync_soon()
+        return end
 
     def hides(self, queue: ConsumeQueue) -> bool:
         """It has messages that may not be read yet."""
-        return not self._reads_all(queue)
-
-    def _reads_all(self, queue: ConsumeQueue) -> bool:
         flushed = self._log.flushed_offset
-        return flushed >= self._log.max_phy_offset or queue.end_phy_offset() <= flushed
+        return flushed < self._log.max_phy_offset and queue.end_phy_offset() > flushed

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,7 +123,7 @@ def test_nor_does_anything_else_tell_of_what_is_behind() -> None:
     ],
     ids=["ASYNC_FLUSH", "slave"],
 )
-def test_others_hand_out_what_is_written(settings: dict[str, FlushDiskType | BrokerRole]) -> None:
+def test_others_hand_out_what_is_written(settings: dict[str, Any]) -> None:
     store = open_store(ROOT, Disk(), **settings)
     assert not store.config.hands_out_only_synced
     told: list[int] = []
@@ -131,7 +133,7 @@ def test_others_hand_out_what_is_written(settings: dict[str, FlushDiskType | Bro
     store.close()
 
 
-@pytest.mark.parametrize("count", range(1, 40, 3))
+@pytest.mark.parametrize("count", [*range(1, 40, 3), 64, 65, 66, 150])
 def test_the_last_unit_in_front_of_an_offset_is_found_from_the_end(count: int) -> None:
     """In queues of several files, ten units each."""
     store = opened(flush=FlushDiskType.ASYNC_FLUSH)
@@ -171,7 +173,7 @@ def test_who_wants_all_that_is_written_is_told_when_it_is_on_the_disk() -> None:
         assert told == [0], "nothing is missing"
         for number in (1, 2):
             put_ok(store)
-            store.when_readable(lambda number=number: told.append(number))
+            store.when_readable(partial(told.append, number))
         assert told == [0]
         while len(told) < 3:
             await asyncio.sleep(0)
@@ -192,7 +194,12 @@ def test_an_arrival_is_told_when_it_may_be_read() -> None:
     store.arrivals.listeners.append(lambda topic, queue, end, *_: told.append((topic, queue, end)))
 
     async def scene() -> None:
-        store.arrivals.pending = lambda: asyncio.get_running_loop().call_soon(store.arrivals.notify)
+        loop = asyncio.get_running_loop()
+
+        def notify_soon() -> None:
+            loop.call_soon(store.arrivals.notify)
+
+        store.arrivals.pending = notify_soon
         store.arrivals.watch("T", 0)
         put_ok(store)
         store.arrivals.notify()
