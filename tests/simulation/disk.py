@@ -11,6 +11,7 @@ XFS; "fsyncgate").
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +27,8 @@ CALLS = (
     "make_directories", "sync_directory", "touch",
 )  # fmt: skip
 """Those that may fail."""
+LOSES_WHAT_IT_HAD = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
+"""With these the kernel gives up what it should have written; with others it has not begun."""
 
 
 class SimulatedDisk(MemoryDisk):
@@ -51,7 +54,7 @@ class SimulatedDisk(MemoryDisk):
             result = real(*args)
             self.reached("disk")
             return result
-        if call == "sync":
+        if call == "sync" and number in LOSES_WHAT_IT_HAD:
             self._forget_dirty(self._open[args[0]][0])
         raise OSError(number, os.strerror(number))
 

@@ -190,6 +190,7 @@ class Listener:
         self._network = network
         self.address = address
         self.waiting: asyncio.Queue[Accepted] = asyncio.Queue()
+        self._closed = False
 
     def getsockname(self) -> tuple[str, int]:
         return self.address
@@ -198,7 +199,17 @@ class Listener:
 
     def setsockopt(self, *how: Any) -> None: ...
 
+    def came(self, accepted: Accepted) -> None:
+        """A connection, for which nobody may be there any more."""
+        if self._closed:
+            accepted.close()
+        else:
+            self.waiting.put_nowait(accepted)
+
     def close(self) -> None:
+        self._closed = True
+        while not self.waiting.empty():
+            self.waiting.get_nowait().close()
         if self._network.listeners.get(self.address) is self:
             del self._network.listeners[self.address]
 
@@ -273,7 +284,7 @@ class Network:
             self.ends[end] = None
         self._loop.call_later(
             self.latency_s(there),
-            listener.waiting.put_nowait,
+            listener.came,
             Accepted(theirs),
             context=server.context,
         )
