@@ -74,6 +74,7 @@ from .recovery.opening import (
     load_commit_log,
     make_directories,
     without_garbage_collection,
+    write_again,
 )
 from .recovery.recovery import Recovery, RecoveryReport
 from .recovery.recovery_progress import RecoveryProgress
@@ -286,6 +287,8 @@ class MessageStore:
         self._know_damage(report)
         end = self._reader.proven_from = self._log.max_phy_offset
         self._log.flushed_offset = end if clean else min(report.start, end)
+        if not clean:
+            write_again(self._log, report.start, end)
         self._log.last_store_timestamp = (
             self._log.last_store_timestamp or self._checkpoint.physic_msg_timestamp
         )

@@ -29,6 +29,7 @@ from ..model.errors import BrokenPromiseError, OutOfSpaceError, StoreFileError
 
 RESERVE_AHEAD: Final = 16 << 20
 """Disk space is reserved in steps of this size."""
+_WRITTEN_AT_ONCE: Final = 1 << 20
 NEAR: Final = 8 << 10
 """To read so many bytes more of a file that is not mapped costs as much as to read once more: 0.6
 µs."""
@@ -299,6 +300,17 @@ class CommitLog(LogEnd):
         if self.position <= file.solid:
             file.reserved = max(file.reserved, self.position)
         return found
+
+    def write_again(self, begin: int, end: int) -> None:
+        """What lies at [begin, end), and is there already. A sync that failed may have left pages
+        that can be read and count as written, though they are not on the disk; no later sync writes
+        them. Raises StoreFileError."""
+        for file in self.files.files:
+            at, stop = max(begin, file.start), min(end, file.end)
+            while at < stop:
+                size = min(_WRITTEN_AT_ONCE, stop - at)
+                file.write(at - file.start, file.read_unmapped(at - file.start, size))
+                at += size
 
     def close(self) -> None:
         """Unmap and delete the unused spare file. Raises StoreFileError when it cannot be deleted:

@@ -20,6 +20,7 @@ from ..disk.checkpoint import Checkpoint
 from ..disk.disk import Disk, Lock
 from ..disk.mapped_file_queue import MappedFileQueue
 from ..disk.system_disk import SystemDisk
+from ..log.commit_log import CommitLog
 from ..model.errors import MissingFileError, StoreFileError, translated
 from ..queues.consume_queues import ConsumeQueues
 
@@ -30,6 +31,8 @@ REMEDY: Final = (
     "left"
 )
 
+_MOST_WRITTEN_AGAIN: Final = 256 << 20
+"""A sync is tried several times a second, and after one that failed nothing more is taken."""
 MEMBER_REMEDY: Final = (
     "put them back; if they are lost, remove the folder dledger-<dLegerSelfId> and leave config: "
     "the member gets everything from its leader, and does not vote before it has it"
@@ -148,3 +151,16 @@ def without_garbage_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def write_again(commit_log: CommitLog, begin: int, end: int) -> None:
+    """What was found behind the checkpoint at [begin, end): it may be in the kernel's memory only,
+    if it was a sync that failed that ended the last run."""
+    try:
+        commit_log.write_again(max(begin, end - _MOST_WRITTEN_AGAIN), end)
+    except StoreFileError as error:  # a disk without space may still be read
+        log.warning(
+            "the end of the commit log could not be written once more; if a sync has failed before "
+            "this start, part of it may not be on the disk: %s",
+            error,
+        )

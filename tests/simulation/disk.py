@@ -76,6 +76,12 @@ class SimulatedDisk(MemoryDisk):
                 written[at : at + SECTOR] = synced[at : at + SECTOR].ljust(len(sector), b"\0")
         self.durable[id(content)] = bytes(written)
 
+    def write(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:
+        known = self.forgotten.get(id(self._open[fd][0]), {})
+        for at in range(position // SECTOR * SECTOR, position + len(data), SECTOR):
+            known.pop(at, None)
+        return super().write(fd, data, position)
+
     def sync_directory(self, path: Path) -> None:
         super().sync_directory(path)
         folder = str(path)
