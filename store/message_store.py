@@ -292,9 +292,8 @@ class MessageStore:
         self._log.last_store_timestamp = (
             self._log.last_store_timestamp or self._checkpoint.physic_msg_timestamp
         )
-        if self._log.files.files and (
-            known is None or report.records or report.repaired or not clean
-        ):
+        news = known is None or report.records or report.repaired or not clean
+        if self._log.files.files and news:
             self._save_what_was_done()
         if self.raft is None and self.config.broker_role is BrokerRole.SLAVE:
             self._refusals.from_now_on("this broker is a slave")
