@@ -34,6 +34,8 @@ class End(asyncio.Transport):
         self.own_address, self.peer_address = own, peer
         self.way = (own[0], peer[0])
         self.protocol: Any = None
+        self.came = False
+        """The process at this end knows of it."""
         self.on_its_way: deque[bytes | None] = deque()
         """What was written and has not arrived; None: the end."""
         self.arrives_at = 0.0
@@ -201,6 +203,7 @@ class Listener:
 
     def came(self, accepted: Accepted) -> None:
         """A connection, for which nobody may be there any more."""
+        accepted.end.came = True
         if self._closed:
             accepted.close()
         else:
@@ -280,6 +283,7 @@ class Network:
         ours = End(self, process, own, (host, port))
         theirs = End(self, server, (host, port), own)
         ours.other, theirs.other = theirs, ours
+        ours.came = True
         for end in (ours, theirs):
             self.ends[end] = None
         self._loop.call_later(

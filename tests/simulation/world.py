@@ -144,7 +144,7 @@ class Machine:
         network = self.world.network
         yield from (f"a port {each}" for each in network.listeners if each[0] == self.host)
         for end in network.ends:
-            if end.process is process and not end.is_closing():
+            if end.process is process and end.came and not end.is_closing():
                 yield f"a connection with {end.peer_address}"
         if self.buffers is not None and self.buffers.held:
             yield f"{self.buffers.held} bytes in buffers"
