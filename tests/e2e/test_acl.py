@@ -14,6 +14,7 @@ from aiorocketmq import (
     Admin,
     Message,
     MessageExt,
+    MessageQueue,
     Producer,
     PullConsumer,
     PushConsumer,
@@ -104,12 +105,16 @@ def test_a_blocking_client_signs_what_it_sends_itself(
     guarded: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def give_up(
-        _message: Message, _id: str, bound: bool, _timeout: float | None, failed: Attempt
+        _message: Message,
+        _id: str,
+        bound: MessageQueue | None,
+        _timeout: float | None,
+        failed: Attempt,
     ) -> NoReturn:
         given_up.append(bound)
         raise failed.error
 
-    given_up: list[bool] = []
+    given_up: list[MessageQueue | None] = []
     asyncio.run(asyncio.wait_for(make_topics(guarded, "Orders"), 60))
     with sync.Producer("p", namesrv=guarded.namesrv, credentials=WRITER) as producer:
         producer.send(Message("Orders", b"x"))
@@ -120,12 +125,14 @@ def test_a_blocking_client_signs_what_it_sends_itself(
             is SendStatus.SEND_OK
         )
         monkeypatch.setattr(producer._client.fast_path, "_signer", Signer("wrong-secret"))
-        for more in ({}, {"sharding_key": 1}, {"queue": producer.queues("Orders")[0]}):
+        chosen = producer.queues("Orders")[1]
+        for more in ({}, {"sharding_key": 1}, {"queue": chosen}):
             with pytest.raises(
                 RocketMQError, match="Check signature failed for accessKey=the-writer"
             ):
                 producer.send(Message("Orders", b"x"), **more)
-        assert given_up == [False, True, True]  # a queue that was chosen has one attempt
+        of_no_queue, of_key, of_queue = given_up  # who is bound to a queue has one attempt
+        assert of_no_queue is None and of_key is not None and of_queue == chosen
 
 
 @asynchronous
