@@ -132,7 +132,9 @@ def test_a_blocking_client_signs_what_it_sends_itself(
             ):
                 producer.send(Message("Orders", b"x"), **more)
         of_no_queue, of_key, of_queue = given_up  # who is bound to a queue has one attempt
-        assert of_no_queue is None and of_key is not None and of_queue == chosen
+        assert of_no_queue is None
+        assert of_key is not None
+        assert of_queue == chosen
 
 
 @asynchronous
