@@ -395,7 +395,8 @@ class _Log(logging.Handler):
         process = PROCESS.get()
         if process is not None and not process.alive:
             return
-        if AHEAD in record.getMessage():
+        troubled = any(machine.disk_trouble for machine in self._world.machines.values())
+        if AHEAD in record.getMessage() and not troubled:  # or its master cannot read just now
             self._world.ahead.add(str(process))
         self._world.logs.append(
             f"{self._world.loop.now - 1000:10.3f} s  [{PROCESS.get()}] {record.levelname} "
