@@ -466,6 +466,12 @@ class ConsumeQueue(QueueEnd):
         data = self.read_bytes(offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE) if offset >= 0 else b""
         return len(data) == CQ_UNIT_SIZE and CQ_UNIT.unpack(data)[:2] == (phy_offset, size)
 
+    def unit_behind(self) -> tuple[int, int]:
+        """Physical offset and size of what the files hold behind the last message; zeros, or a unit
+        that is not believed. (0, 0) where they end."""
+        data = self.read_bytes(self.max_offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE)
+        return CQ_UNIT.unpack(data)[:2] if len(data) == CQ_UNIT_SIZE else (0, 0)
+
     # -- opening, recovery, deleting
 
     def load(self) -> None:

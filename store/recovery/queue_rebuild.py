@@ -4,7 +4,7 @@ ConsumeQueue)."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from ...remoting.protocol.message.properties import tags_code_of
@@ -198,6 +198,18 @@ class QueueRebuild:
                 self._jump(queue, suspect)
             else:
                 _leave_out(suspect, f"message {suspect.queue_offset} cannot follow {queue}")
+
+    def keep_damaged(self, gaps: Sequence[tuple[int, int]]) -> None:
+        """Behind ``finish``: a unit behind a queue's end that lies in what is damaged was a
+        message's, whose number must not be given again. ``gaps``: from, to."""
+        for queue in self._queues.all():
+            while True:
+                phy_offset, size = queue.unit_behind()
+                end = phy_offset + size
+                if not size or not any(begin <= phy_offset and end <= stop for begin, stop in gaps):
+                    break
+                log.error("%s lost its last message: it is damaged", queue)
+                queue.fill_to(queue.max_offset + 1, end)
 
     def _judge(
         self, queue: ConsumeQueue, suspect: DispatchRequest, successor: DispatchRequest

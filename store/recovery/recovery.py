@@ -510,6 +510,8 @@ class Recovery:
                 self._log.last_store_timestamp = last.store_timestamp
             self._dispatch(held, rebuild)
         rebuild.finish()
+        if scanner.gaps:
+            rebuild.keep_damaged(scanner.damaged)
         self._restarted = rebuild.restarted
         report.end, report.damaged = scanner.end, scanner.damaged
         for begin, stop, verdict, _ in scanner.gaps:

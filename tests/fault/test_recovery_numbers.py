@@ -331,3 +331,24 @@ def test_what_recovery_clears_is_durable(tmp_path: Path) -> None:
         assert cleared.read_bytes().count(0) == len(cleared.read_bytes())
         assert disk.synced[cleared.resolve()] == cleared.read_bytes()
     store.close()
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_the_number_of_a_last_message_whose_body_is_damaged_is_not_given_again(
+    tmp_path: Path, lost: int
+) -> None:
+    """Another queue's messages lie behind it. What its queue's file has was a message once, and
+    other replicas hand it out."""
+    store = open_store(tmp_path)
+    stored = [put_ok(store, topic="T", body=b"of T").phy_offset for _ in range(10)]
+    for _ in range(5):
+        put_ok(store, topic="U", body=b"of U")
+    crash(store)
+    for phy_offset in stored[10 - lost :]:
+        path, position = log_file_of(tmp_path, phy_offset)
+        overwrite(path, path.read_bytes().index(b"of T", position), b"on T")
+    store = open_store(tmp_path)
+    assert store.max_offset("T", 0) == 10
+    assert len(bodies_of(store)) == 10 - lost
+    assert put_ok(store, topic="T", body=b"the next").queue_offset == 10
+    store.close()
