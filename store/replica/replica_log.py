@@ -211,6 +211,9 @@ class ReplicaLog:
         self._one_by_one: Final = rules.ext is not None or rules.dispatch is not None
         self._noted: list[Records | DispatchRequest] = []
         self._found = 0
+        self._newest: int | None = None
+        """Where the last record begins that is known; what lies behind it is no record, or came
+        with it."""
         self.records: int = 0
         self.size_bytes: int = 0
         """Taken since the store was opened, for the statistics."""
@@ -258,6 +261,7 @@ class ReplicaLog:
     def _take_back(self, phy_offset: int) -> None:
         """The units of records there and behind. A queue that cannot be read just now has none of
         them: what was written to is mapped."""
+        self._newest = None
         for queue in self._queues.all():
             with contextlib.suppress(StoreFileError):
                 queue.cut(phy_offset)
@@ -296,6 +300,7 @@ class ReplicaLog:
                 if queue is not None and queue.watched:
                     self._arrivals.note(queue, 0, records.store_timestamps[-1])
             self._found += len(records)
+            self._newest = records.phy_offsets[-1]
             if self._indexing is not None:
                 self._noted.append(records)
         return records.store_timestamps[-1]
@@ -303,6 +308,7 @@ class ReplicaLog:
     def _dispatch_one(self, request: DispatchRequest) -> None:
         self._rebuild.dispatch(request)
         self._found += 1
+        self._newest = request.phy_offset
         self._note(request)
 
     def _dispatch_unusual(self, data: bytes, at: int, base: int, verdict: Verdict) -> int:
@@ -363,12 +369,15 @@ class ReplicaLog:
                 last = at if magic == MAGIC else last
                 at += size
             if last >= 0 and (record := commit_log.record(last)) is not None:
+                self._newest = last
                 return last, record
         return None
 
     def _places_before_end(self) -> Iterable[int]:
-        """Where records begin that are not far from the end: the last of any queue, then the starts
-        of the last files."""
+        """Where records begin that are not far from the end: the last that came; else the last of
+        any queue (a look at all of them, once after a start), then the starts of the last files."""
+        if self._newest is not None:
+            yield self._newest
         units = (queue.unit(queue.max_offset - 1) for queue in self._queues.all())
         yield max(
             (unit[0] for unit in units if unit is not None and unit[1] != FILLER_SIZE), default=0

@@ -20,6 +20,7 @@ from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.model.errors import BrokenPromiseError, OutOfSpaceError, StoreFileError
 from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import PutStatus
+from aiorocketmq.store.queues.consume_queue import ConsumeQueue
 from aiorocketmq.store.replica import replica_log
 from aiorocketmq.store.replica.replica_log import ReplicaQueues
 from aiorocketmq.store.replica.replica_stream import SlaveSide
@@ -340,6 +341,37 @@ def test_a_slave_whose_log_ends_with_a_whole_file_goes_on_with_the_next(tmp_path
     assert slave.message_by_offset(last[0]) == last[1]
     replicate(master, slave)
     assert bodies_of(slave, "T", 3) == bodies_of(master, "T", 3)
+    for store in (master, slave):
+        store.close()
+
+
+def test_the_last_record_is_known_without_a_look_at_every_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slave asks for it with every look at its master's tables, a member every second."""
+    looks: list[object] = []
+    unit = ConsumeQueue.unit
+
+    def counted(queue: ConsumeQueue, offset: int) -> tuple[int, int, int] | None:
+        looks.append(queue)
+        return unit(queue, offset)
+
+    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    fill(master, 60)
+    replicate(master, slave)
+    monkeypatch.setattr(ConsumeQueue, "unit", counted)
+    last = slave.replica.last_record()
+    assert last is not None
+    assert last[0] + len(last[1]) == master.max_phy_offset
+    assert looks == []
+    slave.close()
+    slave = open_slave(tmp_path / "slave")
+    looks.clear()
+    assert slave.replica.last_record() == last
+    assert looks, "a start knows nothing yet"
+    looks.clear()
+    assert slave.replica.last_record() == last
+    assert looks == []
     for store in (master, slave):
         store.close()
 
