@@ -42,6 +42,7 @@ class Sends:
             clock,
             gate,
             lambda: settings.later.os_page_cache_busy_time_out_mills,
+            lambda: store.max_phy_offset,
         )
         self.processors: tuple[Processor, ...] = (
             self._send,

@@ -7,6 +7,7 @@ loop itself. While the oldest send that has no answer yet is older than
 new messages are answered SYSTEM_BUSY. Those that wait are stored already, and get their own answer.
 
 Nothing is asked per message: a service looks 20 times a second, and closes the gate or opens it.
+It rests while nothing is stored and nobody waits.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from .send_gate import SendGate
 log: Final = logging.getLogger(__name__)
 
 LOOK_S: Final = 0.05
+REST_S: Final = 0.5
+"""So late it may see that somebody sends again."""
 _TEXT: Final = (
     "broker busy, start flow control for a while, period in queue: %dms, size of queue: %d"
 )
@@ -47,23 +50,27 @@ class FastFailure:
         clock: Clock,
         gate: SendGate,
         page_cache_busy_ms: Callable[[], int],
+        stored: Callable[[], int],
     ) -> None:
         """``page_cache_busy_ms``: ``osPageCacheBusyTimeOutMills``, the lateness of the loop that
-        means more than a queue."""
+        means more than a queue; ``stored``: where the log ends."""
         self._config = config
         self._waits = waits
         self._clock = clock
         self._gate = gate
         self._page_cache_busy_ms = page_cache_busy_ms
+        self._stored = stored
         self._lags_s = (0.0, 0.0)
 
     async def run(self) -> None:
-        before = self._clock.monotonic()
+        before, end, pause = self._clock.monotonic(), self._stored(), LOOK_S
         while True:
-            await self._clock.sleep(LOOK_S)
+            await self._clock.sleep(pause)
             now = self._clock.monotonic()
-            self.look(now - before - LOOK_S)
-            before = now
+            self.look(now - before - pause)
+            before, seen, end = now, end, self._stored()
+            rests = end == seen and not self.waiting and self._gate.busy is None
+            pause = REST_S if rests else LOOK_S
 
     @property
     def lag_ms(self) -> int:

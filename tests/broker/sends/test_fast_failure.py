@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aiorocketmq.broker.config.config import BrokerConfig
-from aiorocketmq.broker.sends.fast_failure import LOOK_S, FastFailure
+from aiorocketmq.broker.sends.fast_failure import LOOK_S, REST_S, FastFailure
 from aiorocketmq.broker.sends.send_gate import SendGate
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import (
@@ -64,8 +64,15 @@ class Judged:
         self.config = BrokerConfig(broker_name="b", **config)
         gate = WatchedGate(self.config)
         self.said = gate.said
+        self.clock = ManualClock()
+        self.stored = 0
         self.judge = FastFailure(
-            self.config, (Waiting(), self.waits), ManualClock(), gate, lambda: 1000
+            self.config,
+            (Waiting(), self.waits),
+            self.clock,
+            gate,
+            lambda: 1000,
+            lambda: self.stored,
         )
 
     def look(self, lag_s: float = 0.0, *, oldest_s: float = 0.0, waiting: int = 0) -> None:
@@ -113,6 +120,37 @@ def test_the_limit_may_change_and_all_of_it_be_switched_off() -> None:
     judged.config.broker_fast_failure_enable = False
     judged.look(oldest_s=0.6, waiting=1)
     assert [each is None for each in judged.said] == [False, True]
+
+
+def test_it_rests_while_nobody_sends() -> None:
+    async def run() -> None:
+        judged = Judged()
+        clock = judged.clock
+
+        async def pause() -> float:
+            """Until it looks the next time; time goes on until then."""
+            while clock.next_due is None:
+                await asyncio.sleep(0)
+            seconds = clock.next_due - clock.monotonic()
+            clock.advance(seconds)
+            for _turn in range(3):
+                await asyncio.sleep(0)
+            return round(seconds, 6)
+
+        service = asyncio.ensure_future(judged.judge.run())
+        assert [await pause() for _ in range(3)] == [LOOK_S, REST_S, REST_S]
+        judged.waits.waiting = 1
+        assert [await pause() for _ in range(3)] == [REST_S, LOOK_S, LOOK_S]
+        judged.waits.waiting, judged.stored = 0, 1
+        assert [await pause() for _ in range(3)] == [LOOK_S, LOOK_S, REST_S]
+        judged.waits.waiting, judged.waits.oldest_wait_s = 1, 1.0
+        assert [await pause() for _ in range(2)] == [REST_S, LOOK_S]
+        judged.waits.waiting = 0
+        assert await pause() == LOOK_S, "it has to take messages again"
+        service.cancel()
+        await asyncio.wait([service])
+
+    asyncio.run(run())
 
 
 # -- a whole broker on a slow disk
