@@ -12,6 +12,7 @@ from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import Records
 from ...remoting.protocol.record.layout import QUEUE_UNIT
 from ...remoting.protocol.record.units import QueueRun, queue_runs
+from ...remoting.protocol.record.verdict import SECTOR
 from ..model.delay_levels import delay_ms, level_of
 from ..model.dispatch_request import DispatchRequest, request_of
 from ..put.multi_dispatch import NamedRequest, named_requests
@@ -252,10 +253,14 @@ class QueueRebuild:
 
     def is_torn(self, last: DispatchRequest) -> bool:
         """The last record may have been cut inside of its properties, which no CRC covers: then it
-        ends with zeros, and its unit, which is written after it, is missing. Nobody was told that
-        it is stored."""
+        ends with zeros. After a kill its unit, which is written after it, is missing; a power
+        failure may keep the unit and lose the last sector of the log. Nobody was told that it is
+        stored."""
         if not last.properties.endswith(b"\0"):
             return False
+        in_sector = (last.phy_offset + last.size) % SECTOR
+        if 0 < in_sector <= len(last.properties) and not any(last.properties[-in_sector:]):
+            return True
         queue = self._queues.get(last.topic, last.queue_id)
         return queue is None or not queue.has_unit(last.queue_offset, last.phy_offset, last.size)
 

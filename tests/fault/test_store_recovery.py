@@ -141,6 +141,31 @@ def test_a_last_record_whose_properties_end_with_zeros_is_kept_when_it_was_ackno
     store.close()
 
 
+@pytest.mark.parametrize("lost", [1, 6, 7])
+def test_the_last_bytes_of_a_last_record_are_lost_with_their_sector(
+    tmp_path: Path, lost: int
+) -> None:
+    """A power failure may keep its unit."""
+    store = open_store(tmp_path)
+    put_ok(store, body=b"before")
+    properties = b"UNIQ_KEY\x01" + bytes(range(65, 91))
+    size = put_ok(store, properties=properties).size
+    begin = store.max_phy_offset
+    filling = -(begin + size - lost) % 512
+    victim = put_ok(store, body=b"body" + bytes(filling), properties=properties)
+    assert (victim.phy_offset + victim.size) % 512 == lost
+    crash(store)
+    overwrite(
+        tmp_path / "commitlog" / ("0" * 20), victim.phy_offset + victim.size - lost, bytes(lost)
+    )
+    store = open_store(tmp_path)
+    assert store.max_phy_offset == victim.phy_offset
+    assert bodies_of(store) == [b"before", b"body"]
+    assert put_ok(store, body=b"again").queue_offset == victim.queue_offset
+    store.close()
+    assert_consistent(tmp_path)
+
+
 def test_a_kill_between_blank_and_next_record(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     put_ok(store, body=bytes(8000))
