@@ -158,9 +158,6 @@ class Clients:
     # -- consuming
 
     async def _consume(self, name: str, group: str, topic: str) -> None:
-        consumer = PushConsumer(
-            group, start_from=StartFrom.FIRST, ordered=group == ORDERED, **self._options(name)
-        )
         random, handling_s = self.world.random, self.habits.handling_s
         refused = self.habits.refused if group == GROUP else 0.0
 
@@ -179,10 +176,18 @@ class Clients:
             if not consumed:
                 raise ValueError("not today")
 
-        consumer.subscribe(topic)
-        consumer.on_message(handle)
-        async with consumer:
-            await asyncio.Event().wait()
+        while True:
+            consumer = PushConsumer(
+                group, start_from=StartFrom.FIRST, ordered=group == ORDERED, **self._options(name)
+            )
+            consumer.subscribe(topic)
+            consumer.on_message(handle)
+            try:
+                async with consumer:
+                    await asyncio.Event().wait()
+            except RocketMQError as error:  # nobody answers just now; somebody starts it again
+                self.world.note(f"{name} cannot begin: {error}")
+                await asyncio.sleep(1)
 
     # -- administering
 
