@@ -217,10 +217,14 @@ class RaftNode:
         return await answer
 
     async def hand_over_damaged(self) -> None:
-        """A leader whose own entries are damaged gets them from another one that leads."""
-        if self._leading:
-            log.warning("entries of this leader are damaged: another member is asked to lead")
-            await self._hand_over()
+        """A leader whose own entries are damaged gets them from another one that leads. They lead
+        in turn: the next one may have the same damage."""
+        if not self._leading:
+            return
+        log.warning("entries of this leader are damaged: another member is asked to lead")
+        for member in self.settings.others:
+            if await self._hand_over(member):
+                return
 
     async def leader_broker(self) -> str | None:
         """Where the leader's broker takes requests, as it says itself; empty when it does not say
@@ -320,20 +324,21 @@ class RaftNode:
             self._waiters.fail(PutStatus.SERVICE_NOT_AVAILABLE)
             self.close()
 
-    async def _hand_over(self) -> None:
-        """A leader has another one lead, if there is one."""
+    async def _hand_over(self, to: str | None = None) -> bool:
+        """A leader has another one lead, if there is one (``transfer``). Whether it does."""
         if not self._leading or not self.settings.others:
-            return
+            return False
         try:
             async with asyncio.timeout(HAND_OVER_S):
-                answer = await self.transfer()
+                answer = await self.transfer(to)
         except TimeoutError:
             log.warning("leadership not handed over reason=nobody took it in time")
-            return
-        if answer.code == DledgerCode.SUCCESS:
-            log.info("leadership handed over")
-        else:
-            log.warning("leadership not handed over code=%d", answer.code)
+            return False
+        if answer.code != DledgerCode.SUCCESS:
+            log.warning("leadership not handed over to=%s code=%d", to or "any", answer.code)
+            return False
+        log.info("leadership handed over")
+        return True
 
     # -- what comes in
 

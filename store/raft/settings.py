@@ -60,7 +60,10 @@ class RaftSettings(NamedTuple):
 
     @property
     def others(self) -> tuple[str, ...]:
-        return tuple(peer for peer in self.peers if peer != self.self_id)
+        """All but this one, the next one in the order of the peers first."""
+        peers = tuple(self.peers)
+        at = peers.index(self.self_id)
+        return peers[at + 1 :] + peers[:at]
 
     def check(self) -> None:
         """Raises StoreConfigError."""

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+import pytest
+
 from aiorocketmq.broker.raft.node import HANDING_OVER, MAX_HELD, TOO_MANY
 from aiorocketmq.remoting.dispatch import PENDING, Context, Dispatcher
 from aiorocketmq.remoting.protocol.bodies.dledger import (
@@ -142,6 +144,31 @@ def test_leadership_goes_where_it_is_wanted() -> None:
         asked = asyncio.ensure_future(leader.node.transfer(wanted))
         await group.until(asked.done)
         assert asked.result().code == 404, "it does not lead any more"
+
+    run(test)
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["all there", "the next one is away"])
+def test_members_with_the_same_damage_lead_in_turn(away: bool) -> None:
+    """Of three with two that are damaged everybody has led after two."""
+
+    async def test(group: Group) -> None:
+        group.start()
+        first = leader = await group.leader()
+        if away:
+            following = leader.node.settings.others[0]
+            await group.members[following].crash()
+        led = [first.id]
+        for _ in range(2):
+            handing = asyncio.ensure_future(leader.node.hand_over_damaged())
+            await group.until(handing.done)
+            leader = await group.leader()
+            led.append(leader.id)
+        if away:
+            assert led == [first.id, led[1], first.id]
+            assert len(set(led)) == 2
+        else:
+            assert set(led) == set(PEERS)
 
     run(test)
 
