@@ -27,7 +27,7 @@ class LogScanner:
 
     @property
     def damaged(self) -> list[tuple[int, int]]:
-        """From, to; gaps that lie side by side are one."""
+        """From, to; gaps that lie side by side in one file are one."""
         return [(gap.begin, gap.end) for gap in self.gaps]
 
     def data_end(self) -> int:
@@ -58,7 +58,7 @@ class LogScanner:
                     if stop is not None and self.end >= stop:
                         return
                     if isinstance(found, Records):
-                        self.gaps += _joined(held)
+                        self.gaps += _joined(held, self._files.file_size)
                         held = []
                         if stop is not None:
                             found = found.first(bisect_left(found.phy_offsets, stop))
@@ -71,11 +71,12 @@ class LogScanner:
             offset = file.end
 
 
-def _joined(gaps: list[Gap]) -> list[Gap]:
-    """Those that lie side by side as one, with the verdict of the first."""
+def _joined(gaps: list[Gap], file_size: int) -> list[Gap]:
+    """Those that lie side by side in one file as one, with the verdict of the first: a place that
+    is mended is one of a file."""
     joined: list[Gap] = []
     for gap in gaps:
-        if joined and joined[-1].end == gap.begin:
+        if joined and joined[-1].end == gap.begin and gap.begin % file_size:
             joined[-1] = joined[-1]._replace(end=gap.end)
         else:
             joined.append(gap)

@@ -166,6 +166,29 @@ def test_the_last_bytes_of_a_last_record_are_lost_with_their_sector(
     assert_consistent(tmp_path)
 
 
+def test_a_place_that_is_damaged_is_one_of_a_file(tmp_path: Path) -> None:
+    """Nobody could mend what goes over the border of two: a power failure took the blank at the end
+    of one, and the first record of the next."""
+    store = open_store(tmp_path)
+    before = put_ok(store, body=bytes(6000))
+    victim = put_ok(store, body=bytes(4000))
+    assert victim.phy_offset == LOG_FILE
+    put_ok(store, body=b"behind")
+    crash(store)
+    blank = before.phy_offset + before.size
+    overwrite(tmp_path / "commitlog" / f"{0:020d}", blank, bytes(8))
+    overwrite(tmp_path / "commitlog" / f"{LOG_FILE:020d}", 0, bytes(victim.size))
+    (tmp_path / "checkpoint").unlink(missing_ok=True)
+    store = open_store(tmp_path)
+    assert store.recovery is not None
+    assert store.recovery.damaged == [
+        (blank, LOG_FILE),
+        (LOG_FILE, LOG_FILE + victim.size),
+    ]
+    assert bodies_of(store) == [bytes(6000), b"behind"]
+    store.close()
+
+
 def test_a_kill_between_blank_and_next_record(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     put_ok(store, body=bytes(8000))
