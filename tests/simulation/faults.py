@@ -217,10 +217,12 @@ class Faults:
         phy_offset, _size, _code = units[0]
         record = broker.store.message_by_offset(phy_offset)
         machine.kill()
-        path = max(
-            (path for path in machine.disk.files if _begins_at(path) <= phy_offset), key=_begins_at
-        )
-        if record is not None:
+        path = _log_file(machine, phy_offset)
+        if (
+            record is not None
+            and path is not None
+            and self._another_has(machine, phy_offset, record)
+        ):
             at = phy_offset + record.index(len(body).to_bytes(4, "big") + body) + 4
             if machine.disk.flip(path, at - _begins_at(path), random.randrange(8)):
                 self.world.note(
@@ -228,6 +230,18 @@ class Faults:
                 )
         await asyncio.sleep(lasts)
         machine.start()
+
+    def _another_has(self, machine: Machine, phy_offset: int, record: bytes) -> bool:
+        """Whose copy is intact: of what all copies of are damaged nothing can be promised."""
+        for other in self.world.machines.values():
+            if other is machine or other.broker_name != machine.broker_name:
+                continue
+            path = _log_file(other, phy_offset)
+            if path is not None:
+                at = phy_offset - _begins_at(path)
+                if other.disk.files[path][at : at + len(record)] == record:
+                    return True
+        return False
 
     async def _disk(self, machine: Machine, lasts: float) -> None:
         """A member of a whole group loses its disk. It is the only one until it votes again: what
@@ -253,6 +267,12 @@ def _begins_at(path: str) -> int:
     """Where a file of the log does; far away: it is another file."""
     name = PurePosixPath(path)
     return int(name.name) if name.parent.name in ("commitlog", "data") else 1 << 62
+
+
+def _log_file(machine: Machine, phy_offset: int) -> str | None:
+    """Where a record lies, if it has a log."""
+    files = (path for path in machine.disk.files if _begins_at(path) <= phy_offset)
+    return max(files, key=_begins_at, default=None)
 
 
 def _votes(machine: Machine) -> bool:

@@ -250,9 +250,28 @@ def _other_copies(world: World, master: Machine) -> Iterator[str]:
                 f"{machine.name} ends at {copy.max_phy_offset}, its master {master.name} at "
                 f"{store.max_phy_offset}"
             )
-        begin = max(copy.min_phy_offset, store.min_phy_offset)
-        for at in range(begin, min(copy.max_phy_offset, store.max_phy_offset), 4096):
-            size = min(4096, copy.max_phy_offset - at, store.max_phy_offset - at)
-            if copy.read(at, size) != store.read(at, size):
+        at = max(copy.min_phy_offset, store.min_phy_offset)
+        end = min(copy.max_phy_offset, store.max_phy_offset)
+        for begin, stop in [*_damaged_at_both(copy, store), (end, end)]:
+            if _log_bytes(copy, at, begin) != _log_bytes(store, at, begin):
                 yield f"the logs of {machine.name} and {master.name} differ behind {at}"
                 break
+            at = max(at, stop)
+
+
+def _log_bytes(store: MessageStore, at: int, stop: int) -> list[bytes | None]:
+    """No piece lies in two files."""
+    pieces = []
+    while at < stop:
+        size = min(4096 - at % 4096, stop - at)
+        pieces.append(store.read(at, size))
+        at += size
+    return pieces
+
+
+def _damaged_at_both(copy: MessageStore, store: MessageStore) -> list[tuple[int, int]]:
+    """What the disks of both have lost comes back from nowhere: from, to, in order."""
+    theirs = [(at, at + size) for at, size in store.damage.places.items()]
+    mine = [(at, at + size) for at, size in copy.damage.places.items()]
+    both = [one for one in mine if any(one[0] < stop and at < one[1] for at, stop in theirs)]
+    return sorted(both + (theirs if both else []))
