@@ -209,6 +209,7 @@ class RemotingServer:
             or (now < deadline and (self._requests or any(each.busy for each in self.connections)))
         ):
             await self.clock.sleep(0.01)
+        await asyncio.sleep(0)  # the last of them may leave together, at the end of this turn
         leaving, left_s = list(self.connections), max(STALL_S, deadline - self.clock.monotonic())
         for connection in leaving:
             connection.close("server stops", longest_s=left_s)

@@ -10,6 +10,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -316,7 +317,8 @@ def test_who_is_not_admitted_and_why(caplog: pytest.LogCaptureFixture) -> None:
         run(main)
 
 
-def test_a_stop_waits_for_answers_that_have_a_limit_of_their_own() -> None:
+@pytest.mark.parametrize("in_its_turn", [True, False], ids=["at once", "with those of a turn"])
+def test_a_stop_waits_for_answers_that_have_a_limit_of_their_own(in_its_turn: bool) -> None:
     """However short its grace is: what waits for the disk or a slave is stored, and would be sent
     once more."""
 
@@ -330,7 +332,8 @@ def test_a_stop_waits_for_answers_that_have_a_limit_of_their_own() -> None:
         def waiting() -> int:
             """The answer comes when it has been waited for a little."""
             if held and next(asked) == 3:
-                held.pop().reply(Reply(header=OffsetResponse(offset=7)))
+                reply = partial(held.pop().reply, Reply(header=OffsetResponse(offset=7)))
+                reply() if in_its_turn else asyncio.get_running_loop().call_soon(reply)
             return len(held)
 
         service.offset = hold  # type: ignore[assignment,method-assign]
