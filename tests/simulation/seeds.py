@@ -25,6 +25,7 @@ from .world import Machine, World
 
 log = logging.getLogger(__name__)
 
+SHAPES = ("masters", "pair", "group")
 MOST_CPU_S = 60
 QUIET_S = 100.0
 """Until everything has settled: brokers register and clients ask for routes every 30 s, a consumer
@@ -105,7 +106,7 @@ async def _story(
     world.network.usually_s, world.loop.usually_s = often.latency_s, often.thread_s
     for machine in world.name_servers():
         machine.start()
-    for machine in _brokers(world, shape, flush):
+    for machine in brokers(world, shape, flush):
         machine.start()
     await asyncio.sleep(3)
     for machine in world.machines.values():
@@ -129,7 +130,8 @@ async def _story(
     found["broken"] += await left_behind(world)
 
 
-def _brokers(world: World, shape: str, flush: FlushDiskType) -> list[Machine]:
+def brokers(world: World, shape: str, flush: FlushDiskType) -> list[Machine]:
+    """Those of one of ``SHAPES``."""
     match shape:
         case "masters":
             return [
