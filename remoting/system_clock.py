@@ -30,6 +30,8 @@ class BlockingClock:
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    time_ms: Callable[[], int] = SystemClock().time_ms
+    """Since 1970."""
 
 
 BLOCKING_CLOCK: Final = BlockingClock()

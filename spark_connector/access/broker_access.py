@@ -24,7 +24,6 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 from ...client.cluster.instance import ClientInstance
 from ...client.cluster.route_cache import subscribe_queues
-from ...client.errors import ConfigError
 from ...client.namespaces import unwrap_queue, with_namespace, without_namespace
 from ...loop_thread import LoopThread
 from ...remoting.errors import (
@@ -35,21 +34,20 @@ from ...remoting.errors import (
     RocketMQError,
 )
 from ...remoting.protocol.bodies.route import MASTER_ID
-from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.offset import (
     QueryConsumerOffsetRequest,
     QueueRequest,
-    SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
-from ...remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import is_dlq_topic, is_retry_topic, is_system_topic
-from ...remoting.protocol.record import RecordError, read_messages
 from ...remoting.protocol.wire import Record
 from ...remoting.responses import Response
+from .group_registration import make_known
 from .offsets import Offsets
 from .options import ConnectionOptions
+from .time_search import TimeSearch
 
 __all__ = ["Asked", "BrokerAccess", "MaxOffset"]
 
@@ -104,6 +102,8 @@ class BrokerAccess:
         self._pause_s = retry_interval_ms / 1000
         self._group = with_namespace(group, connection.namespace)
         self._loop = LoopThread.shared()
+        self._knows_group: set[str] = set()
+        """Brokers that were told of the group."""
 
     @classmethod
     def forget(cls) -> None:
@@ -262,7 +262,12 @@ class BrokerAccess:
         return self._by_queue(queues, ask)
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Publish how far the group got. Raises ``RemotingError``, ``BrokerError``."""
+        """Publish how far the group got, which brokers hear of first. Raises ``RemotingError``,
+        ``BrokerError``."""
+        for name in sorted({queue.broker_name for queue in offsets} - self._knows_group):
+            topics = {self._topic(queue) for queue in offsets if queue.broker_name == name}
+            self._run(functools.partial(self._introduce_group, name, sorted(topics)))
+            self._knows_group.add(name)
 
         async def ask(instance: ClientInstance, queue: MessageQueue) -> None:
             header = UpdateConsumerOffsetRequest(
@@ -286,86 +291,40 @@ class BrokerAccess:
         """
 
         async def ask(instance: ClientInstance, queue: MessageQueue) -> int | None:
-            return await self._first_at(instance, queue, times_ms[queue])
+            return await self._search(instance, queue).first_at(times_ms[queue])
 
         return self._by_queue(list(times_ms), ask)
+
+    def store_times(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+        """When the message at an offset, or the first one behind it, was stored (ms), by queue;
+        ``None`` where the queue does not reach so far, or not so far back.
+
+        Raises ``RemotingError``, ``BrokerError``.
+        """
+
+        async def ask(instance: ClientInstance, queue: MessageQueue) -> int | None:
+            return await self._search(instance, queue).stored_at(offsets[queue])
+
+        return self._by_queue(list(offsets), ask)
 
     # --- inside
     # ----------------------------------------------------------------------------------------------
 
-    async def _first_at(
-        self, instance: ClientInstance, queue: MessageQueue, time_ms: int
-    ) -> int | None:
-        """A broker answers with the message nearest to the time, or near it: what it says is where
-        the search begins."""
-        low = int(
-            (await self._ask(instance, queue, RequestCode.GET_MIN_OFFSET, self._header(queue)))[
-                0
-            ].header.offset
-        )
-        high = int(
-            (await self._ask(instance, queue, RequestCode.GET_MAX_OFFSET, self._header(queue)))[
-                0
-            ].header.offset
-        )
-        header = SearchOffsetRequest(
-            topic=self._topic(queue),
-            queue_id=queue.queue_id,
-            timestamp=time_ms,
-            bname=queue.broker_name,
-        )
-        guess = int(
-            (await self._ask(instance, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header))[
-                0
-            ].header.offset
-        )
-        last, steps = high, 0
-        while low < high:  # everything below low is older, what is at high or behind is not
-            middle = (guess, guess + 1, guess - 1)[steps] if steps < 3 else (low + high) // 2
-            steps += 1
-            if not low <= middle < high:
-                continue
-            stored_ms = await self._store_time(instance, queue, middle)
-            if stored_ms is not None and stored_ms < time_ms:
-                low = middle + 1
-            else:
-                high = middle
-        return low if low < last else None
+    async def _introduce_group(
+        self, broker_name: str, topics: list[str], instance: ClientInstance
+    ) -> None:
+        if broker_name not in instance.routes.brokers:
+            await instance.routes.look_up(topics[0])
+        address = instance.routes.brokers.get(broker_name, {}).get(MASTER_ID)
+        if address is None:
+            raise ConnectError(f"the broker {broker_name} has no master at present")
+        await make_known(instance, address, self._group, topics)
 
-    async def _store_time(
-        self, instance: ClientInstance, queue: MessageQueue, offset: int
-    ) -> int | None:
-        """When the first message at or behind an offset was stored."""
-        header = PullMessageRequest(
-            consumer_group=self._group,
-            topic=self._topic(queue),
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=1,
-            sys_flag=PullSysFlag.SUBSCRIPTION,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            subscription="*",
-            sub_version=0,
-            expression_type="TAG",
-            bname=queue.broker_name,
-        )
-        answer, _ = await self._ask(instance, queue, RequestCode.PULL_MESSAGE, header, check=False)
-        if answer.code != ResponseCode.SUCCESS:
-            if answer.code in (
-                ResponseCode.PULL_NOT_FOUND,
-                ResponseCode.PULL_RETRY_IMMEDIATELY,
-                ResponseCode.PULL_OFFSET_MOVED,
-            ):
-                return None
-            raise answer.error()
-        try:
-            messages, _read = read_messages(answer.body, queue.broker_name)
-        except RecordError as error:
-            raise ConfigError(
-                f"the message at {queue} offset {offset} cannot be read: {error}"
-            ) from error
-        return messages[0].store_timestamp if messages else None
+    def _search(self, instance: ClientInstance, queue: MessageQueue) -> TimeSearch:
+        async def ask(code: RequestCode, header: Record, *, check: bool = True) -> Response:
+            return (await self._ask(instance, queue, code, header, check=check))[0]
+
+        return TimeSearch(ask, queue, self._topic(queue), self._group)
 
     def _topic(self, queue: MessageQueue) -> str:
         return with_namespace(queue.topic, self._namespace)

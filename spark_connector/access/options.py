@@ -211,6 +211,8 @@ class SourceOptions:
     commit_to_group: bool
     fail_on_data_loss: bool
     fail_on_damage: bool
+    expected_brokers: tuple[str, ...]
+    expected_queues: int | None
     min_partitions: int | None
     max_records_per_partition: int | None
     max_partitions: int | None
@@ -262,6 +264,8 @@ def parse_source_options(
         commit_to_group=reader.boolean("commitOffsetsToGroup", False),
         fail_on_data_loss=reader.boolean("failOnDataLoss", True),
         fail_on_damage=reader.boolean("failOnDamage", True),
+        expected_brokers=_names(reader.text("expectedBrokers")),
+        expected_queues=reader.optional_integer("expectedQueues"),
         min_partitions=reader.optional_integer("minPartitions"),
         max_records_per_partition=reader.optional_integer("maxRecordsPerPartition"),
         max_partitions=reader.optional_integer("maxPartitions"),
@@ -309,15 +313,18 @@ def _subscription(
             raise ConfigError(
                 f"option subscribePattern is no regular expression: {error}"
             ) from None
-    topics = tuple(
-        dict.fromkeys(name for each in (subscribe or "").split(",") if (name := each.strip()))
-    )
+    topics = _names(subscribe)
     assigned = parse_assignment("assign", assign) if assign is not None else ()
     if subscribe is not None and not topics:
         raise ConfigError(f"option subscribe names no topic: {subscribe!r}")
     for topic in (*topics, *(each.topic for each in assigned)):
         checked_topic(topic)
     return topics, pattern, assigned
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    """What stands between commas, each once."""
+    return tuple(dict.fromkeys(name for each in (text or "").split(",") if (name := each.strip())))
 
 
 def _positions(reader: OptionReader, *, streaming: bool) -> tuple[Position, Position]:

@@ -11,7 +11,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ..access.offsets import EARLIEST, LATEST, Offsets, resolve
 from ..access.options import Position, PositionKind, SourceOptions
 
-__all__ = ["OffsetAccess", "Resolved", "find_queues", "resolve_position"]
+__all__ = ["OffsetAccess", "Resolved", "find_queues", "missing", "resolve_position"]
 
 
 class OffsetAccess(Protocol):
@@ -40,9 +40,9 @@ def find_queues(
         return sorted(queue for queues in by_topic.values() for queue in queues)
     named = dict.fromkeys((*options.topics, *(each.topic for each in options.assigned)))
     by_topic = access.queues(named)
-    if must_exist and (missing := [topic for topic, queues in by_topic.items() if not queues]):
+    if must_exist and (absent := [topic for topic, queues in by_topic.items() if not queues]):
         raise ConfigError(
-            f"no broker has the topic {', '.join(missing)}: create it, or start its broker"
+            f"no broker has the topic {', '.join(absent)}: create it, or start its broker"
         )
     found = sorted(queue for queues in by_topic.values() for queue in queues)
     if not options.assigned:
@@ -55,6 +55,34 @@ def find_queues(
         for q in found
         if {(q.topic, q.queue_id, q.broker_name), (q.topic, q.queue_id, None)} & wanted
     ]
+
+
+def missing(options: SourceOptions, queues: Iterable[MessageQueue]) -> str | None:
+    """What ``expectedBrokers`` and ``expectedQueues`` name and is not among the queues; None:
+    nothing.
+
+    A broker that has died takes its queues with it out of every table of the name servers: that
+    there was one only its user can tell (or a checkpoint).
+    """
+    if not options.expected_brokers and options.expected_queues is None:
+        return None
+    there: dict[str, list[MessageQueue]] = {topic: [] for topic in options.topics}
+    for queue in queues:
+        there.setdefault(queue.topic, []).append(queue)
+    for topic, its in sorted(there.items()):
+        names = {queue.broker_name for queue in its}
+        if absent := [name for name in options.expected_brokers if name not in names]:
+            return (
+                f"the topic {topic} is not on {' and '.join(absent)} at present "
+                "(option expectedBrokers): start the broker again"
+            )
+        if options.expected_queues is not None and len(its) < options.expected_queues:
+            return (
+                f"the topic {topic} has {len(its)} queues at present, on "
+                f"{' and '.join(sorted(names)) or 'no broker'}, and not {options.expected_queues} "
+                "(option expectedQueues): is a broker down?"
+            )
+    return None
 
 
 class Resolved(NamedTuple):

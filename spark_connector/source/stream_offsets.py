@@ -9,7 +9,13 @@ messages. Hence:
 - where a new query begins is asked for again while its first batch is not committed. What may have
   changed then (``latest``, a group's offset) is pinned: the first batch is empty, and its end,
   which Spark writes down, is where the query began;
-- a queue that is found later is read from 0 on, whatever the broker has by then.
+- a queue that is found later is read from 0 on, whatever the broker has by then; of a query that
+  began at ``latest``, or at a time, from what was stored since: its broker may have been away;
+- a queue that was made anew while nobody looked has the offsets of the old one soon
+  (``queue_lives.py``).
+
+What a query must cover is known from where it was, and from ``expectedBrokers`` and
+``expectedQueues``: AvailableNow does not end without it.
 """
 
 from __future__ import annotations
@@ -22,17 +28,24 @@ from ...remoting.errors import BrokerError, RemotingError
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.system_clock import BLOCKING_CLOCK, BlockingClock
 from ..access.broker_access import Asked, MaxOffset
-from ..access.errors import DataLossError, RangeTimeoutError
+from ..access.errors import IncompleteReadError, RangeTimeoutError
 from ..access.offsets import Offsets, backlog, behind, clamp, rate_limited
-from ..access.options import SourceOptions
-from .positions import OffsetAccess, find_queues, resolve_position
+from ..access.options import PositionKind, SourceOptions
+from .data_loss import lose, told
+from .positions import find_queues, missing, resolve_position
+from .queue_lives import LivesAccess, QueueLives
+from .stream_position import StreamPosition
 
 __all__ = ["StreamAccess", "StreamOffsets"]
 
 log: Final = logging.getLogger(__name__)
 
+CLOCKS_APART_MS: Final = 60_000
+"""By so much the clocks of driver and brokers may differ: rather some old rows of a broker that
+was away than new ones missed."""
 
-class StreamAccess(OffsetAccess, Protocol):
+
+class StreamAccess(LivesAccess, Protocol):
     """What has to be asked (``BrokerAccess``)."""
 
     def max_offsets(self, queues: Iterable[MessageQueue]) -> Asked: ...
@@ -49,67 +62,80 @@ class StreamOffsets:
         self._options = options
         self._access = access
         self._clock = clock or BLOCKING_CLOCK
-        self._initial: Offsets | None = None
+        self._lives = QueueLives(options, access, self._clock)
+        self._initial: StreamPosition | None = None
         self._pin: Offsets | None = None
         """Where a new query begins, until its first batch has been given that end."""
-        self._target: dict[MessageQueue, MaxOffset] | None = None
+        self._target: Asked | None = None
         """AvailableNow: what was there at the beginning."""
         self._queues: list[MessageQueue] = []
         self._look_again_at = float("-inf")
         self._found_at = float("-inf")
         self._triggered_at = float("-inf")
         self._away_since: dict[str, float] = {}
+        self._begins: Offsets = {}
+        """Of queues that were found later, and of which nothing is read yet."""
         self._seen: Offsets = {}
         self._published: Offsets = {}
 
     # --- what Spark asks
     # --------------------------------------------------------------------------------------------
 
-    def initial(self) -> Offsets:
+    def initial(self) -> StreamPosition:
         """Where a new query begins; the same however often it is asked.
 
-        Raises ``ConfigError``, ``RemotingError``, ``BrokerError``.
+        Raises ``ConfigError``, ``IncompleteReadError``, ``RemotingError``, ``BrokerError``.
         """
         if self._initial is None:
-            self._queues = find_queues(self._options, self._access, must_exist=True)
+            options = self._options
+            self._queues = find_queues(options, self._access, must_exist=True)
             self._found_at = self._clock.now()
-            found = resolve_position(
-                self._options.starting, self._queues, self._options, self._access
-            )
-            self._initial = found.offsets
+            if (absent := missing(options, self._queues)) is not None:
+                lose(options, absent, "the others are read", IncompleteReadError)
+            now_ms = self._clock.time_ms()
+            found = resolve_position(options.starting, self._queues, options, self._access)
+            since_ms = {
+                PositionKind.LATEST: max(0, now_ms - CLOCKS_APART_MS),
+                PositionKind.TIMESTAMP: options.starting.timestamp_ms,
+            }.get(options.starting.kind)
+            self._initial = StreamPosition(found.offsets, since_ms=since_ms)
             self._pin = None if found.is_stable else found.offsets
         return self._initial
 
     def prepare_available_now(self) -> None:
         """From now on nothing counts that arrives later. Raises ``RemotingError``,
         ``BrokerError``."""
-        asked = self._access.max_offsets(self._find(now=True))
-        for queue, error in asked.failed.items():
-            log.warning("%s cannot be asked and is left to the next run: %s", _told(queue), error)
-        self._target = asked.found
+        self._target = self._access.max_offsets(self._find(now=True))
 
-    def latest(self, start: Offsets, *, everything: bool = False) -> Offsets:
+    def latest(self, start: StreamPosition, *, everything: bool = False) -> StreamPosition:
         """The end of the next batch; ``start`` itself when there is to be none.
 
         ``everything``: the trigger overrides ``maxOffsetsPerTrigger`` (Once). Raises
-        ``DataLossError``, ``RangeTimeoutError`` for a broker that stays away, ``RemotingError``,
-        ``BrokerError``.
+        ``DataLossError``, ``IncompleteReadError``, ``RangeTimeoutError`` for a broker that stays
+        away, ``RemotingError``, ``BrokerError``.
         """
-        if self._pin is not None and self._pin == start:
+        if self._pin is not None and self._pin == start.offsets:
             self._pin = None
-            log.info("a new query begins; its first batch is empty and pins %d offsets", len(start))
+            log.info("a new query begins; its first batch pins %d offsets", len(start.offsets))
             return start
         self._pin = None
-        self._publish(start)
-        latest, start = self._look(start)
-        begin = {**start, **self._new_queues(start, latest)}
+        self._publish(start.offsets)
+        anew = self._lives.made_anew(start, self._find())
+        latest, before = self._look({**start.offsets, **anew})
+        self._lives.tell(start, anew, latest)
+        begin = {**before, **self._new_queues(before, latest, start.since_ms)}
         end = clamp(begin, {queue: latest[queue] for queue in begin if queue in latest})
         end = self._admit(begin, end, everything=everything)
-        if any(end[queue] > begin[queue] for queue in end):
+        moved = {queue for queue in end if end[queue] > begin[queue]}
+        if moved:
             self._triggered_at = self._clock.now()
-        return {
-            queue: until for queue, until in end.items() if queue in start or until > begin[queue]
-        }
+        elif self._target is not None:
+            self._check_complete(before)
+        end = {queue: end[queue] for queue in end if queue in before or queue in moved}
+        if end == start.offsets and not anew:
+            return start
+        lives = self._lives.after(start, {**begin, **anew}, end, moved, anew)
+        return StreamPosition(end, lives, start.since_ms)
 
     def committed(self, end: Offsets) -> None:
         """The batch that ends there is done. (Of the last batch Spark tells nothing: ``latest``
@@ -134,15 +160,21 @@ class StreamOffsets:
             )  # a broker may have come back in between: with its queues
             for queue in sorted(start.keys() - set(present)):
                 if queue.broker_name in registered:
-                    self._loss(
-                        f"{_told(queue)} is gone, its broker is there; it was read up to "
-                        f"{start[queue]}"
+                    lose(
+                        self._options,
+                        f"{told(queue)} is gone, its broker is there; it was read up to "
+                        f"{start[queue]}",
                     )
                     start = {each: offset for each, offset in start.items() if each != queue}
                 else:
                     away[queue] = "no name server knows it at present"
         found = self._max_offsets(start, present, away)
-        self._check_away(away)
+        names = {queue.broker_name: why for queue, why in away.items()}
+        there = {queue.broker_name for queue in present}
+        for name in self._options.expected_brokers:
+            if name not in there:
+                names.setdefault(name, "no name server knows it at present (expectedBrokers)")
+        self._check_away(names)
         self._seen.update(found)
         return found, start
 
@@ -151,14 +183,8 @@ class StreamOffsets:
     ) -> Offsets:
         """Latest offsets; queues that cannot be asked are added to ``away``. A queue that ends
         before ``start`` is asked again, then it has lost messages, unless only a slave says so."""
-        if self._target is not None:
-            here = set(present)
-            asked = Asked(
-                {queue: each for queue, each in self._target.items() if queue in here}, {}
-            )
-        else:
-            asked = self._access.max_offsets(present)
-        latest = dict(asked.found)
+        asked, here = self._target or self._access.max_offsets(present), set(present)
+        latest = {queue: each for queue, each in asked.found.items() if queue in here}
         away.update({queue: str(error) for queue, error in asked.failed.items() if queue in start})
         for _ in range(self._options.retries if self._target is None else 0):
             back = self._back(start, latest)
@@ -168,9 +194,10 @@ class StreamOffsets:
             latest.update(self._access.max_offsets(back).found)
         if self._target is None:
             for queue in self._back(start, latest):
-                self._loss(
-                    f"{_told(queue)} ends at {latest[queue].offset}, but was read up to "
-                    f"{start[queue]}"
+                lose(
+                    self._options,
+                    f"{told(queue)} ends at {latest[queue].offset}, but was read up to "
+                    f"{start[queue]}",
                 )
         return {queue: each.offset for queue, each in latest.items()}
 
@@ -179,16 +206,32 @@ class StreamOffsets:
         ends = {queue: each.offset for queue, each in latest.items() if each.from_master}
         return list(behind(start, ends))
 
-    def _new_queues(self, start: Offsets, latest: Offsets) -> Offsets:
+    def _new_queues(self, start: Offsets, latest: Offsets, since_ms: int | None) -> Offsets:
         """Queues that were not there before, and where they begin."""
         new = [queue for queue in latest if queue not in start]
-        if not new:
-            return {}
-        begin = self._access.earliest(new)
-        for queue, oldest in begin.items():
-            if oldest > 0:
-                self._loss(f"{_told(queue)} was found now, but its oldest message is {oldest}")
-        return begin
+        unknown = [queue for queue in new if queue not in self._begins]
+        if unknown:
+            begin = oldest = self._access.earliest(unknown)
+            if since_ms is not None:
+                times = dict.fromkeys(unknown, since_ms)
+                found = self._access.offsets_for_times(times)
+                begin = {
+                    queue: latest[queue] if offset is None else offset
+                    for queue, offset in found.items()
+                }
+            for queue in unknown:
+                if begin[queue] == oldest[queue] > 0:
+                    what = f"{told(queue)} was found now, but its oldest message is {begin[queue]}"
+                    lose(self._options, what)
+                elif begin[queue] > oldest[queue]:
+                    log.warning(
+                        "%s was not there when the query began, but is older: it begins at %d, "
+                        "behind what was stored before",
+                        told(queue),
+                        begin[queue],
+                    )
+            self._begins.update(begin)
+        return {queue: self._begins[queue] for queue in new}
 
     def _admit(self, begin: Offsets, end: Offsets, *, everything: bool) -> Offsets:
         """``minOffsetsPerTrigger`` and ``maxOffsetsPerTrigger``."""
@@ -236,10 +279,10 @@ class StreamOffsets:
             log.warning("brokers were not asked for: %s", error)
             return set()
 
-    def _check_away(self, away: Mapping[MessageQueue, str]) -> None:
-        """Their queues wait. Raises ``RangeTimeoutError`` when a broker stays away for too long."""
+    def _check_away(self, names: Mapping[str, str]) -> None:
+        """The queues of these brokers wait. Raises ``RangeTimeoutError`` when one stays away for
+        too long."""
         now = self._clock.now()
-        names = {queue.broker_name: why for queue, why in away.items()}
         self._away_since = {name: self._away_since.get(name, now) for name in names}
         for name, since in self._away_since.items():
             if since == now:
@@ -250,10 +293,21 @@ class StreamOffsets:
                     f"(rocketmqConsumer.pollTimeoutMs): {names[name]}"
                 )
 
-    def _loss(self, what: str) -> None:
-        if self._options.fail_on_data_loss:
-            raise DataLossError(what)
-        log.warning("%s (failOnDataLoss=false)", what)
+    def _check_complete(self, start: Offsets) -> None:
+        """AvailableNow has read all that it could. Raises ``IncompleteReadError``."""
+        assert self._target is not None
+        covered = self._target.found
+        absent = [queue for queue in (*start, *self._target.failed) if queue not in covered]
+        if absent:
+            names = " and ".join(sorted({queue.broker_name for queue in absent}))
+            lack: str | None = (
+                f"availableNow ends without {len(set(absent))} queues of {names}, which could not "
+                "be asked when it began: start the broker and run it again"
+            )
+        else:
+            lack = missing(self._options, covered)
+        if lack is not None:
+            lose(self._options, lack, "the next run reads them", IncompleteReadError)
 
     def _publish(self, offsets: Offsets) -> None:
         """For tools that show lag; nobody reads it back."""
@@ -276,7 +330,3 @@ class StreamOffsets:
                 )
             else:
                 self._published.update(its)
-
-
-def _told(queue: MessageQueue) -> str:
-    return f"the queue {queue.topic}/{queue.broker_name}/{queue.queue_id}"

@@ -19,10 +19,8 @@ from aiorocketmq.remoting.protocol.record.batch import BatchItem, decode_batch, 
 from aiorocketmq.spark_connector.access.errors import DamagedMessageError
 from aiorocketmq.spark_connector.access.frame_buffer import FrameBuffer
 from aiorocketmq.spark_connector.access.offsets import (
-    from_json,
     parse_assignment,
     parse_queue_values,
-    to_json,
 )
 from aiorocketmq.spark_connector.access.options import parse_source_options
 from aiorocketmq.spark_connector.decode.decode import DecodeError, decode_records
@@ -31,6 +29,7 @@ from aiorocketmq.spark_connector.decode.schema import SOURCE_COLUMNS
 from aiorocketmq.spark_connector.session.java import parse_version
 from aiorocketmq.spark_connector.sink.encode import encode_items
 from aiorocketmq.spark_connector.sink.sink_options import parse_sink_options
+from aiorocketmq.spark_connector.source.stream_position import StreamPosition
 from aiorocketmq.spark_connector.store.store_options import parse_store_options
 from aiorocketmq.spark_connector.store.store_parts import StoreDamageError, plan
 from aiorocketmq.spark_connector.store.store_reader import read_part
@@ -194,8 +193,8 @@ def _checkpoint(data: bytes) -> object:
         table = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    found = from_json(table)
-    same(from_json(to_json(found)), found, "written and read again")
+    found = StreamPosition.from_json(table)
+    same(StreamPosition.from_json(found.to_json()), found, "written and read again")
     return found
 
 
@@ -364,12 +363,18 @@ PARSERS: Final = (
     ),
     Parser(
         "checkpoints-of-spark",
-        (_S + "access/offsets.py: from_json",),
+        (
+            _S + "access/offsets.py: from_json",
+            _S + "source/stream_position.py: StreamPosition.from_json",
+        ),
         (_S + "access/offsets.py: _MAX_OFFSET",),
         _checkpoint,
         (ConfigError,),
         bytes_per_byte=600,
-        seeds=lambda: [b'{"t":{"b":{"0":5,"10":7}}}'],
+        seeds=lambda: [
+            b'{"t":{"b":{"0":5,"10":7}}}',
+            b'{"t":{"b":{"0":5}},"$rocketmq":{"since":9,"lives":{"t":{"b":{"0":[0,0,4,77]}}}}}',
+        ],
     ),
     Parser(
         "stores-of-spark",

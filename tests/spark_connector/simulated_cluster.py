@@ -38,6 +38,8 @@ class SimQueue:
     tag_every: int = 1
     """Messages whose offset is a multiple of this have the tag ``a``, others ``b``."""
     group_offset: int | None = None
+    stored_from_ms: int = 0
+    """The message at offset n was stored n ms later."""
     damaged: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """By broker id: what that replica leaves out of its answers."""
 
@@ -53,6 +55,9 @@ class SimClock:
 
     def now(self) -> float:
         return self.time
+
+    def time_ms(self) -> int:
+        return int(self.time * 1000)
 
     def sleep(self, seconds: float) -> None:
         self.time += seconds
@@ -140,12 +145,22 @@ class SimCluster:
     def offsets_for_times(
         self, times_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | None]:
-        """The message at offset n was stored at n ms."""
-        found = {queue: max(self.queues_[queue].first, time) for queue, time in times_ms.items()}
+        found = {
+            queue: max(self.queues_[queue].first, time - self.queues_[queue].stored_from_ms)
+            for queue, time in times_ms.items()
+        }
         return {
             queue: offset if offset < self.queues_[queue].end else None
             for queue, offset in found.items()
         }
+
+    def store_times(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+        found: dict[MessageQueue, int | None] = {}
+        for queue, offset in offsets.items():
+            here = self.queues_[queue]
+            is_there = here.first <= offset < here.end
+            found[queue] = here.stored_from_ms + offset if is_there else None
+        return found
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         if broken := [queue for queue in offsets if f"{queue.broker_name}:0" in self.down]:

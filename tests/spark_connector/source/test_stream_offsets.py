@@ -3,6 +3,9 @@ brokers."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,13 +13,22 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.system_clock import BlockingClock
-from aiorocketmq.spark_connector.access.errors import DataLossError, RangeTimeoutError
+from aiorocketmq.spark_connector.access.errors import (
+    DataLossError,
+    IncompleteReadError,
+    RangeTimeoutError,
+)
 from aiorocketmq.spark_connector.access.offsets import Offsets
 from aiorocketmq.spark_connector.access.options import SourceOptions, parse_source_options
-from aiorocketmq.spark_connector.source.planner import ranges_between
-from aiorocketmq.spark_connector.source.stream_offsets import StreamOffsets
+from aiorocketmq.spark_connector.source.planner import QueueRange, ranges_between
+from aiorocketmq.spark_connector.source.queue_lives import NOTED_EVERY_S
+from aiorocketmq.spark_connector.source.stream_offsets import (
+    CLOCKS_APART_MS,
+    StreamOffsets,
+)
+from aiorocketmq.spark_connector.source.stream_position import Life, StreamPosition
 
-from ..simulated_cluster import SimClock, SimCluster
+from ..simulated_cluster import SimClock, SimCluster, SimQueue
 
 ONE, TWO, LATER = MessageQueue("t", "a", 0), MessageQueue("t", "b", 0), MessageQueue("t", "a", 1)
 
@@ -43,8 +55,46 @@ def clock() -> SimClock:
     return SimClock()
 
 
-def query(cluster: SimCluster, clock: SimClock, **given: str) -> StreamOffsets:
-    return StreamOffsets(options(**given), cluster, BlockingClock(clock.now, clock.sleep))
+class Query:
+    """A process of one; what a checkpoint knows beside offsets is kept by ``checkpoint``."""
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        clock: SimClock,
+        given: dict[str, str],
+        checkpoint: dict[str, StreamPosition],
+    ) -> None:
+        blocking = BlockingClock(clock.now, clock.sleep, clock.time_ms)
+        self.stream = StreamOffsets(options(**given), cluster, blocking)
+        self.checkpoint = checkpoint
+        self.prepare_available_now = self.stream.prepare_available_now
+        self.committed = self.stream.committed
+        self.seen = self.stream.seen
+        self.before = StreamPosition({})
+
+    def initial(self) -> Offsets:
+        return self._kept(self.stream.initial())
+
+    def latest(self, start: Offsets, *, everything: bool = False) -> Offsets:
+        self.before = self.checkpoint.get("last", StreamPosition({}))._replace(offsets=start)
+        return self._kept(self.stream.latest(self.before, everything=everything))
+
+    def _kept(self, position: StreamPosition) -> Offsets:
+        again = StreamPosition.from_json(json.loads(json.dumps(position.to_json())))
+        assert again == position
+        self.checkpoint["last"] = position
+        return position.offsets
+
+
+def query(
+    cluster: SimCluster,
+    clock: SimClock,
+    checkpoint: dict[str, StreamPosition] | None = None,
+    /,
+    **given: str,
+) -> Query:
+    return Query(cluster, clock, given, {} if checkpoint is None else checkpoint)
 
 
 # --- the beginning
@@ -72,15 +122,16 @@ class Spark:
 
     def __init__(self, data: st.DataObject) -> None:
         self._draw = data.draw
-        self.written: list[Offsets] = []
+        self.written: list[StreamPosition] = []
         self.done = 0
         self.sink: dict[int, list[tuple[MessageQueue, int]]] = {}
 
     def dies(self) -> bool:
         return self._draw(st.integers(0, 5)) == 0
 
-    def trigger(self, offsets: StreamOffsets) -> bool:
+    def trigger(self, query: Query) -> bool:
         """False: the driver died on the way."""
+        offsets = query.stream
         begin = self.written[self.done - 1] if self.done else offsets.initial()
         if len(self.written) == self.done:  # there is none to run again
             end = offsets.latest(begin)
@@ -89,7 +140,7 @@ class Spark:
             self.written.append(end)
         if self.dies():
             return False
-        ranges = ranges_between(begin, self.written[self.done])
+        ranges = begin.ranges_to(self.written[self.done])
         self.sink[self.done] = [
             (each.queue, offset) for each in ranges for offset in range(*each[3:])
         ]
@@ -97,7 +148,7 @@ class Spark:
             return False
         self.done += 1
         if self._draw(st.booleans()):
-            offsets.committed(self.written[self.done - 1])
+            offsets.committed(self.written[self.done - 1].offsets)
         return True
 
 
@@ -118,10 +169,11 @@ def test_whenever_the_driver_dies_every_offset_is_read_once(data: st.DataObject)
             if not spark.trigger(offsets):
                 break
             if data.draw(st.integers(0, 9)) == 0 and LATER not in cluster.queues_:
-                cluster.add(LATER, 0, 4)
+                cluster.add(LATER, 0, 4, stored_from_ms=clock.time_ms())
     read = sorted(row for rows in spark.sink.values() for row in rows)
-    began = {ONE: 0, TWO: 3} if start == "earliest" else (spark.written or [{}])[0]
-    upto = spark.written[max(spark.sink)] if spark.sink else began
+    pinned = spark.written[0].offsets if spark.written else {}
+    began = {ONE: 0, TWO: 3} if start == "earliest" else pinned
+    upto = spark.written[max(spark.sink)].offsets if spark.sink else began
     assert read == sorted(
         (queue, n) for queue in upto for n in range(began.get(queue, 0), upto[queue])
     )
@@ -224,7 +276,7 @@ def test_a_queue_that_ends_before_it_was_read_is_a_loss_when_its_master_says_so(
 def test_queues_of_a_broker_that_is_away_wait_for_some_time(
     cluster: SimCluster, clock: SimClock, how: str
 ) -> None:
-    offsets = query(cluster, clock, **{"rocketmqConsumer.pollTimeoutMs": "60000"})
+    offsets = query(cluster, clock, None, **{"rocketmqConsumer.pollTimeoutMs": "60000"})
     start = {ONE: 50, TWO: 10}
     away: set[str] = getattr(cluster, how)
     away.add("a:0" if how == "down" else "a")
@@ -258,7 +310,7 @@ def test_a_broker_that_comes_back_between_two_questions_has_lost_nothing(
 def test_a_name_server_that_is_away_stops_nothing_for_some_time(
     cluster: SimCluster, clock: SimClock
 ) -> None:
-    offsets = query(cluster, clock, **{"rocketmqConsumer.pollTimeoutMs": "60000"})
+    offsets = query(cluster, clock, None, **{"rocketmqConsumer.pollTimeoutMs": "60000"})
     start = offsets.initial()
     cluster.name_server_down = True
     assert offsets.latest(start) == {ONE: 100, TWO: 20}
@@ -268,6 +320,173 @@ def test_a_name_server_that_is_away_stops_nothing_for_some_time(
     clock.sleep(60)
     with pytest.raises(ConnectError):
         offsets.latest(start)
+
+
+# --- other queues than before
+
+
+def test_a_query_that_begins_now_reads_nothing_old_of_a_broker_that_was_away(
+    cluster: SimCluster, clock: SimClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.unregistered = {"b"}
+    offsets = query(cluster, clock, startingOffsets="latest")
+    start = offsets.latest(offsets.initial())
+    assert start == {ONE: 100}
+    cluster.unregistered = set()
+    cluster.queues_[TWO].end = 5_600
+    cluster.queues_[TWO].stored_from_ms = clock.time_ms() - CLOCKS_APART_MS - 5_600
+    assert offsets.latest(start) == start, "all of it is old"
+    cluster.queues_[TWO].end = 5_603
+    end = offsets.latest(start)
+    assert [str(each) for each in ranges(offsets, start, end)] == ["t/b/0 [5600, 5603)"]
+    assert caplog.text.count("t/b/0 was not there when the query began, but is older") == 1
+    assert offsets.latest(end) == end
+    again = query(cluster, clock, offsets.checkpoint, startingOffsets="latest")
+    cluster.queues_[TWO].end = 5_604
+    assert [str(each) for each in ranges(again, end, again.latest(end))] == ["t/b/0 [5603, 5604)"]
+
+
+def test_a_query_that_begins_at_a_time_reads_queues_that_are_found_later_from_then_on(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    cluster.unregistered = {"b"}
+    offsets = query(cluster, clock, startingTimestamp="9")
+    start = offsets.latest(offsets.initial())
+    cluster.unregistered = set()
+    assert [str(each) for each in ranges(offsets, start, offsets.latest(start))] == [
+        "t/b/0 [9, 20)"
+    ]
+
+
+@pytest.mark.parametrize("end", [90, 100, 400], ids=["shorter", "as long", "longer"])
+def test_a_topic_that_was_made_anew_meanwhile_is_a_loss_or_read_from_its_beginning(
+    cluster: SimCluster, clock: SimClock, caplog: pytest.LogCaptureFixture, end: int
+) -> None:
+    offsets = query(cluster, clock)
+    last = offsets.latest(offsets.initial())
+    assert last == {ONE: 100, TWO: 20}
+    cluster.add(ONE, 0, end, stored_from_ms=10_000)
+    with pytest.raises(
+        DataLossError, match=f"t/a/0 was made anew since it was read up to 100: {min(end, 100)} "
+    ):
+        query(cluster, clock, dict(offsets.checkpoint)).latest(last)
+    again = query(cluster, clock, offsets.checkpoint, failOnDataLoss="false")
+    found = again.latest(last)
+    assert found == {ONE: end, TWO: 20}
+    assert [str(each) for each in ranges(again, last, found)] == [f"t/a/0 [0, {end})"]
+    assert f"{min(end, 100)} messages lie where others were read" in caplog.text
+    cluster.queues_[ONE].end += 3
+    after = again.latest(found)
+    assert [str(each) for each in ranges(again, found, after)] == [f"t/a/0 [{end}, {end + 3})"]
+    cluster.add(ONE, 0, 7, stored_from_ms=20_000)
+    third = query(cluster, clock, again.checkpoint, failOnDataLoss="false")
+    assert [str(each) for each in ranges(third, after, third.latest(after))] == ["t/a/0 [0, 7)"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda queue: None,
+        lambda queue: setattr(queue, "first", 60),
+        lambda queue: setattr(queue, "first", 100),
+        lambda queue: setattr(queue, "end", 150),
+    ],
+    ids=["none", "older ones expired", "all expired", "more came"],
+)
+def test_a_queue_that_is_the_same_goes_on(
+    cluster: SimCluster, clock: SimClock, change: Callable[[SimQueue], None]
+) -> None:
+    offsets = query(cluster, clock)
+    last = offsets.latest(offsets.initial())
+    change(cluster.queues_[ONE])
+    again = query(cluster, clock, offsets.checkpoint)
+    end = again.latest(last)
+    assert end == {ONE: cluster.queues_[ONE].end, TWO: 20}
+    assert ranges(again, last, end) == (
+        [QueueRange("t", "a", 0, 100, 150)] if end[ONE] == 150 else []
+    )
+
+
+def test_a_queue_that_lost_its_end_is_no_other_one(cluster: SimCluster, clock: SimClock) -> None:
+    """Its first messages are those that were read."""
+    offsets = query(cluster, clock)
+    last = offsets.latest(offsets.initial())
+    cluster.queues_[ONE].end = 90
+    with pytest.raises(DataLossError, match="t/a/0 ends at 90, but was read up to 100"):
+        query(cluster, clock, dict(offsets.checkpoint)).latest(last)
+
+
+def test_when_messages_were_stored_is_asked_now_and_then(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    offsets = query(cluster, clock)
+    end = offsets.latest(offsets.initial())
+    assert offsets.checkpoint["last"].lives[ONE] == Life(0, 0, 99, 99)
+    cluster.queues_[ONE].end = 110
+    end = offsets.latest(end)
+    assert offsets.checkpoint["last"].lives[ONE].seen == 99
+    clock.sleep(NOTED_EVERY_S)
+    cluster.queues_[ONE].end = 120
+    offsets.latest(end)
+    assert offsets.checkpoint["last"].lives[ONE] == Life(0, 0, 119, 119)
+
+
+# --- what a query must cover
+
+
+def test_a_query_does_not_begin_without_what_its_user_expects(
+    cluster: SimCluster, clock: SimClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.unregistered = {"b"}
+    for more, text in (
+        ({"expectedBrokers": "a, b"}, "the topic t is not on b at present"),
+        ({"expectedQueues": "2"}, "the topic t has 1 queues at present, on a, and not 2"),
+    ):
+        with pytest.raises(IncompleteReadError, match=text):
+            query(cluster, clock, None, **more).initial()
+        assert query(cluster, clock, None, failOnDataLoss="false", **more).initial() == {ONE: 0}
+        assert text in caplog.text
+    cluster.unregistered = set()
+    assert query(cluster, clock, expectedBrokers="a,b", expectedQueues="2").initial()
+
+
+def test_a_broker_that_is_expected_is_waited_for(cluster: SimCluster, clock: SimClock) -> None:
+    more = {"expectedBrokers": "a,b", "rocketmqConsumer.pollTimeoutMs": "60000"}
+    offsets = query(cluster, clock, None, **more)
+    cluster.unregistered = {"b"}
+    start = {ONE: 50}
+    assert offsets.latest(start) == {ONE: 100}
+    clock.sleep(60)
+    with pytest.raises(RangeTimeoutError, match="the broker b is away for 60 s now"):
+        offsets.latest(start)
+
+
+@pytest.mark.parametrize("how", ["down", "unregistered"])
+@pytest.mark.parametrize("known", [True, False], ids=["known", "expected"])
+def test_available_now_does_not_end_without_a_broker_in_silence(
+    cluster: SimCluster, clock: SimClock, caplog: pytest.LogCaptureFixture, how: str, known: bool
+) -> None:
+    getattr(cluster, how).add("b:0" if how == "down" else "b")
+    start = {ONE: 50, TWO: 10} if known else {ONE: 50}
+    more = {} if known else {"expectedBrokers": "b"}
+    offsets = query(cluster, clock, None, **more)
+    offsets.prepare_available_now()
+    end = offsets.latest(start)
+    assert end[ONE] == 100, "what is there is read first"
+    with pytest.raises(IncompleteReadError, match=r"without 1 queues of b|not on b at present"):
+        offsets.latest(end)
+    lenient = query(cluster, clock, None, failOnDataLoss="false", **more)
+    lenient.prepare_available_now()
+    assert lenient.latest(end) == end
+    assert "the next run reads them (failOnDataLoss=false)" in caplog.text
+
+
+def ranges(query: Query, start: Offsets, end: Offsets) -> list[QueueRange]:
+    """Of the last batch."""
+    assert query.checkpoint["last"].offsets == end
+    before = query.before
+    assert before.offsets == start
+    return before.ranges_to(query.checkpoint["last"])
 
 
 def test_queues_are_looked_for_from_time_to_time(cluster: SimCluster, clock: SimClock) -> None:
