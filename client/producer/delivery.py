@@ -47,6 +47,9 @@ class DeliverySettings(NamedTuple):
     topic_queue_nums: int = 4
     template_topic: str = TopicName.AUTO_CREATE
     retry_codes: Collection[int] = RETRY_CODES
+    waits: bool = True
+    """For brokers that cannot be reached; otherwise that is an attempt like others that fail, for
+    whoever waits by rules of its own."""
 
 
 class Delivery:
@@ -70,6 +73,7 @@ class Delivery:
         self._topic_queue_nums = settings.topic_queue_nums
         self._template_topic = settings.template_topic
         self._retry_codes = settings.retry_codes
+        self._may_wait = settings.waits
         self._faults = faults
         self._hooks = hooks
         self._looked_at = faults is not None or hooks is not None
@@ -255,7 +259,7 @@ class Delivery:
                 others = zip(queues, waits, strict=True)
                 return self._choose(tuple(each for each, wait in others if wait <= 0), avoid)
             left = deadline - self._instance.clock.monotonic()
-            if left <= 0:
+            if left <= 0 or not self._may_wait:
                 return queue
             await self._instance.masters.changed(topic, min(left, *waits))
 
@@ -270,9 +274,11 @@ class Delivery:
             if not instance.routes.has_replicas(broker_name):
                 return False
             instance.masters.refused(error.address)
-            return True
+            return self._may_wait
         instance.masters.doubt(topic)
-        return isinstance(error, ConnectError) and self._back_off(broker_name) > 0
+        return (
+            self._may_wait and isinstance(error, ConnectError) and self._back_off(broker_name) > 0
+        )
 
     def _back_off(self, broker_name: str) -> float:
         instance = self._instance

@@ -11,32 +11,28 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from ...client.cluster.instance import ClientInstance
-from ...client.errors import NoRouteError, SendFailed
 from ...client.namespaces import with_namespace
 from ...client.producer.delivery import Delivery, DeliverySettings
 from ...client.producer.sending import Outgoing, SendStatus
-from ...remoting.errors import RemotingError, RocketMQError, SystemBusy
+from ...remoting.errors import RocketMQError
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.message.compression import compress_body
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from .chunks import Chunk
 from .sink_options import SinkOptions
+from .waiting import Patience
 
 __all__ = ["Deliverer", "NotSafe", "Outbox", "Totals", "new_deliverer"]
 
-_FIRST_PAUSE_S: Final = 0.1
-_LONGEST_PAUSE_S: Final = 10.0
 _BATCH_PROPERTIES: Final = "WAIT\x01true"
 _COMPRESS_LEVEL: Final = 5
 _ATTEMPTS: Final = 3
 """Brokers asked one after the other, before there is a pause."""
-
-T = TypeVar("T")
 
 
 class NotSafe(RocketMQError):
@@ -68,20 +64,23 @@ class Deliverer:
         self._delivery = Delivery(
             instance,
             group,
-            DeliverySettings(attempts=_ATTEMPTS, retry_not_ok=options.require_send_ok),
+            DeliverySettings(attempts=_ATTEMPTS, retry_not_ok=options.require_send_ok, waits=False),
         )
+        self._patience = Patience(instance, options.delivery_timeout_s, options.retries)
         self._in_order: dict[MessageQueue, asyncio.Lock] = {}
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Where rows of this topic can go. Raises as ``deliver`` does."""
         own = with_namespace(topic, self._instance.namespace)
-        return await self._with_retries(lambda: self._delivery.publish_queues(own))
+        return await self._patience.until_done(
+            own, _any_broker(own), lambda _: self._delivery.publish_queues(own)
+        )
 
     async def deliver(self, chunk: Chunk) -> None:
         """Return when a broker has acknowledged it. What is bound to a queue goes there one after
         the other.
 
-        Raises ``NoRouteError``, ``SendFailed``, ``RemotingError`` when all tries failed,
+        Raises ``DeliveryTimeoutError``, or when ``retries`` are used up what failed last,
         ``BrokerError`` for a refusal that would be the same again, ``NotSafe``. Rows of a failed
         chunk may be stored all the same.
         """
@@ -93,23 +92,14 @@ class Deliverer:
 
     async def _send(self, outgoing: Outgoing, queue: MessageQueue | None) -> None:
         timeout_s = self._options.send_timeout_s
-        result = await self._with_retries(
-            lambda: self._delivery.deliver(outgoing, queue, timeout_s)
+        whom = _any_broker(outgoing.topic) if queue is None else f"the broker {queue.broker_name}"
+        result = await self._patience.until_done(
+            outgoing.topic,
+            whom,
+            lambda left_s: self._delivery.deliver(outgoing, queue, min(timeout_s, left_s)),
         )
         if self._options.require_send_ok and result.status is not SendStatus.SEND_OK:
             raise NotSafe(outgoing.topic, result.status)
-
-    async def _with_retries(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Again and again with growing pauses: a broker that restarts or changes its role needs
-        some seconds."""
-        pause_s = _FIRST_PAUSE_S
-        for _ in range(self._options.retries):
-            try:
-                return await work()
-            except (SendFailed, NoRouteError, RemotingError, SystemBusy):
-                await self._instance.clock.sleep(pause_s)
-                pause_s = min(4 * pause_s, _LONGEST_PAUSE_S)
-        return await work()
 
     async def _outgoing(self, chunk: Chunk) -> Outgoing:
         topic = with_namespace(chunk.topic, self._instance.namespace)
@@ -124,6 +114,10 @@ class Deliverer:
             sys_flag = MessageSysFlag.COMPRESSED | kind
         code = RequestCode.SEND_MESSAGE_V2
         return Outgoing(topic, code, body, chunk.properties, "", chunk.flag, sys_flag)
+
+
+def _any_broker(topic: str) -> str:
+    return f"a broker of {topic}"
 
 
 _known_groups: Final[WeakKeyDictionary[ClientInstance, set[str]]] = WeakKeyDictionary()

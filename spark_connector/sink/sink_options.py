@@ -27,7 +27,8 @@ class SinkOptions:
     topic: str | None
     group: str
     send_timeout_s: float
-    retries: int
+    delivery_timeout_s: float
+    retries: int | None
     batch_bytes: int
     max_in_flight: int
     compress_over: int | None
@@ -51,7 +52,8 @@ def parse_sink_options(
         topic=None if topic is None else checked_topic(topic),
         group=checked_group(reader.text("producerGroup") or DEFAULT_GROUP),
         send_timeout_s=reader.duration_ms("sendTimeoutMs", "10s") / 1000,
-        retries=reader.integer("retries", 3, lowest=0, highest=1000),
+        delivery_timeout_s=reader.duration_ms("deliveryTimeout", "120s") / 1000,
+        retries=reader.optional_integer("retries", lowest=0),
         batch_bytes=reader.size_bytes("batchBytes", "256k", lowest=1 << 10),
         max_in_flight=reader.integer("maxInFlight", 8, highest=1024),
         compress_over=reader.size_bytes("compressThreshold", "0")
@@ -76,6 +78,10 @@ def _names(text: str | None) -> tuple[str, ...]:
 def _check(options: SinkOptions) -> None:
     if options.send_timeout_s <= 0:
         raise ConfigError("option sendTimeoutMs must be greater than 0")
+    if options.delivery_timeout_s <= 0:
+        raise ConfigError(
+            "option deliveryTimeout must be greater than 0; retries=0 fails at the first failure"
+        )
     if options.batch_bytes > DEFAULT_MAX_BYTES:
         raise ConfigError(
             f"option batchBytes is at most {DEFAULT_MAX_BYTES} (maxMessageSize of the brokers)"

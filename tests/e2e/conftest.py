@@ -10,8 +10,9 @@ import pytest
 
 from .cluster import Cluster
 from .spark_session import spark
+from .spark_writes import small_batches, with_queues
 
-__all__ = ["cluster", "group", "shared", "spark", "topic"]
+__all__ = ["cluster", "group", "shared", "small_batches", "spark", "topic", "with_queues"]
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,12 @@ twice and how to tell."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,86 +17,27 @@ pytest.importorskip("pyspark.sql", reason="the extra [spark] is not installed")
 from pyspark.errors import PySparkException
 from pyspark.sql import functions
 
-from aiorocketmq import MessageExt, MessageQueue, PullConsumer
+from aiorocketmq import MessageQueue
 from aiorocketmq.client.producer.queue_choice import choose_by_key
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
-from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
-from aiorocketmq.spark_connector.access.options import ConnectionOptions
 from aiorocketmq.spark_connector.sink.dedup import SPARK_DEDUP_ID, drop_spark_duplicates
 
-from .cluster import PATIENCE_S, SUSPEND, Cluster, create_topic
+from .cluster import PATIENCE_S, Cluster
+from .spark_writes import (
+    QUEUES,
+    ROWS,
+    ids_of,
+    load,
+    messages,
+    numbers,
+    stopping_half_way,
+    stored,
+    wait_until,
+    write,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-QUEUES = 4
-ROWS = 2000
-
-
-def write(frame: DataFrame, cluster: Cluster, topic: str | None = None, **options: object) -> None:
-    writer = frame.write.format("rocketmq").mode("append").option("nameServer", cluster.namesrv)
-    if topic is not None:
-        writer = writer.option("topic", topic)
-    writer.options(**{name: str(value) for name, value in options.items()}).save()
-
-
-def load(spark: SparkSession, cluster: Cluster, topic: str, **options: object) -> DataFrame:
-    reader = (
-        spark.read.format("rocketmq")
-        .option("nameServer", cluster.namesrv)
-        .option("subscribe", topic)
-    )
-    return reader.options(**{name: str(value) for name, value in options.items()}).load()
-
-
-def stored(cluster: Cluster, topic: str) -> int:
-    """How many messages a topic has."""
-    access = BrokerAccess(ConnectionOptions((cluster.namesrv,)))
-    return sum(access.latest(access.queues([topic])[topic]).values())
-
-
-def messages(cluster: Cluster, topic: str, count: int | None = None) -> list[MessageExt]:
-    """Everything that a topic has, by queue and offset; ``count``: what has to be there at last."""
-
-    async def read(total: int) -> list[MessageExt]:
-        found: list[MessageExt] = []
-        async with PullConsumer(f"g-{topic}", namesrv=cluster.namesrv, suspend=SUSPEND) as consumer:
-            await consumer.assign(await consumer.queues(topic))
-            await consumer.seek_to_begin(*consumer.assignment())
-            async with asyncio.timeout(PATIENCE_S):
-                while len(found) < total:
-                    found += await consumer.poll(max_messages=1024)
-        return sorted(
-            found, key=lambda message: (message.broker_name, message.queue_id, message.queue_offset)
-        )
-
-    if count is not None:
-        wait_until(lambda: stored(cluster, topic) >= count)
-    return asyncio.run(read(stored(cluster, topic)))
-
-
-def wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it does not come true"
-        time.sleep(0.02)
-
-
-def numbers(spark: SparkSession, count: int = ROWS, partitions: int = 2) -> DataFrame:
-    return spark.range(0, count, 1, partitions).select(
-        functions.col("id").cast("string").alias("body")
-    )
-
-
-def ids_of(found: Sequence[MessageExt]) -> list[str]:
-    return [message.properties[SPARK_DEDUP_ID] for message in found]
-
-
-@pytest.fixture
-def with_queues(shared: Cluster, topic: str) -> str:
-    """A topic that is there, with four queues."""
-    asyncio.run(create_topic(shared.namesrv, topic, QUEUES))
-    return topic
 
 
 # --- what arrives
@@ -352,44 +291,8 @@ def test_results_of_a_batch_in_a_stream_have_ids_of_the_users_choice(
     assert all(id_.startswith("digits-0/k/") for id_ in ids_of(found))
 
 
-# --- what dies
+# --- what is tried again
 # --------------------------------------------------------------------------------------------------
-
-
-def stopping_half_way(spark: SparkSession, folder: Path, *, fail_once: bool) -> DataFrame:
-    """Numbers. The second half of partition 0 comes when the file ``go`` is there, with
-    ``fail_once`` at the second try."""
-    reached, go = folder / "reached", folder / "go"
-
-    def halves(batches: Iterator[Any]) -> Iterator[Any]:
-        import time
-
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        for number, batch in enumerate(batches):
-            if number == 10 and context.partitionId() == 0:
-                reached.touch()
-                while not go.exists():
-                    time.sleep(0.01)
-                if fail_once and context.attemptNumber() == 0:
-                    raise RuntimeError("this task was told to fail")
-            yield batch
-
-    padded = numbers(spark).select(
-        functions.rpad("body", 500, " ").alias("body")
-    )  # what is short stays in buffers
-    return padded.mapInArrow(halves, "body string")
-
-
-@pytest.fixture
-def small_batches(spark: SparkSession) -> Iterator[None]:
-    """Rows travel by fifties."""
-    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before = spark.conf.get(name)
-    spark.conf.set(name, "50")
-    yield
-    spark.conf.set(name, str(before))
 
 
 @pytest.mark.usefixtures("small_batches")
@@ -421,36 +324,3 @@ def test_a_task_that_is_tried_again_writes_the_same_ids(
         drop_spark_duplicates(load(spark, shared, with_queues, includeProperties="true")).count()
         == ROWS
     )
-
-
-@pytest.mark.usefixtures("small_batches")
-def test_a_broker_that_dies_is_got_around(
-    spark: SparkSession, cluster: Cluster, topic: str, tmp_path: Path
-) -> None:
-    for name in ("broker-a", "broker-b"):
-        cluster.start_broker(name)
-    asyncio.run(create_topic(cluster.namesrv, topic, 2))
-
-    def meanwhile() -> None:
-        try:
-            wait_until((tmp_path / "reached").exists)
-            wait_until(lambda: stored(cluster, topic) > 100)
-            cluster.kill_broker("broker-a")
-        finally:
-            (tmp_path / "go").touch()
-
-    with ThreadPoolExecutor(1) as pool:
-        other = pool.submit(meanwhile)
-        write(stopping_half_way(spark, tmp_path, fail_once=False), cluster, topic)
-        other.result()
-    # What was bound to the dead broker cannot go anywhere else: the write fails. (With one task:
-    # another one would go on for a moment when the first has failed, and find the broker that is
-    # started again.)
-    bound = numbers(spark, 10).coalesce(1).selectExpr("body", "0 queueId", "'broker-a' brokerName")
-    with pytest.raises(PySparkException, match="broker-a"):
-        write(bound, cluster, topic, retries=0, sendTimeoutMs=1000)
-    cluster.start_broker("broker-a")
-    found = messages(cluster, topic, ROWS)
-    assert {int(message.body) for message in found} == set(range(ROWS))
-    assert len(set(ids_of(found))) == ROWS
-    assert {message.broker_name for message in found} == {"broker-a", "broker-b"}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
@@ -27,6 +27,7 @@ from aiorocketmq.remoting.responses import Response
 from aiorocketmq.spark_connector.sink.chunks import Chunk
 from aiorocketmq.spark_connector.sink.sink_delivery import Deliverer, NotSafe, Outbox, Totals
 from aiorocketmq.spark_connector.sink.sink_options import parse_sink_options
+from aiorocketmq.spark_connector.sink.waiting import DeliveryTimeoutError
 from aiorocketmq.spark_connector.sink.write_columns import check_columns
 
 from ...sim import ManualClock
@@ -52,9 +53,10 @@ class World:
     not there. A pause passes at once."""
 
     def __init__(self, answer: Callable[[Seen, int], int], **options: str) -> None:
-        self.clock = _NoWaiting()
+        self.clock = ManualClock()
         self.instance = ClientInstance(namesrv="ns:1", clock=self.clock)
         self.instance.remoting = self  # type: ignore[assignment]
+        self.instance.masters = self.masters = _Masters(self.clock)  # type: ignore[assignment]
         self.seen: list[Seen] = []
         self._answer = answer
         queues = [
@@ -94,16 +96,21 @@ class World:
         """There is no connection yet."""
 
 
-class _NoWaiting(ManualClock):
-    """Nobody sleeps."""
+class _Masters:
+    """Nobody waits for a master."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    refusals: ClassVar[dict[str, object]] = {}
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
         self.pauses: list[float] = []
 
-    async def sleep(self, seconds: float) -> None:
+    async def changed(self, _topic: str, seconds: float) -> None:
         self.pauses.append(seconds)
-        self.advance(seconds)
+        self._clock.advance(seconds)
+
+    def doubt(self, _topic: str) -> None:
+        """The route stays as it is."""
 
 
 BATCH = Chunk("T", None, memoryview(b"items"), 3)
@@ -143,17 +150,23 @@ def test_a_long_body_goes_compressed() -> None:
 def test_another_broker_takes_what_is_for_any_queue() -> None:
     world = World(lambda seen, _: -1 if seen.address == "a:1" else 0)
     asyncio.run(_deliver_all(world, [BATCH] * 4))
-    assert world.clock.pauses == []
+    assert world.masters.pauses == []
 
 
 def test_a_bound_chunk_waits_for_its_broker() -> None:
     world = World(lambda _, number: -1 if number < 4 else 0)
     asyncio.run(world.deliverer.deliver(BOUND))
     assert [seen.address for seen in world.seen] == ["b:1"] * 4
-    assert world.clock.pauses == [0.1, 0.4, 1.6]
+    assert world.masters.pauses == [0.1, 0.2, 0.4]
 
 
 def test_when_no_broker_comes_back_the_write_fails() -> None:
+    world = World(lambda *_: -1, deliveryTimeout="1s")
+    with pytest.raises(DeliveryTimeoutError, match=r"waited 1 s .* for a broker of T in vain"):
+        asyncio.run(world.deliverer.deliver(BATCH))
+    assert sum(world.masters.pauses) == pytest.approx(1)
+    with pytest.raises(DeliveryTimeoutError, match="for the broker b in vain"):
+        asyncio.run(world.deliverer.deliver(BOUND))
     world = World(lambda *_: -1, retries="1")
     with pytest.raises(SendFailed):
         asyncio.run(world.deliverer.deliver(BATCH))
@@ -287,7 +300,7 @@ def test_defaults_of_the_options() -> None:
     assert (options.topic, options.group, options.retries, options.batch_bytes) == (
         None,
         "spark-rocketmq-sink",
-        3,
+        None,
         256 << 10,
     )
     assert (options.dedup, options.require_send_ok, options.orderly, options.drop_reserved) == (
@@ -296,11 +309,8 @@ def test_defaults_of_the_options() -> None:
         False,
         False,
     )
-    assert (options.send_timeout_s, options.compress_over, options.dedup_key_columns) == (
-        10.0,
-        None,
-        (),
-    )
+    assert (options.send_timeout_s, options.delivery_timeout_s) == (10.0, 120.0)
+    assert (options.compress_over, options.dedup_key_columns) == (None, ())
 
 
 @pytest.mark.parametrize(
@@ -311,6 +321,7 @@ def test_defaults_of_the_options() -> None:
         ({"batchBytes": "5m"}, "batchBytes is at most 4194304"),
         ({"batchBytes": "1"}, "at least 1024 bytes"),
         ({"sendTimeoutMs": "0"}, "sendTimeoutMs must be greater than 0"),
+        ({"deliveryTimeout": "0"}, "deliveryTimeout must be greater than 0"),
         ({"dedupId": "false", "dedupPrefix": "p"}, "leave dedupPrefix and dedupKeyColumns out"),
         ({"dedupPrefix": "a\x02"}, "dedupPrefix must not hold"),
         ({"reservedProperties": "keep"}, "one of error, drop"),
