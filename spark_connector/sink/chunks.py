@@ -2,8 +2,9 @@
 
 Rows for any queue fill frames of up to ``batchBytes`` in the order of the rows. Rows that are bound
 to a queue (by ``queueId``, ``shardingKey`` or ``orderly``) are grouped by queue and keep their
-order there. What cannot be part of a batch (a delay level, a body that is to be compressed, a retry
-topic) goes alone.
+order there. In a frame that was read from a topic (it has the column ``queueOffset``) queues that
+the topic written to does not have stand for others, a queue for a queue. What cannot be part of a
+batch (a delay level, a body that is to be compressed, a retry topic) goes alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -132,7 +134,8 @@ def _bound(
         queue_ids = column("queueId")
         if queue_ids.null_count < count:
             brokers = column("brokerName") if "brokerName" in names else None
-            _fill(codes, queue_ids, _named_queues(queue_ids, brokers, queues()))
+            read = "queueOffset" in names
+            _fill(codes, queue_ids, _named_queues(queue_ids, brokers, queues(), read=read))
     return codes if (codes != _ANY).any() else None
 
 
@@ -161,9 +164,15 @@ def _long_hash(key: int) -> int:
     return folded - (1 << 32) if folded & 0x8000_0000 else folded
 
 
-def _named_queues(queue_ids: Any, brokers: Any, queues: Sequence[MessageQueue]) -> Any:
-    index = {(queue.broker_name, queue.queue_id): number for number, queue in enumerate(queues)}
-    all_brokers = sorted({queue.broker_name for queue in queues})
+def _named_queues(
+    queue_ids: Any, brokers: Any, queues: Sequence[MessageQueue], *, read: bool
+) -> Any:
+    """``read``: these are queues of the topic that the rows were read from."""
+    index: dict[tuple[str | None, int], int] = {
+        (queue.broker_name, queue.queue_id): number for number, queue in enumerate(queues)
+    }
+    brokers_there = {queue.broker_name for queue in queues}
+    only_broker = brokers_there.pop() if len(brokers_there) == 1 else None
     found = np.full(len(queue_ids), _ANY)
     known: dict[tuple[str | None, int], int] = {}
     names = [None] * len(queue_ids) if brokers is None else brokers.to_pylist()
@@ -172,22 +181,22 @@ def _named_queues(queue_ids: Any, brokers: Any, queues: Sequence[MessageQueue]) 
             continue
         number = known.get((name, queue_id))
         if number is None:
-            if name is None and len(all_brokers) > 1:
-                names = " and ".join(all_brokers)
-                raise MessageError(
-                    f"queueId {queue_id} is on {names}: fill the column brokerName too"
-                )
-            number = known[name, queue_id] = index.get((name or all_brokers[0], queue_id), _ANY)
-            if number == _ANY:
-                known_queues = ", ".join(
-                    f"{queue.broker_name}:{queue.queue_id}" for queue in queues
-                )
-                raise MessageError(
-                    f"{queues[0].topic} has no queue {queue_id} on {name or all_brokers[0]}; it "
-                    f"has {known_queues}"
-                )
+            number = index.get((name or only_broker, queue_id))
+            if number is None and not read:
+                raise _no_queue(name or only_broker, queue_id, queues)
+            if number is None:
+                number = crc32(f"{name}:{queue_id}".encode()) % len(queues)
+            known[name, queue_id] = number
         found[row] = number
     return found
+
+
+def _no_queue(name: str | None, queue_id: int, queues: Sequence[MessageQueue]) -> MessageError:
+    if name is None:
+        brokers = " and ".join(sorted({queue.broker_name for queue in queues}))
+        return MessageError(f"queueId {queue_id} is on {brokers}: fill the column brokerName too")
+    there = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in queues)
+    return MessageError(f"{queues[0].topic} has no queue {queue_id} on {name}; it has {there}")
 
 
 def _of_code(rows: Any, codes: Any, code: int, count: int) -> Any:

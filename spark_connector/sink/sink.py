@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pyspark import TaskContext
@@ -31,7 +31,7 @@ from .dedup import key_ids, scope_of, sequence_ids
 from .encode import MessageIds, encode_items
 from .sink_delivery import Outbox, new_deliverer
 from .sink_options import SinkOptions, parse_sink_options
-from .write_columns import check_columns
+from .write_columns import check_columns, was_read
 
 __all__ = [
     "RocketMQArrowWriter",
@@ -80,6 +80,10 @@ def _checked(options: Mapping[str, str], schema: StructType) -> SinkOptions:
     parsed = parse_sink_options(options)
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     check_columns(types, topic_given=parsed.topic is not None, not_sent=parsed.dedup_key_columns)
+    if parsed.drop_reserved is None:
+        # Tags and keys are among the system's properties: they must come by their own columns.
+        copied = was_read(types) and {"keys", "tags"} <= types.keys()
+        return replace(parsed, drop_reserved=copied)
     return parsed
 
 
@@ -166,7 +170,7 @@ class _Task:
     def _send(self, batch: Any) -> None:
         ids = _message_ids.take(self._instance.clock.time_ms(), batch.num_rows)
         items = encode_items(
-            batch, ids, self._dedup(batch), drop_reserved=self._options.drop_reserved
+            batch, ids, self._dedup(batch), drop_reserved=bool(self._options.drop_reserved)
         )
         self._rows += batch.num_rows
         for chunk in chunks(batch, items, self._rules, self._queues_of):

@@ -37,7 +37,8 @@ class SinkOptions:
     dedup_key_columns: tuple[str, ...]
     orderly: bool
     require_send_ok: bool
-    drop_reserved: bool
+    drop_reserved: bool | None
+    """None: where the frame was read from a topic."""
 
 
 def parse_sink_options(
@@ -64,11 +65,17 @@ def parse_sink_options(
         dedup_key_columns=_names(reader.text("dedupKeyColumns")),
         orderly=reader.boolean("orderly", False),
         require_send_ok=reader.boolean("requireSendOk", True),
-        drop_reserved=reader.choice("reservedProperties", "error", ("error", "drop")) == "drop",
+        drop_reserved=_drop_reserved(reader),
     )
     reader.finish()
     _check(parsed)
     return parsed
+
+
+def _drop_reserved(reader: OptionReader) -> bool | None:
+    if reader.text("reservedProperties") is None:
+        return None
+    return reader.choice("reservedProperties", "error", ("error", "drop")) == "drop"
 
 
 def _names(text: str | None) -> tuple[str, ...]:

@@ -19,18 +19,23 @@ delayLevel   int or bigint            1 to 18: held back by the broker; 0 or nul
 flag         int                      the user's own number
 ============ ======================== ==============================================================
 
-Everything but ``body`` and ``topic`` may be null.
+Everything but ``body`` and ``topic`` may be null. Other columns are not written, as with Kafka's
+sink, so that what was read from a topic can be written to another one as it is.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from ...client.errors import ConfigError
+from ..decode.schema import SOURCE_COLUMNS
 
-__all__ = ["WRITE_COLUMNS", "check_columns"]
+__all__ = ["WRITE_COLUMNS", "check_columns", "was_read"]
+
+log: Final = logging.getLogger(__name__)
 
 _TEXT: Final = ("string",)
 _NUMBER: Final = ("int", "bigint", "smallint", "tinyint")
@@ -47,6 +52,7 @@ WRITE_COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     "flag": _NUMBER,
 }
 """Column to the types it may have, as Spark writes them."""
+_ONLY_READ: Final = frozenset(SOURCE_COLUMNS) - frozenset(WRITE_COLUMNS)
 
 
 def check_columns(
@@ -69,23 +75,38 @@ def check_columns(
                 f"dedupKeyColumns names {name}, which is not among the columns {_listed(types)}"
             )
     for name, kind in types.items():
-        allowed = WRITE_COLUMNS.get(name)
-        if allowed is None and name not in not_sent:
-            known = _listed(WRITE_COLUMNS)
-            raise ConfigError(
-                f"the column {name} cannot be written{_perhaps(name)}; the columns are {known}"
-            )
-        if allowed is not None and kind not in allowed:
-            raise ConfigError(f"the column {name} must be {' or '.join(allowed)}, not {kind}")
-    if "brokerName" in types and "queueId" not in types:
+        if name in WRITE_COLUMNS:
+            _check_type(name, kind)
+        elif name not in not_sent and name not in _ONLY_READ:
+            _tell_ignored(name, types)
+    if "brokerName" in types and "queueId" not in types and not was_read(types):
         raise ConfigError(
             "the column brokerName says which broker a queueId means: give queueId too"
         )
 
 
-def _perhaps(name: str) -> str:
-    near = _column_for(name)
-    return f" (did you mean {near}?)" if near else ""
+def was_read(names: Collection[str]) -> bool:
+    """These are columns of messages that were read from a topic: ``queueId`` and ``brokerName`` say
+    first of all where they were."""
+    return "queueOffset" in names
+
+
+def _check_type(name: str, kind: str) -> None:
+    if kind not in (allowed := WRITE_COLUMNS[name]):
+        raise ConfigError(f"the column {name} must be {' or '.join(allowed)}, not {kind}")
+
+
+def _tell_ignored(name: str, types: Mapping[str, str]) -> None:
+    """A name that is meant for another column is worth a word, and an error where nothing else can
+    be meant."""
+    meant = _column_for(name)
+    if meant is None or meant in types:
+        return
+    if meant.lower() == name.lower():
+        raise ConfigError(
+            f"the column {name} is written as {meant}: withColumnRenamed('{name}', '{meant}')"
+        )
+    log.warning("the column %s is not written; did you mean %s?", name, meant)
 
 
 def _column_for(name: str) -> str | None:

@@ -3,6 +3,7 @@ twice and how to tell."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from aiorocketmq.client.producer.queue_choice import choose_by_key
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.spark_connector.sink.dedup import SPARK_DEDUP_ID, drop_spark_duplicates
 
-from .cluster import PATIENCE_S, Cluster
+from .cluster import PATIENCE_S, Cluster, create_topic
 from .spark_writes import (
     QUEUES,
     ROWS,
@@ -125,19 +126,36 @@ def test_rows_of_a_task_stay_together_when_asked(
     assert not any(SPARK_DEDUP_ID in message.properties for message in found)
 
 
-def test_a_topic_is_copied(spark: SparkSession, shared: Cluster, with_queues: str) -> None:
-    frame = (
-        numbers(spark, 50)
-        .withColumn("tags", functions.lit("t"))
-        .withColumn("keys", functions.lit("k1 k2"))
+@pytest.mark.parametrize("queues", [3, QUEUES])
+def test_what_was_read_is_written_as_it_is(
+    spark: SparkSession, shared: Cluster, with_queues: str, queues: int
+) -> None:
+    frame = numbers(spark, 50, 1).selectExpr(
+        "body",
+        "'t' tags",
+        "'k1 k2' keys",
+        "map('own', body) properties",
+        "cast(body % 4 as int) queueId",
     )
     write(frame, shared, with_queues)
-    columns = "keys,tags,properties,body"
-    source = load(spark, shared, with_queues, columns=columns)
-    write(source, shared, f"{with_queues}-copy", reservedProperties="drop")
-    found = messages(shared, f"{with_queues}-copy")
-    assert Counter(int(message.body) for message in found) == Counter(range(50))
-    assert {(message.tags, *message.keys) for message in found} == {("t", "k1", "k2")}
+    copy = f"{with_queues}-{queues}"
+    asyncio.run(create_topic(shared.namesrv, copy, queues))
+    source = load(spark, shared, with_queues, includeProperties="true").withColumn(
+        "total", functions.lit(1.5)
+    )
+    write(source, shared, copy)
+    before, after = messages(shared, with_queues), messages(shared, copy)
+    assert len({message.queue_id for message in before}) == QUEUES
+    assert Counter(int(message.body) for message in after) == Counter(range(50))
+    assert {(message.tags, *message.keys) for message in after} == {("t", "k1", "k2")}
+    assert all(message.properties["own"] == message.body.decode() for message in after)
+    assert not set(ids_of(before)) & set(ids_of(after))
+    for queue_id in range(QUEUES):  # each queue is in one queue, in its order
+        bodies = [message.body for message in before if message.queue_id == queue_id]
+        copied = [message for message in after if message.body in bodies]
+        assert [message.body for message in copied] == bodies
+        assert len({message.queue_id for message in copied}) == 1
+        assert queues < QUEUES or copied[0].queue_id == queue_id
 
 
 # --- what is refused
@@ -162,6 +180,7 @@ def test_a_topic_is_only_appended_to(
         (["'x' body"], {"batchByte": "1m"}, "did you mean batchBytes"),
         (["cast(null as string) body"], {}, "has no body"),
         (["'x' body", "9 queueId"], {}, "has no queue 9 on broker-a"),
+        (["'x' body", "1.5 flag"], {}, "flag must be int"),
     ],
 )
 def test_what_cannot_be_written(

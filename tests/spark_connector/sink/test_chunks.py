@@ -271,6 +271,28 @@ def test_queues_that_are_not_there(row: dict[str, Any], problem: str) -> None:
         sent(batch_of([{"body": b"x", **row}]))
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_queues_of_another_topic_stand_for_queues_of_this_one(named: bool) -> None:
+    """What was read keeps its queue where that is there; else all of a queue go to one, in order.
+    (Without the names of the brokers, numbers alone tell queues apart.)"""
+    places = [("a", 1), ("c", 1), ("a", 7), ("b", 2), ("c", 0)] * 4
+    rows = [
+        {"body": b"%d" % row, "queueId": queue_id, "queueOffset": row}
+        | ({"brokerName": name} if named else {})
+        for row, (name, queue_id) in enumerate(places)
+    ]
+    queues_of: dict[Any, set[MessageQueue | None]] = {}
+    for chunk in sent(batch_of(rows, queueOffset=pa.int64())):
+        numbers = [int(body) for body in bodies([chunk])]
+        assert numbers == sorted(numbers)
+        for row in numbers:
+            place = places[row] if named else places[row][1]
+            queues_of.setdefault(place, set()).add(chunk.queue)
+    assert all(len(queues) == 1 and None not in queues for queues in queues_of.values())
+    if named:
+        assert (queues_of["a", 1], queues_of["b", 2]) == ({QUEUES[1]}, {QUEUES[5]})
+
+
 def test_orderly_rows_of_a_task_stay_in_one_queue() -> None:
     (chunk,) = sent(
         batch_of([{"body": b"%d" % row} for row in range(9)]), Rules("T", 1 << 20, None, 8)

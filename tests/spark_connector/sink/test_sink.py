@@ -24,6 +24,7 @@ from aiorocketmq.remoting.protocol.message.compression import decompress_body
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.responses import Response
+from aiorocketmq.spark_connector.decode.schema import SOURCE_COLUMNS
 from aiorocketmq.spark_connector.sink.chunks import Chunk
 from aiorocketmq.spark_connector.sink.sink_delivery import Deliverer, NotSafe, Outbox, Totals
 from aiorocketmq.spark_connector.sink.sink_options import parse_sink_options
@@ -307,7 +308,7 @@ def test_defaults_of_the_options() -> None:
         True,
         True,
         False,
-        False,
+        None,
     )
     assert (options.send_timeout_s, options.delivery_timeout_s) == (10.0, 120.0)
     assert (options.compress_over, options.dedup_key_columns) == (None, ())
@@ -344,8 +345,8 @@ def test_no_name_server() -> None:
     [
         ({"value": "binary"}, "no column body among value"),
         ({"body": "int"}, "body must be string or binary, not int"),
-        ({"body": "string", "value": "string"}, "value cannot be written .did you mean body"),
-        ({"body": "string", "tag": "string"}, "did you mean tags"),
+        ({"body": "string", "Tags": "string"}, r"withColumnRenamed\('Tags', 'tags'\)"),
+        ({"body": "string", "queueOffset": "bigint", "flag": "string"}, "flag must be int"),
         ({"body": "string", "keys": "array<int>"}, "keys must be string or array<string>"),
         ({"body": "string", "brokerName": "string"}, "give queueId too"),
         (
@@ -357,6 +358,14 @@ def test_no_name_server() -> None:
 def test_columns_that_cannot_be(types: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         check_columns(types, topic_given=True)
+
+
+def test_other_columns_are_not_written(caplog: pytest.LogCaptureFixture) -> None:
+    read = {name: SOURCE_COLUMNS[name] for name in SOURCE_COLUMNS if name != "queueId"}
+    check_columns({**read, "total": "double", "value": "string"}, topic_given=True)
+    assert caplog.text == ""
+    check_columns({"body": "string", "tag": "string"}, topic_given=True)
+    assert "the column tag is not written; did you mean tags?" in caplog.text
 
 
 def test_a_topic_must_come_from_somewhere() -> None:
