@@ -117,7 +117,7 @@ fmt: $(DEV_STAMP)  ## format the code and fix what can be fixed
 # For every Python that is supported, and every platform.
 lock: $(DEV_STAMP)  ## pin what it is developed and tested with, with hashes (requirements/)
 	@$(PIP) install uv
-	@for extras in "dev" "spark --extra dev"; do \
+	@for extras in "dev" "spark --extra spark-connect --extra dev"; do \
 		.venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 			--extra $$extras pyproject.toml -o requirements/$${extras%% *}.txt; done
 
@@ -183,7 +183,7 @@ $(FUZZ_STAMP): pyproject.toml | $(RUN_STAMP)
 $(SPARK_STAMP): pyproject.toml | $(RUN_STAMP)
 	@$(PY) -m aiorocketmq.spark_connector.session.java || { echo "going on without Spark" >&2; exit 0; }; \
 	$(PY) -c 'import pyspark' 2>/dev/null || echo "installing Spark into .venv (460 MB to download the first time; SPARK=no: without)"; \
-	if $(PIP) install --retries 2 $(if $(LOCKED),--require-hashes -r requirements/spark.txt,--editable '.[spark]'); then touch $@; \
+	if $(PIP) install --retries 2 $(if $(LOCKED),--require-hashes -r requirements/spark.txt,--editable '.[spark,spark-connect]'); then touch $@; \
 	else echo "Spark cannot be installed here: going on without" >&2; fi
 
 # Only speed: without it all goes on as before. It takes longer to make than one run of the tests gains by it.

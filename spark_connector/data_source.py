@@ -15,6 +15,7 @@ from pyspark.sql.datasource import (
 )
 
 from ..client.errors import ConfigError
+from .access.catalog_tables import no_catalog_table
 from .access.options import SourceOptions, parse_source_options
 from .decode.schema import SOURCE_COLUMNS, chosen_columns, spark_schema
 
@@ -43,10 +44,11 @@ class RocketMQDataSource(DataSource):
     def schema(self) -> str:
         """Of ``columns`` and ``includeProperties``. Raises ``ConfigError``, for all options: now is
         the time to tell."""
-        try:
-            options = parse_source_options(self.options, streaming=False)
-        except ConfigError as error:
-            options = self._of_a_stream(error)
+        with no_catalog_table(self.name(), self.options):
+            try:
+                options = parse_source_options(self.options, streaming=False)
+            except ConfigError as error:
+                options = self._of_a_stream(error)
         return spark_schema(chosen_columns(options.columns, options.include_properties))
 
     def _of_a_stream(self, error: ConfigError) -> SourceOptions:
@@ -59,7 +61,8 @@ class RocketMQDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         from .source.batch import RocketMQReader
 
-        options = parse_source_options(self.options, streaming=False)
+        with no_catalog_table(self.name(), self.options):
+            options = parse_source_options(self.options, streaming=False)
         for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger"):
             if self.options.get(name) is not None:
                 log.warning("option %s is for streams: a batch read takes everything", name)
@@ -68,13 +71,15 @@ class RocketMQDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from .source.stream import RocketMQStreamReader
 
-        options = parse_source_options(self.options, streaming=True)
+        with no_catalog_table(self.name(), self.options):
+            options = parse_source_options(self.options, streaming=True)
         return RocketMQStreamReader(options, _columns(schema, options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from .sink.sink import batch_writer
 
-        return batch_writer(self.options, schema, overwrite)
+        with no_catalog_table(self.name(), self.options):
+            return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from .sink.sink import stream_writer

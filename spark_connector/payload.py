@@ -103,9 +103,8 @@ def infer_json_schema(frame: DataFrame, *, body: str = "body", rows: int = 1000)
         raise ConfigError(
             "a stream cannot be looked at before it runs: infer from a batch read of the same topic"
         )
-    found = [row[0] for row in frame.selectExpr(f"cast(`{body}` as string)").limit(rows).collect()]
-    spark = frame.sparkSession
-    return spark.read.json(spark.sparkContext.parallelize(found, 1)).schema
+    texts = frame.selectExpr(f"cast(`{body}` as string) value").limit(rows)
+    return frame.sparkSession.read.json(texts).schema
 
 
 def _columns(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from ..access.catalog_tables import no_catalog_table
 from ..decode.schema import columns_of, spark_schema
 from ..source.fetch import settle_worker
 from .store_options import StoreOptions, parse_store_options
@@ -34,12 +35,14 @@ class RocketMQStoreDataSource(DataSource):
         return "rocketmq-store"
 
     def schema(self) -> str:
-        return spark_schema(parse_store_options(self.options).columns)
+        return spark_schema(self._parsed().columns)
 
     def reader(self, schema: StructType) -> RocketMQStoreReader:
-        return RocketMQStoreReader(
-            replace(parse_store_options(self.options), columns=columns_of(schema))
-        )
+        return RocketMQStoreReader(replace(self._parsed(), columns=columns_of(schema)))
+
+    def _parsed(self) -> StoreOptions:
+        with no_catalog_table(self.name(), self.options):
+            return parse_store_options(self.options)
 
 
 class RocketMQStoreReader(DataSourceReader):

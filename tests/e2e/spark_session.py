@@ -9,6 +9,7 @@ task that fails is tried twice.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -18,13 +19,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aiorocketmq.broker.config.addresses import free_port
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.local import local_settings, spark_problem
 from aiorocketmq.spark_connector.session.worker_python import quick_python
 
+from .cluster import HOST
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_CONNECT_PORT = "spark.connect.grpc.binding.port"
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -86,4 +91,14 @@ def new_session(folder: Path) -> SparkSession:
     for name, value in local_settings().items():
         builder = builder.config(name, value)
     builder = builder.config("spark.driver.memory", "1g")
+    if importlib.util.find_spec("grpc_status") is not None:
+        builder = builder.config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
+        builder = builder.config("spark.connect.grpc.binding.address", HOST)
+        builder = builder.config(_CONNECT_PORT, str(free_port(HOST)))
     return builder.config("spark.sql.warehouse.dir", str(folder / "warehouse")).getOrCreate()
+
+
+def connect_address(session: SparkSession) -> str | None:
+    """Where the session serves Spark Connect; None without the packages for it."""
+    port = session.sparkContext.getConf().get(_CONNECT_PORT)
+    return None if port is None else f"sc://{HOST}:{port}"
