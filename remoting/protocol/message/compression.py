@@ -16,7 +16,8 @@ MAX_DECOMPRESSED_BYTES: Final = 64 << 20
 """A few kilobytes must not become gigabytes. The original's own limit is 4 MiB, on the uncompressed
 body."""
 
-_UNPACKED_AT_ONCE: Final = 1 << 18
+_PACKED_AT_ONCE: Final = 256
+"""Bytes given to ZSTD at a time, which have no limit of their own: they become 8 MiB at most."""
 
 
 class CompressionError(ValueError):
@@ -95,15 +96,18 @@ def _unpack_lz4(body: bytes | memoryview, max_bytes: int) -> bytes:
 
 def _unpack_zstd(body: bytes | memoryview, max_bytes: int) -> bytes:
     package = _package("zstandard", "zstandard")
-    unpacker = package.ZstdDecompressor().stream_reader(bytes(body))
-    pieces, size = [], 0
+    unpacker = package.ZstdDecompressor().decompressobj()
+    pieces, size, start = [], 0, 0
     try:
-        while piece := unpacker.read(_UNPACKED_AT_ONCE):  # it makes room for all it is asked for
-            pieces.append(piece)
-            size += len(piece)
+        while not unpacker.eof and start < len(body):
+            pieces.append(unpacker.decompress(bytes(body[start : start + _PACKED_AT_ONCE])))
+            start += _PACKED_AT_ONCE
+            size += len(pieces[-1])
             _check_size(size, max_bytes)
     except package.ZstdError as error:
         raise CompressionError(f"the body is not a ZSTD frame: {error}") from error
+    if not unpacker.eof:
+        raise CompressionError("the ZSTD frame of the body is cut short")
     return b"".join(pieces)
 
 
