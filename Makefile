@@ -36,10 +36,10 @@ endef
 export SAY_WHICH_LEAVES
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy
+.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy spark-versions
 
 help:  ## what can be made here
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
 
 demo: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## a cluster in processes of its own takes a real data set through a topic (INPUT=file.csv|file.jsonl)
 	@$(PY) -m examples.demo $(if $(INPUT),--input "$(INPUT)")
@@ -102,6 +102,9 @@ services: $(RUN_STAMP)  ## delayed messages, transactions, held pulls, new group
 	@failed=; for name in $(or $(ONLY),scheduled transactions long_poll new_groups slow_peers); do \
 		$(PY) -m benchmarks.$$name $(ARGS) || failed="$$failed $$name"; done; \
 		[ -z "$$failed" ] || { echo "not good:$$failed"; exit 1; }
+
+spark-versions: $(DEV_STAMP) $(SPARK_STAMP)  ## the tests of the Spark connector with older versions of Spark (VERSIONS="4.1": only that)
+	@$(PY) .ci/spark_versions.py $(or $(VERSIONS),4.0 4.1 4.2)
 
 wheel: $(RUN_STAMP)  ## a wheel for the Python of .venv, with the compiled leaves where there is a C compiler
 	@$(PIP) wheel --no-deps --wheel-dir dist .

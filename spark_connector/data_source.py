@@ -18,6 +18,11 @@ from ..client.errors import ConfigError
 from .access.catalog_tables import no_catalog_table
 from .access.options import SourceOptions, parse_source_options
 from .decode.schema import SOURCE_COLUMNS, chosen_columns, spark_schema
+from .session.spark_version import (
+    OLDEST_FOR_STREAM_READS,
+    OLDEST_FOR_STREAM_WRITES,
+    problem_with,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -69,6 +74,17 @@ class RocketMQDataSource(DataSource):
         return RocketMQReader(options, _columns(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """What is wrong is told by the reader, see ``RefusedStreamReader``."""
+        try:
+            return self._stream_reader(schema)
+        except ConfigError as error:
+            from .source.refused_stream import RefusedStreamReader
+
+            return RefusedStreamReader(error)
+
+    def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
+        if (problem := problem_with("reading a stream", OLDEST_FOR_STREAM_READS)) is not None:
+            raise problem
         from .source.stream import RocketMQStreamReader
 
         with no_catalog_table(self.name(), self.options):
@@ -82,7 +98,9 @@ class RocketMQDataSource(DataSource):
             return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from .sink.sink import stream_writer
+        if (problem := problem_with("writing a stream", OLDEST_FOR_STREAM_WRITES)) is not None:
+            raise problem
+        from .sink.stream_sink import stream_writer
 
         return stream_writer(self.options, schema, overwrite)
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ..client.errors import ConfigError
 from .session.class_archive import with_archive
 from .session.java import java_problem
+from .session.spark_version import is_older
 from .session.worker_python import quick_python
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 _JAVA: Final = "spark.driver.extraJavaOptions"
+_CHECKPOINTS: Final = "spark.sql.streaming.checkpointFileManagerClass"
 _LOCAL_FILES: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
@@ -51,7 +53,7 @@ LOCAL_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         _JAVA: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_FILES,
+        _CHECKPOINTS: _LOCAL_FILES,
         "spark.sql.streaming.noDataProgressEventInterval": "0",
         "spark.log.level": "ERROR",
     }
@@ -62,7 +64,10 @@ LOCAL_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
 def local_settings() -> dict[str, str]:
     """``LOCAL_SETTINGS``, and the archive of Spark's classes (``class_archive.py``) when there is
     one here."""
-    return {**LOCAL_SETTINGS, _JAVA: with_archive(LOCAL_SETTINGS[_JAVA])}
+    settings = {**LOCAL_SETTINGS, _JAVA: with_archive(LOCAL_SETTINGS[_JAVA])}
+    if is_older(than=(4, 1)):
+        settings[_CHECKPOINTS] = _LOCAL_FILES.replace(".checkpointing.", ".")
+    return settings
 
 
 def spark_problem() -> str | None:

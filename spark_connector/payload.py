@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..client.errors import ConfigError
+from .session.spark_version import is_older
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -104,6 +105,8 @@ def infer_json_schema(frame: DataFrame, *, body: str = "body", rows: int = 1000)
             "a stream cannot be looked at before it runs: infer from a batch read of the same topic"
         )
     texts = frame.selectExpr(f"cast(`{body}` as string) value").limit(rows)
+    if is_older(than=(4, 2)):  # it reads RDDs only, which Spark Connect does not have
+        return frame.sparkSession.read.json(texts.rdd.map(lambda row: row[0])).schema
     return frame.sparkSession.read.json(texts).schema
 
 

@@ -22,7 +22,14 @@ __all__ = ["main"]
 
 _OURS: Final = [
     f"{__package__.rpartition('.')[0]}.{name}"
-    for name in ("data_source", "source.batch", "source.stream", "sink.sink", "store.store_source")
+    for name in (
+        "data_source",
+        "source.batch",
+        "source.stream",
+        "sink.sink",
+        "sink.stream_sink",
+        "store.store_source",
+    )
 ]
 _OF_TASKS: Final = ["pyspark.sql.pandas.serializers", "pandas", "pyarrow"]
 _LOOK_UP: Final = "pyspark.sql.worker.lookup_data_sources"

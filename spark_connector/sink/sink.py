@@ -1,4 +1,4 @@
-"""Writing DataFrames to topics, batch and streaming (spark.md §5.6; what
+"""Writing DataFrames to topics, at once (spark.md §5.6; what
 ``RocketMQDataSource.writer`` returns).
 
 A writer is made where the query is planned and pickled into every task. ``write`` of a task returns
@@ -16,7 +16,6 @@ from typing import Any, Final
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
@@ -35,14 +34,12 @@ from .write_columns import check_columns, was_read
 
 __all__ = [
     "RocketMQArrowWriter",
-    "RocketMQStreamArrowWriter",
     "Written",
     "batch_writer",
-    "stream_writer",
+    "checked_options",
+    "write_rows",
 ]
 
-_QUERY_ID: Final = "sql.streaming.queryId"
-_BATCH_ID: Final = "streaming.sql.batchId"
 _message_ids: Final = MessageIds()
 
 
@@ -60,23 +57,12 @@ def batch_writer(
     """For ``df.write``. Raises ``ConfigError`` for options or columns that cannot be."""
     if overwrite:
         raise ConfigError('a topic cannot be overwritten: write with .mode("append")')
-    parsed = _checked(options, schema)
+    parsed = checked_options(options, schema)
     return RocketMQArrowWriter(parsed, parsed.dedup_prefix or uuid.uuid4().hex)
 
 
-def stream_writer(
-    options: Mapping[str, str], schema: StructType, overwrite: bool
-) -> RocketMQStreamArrowWriter:
-    """For ``df.writeStream``. Raises ``ConfigError`` for options or columns that cannot be."""
-    if overwrite:
-        raise ConfigError(
-            'a topic cannot be overwritten: use outputMode("append"), or foreachBatch for '
-            "complete results"
-        )
-    return RocketMQStreamArrowWriter(_checked(options, schema))
-
-
-def _checked(options: Mapping[str, str], schema: StructType) -> SinkOptions:
+def checked_options(options: Mapping[str, str], schema: StructType) -> SinkOptions:
+    """Raises ``ConfigError``."""
     parsed = parse_sink_options(options)
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     check_columns(types, topic_given=parsed.topic is not None, not_sent=parsed.dedup_key_columns)
@@ -97,29 +83,6 @@ class RocketMQArrowWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[Any]) -> Written:
         """All rows of a task."""
         return write_rows(iterator, self._options, self._write_id, None)
-
-
-class RocketMQStreamArrowWriter(DataSourceStreamArrowWriter):
-    """The micro-batches of a streaming query."""
-
-    def __init__(self, options: SinkOptions) -> None:
-        self._options = options
-
-    def write(self, iterator: Iterator[Any]) -> Written:
-        """All rows of a task of one micro-batch."""
-        context = TaskContext.get()
-        query_id = context.getLocalProperty(_QUERY_ID) if context is not None else None
-        batch_id = context.getLocalProperty(_BATCH_ID) if context is not None else None
-        return write_rows(
-            iterator, self._options, self._options.dedup_prefix or query_id or "", batch_id
-        )
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing is left to do: what was written is there."""
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing can be taken back: a topic only grows. The dedup ids tell what was written
-        again."""
 
 
 def write_rows(

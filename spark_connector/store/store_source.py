@@ -54,7 +54,8 @@ class RocketMQStoreReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(part) for part in plan(self._options)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         settle_worker()
-        if partition.value is not None:  # what Spark makes of a store with nothing in it
+        # What Spark makes of a store with nothing in it: None, or since 4.2 a partition with None.
+        if partition is not None and partition.value is not None:
             yield from read_part(partition.value, self._options)

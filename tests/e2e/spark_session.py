@@ -22,6 +22,7 @@ import pytest
 from aiorocketmq.broker.config.addresses import free_port
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.local import local_settings, spark_problem
+from aiorocketmq.spark_connector.session.spark_version import problem_with
 from aiorocketmq.spark_connector.session.worker_python import quick_python
 
 from .cluster import HOST
@@ -102,3 +103,9 @@ def connect_address(session: SparkSession) -> str | None:
     """Where the session serves Spark Connect; None without the packages for it."""
     port = session.sparkContext.getConf().get(_CONNECT_PORT)
     return None if port is None else f"sc://{HOST}:{port}"
+
+
+def needs_spark(what: str, oldest: tuple[int, int]) -> None:
+    """Skip a test where Spark is older (``make spark-versions``)."""
+    if (problem := problem_with(what, oldest)) is not None:
+        pytest.skip(str(problem))

@@ -21,9 +21,11 @@ from pyspark.sql import functions
 from aiorocketmq import MessageQueue
 from aiorocketmq.client.producer.queue_choice import choose_by_key
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
+from aiorocketmq.spark_connector.session.spark_version import OLDEST_FOR_STREAM_WRITES
 from aiorocketmq.spark_connector.sink.dedup import SPARK_DEDUP_ID, drop_spark_duplicates
 
 from .cluster import PATIENCE_S, Cluster, create_topic
+from .spark_session import needs_spark
 from .spark_writes import (
     QUEUES,
     ROWS,
@@ -237,6 +239,7 @@ class Stream:
 def test_a_batch_that_is_replayed_has_the_same_ids(
     spark: SparkSession, shared: Cluster, with_queues: str, tmp_path: Path
 ) -> None:
+    needs_spark("writing a stream", OLDEST_FOR_STREAM_WRITES)
     stream = Stream(spark, shared, with_queues, tmp_path)
     stream.add("one", range(100))
     stream.run()
@@ -264,6 +267,7 @@ def test_a_batch_that_is_replayed_has_the_same_ids(
 def test_complete_results_cannot_be_written(
     spark: SparkSession, shared: Cluster, topic: str, tmp_path: Path
 ) -> None:
+    needs_spark("writing a stream", OLDEST_FOR_STREAM_WRITES)
     counts = (
         spark.readStream.format("rate")
         .load()

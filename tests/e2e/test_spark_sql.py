@@ -16,8 +16,10 @@ pytest.importorskip("pyspark.sql", reason="the extra [spark] is not installed")
 
 from pyspark.errors import PySparkException
 
+from aiorocketmq.spark_connector.session.spark_version import OLDEST_FOR_STREAM_READS
+
 from .cluster import Cluster
-from .spark_session import connect_address
+from .spark_session import connect_address, needs_spark
 from .spark_writes import messages, numbers, stored, write
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ def options(cluster: Cluster, topic: str) -> str:
 def test_a_view_is_read_and_written(
     spark: SparkSession, shared: Cluster, with_queues: str, view: str
 ) -> None:
+    needs_spark("INSERT INTO with some of the columns", (4, 1))
     write(numbers(spark, 10), shared, with_queues)
     made = f"TEMPORARY VIEW {view} USING rocketmq {options(shared, with_queues)}"
     spark.sql(f"CREATE {made}")
@@ -46,7 +49,7 @@ def test_a_view_is_read_and_written(
     assert total[0] == 45
     spark.sql(f"INSERT INTO {view} (body, tags, keys) VALUES (encode('a', 'utf-8'), 't', 'k1 k2')")
     spark.sql(f"CREATE OR REPLACE {made}")  # to see what is there now
-    spark.sql(f"INSERT INTO {view} BY NAME SELECT body, 't' tags FROM {view} WHERE tags = 't'")
+    spark.sql(f"INSERT INTO {view} (body, tags) SELECT body, tags FROM {view} WHERE tags = 't'")
     found = [message for message in messages(shared, with_queues) if message.tags == "t"]
     assert sorted((message.body, message.keys) for message in found) == [
         (b"a", ()),
@@ -108,6 +111,7 @@ def test_all_of_it_over_spark_connect(
     """The server is the session of all tests, the client a process of its own."""
     if (remote := connect_address(spark)) is None:
         pytest.skip("Spark Connect is not installed: pip install 'aiorocketmq[spark-connect]'")
+    needs_spark("this test", OLDEST_FOR_STREAM_READS)
     client = Path(__file__).with_name("spark_connect_client.py")
     environment = {name: each for name, each in os.environ.items() if "SPARK" not in name}
     done = subprocess.run(

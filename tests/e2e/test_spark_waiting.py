@@ -101,7 +101,9 @@ def test_rows_of_a_queue_wait_for_its_broker_and_the_log_says_so(
     cluster.start_broker("broker-a")
     cluster.start_broker("broker-b")
     asyncio.run(create_topic(cluster.namesrv, topic, 1))
-    schema = StructType.fromDDL("body string, queueId int, brokerName string")
+    schema = (
+        StructType().add("body", "string").add("queueId", "integer").add("brokerName", "string")
+    )
     columns = [("body", "string"), ("queueId", "int32"), ("brokerName", "string")]
 
     def batches() -> Iterator[pyarrow.RecordBatch]:

@@ -1,0 +1,58 @@
+"""Writing the micro-batches of a query to topics: what ``RocketMQDataSource.streamWriter`` returns.
+
+It needs Spark 4.1. A file of its own, as an older Spark does not have the class to derive from and
+can write at once all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from ...client.errors import ConfigError
+from .sink import Written, checked_options, write_rows
+from .sink_options import SinkOptions
+
+__all__ = ["RocketMQStreamArrowWriter", "stream_writer"]
+
+_QUERY_ID: Final = "sql.streaming.queryId"
+_BATCH_ID: Final = "streaming.sql.batchId"
+
+
+def stream_writer(
+    options: Mapping[str, str], schema: StructType, overwrite: bool
+) -> RocketMQStreamArrowWriter:
+    """For ``df.writeStream``. Raises ``ConfigError`` for options or columns that cannot be."""
+    if overwrite:
+        raise ConfigError(
+            'a topic cannot be overwritten: use outputMode("append"), or foreachBatch for '
+            "complete results"
+        )
+    return RocketMQStreamArrowWriter(checked_options(options, schema))
+
+
+class RocketMQStreamArrowWriter(DataSourceStreamArrowWriter):
+    """The micro-batches of a streaming query."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        """All rows of a task of one micro-batch."""
+        context = TaskContext.get()
+        query_id = context.getLocalProperty(_QUERY_ID) if context is not None else None
+        batch_id = context.getLocalProperty(_BATCH_ID) if context is not None else None
+        return write_rows(
+            iterator, self._options, self._options.dedup_prefix or query_id or "", batch_id
+        )
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing is left to do: what was written is there."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing can be taken back: a topic only grows. The dedup ids tell what was written
+        again."""
