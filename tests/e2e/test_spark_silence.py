@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 
 from aiorocketmq import Admin, BrokerError, Message, Producer
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.spark_connector.lag import Lag, lag_listener
 
 from .cluster import PATIENCE_S, Cluster, create_topic
 from .test_spark_source import Sink, drain, load, load_stream, make, send, wait_until
@@ -102,7 +103,17 @@ def test_how_far_a_query_is_can_be_seen_by_its_group(
 ) -> None:
     make(shared, topic, 20)
     options = {"consumerGroup": group, "commitOffsetsToGroup": True, "startingOffsets": "earliest"}
-    drain(load_stream(spark, shared, topic, **options), Sink(), tmp_path / "checkpoint")
+    stream = load_stream(spark, shared, topic, maxOffsetsPerTrigger=10, **options)
+    seen: list[Lag] = []
+    listener = lag_listener(seen.append)
+    spark.streams.addListener(listener)
+    drain(stream, Sink(), tmp_path / "checkpoint")
+    wait_until(lambda: len(seen) >= 2, "Spark tells of its batches")
+    spark.streams.removeListener(listener)
+    assert [(lag.topics, lag.total, lag.most) for lag in seen[:2]] == [
+        ((topic,), 10, 5),
+        ((topic,), 0, 0),
+    ]
     send(shared, topic, 20, 27)
     shown = subprocess.run(
         [
