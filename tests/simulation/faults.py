@@ -204,9 +204,12 @@ class Faults:
 
     async def _flip(self, machine: Machine, lasts: float) -> None:
         """A slave or follower has another bit in a body when it comes back. (Of what lies around
-        bodies not all has a checksum.)"""
+        bodies not all has a checksum.) A member may have lost all behind it then, as with its
+        disk."""
         broker, random = machine.broker, self.world.random
         if broker is None or broker.identity().broker_id == 0:
+            return
+        if broker.group is not None and not self._is_whole():
             return
         messages = sorted(stored(broker.store, "", [TOPIC]).items())
         if not messages:
@@ -246,8 +249,7 @@ class Faults:
     async def _disk(self, machine: Machine, lasts: float) -> None:
         """A member of a whole group loses its disk. It is the only one until it votes again: what
         two of three hold may be lost with two disks."""
-        members = [m for m in self.world.machines.values() if m.broker_name]
-        if not all(_votes(each) for each in members):
+        if not self._is_whole():
             return
         machine.kill()
         self._lose_disk(machine)
@@ -256,6 +258,10 @@ class Faults:
         until = self.world.loop.now + VOTES_S
         while not _votes(machine) and self.world.loop.now < until:
             await asyncio.sleep(0.1)
+
+    def _is_whole(self) -> bool:
+        """All members have what they ever acknowledged."""
+        return all(_votes(each) for each in self.world.machines.values() if each.broker_name)
 
     def _lose_disk(self, machine: Machine) -> None:
         self.world.note(f"the disk of {machine.name} is lost")
