@@ -109,7 +109,10 @@ class Group:
         self.node: RaftNode = RaftNode(
             self.settings,
             _node_settings(
-                settings, own_port(self.settings), broker_address, lambda: store.trouble is None
+                settings,
+                own_port(self.settings),
+                broker_address,
+                lambda: store.trouble is None and not raft.is_stuck,
             ),
             raft,
             clock,
@@ -219,23 +222,22 @@ class Group:
             self._roles,
             LongUndecided(self._roles, appearance.be_known, self._clock),
             EntryMending(
-                store, self.node.entry_of_leader, self.node.hand_over_damaged, self._clock
+                store, self.node.entries_of_others, self.node.hand_over_damaged, self._clock
             ),
         )
         self.node.on_role.append(self._role_changed)
         self.node.on_not_registered.append(partial(self._register_again, name_servers))
         self.node.on_tables_changed.append(sync.tables_changed)
-        table_log = self._table_log(tables, store)
-        tables.in_log, self._raft.on_readable = table_log.committed, table_log.catch_up
-        table_log.catch_up()
+        self._follow_tables(tables, store)
         tables.state.topics.listeners.append(lambda _topic, _change: self._tables_changed())
         tables.state.groups.listeners.append(lambda _name: self._tables_changed())
         return appearance
 
-    def _table_log(self, tables: Tables, store: MessageStore) -> TableLog:
+    def _follow_tables(self, tables: Tables, store: MessageStore) -> None:
+        """Topics and groups are what the log says, from now on."""
         state, roles = tables.state, self._roles
         assert roles is not None
-        return TableLog(
+        table_log = TableLog(
             store,
             state.topics,
             state.groups,
@@ -244,6 +246,9 @@ class Group:
             changed=tables.taken_over,
             durability=self.durability,
         )
+        tables.in_log = table_log.committed
+        self._raft.on_readable.append(table_log.catch_up)
+        table_log.catch_up()
 
     def _role_changed(self, change: RoleChange) -> None:
         assert self._roles is not None

@@ -1,15 +1,15 @@
-"""A follower asks its leader for what is damaged in its own log, whoever found it: the scrub, or a
+"""A member asks the others for what is damaged in its own log, whoever found it: the scrub, or a
 pull. As a slave does (``replication/self_mending.py``), a few times, further and further apart.
 
-Entries are read from leaders only: a leader that finds damage of its own asks another member to
-lead, and gets its entries from that one.
+Members of the original tell entries only while they lead: a leader that nobody tells asks another
+member to lead.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from ...remoting.clock import Clock
@@ -29,19 +29,19 @@ _AT_ONCE: Final = 100
 
 
 class EntryMending:
-    """Service. ``entry_of_leader``: the entry of an index as the leader has it; None where there is
-    no leader, or no answer."""
+    """Service. ``entries_of_others``: the entry of an index as each other member has it that
+    answers."""
 
     def __init__(
         self,
         store: MessageStore,
-        entry_of_leader: Callable[[int], Awaitable[Entry | None]],
+        entries_of_others: Callable[[int], AsyncIterator[Entry]],
         hand_over: Callable[[], Awaitable[object]],
         clock: Clock,
     ) -> None:
         """``hand_over``: of a leader, to another member; does nothing anywhere else."""
         self._store: Final = store
-        self._entry_of_leader: Final = entry_of_leader
+        self._entries_of_others: Final = entries_of_others
         self._hand_over: Final = hand_over
         self._hands_over_at = 0.0
         """Not earlier."""
@@ -57,8 +57,7 @@ class EntryMending:
 
     async def mend(self) -> None:
         """Ask for what it is time for."""
-        now, raft = self._clock.monotonic(), self._store.raft
-        assert raft is not None, "only members have entries"
+        now = self._clock.monotonic()
         due = [
             phy_offset
             for phy_offset in self._store.damage.places
@@ -66,13 +65,7 @@ class EntryMending:
         ]
         for phy_offset in due[:_AT_ONCE]:
             try:
-                index = raft.index_at(phy_offset)
-                entry = None if index is None else await self._entry_of_leader(index)
-                if entry is not None:
-                    size = await to_the_end(asyncio.to_thread(raft.put_right, phy_offset, entry))
-                    self._store.mended(phy_offset, size)
-                    log.info("a damaged record is mended phy_offset=%d size=%d", phy_offset, size)
-                elif index is not None:  # nobody else leads: another time
+                if not await self._mend(phy_offset):  # nobody has answered: another time
                     if now >= self._hands_over_at:
                         self._hands_over_at = now + HAND_OVER_PAUSE_S
                         await self._hand_over()
@@ -82,6 +75,26 @@ class EntryMending:
                     "a damaged record is not mended phy_offset=%d reason=%s", phy_offset, error
                 )
             self._count(phy_offset, now)
+
+    async def _mend(self, phy_offset: int) -> bool:
+        """Whether somebody has answered. Raises StoreError: nobody has it intact."""
+        raft = self._store.raft
+        assert raft is not None, "only members have entries"
+        if (index := raft.index_at(phy_offset)) is None:
+            return True
+        wrong: StoreError | None = None
+        async for entry in self._entries_of_others(index):
+            try:
+                size = await to_the_end(asyncio.to_thread(raft.put_right, phy_offset, entry))
+            except StoreError as error:
+                wrong = error
+                continue
+            self._store.mended(phy_offset, size)
+            log.info("a damaged record is mended phy_offset=%d size=%d", phy_offset, size)
+            return True
+        if wrong is not None:
+            raise wrong
+        return False
 
     def _count(self, phy_offset: int, now: float) -> None:
         count = self._tries.get(phy_offset, (0, 0.0))[0] + 1

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -123,8 +123,8 @@ class RaftNode:
         self._hand_over_pause_s = HAND_OVER_AGAIN_S
         self._broker_address: Final = settings.broker_address
         self._waiters: Final = CommitWaiters(settings.wait_ack_ms)
-        self._committed_end = 0
-        """Of a leader: where the last entry that is committed ends."""
+        self._readable_end = 0
+        """Of a leader: where what can be read ends."""
         self._most_waiting: Final = settings.most_waiting
         self._refusing: PutResult | None = None
         """What puts are answered though this member leads."""
@@ -139,6 +139,7 @@ class RaftNode:
         """When the next ``tick`` is due, as far as the one who keeps the time knows."""
         self._trouble = ""
         store.on_appended = self._entries_appended
+        store.on_readable.append(self.more_is_readable)
 
     # -- what it is
 
@@ -199,10 +200,10 @@ class RaftNode:
     # -- what senders wait for
 
     def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
-        """Call ``done`` with PUT_OK once the entry that ends at ``phy_offset`` is committed, with
-        SERVICE_NOT_AVAILABLE when this member does not lead any more, with OS_PAGECACHE_BUSY when
-        it takes too long; in both cases it may be committed later."""
-        if self._leading and phy_offset > self._committed_end:
+        """Call ``done`` with PUT_OK once the entry that ends at ``phy_offset`` is committed and can
+        be read here; with SERVICE_NOT_AVAILABLE when this member does not lead any more, with
+        OS_PAGECACHE_BUSY when it takes too long: in both cases it may be committed later."""
+        if self._leading and phy_offset > self._readable_end:
             self._waiters.add(phy_offset, done)
         elif phy_offset <= self._store.committed_end:
             done(PutStatus.PUT_OK)
@@ -217,8 +218,9 @@ class RaftNode:
         return await answer
 
     async def hand_over_damaged(self) -> None:
-        """A leader whose own entries are damaged gets them from another one that leads. They lead
-        in turn: the next one may have the same damage."""
+        """A leader whose own entries are damaged, and whose followers do not tell theirs (those of
+        the original), gets them from another one that leads. They lead in turn: the next one may
+        have the same damage."""
         if not self._leading:
             return
         log.warning("entries of this leader are damaged: another member is asked to lead")
@@ -243,24 +245,25 @@ class RaftNode:
             return None
         return found.broker_addr or ""
 
-    async def entry_of_leader(self, index: int) -> Entry | None:
-        """As the leader has it. None: nobody else leads, or it has not answered."""
-        leader = self.leader_id
-        if leader not in self.settings.others:
-            return None
-        request = GetRequest(
-            group=self.settings.group,
-            remote_id=leader,
-            local_id=self.settings.self_id,
-            begin_index=index,
-        )
-        body = await self._network.ask(leader, request)
-        try:
-            found = None if body is None else decode_dledger(GetResponse, body)
-        except BodyError as error:
-            log.warning("answer not understood peer=%s error=%s", leader, error)
-            return None
-        return found.entries[0] if found is not None and found.entries else None
+    async def entries_of_others(self, index: int) -> AsyncIterator[Entry]:
+        """A committed entry as other members have it, the leader first. Followers of the original
+        do not answer."""
+        for peer in sorted(self.settings.others, key=lambda each: each != self.leader_id):
+            request = GetRequest(
+                group=self.settings.group,
+                remote_id=peer,
+                local_id=self.settings.self_id,
+                begin_index=index,
+                committed=True,
+            )
+            body = await self._network.ask(peer, request)
+            try:
+                found = None if body is None else decode_dledger(GetResponse, body)
+            except BodyError as error:
+                log.warning("answer not understood peer=%s error=%s", peer, error)
+                continue
+            if found is not None and found.entries:
+                yield found.entries[0]
 
     def tell_tables_changed(self) -> None:
         """Of a leader: followers take the broker's topics and groups over soon. Once for all
@@ -435,8 +438,8 @@ class RaftNode:
                 each(RoleChange(Role.CANDIDATE, self.term, None))
 
     def _give_up_leading(self) -> None:
-        """A leader whose disk is full or failed leaves its place to another one; where that fails
-        it tries again later."""
+        """A leader whose disk is full, or fails, so that it cannot store messages or their queues,
+        leaves its place to another one; where that fails it tries again later."""
         now = self._clock.monotonic()
         if not self._leading or self._lead_due or self._refusing is not None:
             return
@@ -513,7 +516,7 @@ class RaftNode:
         self._stop_leading()
         if change.role is Role.LEADER:
             self._leading = self._lead_due = True
-            self._committed_end = self._store.committed_end
+            self._readable_end = self._store.readable_end
         elif change.role is Role.FOLLOWER:
             self._store.follow()
         for each in self.on_role:
@@ -521,9 +524,13 @@ class RaftNode:
 
     def _commit(self) -> None:
         self._store.commit(self._member.committed_index)
+        self.more_is_readable()
+
+    def more_is_readable(self) -> None:
+        """The store has more in its queues: senders hear of what is there."""
         if self._leading:
-            self._committed_end = self._store.committed_end
-            self._waiters.committed(self._committed_end)
+            self._readable_end = self._store.readable_end
+            self._waiters.committed(self._readable_end)
 
     def _begin_term(self) -> None:
         """What fails is tried again in the next turn."""

@@ -19,6 +19,8 @@ class MemberStore(Protocol):
 
     on_appended: Callable[[], None]
     """Called when a put has appended entries, once until ``take_appended``."""
+    on_readable: list[Callable[[], None]]
+    """Each is called when more can be read."""
 
     @property
     def log(self) -> EntryLog: ...
@@ -27,6 +29,10 @@ class MemberStore(Protocol):
     @property
     def committed_end(self) -> int:
         """Where the last entry that is committed ends in the log."""
+
+    @property
+    def readable_end(self) -> int:
+        """Where what is in queues ends: not behind ``committed_end``."""
 
     @property
     def hard_state(self) -> HardState: ...

@@ -144,7 +144,7 @@ class RaftStore:
         self.refuse: Callable[[PutResult | None], None] = lambda _refusal: None
         """Sets what puts are answered, None: they are taken. A leader that hands over refuses them
         with ``BUSY``, and takes them again where that fails."""
-        self.on_readable: Callable[[], None] = lambda: None
+        self.on_readable: list[Callable[[], None]] = []
         """Called when more can be read."""
         self.on_new_log: Callable[[int], None] = lambda _phy_offset: None
         """Called when the log begins anew at an offset, and has none of the messages that there
@@ -276,6 +276,11 @@ class RaftStore:
         return self._committed.end
 
     @property
+    def is_stuck(self) -> bool:
+        """What is committed cannot be put into its queues at present."""
+        return bool(self._complaint)
+
+    @property
     def lag(self) -> int:
         """Bytes that are committed and cannot be read yet."""
         return self._committed.lag
@@ -305,7 +310,8 @@ class RaftStore:
                 self._committed.commit(self.log.end_of(self._due_index))
                 self.committed_index = self._due_index
             more = self._committed.step()
-            self.on_readable()
+            for each in self.on_readable:
+                each()
         except (StoreFileError, EntryLogError) as error:
             if self._complaint != str(error):
                 self._complaint = str(error)

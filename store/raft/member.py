@@ -283,7 +283,8 @@ class Member:
 
     def _get(self, request: GetRequest, token: Any) -> None:
         log = self._state.log
-        if self.role is not Role.LEADER:
+        is_known = request.committed and request.begin_index <= self._state.committed
+        if self.role is not Role.LEADER and not is_known:
             self._refuse(request, token, DledgerCode.NOT_LEADER)
         elif not 0 <= request.begin_index <= log.end_index:
             self._refuse(request, token, DledgerCode.INDEX_OUT_OF_RANGE)

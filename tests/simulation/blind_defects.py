@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiorocketmq.broker.raft.node import RaftNode
+from aiorocketmq.broker.raft.mending import EntryMending
 from aiorocketmq.broker.replication.slave_sync import SlaveSync
 from aiorocketmq.broker.schedule.schedule_offsets import DelayOffsets
 from aiorocketmq.broker.state.consumer_offsets import ConsumerOffsets
@@ -33,7 +33,7 @@ async def _believed(_self: SlaveSync, _master: str) -> bool:
     return True
 
 
-async def _goes_on(_self: RaftNode) -> None: ...
+async def _goes_on(_self: EntryMending) -> None: ...
 
 
 def _all_of(_self: Readable, queue: ConsumeQueue) -> int:
@@ -81,8 +81,8 @@ _loaded_delays, _loaded_offsets, _decided = DelayOffsets.load, ConsumerOffsets.l
 BLIND = (
     Defect("the tables of a master that came back empty are taken over", True,
            SlaveSync, "_is_believed", _believed),
-    Defect("a leader with damaged entries goes on leading", True,
-           RaftNode, "hand_over_damaged", _goes_on),
+    Defect("a member with damaged entries asks nobody for them", True,
+           EntryMending, "mend", _goes_on),
     Defect("messages are read before they are on the disk", True,
            Readable, "end_of", _all_of),
     Defect("slaves get what is not on the disk yet", True,

@@ -235,9 +235,12 @@ class AppendResponse(DledgerBody, frozen=True, kw_only=True):
 
 
 class GetRequest(DledgerBody, frozen=True, kw_only=True):
-    """One entry by its index (tools only)."""
+    """One entry by its index (tools only, in the original)."""
 
     begin_index: i64 = _written(-1)
+    committed: bool = False
+    """Of our own: a follower may answer, too, what it knows to be committed. Members of the
+    original do not read this."""
 
 
 class GetResponse(DledgerBody, frozen=True, kw_only=True):

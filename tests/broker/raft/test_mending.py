@@ -1,8 +1,9 @@
-"""Damaged entries of a follower come from its leader."""
+"""Damaged entries of a member come from others."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -47,12 +48,16 @@ class World:
         self.asked: list[int] = []
         self.handed_over = 0
         self.answer: Entry | None = self.entries[4]
+        """Of the first member; then one has nothing."""
+        self.second: Entry | None = None
         self.clock = ManualClock()
-        self.mending = EntryMending(self.store, self.entry_of_leader, self.hand_over, self.clock)
+        self.mending = EntryMending(self.store, self.entries_of_others, self.hand_over, self.clock)
 
-    async def entry_of_leader(self, index: int) -> Entry | None:
+    async def entries_of_others(self, index: int) -> AsyncIterator[Entry]:
         self.asked.append(index)
-        return self.answer
+        for each in (self.answer, self.second):
+            if each is not None:
+                yield each
 
     async def hand_over(self) -> None:
         self.handed_over += 1
@@ -121,6 +126,19 @@ def test_what_is_another_entry_or_damaged_itself_is_not_taken(
     world.store.close()
 
 
+def test_of_two_that_answer_one_may_have_the_same_damage(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(tmp_path)
+    right = world.entries[4]
+    world.answer, world.second = replace(right, body=right.body[:-1] + b"?"), right
+    world.mend()
+    assert (world.store.damage.places, world.store.damage.mended) == ({}, 1)
+    assert world.handed_over == 0
+    assert "not mended" not in caplog.text
+    world.store.close()
+
+
 def test_it_looks_now_and_then(tmp_path: Path) -> None:
     world = World(tmp_path)
 
@@ -136,9 +154,9 @@ def test_it_looks_now_and_then(tmp_path: Path) -> None:
     world.store.close()
 
 
-def test_a_leader_with_damage_has_another_one_lead_and_asks_that_one(tmp_path: Path) -> None:
+def test_a_leader_that_nobody_tells_has_another_one_lead(tmp_path: Path) -> None:
     world = World(tmp_path)
-    world.answer = None  # it leads itself
+    world.answer = None
     world.mend()
     assert (world.handed_over, world.store.damage.mended) == (1, 0)
     world.mend(LOOK_S)

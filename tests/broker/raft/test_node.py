@@ -12,6 +12,7 @@ import pytest
 from aiorocketmq.broker.raft.node import HANDING_OVER, MAX_HELD, TOO_MANY
 from aiorocketmq.remoting.dispatch import PENDING, Context, Dispatcher
 from aiorocketmq.remoting.protocol.bodies.dledger import (
+    Entry,
     MetadataRequest,
     VoteRequest,
     encode_dledger,
@@ -22,7 +23,7 @@ from aiorocketmq.store.raft.entry_log import CommittedConflict
 from aiorocketmq.store.raft.ready import Role
 
 from ...sim import SimOwner, connect
-from .world import MOST_WAITING, PEERS, Group, Sends
+from .world import MOST_WAITING, PEERS, Group, Sends, SimNode
 
 
 def run(test: Callable[[Group], Awaitable[None]], group: Callable[[], Group] = Group) -> None:
@@ -126,6 +127,24 @@ def test_a_leader_that_stops_has_another_one_lead_first() -> None:
         following = await group.leader()
         assert group.clock.monotonic() - begun < 0.5
         await group.until(lambda: b"1" in following.store.bodies)
+
+    run(test)
+
+
+def test_a_sender_hears_of_its_message_when_it_can_be_read() -> None:
+    """Whoever reads at the leader then finds it."""
+
+    async def test(group: Group) -> None:
+        group.start()
+        leader, sends = await group.leader(), Sends()
+        leader.store.unreadable = 1
+        sends.send(leader, b"1")
+        await group.until(lambda: b"1" in leader.store.bodies)
+        await group.turns()
+        assert sends.told == {}
+        leader.store.unreadable = 0
+        leader.node.more_is_readable()
+        assert sends.told == {b"1": PutStatus.PUT_OK}
 
     run(test)
 
@@ -360,7 +379,9 @@ def test_logs_that_contradict_each_other_end_the_node() -> None:
     run(test)
 
 
-def test_a_follower_asks_for_an_entry_of_its_leader() -> None:
+def test_a_member_is_told_entries_by_all_others() -> None:
+    """A leader as well: followers tell what is committed."""
+
     async def test(group: Group) -> None:
         group.start()
         leader, sends = await group.leader(), Sends()
@@ -370,12 +391,13 @@ def test_a_follower_asks_for_an_entry_of_its_leader() -> None:
         (other, *_) = [member for member in group.members.values() if member is not leader]
         log = leader.store.log
         last = log.end_index
-        asked = asyncio.ensure_future(other.node.entry_of_leader(last))
-        await group.until(asked.done)
-        assert asked.result() == log.entries(last, 0)[0]
-        beyond = asyncio.ensure_future(other.node.entry_of_leader(last + 1))
-        await group.until(beyond.done)
-        assert beyond.result() is None
-        assert await leader.node.entry_of_leader(last) is None, "it is nobody's follower"
+
+        async def told(member: SimNode, index: int) -> list[Entry]:
+            return [each async for each in member.node.entries_of_others(index)]
+
+        for member, index, count in ((other, last, 2), (other, last + 1, 0), (leader, last, 2)):
+            asked = asyncio.ensure_future(told(member, index))
+            await group.until(asked.done)
+            assert asked.result() == list(log.entries(last, 0)) * count
 
     run(test)

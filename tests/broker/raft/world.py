@@ -33,6 +33,7 @@ class ListStore:
         self.votes = True
         self.committed_index = -1
         self.on_appended: Callable[[], None] = lambda: None
+        self.on_readable: list[Callable[[], None]] = []
         self.term: int | None = None
         """It leads in this one."""
         self.refusal: PutResult | None = None
@@ -40,6 +41,7 @@ class ListStore:
         self.disk: asyncio.Event | None = None
         """Saving waits for it."""
         self.told = 0
+        self.unreadable = 0
 
     @property
     def committed_end(self) -> int:
@@ -47,6 +49,11 @@ class ListStore:
             return 0
         entry = self.log.stored[self.committed_index - self.log.begin_index]
         return entry.pos + entry.size
+
+    @property
+    def readable_end(self) -> int:
+        """``unreadable`` bytes at the end are in no queue yet."""
+        return self.committed_end - self.unreadable
 
     async def save(self, hard_state: HardState | None, votes: bool | None) -> None:
         if self.disk is not None:

@@ -260,9 +260,11 @@ def test_nothing_is_passed_over_on_the_way_into_the_queues(
     raft.commit(2)
     assert (store.max_offset("T", 0), raft.readable_end) == (1, at)
     assert f"no entry begins at {at}" in caplog.text
+    assert raft.is_stuck
     store._log.buffer[at : at + 4] = head
     commit_all(store)
     raft._dispatch_one()
+    assert not raft.is_stuck
     assert bodies_of(store) == [b"0", b"1", b"2"]
     store.close()
 
