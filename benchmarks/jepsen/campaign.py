@@ -76,10 +76,11 @@ class Campaign:
     def _close(self) -> None:
         self._journal.close()
 
-    async def _judge(self, clients: Clients, stored: Stored) -> None:
+    async def _judge(self, clients: Clients, seen: Sequence[Event], stored: Stored) -> None:
+        """``seen``: until everything was read. A message whose sender has long given up may be
+        stored, and handed out, while it is."""
         self.stored = stored
-        history = [*self.recorder.events, *self._words]
-        self.violations += await asyncio.to_thread(judge, history, stored)
+        self.violations += await asyncio.to_thread(judge, [*seen, *self._words], stored)
         if missing := await clients.until_consumed(stored, PATIENCE_S):
             self.problems.append(f"the push consumer has not been handed {missing:,} messages")
         self.problems += clients.failures()
@@ -154,12 +155,13 @@ class Local(Campaign):
     async def _verdict(self, clients: Clients) -> None:
         """While nobody sends."""
         master = await self._cluster.master()
+        seen = [*self.recorder.events]
         stored = await self._until_the_same(clients, master.name)
         self._words = self._cluster.words(self.recorder.at)
         if self._cluster.elects:
             logs = {n: e.log_files.log(e.log_files.end()) for n, e in self._cluster.nodes.items()}
             self.violations += await asyncio.to_thread(compare_logs, logs)
-        await self._judge(clients, stored)
+        await self._judge(clients, seen, stored)
 
     async def _until_the_same(self, clients: Clients, master: str) -> Stored:
         """What all brokers have."""
@@ -221,7 +223,7 @@ class Elsewhere(Campaign):
             await clients.until_acknowledged(PATIENCE_S)
             await asyncio.sleep(self._options.seconds)
             await self._pause(clients)
-            stored: Stored = {}
+            seen, stored = [*self.recorder.events], Stored()
             for each in masters:
                 stored |= await clients.stored(each.name)
-            await self._judge(clients, stored)
+            await self._judge(clients, seen, stored)
