@@ -44,6 +44,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import is_dlq_topic, is_retry_topic, is_system_topic
 from ...remoting.protocol.wire import Record
 from ...remoting.responses import Response
+from .at_once import by_key
 from .group_registration import make_known
 from .offsets import Offsets
 from .options import ConnectionOptions
@@ -54,15 +55,12 @@ __all__ = ["Asked", "BrokerAccess", "MaxOffset"]
 log: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
-K = TypeVar("K")
 V = TypeVar("V")
 
 _TIMEOUT_S: Final = 5.0
 _LONGEST_PAUSE_S: Final = 1.0
 _BACK_OFF_S: Final = 0.06
 """Sooner than that ``RemotingClient`` does not try to connect again."""
-_AT_ONCE: Final = 256
-"""Questions under way: a topic may have thousands of queues."""
 _SYSTEM_SUFFIXES: Final = ("_REPLY_TOPIC",)
 
 
@@ -161,7 +159,7 @@ class BrokerAccess:
                     for queue in subscribe_queues(route.topic, route.data)
                 )
 
-            return await _by_key(wanted, one)
+            return await by_key(wanted, one)
 
         wanted = list(topics)
         return self._run(ask)
@@ -174,6 +172,18 @@ class BrokerAccess:
             from ...client.admin import Admin
 
             return set((await Admin(instance=instance).cluster_info()).broker_addr_table)
+
+        return self._run(ask)
+
+    def told_queues(self, topics: Iterable[str]) -> dict[MessageQueue, str]:
+        """Queues that one name server or another, or an order configuration, tells of, and which.
+        Raises ``RemotingError``, ``BrokerError``."""
+        wanted = list(topics)
+
+        async def ask(instance: ClientInstance) -> dict[MessageQueue, str]:
+            from .told_queues import ask_for_told_queues  # knows the admin client
+
+            return await ask_for_told_queues(instance, wanted, self._namespace)
 
         return self._run(ask)
 
@@ -208,7 +218,7 @@ class BrokerAccess:
                     return error
                 return MaxOffset(int(answer.header.offset), from_master)
 
-            answers = await _by_key(wanted, one)
+            answers = await by_key(wanted, one)
             return Asked(
                 {queue: each for queue, each in answers.items() if isinstance(each, MaxOffset)},
                 {queue: each for queue, each in answers.items() if isinstance(each, RocketMQError)},
@@ -373,7 +383,7 @@ class BrokerAccess:
         wanted = list(queues)
 
         async def ask_all(instance: ClientInstance) -> dict[MessageQueue, V]:
-            return await _by_key(wanted, functools.partial(ask, instance))
+            return await by_key(wanted, functools.partial(ask, instance))
 
         return self._run(ask_all)
 
@@ -420,22 +430,6 @@ def _is_meant(topic: str, pattern: str) -> bool:
     if is_system_topic(topic) or topic.endswith(_SYSTEM_SUFFIXES):
         return topic in pattern.split("|")
     return True
-
-
-async def _by_key(keys: Iterable[K], ask: Callable[[K], Awaitable[V]]) -> dict[K, V]:
-    """All answers; not all at once. The first error ends the others."""
-    permits = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(key: K) -> V:
-        async with permits:
-            return await ask(key)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = {key: group.create_task(one(key)) for key in keys}
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return {key: task.result() for key, task in tasks.items()}
 
 
 if hasattr(os, "register_at_fork"):

@@ -85,7 +85,7 @@ class RocketMQReader(DataSourceReader):
             group=options.group,
         )
         queues = find_queues(options, access, must_exist=True)
-        if (absent := missing(options, queues)) is not None:
+        if (absent := missing(options, queues, access)) is not None:
             lose(options, absent, "the others are read", IncompleteReadError)
         start = resolve_position(options.starting, queues, options, access).offsets
         end = resolve_position(options.ending, queues, options, access).offsets

@@ -20,6 +20,7 @@ class OffsetAccess(Protocol):
 
     def topics(self, pattern: str) -> list[str]: ...
     def queues(self, topics: Iterable[str]) -> dict[str, tuple[MessageQueue, ...]]: ...
+    def told_queues(self, topics: Iterable[str]) -> dict[MessageQueue, str]: ...
     def latest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
     def earliest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
     def group_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
@@ -57,15 +58,15 @@ def find_queues(
     ]
 
 
-def missing(options: SourceOptions, queues: Iterable[MessageQueue]) -> str | None:
-    """What ``expectedBrokers`` and ``expectedQueues`` name and is not among the queues; None:
-    nothing.
+def missing(
+    options: SourceOptions, queues: Iterable[MessageQueue], access: OffsetAccess
+) -> str | None:
+    """What is not among the queues, and somebody tells of: the user (``expectedBrokers``,
+    ``expectedQueues``), another name server, the order configuration. None: nothing.
 
-    A broker that has died takes its queues with it out of every table of the name servers: that
-    there was one only its user can tell (or a checkpoint).
+    A broker that has died takes its queues with it out of every table of a name server. Raises
+    ``RemotingError``, ``BrokerError``.
     """
-    if not options.expected_brokers and options.expected_queues is None:
-        return None
     there: dict[str, list[MessageQueue]] = {topic: [] for topic in options.topics}
     for queue in queues:
         there.setdefault(queue.topic, []).append(queue)
@@ -82,7 +83,18 @@ def missing(options: SourceOptions, queues: Iterable[MessageQueue]) -> str | Non
                 f"{' and '.join(sorted(names)) or 'no broker'}, and not {options.expected_queues} "
                 "(option expectedQueues): is a broker down?"
             )
-    return None
+    if options.assigned:  # these queues are wanted, and no others
+        return None
+    known = {queue for its in there.values() for queue in its}
+    told = {queue: who for queue, who in access.told_queues(there).items() if queue not in known}
+    if not told:
+        return None
+    queue = min(told)
+    return (
+        f"the topic {queue.topic} has {len(told)} queues that cannot be found, on "
+        f"{' and '.join(sorted({each.broker_name for each in told}))}, as {told[queue]} tells: "
+        "start the broker again"
+    )
 
 
 class Resolved(NamedTuple):

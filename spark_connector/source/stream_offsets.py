@@ -90,7 +90,7 @@ class StreamOffsets:
             options = self._options
             self._queues = find_queues(options, self._access, must_exist=True)
             self._found_at = self._clock.now()
-            if (absent := missing(options, self._queues)) is not None:
+            if (absent := missing(options, self._queues, self._access)) is not None:
                 lose(options, absent, "the others are read", IncompleteReadError)
             now_ms = self._clock.time_ms()
             found = resolve_position(options.starting, self._queues, options, self._access)
@@ -305,7 +305,7 @@ class StreamOffsets:
                 "be asked when it began: start the broker and run it again"
             )
         else:
-            lack = missing(self._options, covered)
+            lack = missing(self._options, covered, self._access)
         if lack is not None:
             lose(self._options, lack, "the next run reads them", IncompleteReadError)
 

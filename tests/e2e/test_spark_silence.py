@@ -72,6 +72,16 @@ def test_a_broker_that_is_down_does_not_leave_in_silence(
     drain(stream, sink, checkpoint)
     assert sink.numbers == [*range(15), *range(100, 115)]
 
+    async def order() -> None:
+        async with Admin(namesrv=cluster.namesrv) as admin:
+            await admin.set_order_on_cluster(topic, "DefaultCluster", 1)
+
+    asyncio.run(order())
+    assert load(spark, cluster, topic).count() == 30
+    cluster.kill_broker("broker-b")
+    with pytest.raises(PySparkException, match="on broker-b, as the order configuration tells"):
+        load(spark, cluster, topic).count()
+
 
 def test_a_topic_that_is_another_one_by_now_does_not_go_on_in_silence(
     spark: SparkSession, shared: Cluster, topic: str, tmp_path: Path

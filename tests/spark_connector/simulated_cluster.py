@@ -88,6 +88,8 @@ class SimCluster:
     committed: Offsets = field(default_factory=dict)
     asked: int = 0
     name_server_down: bool = False
+    told: dict[MessageQueue, str] = field(default_factory=dict)
+    """Queues that others tell of than the name server that is asked."""
 
     def add(self, queue: MessageQueue, first: int, end: int, **more: object) -> SimQueue:
         self.queues_[queue] = made = SimQueue(first, end, **more)  # type: ignore[arg-type]
@@ -109,6 +111,9 @@ class SimCluster:
     def queues(self, topics: Iterable[str]) -> dict[str, tuple[MessageQueue, ...]]:
         known = list(self._known())
         return {topic: tuple(sorted(q for q in known if q.topic == topic)) for topic in topics}
+
+    def told_queues(self, topics: Iterable[str]) -> dict[MessageQueue, str]:
+        return {queue: by for queue, by in self.told.items() if queue.topic in set(topics)}
 
     def registered_brokers(self) -> set[str]:
         if self.name_server_down:

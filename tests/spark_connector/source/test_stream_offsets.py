@@ -446,6 +446,10 @@ def test_a_query_does_not_begin_without_what_its_user_expects(
             query(cluster, clock, None, **more).initial()
         assert query(cluster, clock, None, failOnDataLoss="false", **more).initial() == {ONE: 0}
         assert text in caplog.text
+    cluster.told = {TWO: "the order configuration", ONE: "the name server ns:2"}
+    told = "the topic t has 1 queues that cannot be found, on b, as the order configuration tells"
+    with pytest.raises(IncompleteReadError, match=told):
+        query(cluster, clock).initial()
     cluster.unregistered = set()
     assert query(cluster, clock, expectedBrokers="a,b", expectedQueues="2").initial()
 

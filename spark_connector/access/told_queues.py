@@ -1,0 +1,79 @@
+"""Queues of a topic that somebody tells of beside the name server that routes are asked of: the
+other name servers, which may have noticed less or more of what happened to brokers (one that was
+started again knows nobody for up to 30 seconds), and the order configuration of the topic (KV
+config ``ORDER_TOPIC_CONFIG``, ``namesrv.md`` §5), which outlives its brokers.
+
+The cluster table cannot tell of more: name servers take a broker out of it together with its
+queues. Nor can brokers: each knows its own topics.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ...client.admin.name_servers import ORDER_NAMESPACE
+from ...client.cluster.answers import answer_body
+from ...client.cluster.instance import ClientInstance
+from ...client.cluster.route_cache import publish_queues, subscribe_queues
+from ...client.namespaces import unwrap_queue, with_namespace
+from ...remoting.errors import BrokerError, QueryNotFound, RemotingError
+from ...remoting.protocol.bodies.route import TopicRouteData
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.commands.kv import KVConfigRequest
+from ...remoting.protocol.commands.route import GetRouteInfoRequest
+from ...remoting.protocol.message.message_queue import MessageQueue
+from .at_once import by_key
+
+__all__ = ["ask_for_told_queues"]
+
+log: Final = logging.getLogger(__name__)
+
+_TIMEOUT_S: Final = 5.0
+
+
+async def ask_for_told_queues(
+    instance: ClientInstance, topics: Iterable[str], namespace: str | None
+) -> dict[MessageQueue, str]:
+    """Readable queues by whom tells of them. A name server that does not answer tells nothing: one
+    that does is enough to read."""
+    servers = instance.name_servers.addresses
+
+    async def one(asked: tuple[str, str]) -> dict[MessageQueue, str]:
+        topic, server = asked
+        try:
+            told = dict.fromkeys(await _ordered(instance, server, topic), "the order configuration")
+            if len(servers) > 1:
+                routed = await _routed(instance, server, topic)
+                told |= dict.fromkeys(routed, f"the name server {server}")
+        except (RemotingError, BrokerError) as error:
+            log.info("the name server %s does not tell of %s: %s", server, topic, error)
+            return {}
+        return {unwrap_queue(queue, namespace): by for queue, by in told.items()}
+
+    names = [with_namespace(topic, namespace) for topic in topics]
+    answers = await by_key([(topic, server) for topic in names for server in servers], one)
+    return {queue: by for told in answers.values() for queue, by in told.items()}
+
+
+async def _ordered(instance: ClientInstance, server: str, topic: str) -> Sequence[MessageQueue]:
+    header = KVConfigRequest(namespace=ORDER_NAMESPACE, key=topic)
+    answer = await instance.remoting.invoke(
+        server, RequestCode.GET_KV_CONFIG, header, timeout=_TIMEOUT_S
+    )
+    try:
+        value: str | None = answer.check(server).header.value
+    except QueryNotFound:
+        return ()
+    return publish_queues(topic, TopicRouteData(order_topic_conf=value)) if value else ()
+
+
+async def _routed(instance: ClientInstance, server: str, topic: str) -> Sequence[MessageQueue]:
+    header = GetRouteInfoRequest(topic=topic, accept_standard_json_only=True)
+    answer = await instance.remoting.invoke(
+        server, RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout=_TIMEOUT_S
+    )
+    if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+        return ()
+    return subscribe_queues(topic, answer_body(answer, TopicRouteData, server))
