@@ -221,9 +221,7 @@ class Group:
             to_leader,
             self._roles,
             LongUndecided(self._roles, appearance.be_known, self._clock),
-            EntryMending(
-                store, self.node.entries_of_others, self.node.hand_over_damaged, self._clock
-            ),
+            self._mending(store),
         )
         self.node.on_role.append(self._role_changed)
         self.node.on_not_registered.append(partial(self._register_again, name_servers))
@@ -232,6 +230,12 @@ class Group:
         tables.state.topics.listeners.append(lambda _topic, _change: self._tables_changed())
         tables.state.groups.listeners.append(lambda _name: self._tables_changed())
         return appearance
+
+    def _mending(self, store: MessageStore) -> EntryMending:
+        node = self.node
+        return EntryMending(
+            store, node.entries_of_others, node.hand_over_damaged, node.entry_mended, self._clock
+        )
 
     def _follow_tables(self, tables: Tables, store: MessageStore) -> None:
         """Topics and groups are what the log says, from now on."""

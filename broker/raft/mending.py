@@ -37,12 +37,15 @@ class EntryMending:
         store: MessageStore,
         entries_of_others: Callable[[int], AsyncIterator[Entry]],
         hand_over: Callable[[], Awaitable[object]],
+        mended: Callable[[], None],
         clock: Clock,
     ) -> None:
-        """``hand_over``: of a leader, to another member; does nothing anywhere else."""
+        """``hand_over``: of a leader, to another member; does nothing anywhere else. ``mended`` is
+        called after each entry."""
         self._store: Final = store
         self._entries_of_others: Final = entries_of_others
         self._hand_over: Final = hand_over
+        self._mended: Final = mended
         self._hands_over_at = 0.0
         """Not earlier."""
         self._clock: Final = clock
@@ -90,6 +93,7 @@ class EntryMending:
                 wrong = error
                 continue
             self._store.mended(phy_offset, size)
+            self._mended()
             log.info("a damaged record is mended phy_offset=%d size=%d", phy_offset, size)
             return True
         if wrong is not None:

@@ -265,6 +265,10 @@ class RaftNode:
             if found is not None and found.entries:
                 yield found.entries[0]
 
+    def entry_mended(self) -> None:
+        """What was read of the log before is not to be sent any more."""
+        self._tell(self._member.entry_mended)
+
     def tell_tables_changed(self) -> None:
         """Of a leader: followers take the broker's topics and groups over soon. Once for all
         changes of a turn."""

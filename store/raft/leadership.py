@@ -167,6 +167,12 @@ class Leadership:
         if index >= self._first_own and index > state.committed:
             state.commit(index)
 
+    def entry_mended(self, now_ms: int) -> None:
+        """What was read of the log, and is perhaps under way, may be damaged: all of it again."""
+        self._slices.forget()
+        for peer in self._peers.values():
+            peer.push.begin_again(now_ms)
+
     def _role_changed(self, now_ms: int) -> None:
         self._slices.forget()
         self._peers = {}

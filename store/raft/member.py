@@ -207,6 +207,10 @@ class Member:
         """The leader's own store has put entries of the current term into the log; ``take`` sends
         them."""
 
+    def entry_mended(self, now_ms: int) -> None:
+        """An entry of the log is another one than a moment ago: intact."""
+        self._leadership.entry_mended(now_ms)
+
     def transfer(self, now_ms: int, to: str | None, token: Any) -> None:
         """Leadership is to go to a member; None: to the one that is furthest, before a clean stop.
         A TransferResponse comes out of ``take`` with the token: 200 once the other leads."""

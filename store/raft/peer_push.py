@@ -222,6 +222,10 @@ class PeerPush:
             self.match = min(self.match, high)
         self._compare_again(now_ms, wait, high)
 
+    def begin_again(self, now_ms: int) -> None:
+        """With a COMPARE; what is under way counts no more."""
+        self._compare_again(now_ms, 0)
+
     def heard(self, now_ms: int) -> None:
         """It has answered a heartbeat: no need to wait any more for one that was away."""
         self._retry_ms = min(self._retry_ms, now_ms)

@@ -51,7 +51,13 @@ class World:
         """Of the first member; then one has nothing."""
         self.second: Entry | None = None
         self.clock = ManualClock()
-        self.mending = EntryMending(self.store, self.entries_of_others, self.hand_over, self.clock)
+        self.told_mended = 0
+        self.mending = EntryMending(
+            self.store, self.entries_of_others, self.hand_over, self.mended, self.clock
+        )
+
+    def mended(self) -> None:
+        self.told_mended += 1
 
     async def entries_of_others(self, index: int) -> AsyncIterator[Entry]:
         self.asked.append(index)
@@ -134,7 +140,7 @@ def test_of_two_that_answer_one_may_have_the_same_damage(
     world.answer, world.second = replace(right, body=right.body[:-1] + b"?"), right
     world.mend()
     assert (world.store.damage.places, world.store.damage.mended) == ({}, 1)
-    assert world.handed_over == 0
+    assert (world.handed_over, world.told_mended) == (0, 1)
     assert "not mended" not in caplog.text
     world.store.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aiorocketmq.remoting.protocol.bodies.dledger import (
     DledgerCode,
@@ -170,6 +171,28 @@ def test_an_entry_without_an_answer_is_sent_again() -> None:
     alone.now += alone.member.settings.push_resend_ms
     alone.take()
     assert pushes(alone)[0] is append
+
+
+def test_an_entry_that_was_mended_is_read_again() -> None:
+    """The damaged one may be under way, and kept for other peers."""
+    alone = leader(1)
+    (compare,) = pushes(alone)
+    answer(alone, compare, OK, 0)
+    alone.log.put(2, b"right")
+    right = alone.log.stored[-1]
+    alone.log.stored[-1] = replace(right, body=b"wrong")
+    alone.take()
+    (append,) = pushes(alone)
+    assert append.entry is not None
+    assert append.entry.body == b"wrong"
+    alone.log.stored[-1] = right
+    alone.member.entry_mended(alone.now)
+    alone.take()
+    (compare,) = pushes(alone)
+    assert shown(compare) == (PushType.COMPARE, 1, 1)
+    (compare,) = answer(alone, compare, REFUSED, 0)
+    (append,) = answer(alone, compare, OK, 0)
+    assert append.entry == right
 
 
 def test_an_entry_that_cannot_be_read_is_tried_less_and_less_often(
