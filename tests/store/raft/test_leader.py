@@ -183,8 +183,7 @@ def test_an_entry_that_was_mended_is_read_again() -> None:
     alone.log.stored[-1] = replace(right, body=b"wrong")
     alone.take()
     (append,) = pushes(alone)
-    assert append.entry is not None
-    assert append.entry.body == b"wrong"
+    assert [each.body for each in append.batch_entry] == [b"wrong"]
     alone.log.stored[-1] = right
     alone.member.entry_mended(alone.now)
     alone.take()
@@ -192,7 +191,7 @@ def test_an_entry_that_was_mended_is_read_again() -> None:
     assert shown(compare) == (PushType.COMPARE, 1, 1)
     (compare,) = answer(alone, compare, REFUSED, 0)
     (append,) = answer(alone, compare, OK, 0)
-    assert append.entry == right
+    assert append.batch_entry == [right]
 
 
 def test_an_entry_that_cannot_be_read_is_tried_less_and_less_often(
