@@ -36,13 +36,16 @@ endef
 export SAY_WHICH_LEAVES
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy spark-versions
+.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy spark-versions pipeline
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
 
 demo: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## a cluster in processes of its own takes a real data set through a topic (INPUT=file.csv|file.jsonl)
 	@$(PY) -m examples.demo $(if $(INPUT),--input "$(INPUT)")
+
+pipeline: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## two topics joined by Spark into a topic and Parquet, with a driver that is killed; a page of plots (ARGS="--namesrv host:port": your cluster)
+	@$(PY) -m examples.pipeline $(ARGS)
 
 test: $(DEV_STAMP) $(SPARK_IF_WANTED)  ## all tests
 	$(PY) -m pytest -n auto --dist loadfile $(ARGS)
