@@ -186,10 +186,11 @@ def main(
         raise click.ClickException(problem)
     if prefix is None:
         prefix = f"pipeline-{secrets.token_hex(4)}-" if namesrv else ""
-    inputs = generate(Topics.named(prefix), seed=seed, waves=waves, orders=orders)
+    topics = Topics.named(prefix)
+    inputs = generate(topics, seed=seed, waves=waves, orders=orders)
     try:
         with _folder(keep) as folder, _cluster(namesrv) as address:
-            print(f"{len(inputs.sent()):,} messages in {waves} waves, topics {prefix}*")
+            print(f"{len(inputs.sent()):,} messages in {waves} waves; topics: {', '.join(topics)}")
             good = _run(address, prefix, folder, inputs, report)
     except (PipelineError, RocketMQError) as error:
         raise click.ClickException(str(error)) from None
