@@ -30,9 +30,14 @@ class PipelineError(Exception):
 
 
 def progress_of(folder: Path) -> list[Progress]:
-    """Of all micro-batches so far, of all lives of the driver."""
+    """Of all micro-batches so far, of all lives of the driver. A line that is being written, or
+    that a kill has left half, is none."""
     path = folder / "progress.jsonl"
-    return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+    found: list[Progress] = []
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line))
+    return found
 
 
 def offsets(source: Progress, which: str) -> Counter[str]:

@@ -149,7 +149,8 @@ class ProgressFile(StreamingQueryListener):
     """Writes what Spark tells of each micro-batch as a line of JSON, for the report."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("ab", buffering=0)  # a line is one write: a kill leaves none half
+        self._file = path.open("ab", buffering=0)
+        self._file.write(b"\n")  # a kill may have left half a line
 
     def onQueryStarted(self, event: Any) -> None: ...
     def onQueryIdle(self, event: Any) -> None: ...

@@ -57,25 +57,25 @@ def test_pipeline(
 GOOD = b'{"number": 1, "at": "2026-05-01T10:00:00Z", "category": "books", "cents": 100}'
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        (GOOD, None),
-        (b'{"more": [1], ' + GOOD[1:], None),
-        (GOOD[:-1], "is not JSON"),
-        (b"hello", "is not JSON"),
-        (GOOD.replace(b"books", b"caf\xe9"), "is not UTF-8"),
-        (b"[" + GOOD + b"]", "number is missing"),
-        (b"null", "number is missing"),
-        (GOOD.replace(b"100", b"null"), "cents is missing"),
-        (GOOD.replace(b"100", b"1.5"), "cents is no bigint"),
-        (GOOD.replace(b"100", b"9" * 30), "cents is no bigint"),
-        (GOOD.replace(b'"number": 1', b'"number": "1"'), "number is no bigint"),
-        (GOOD.replace(b"2026-05-01T10:00:00Z", b"yesterday"), "at is no timestamp"),
-    ],
-)
-def test_why_a_message_is_no_row(spark: SparkSession, body: bytes, reason: str | None) -> None:
+REASONS: dict[bytes, str | None] = {
+    GOOD: None,
+    b'{"more": [1], ' + GOOD[1:]: None,
+    GOOD[:-1]: "is not JSON",
+    b"hello": "is not JSON",
+    GOOD.replace(b"books", b"caf\xe9"): "is not UTF-8",
+    b"[" + GOOD + b"]": "number is missing",
+    b"null": "number is missing",
+    GOOD.replace(b"100", b"null"): "cents is missing",
+    GOOD.replace(b"100", b"1.5"): "cents is no bigint",
+    GOOD.replace(b"100", b"9" * 30): "cents is no bigint",
+    GOOD.replace(b'"number": 1', b'"number": "1"'): "number is no bigint",
+    GOOD.replace(b"2026-05-01T10:00:00Z", b"yesterday"): "at is no timestamp",
+}
+
+
+def test_why_a_message_is_no_row(spark: SparkSession) -> None:
     from examples.pipeline.job import problem
 
-    frame = spark.createDataFrame([(body,)], "body binary")
-    assert frame.select(problem(ORDER)).collect()[0][0] == reason
+    frame = spark.createDataFrame([(body,) for body in REASONS], "body binary")
+    rows = frame.select("body", problem(ORDER).alias("reason")).collect()
+    assert {bytes(row["body"]): row["reason"] for row in rows} == REASONS

@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from datetime import datetime
+from pathlib import Path
 from xml.etree import ElementTree
 
-from examples.pipeline.driver import last_of, offsets, taken_by
+from examples.pipeline.driver import last_of, offsets, progress_of, taken_by
 from examples.pipeline.orders import Inputs, generate
 from examples.pipeline.plot import Band, plot
 from examples.pipeline.topics import LATENESS, PAID_WITHIN, Topics
@@ -69,6 +70,12 @@ def test_no_row_is_too_late() -> None:
                 at = datetime.fromisoformat(json.loads(message.body)["at"])
                 newest[message.topic] = max(newest.get(message.topic, at), at)
                 assert at > newest[message.topic] - LATENESS
+
+
+def test_a_kill_may_leave_half_a_line(tmp_path: Path) -> None:
+    assert progress_of(tmp_path) == []
+    (tmp_path / "progress.jsonl").write_text('\n{"batchId": 0}\n{"batch\n{"batchId": 1}\n{"ba')
+    assert progress_of(tmp_path) == [{"batchId": 0}, {"batchId": 1}]
 
 
 def test_how_far_a_query_is() -> None:
