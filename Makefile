@@ -36,7 +36,7 @@ endef
 export SAY_WHICH_LEAVES
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy spark-versions pipeline
+.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy spark-versions pipeline spark-zip
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -108,6 +108,9 @@ services: $(RUN_STAMP)  ## delayed messages, transactions, held pulls, new group
 
 spark-versions: $(DEV_STAMP) $(SPARK_STAMP)  ## the tests of the Spark connector with older versions of Spark (VERSIONS="4.1": only that)
 	@$(PY) .ci/spark_versions.py $(or $(VERSIONS),4.0 4.1 4.2)
+
+spark-zip: $(DEV_STAMP)  ## one file for spark-submit --py-files (dist/aiorocketmq-spark.zip)
+	@$(PY) .ci/spark_zip.py dist/aiorocketmq-spark.zip
 
 wheel: $(RUN_STAMP)  ## a wheel for the Python of .venv, with the compiled leaves where there is a C compiler
 	@$(PIP) wheel --no-deps --wheel-dir dist .

@@ -71,7 +71,8 @@ def session(folder: Path) -> Iterator[SparkSession]:
         from pyspark.sql import SparkSession
     except ImportError:
         raise BenchmarkError("pyspark is not installed: pip install 'aiorocketmq[spark]'") from None
-    from aiorocketmq.spark_connector import RocketMQDataSource, RocketMQStoreDataSource
+
+    from aiorocketmq.spark_connector import register
 
     from .spark_synthetic import SyntheticSource
 
@@ -85,8 +86,7 @@ def session(folder: Path) -> Iterator[SparkSession]:
         builder = builder.config(name, value)
     spark = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse")).getOrCreate()
     try:
-        spark.dataSource.register(RocketMQDataSource)
-        spark.dataSource.register(RocketMQStoreDataSource)
+        register(spark)
         spark.dataSource.register(SyntheticSource)
         yield spark
     finally:

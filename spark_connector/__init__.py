@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .data_source import RocketMQDataSource
+    from .registration import register
     from .store.store_source import RocketMQStoreDataSource
 
-__all__ = ["RocketMQDataSource", "RocketMQStoreDataSource"]
+__all__ = ["RocketMQDataSource", "RocketMQStoreDataSource", "register"]
 
 
 def __getattr__(name: str) -> Any:
@@ -25,4 +26,8 @@ def __getattr__(name: str) -> Any:
         from .store.store_source import RocketMQStoreDataSource
 
         return RocketMQStoreDataSource
+    if name == "register":
+        from .registration import register
+
+        return register
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -91,7 +91,7 @@ def local_session(
         raise ConfigError(problem)
     from pyspark.sql import SparkSession
 
-    from . import RocketMQDataSource, RocketMQStoreDataSource
+    from .registration import register
 
     if "PYSPARK_PYTHON" not in os.environ:
         os.environ["PYSPARK_PYTHON"] = (
@@ -101,11 +101,7 @@ def local_session(
     for key, value in {**local_settings(), **(settings or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    for source in (
-        RocketMQDataSource,
-        RocketMQStoreDataSource,
-    ):  # a clone's editable installation is not seen by itself
-        session.dataSource.register(source)
+    register(session)  # a clone's editable installation is not seen by itself
     return session
 
 

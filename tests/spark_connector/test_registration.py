@@ -5,11 +5,20 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
+
+from aiorocketmq.client.errors import ConfigError
+from aiorocketmq.spark_connector.registration import register
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FORMATS = {"pyspark_rocketmq": "rocketmq", "pyspark_rocketmq_store": "rocketmq-store"}
@@ -113,3 +122,72 @@ def test_importing_alone_loads_no_numpy(module: str) -> None:
         REPOSITORY,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
+
+
+class Session:
+    """What ``register`` needs of one."""
+
+    def __init__(self, python: str, environment: dict[str, str] | None = None) -> None:
+        self.sparkContext = self.dataSource = self
+        self.pythonExec = python
+        self.environment = environment or {}
+        self.registered: list[tuple[str, str | None]] = []
+
+    def register(self, source: type[DataSource]) -> None:
+        """By name, with the path that its processes get."""
+        self.registered.append((source.name(), self.environment.get("PYTHONPATH")))
+
+
+def registered(session: Session) -> list[tuple[str, str | None]]:
+    pytest.importorskip("pyspark.sql.datasource", reason="the extra [spark] is not installed")
+    register(cast("SparkSession", session))
+    return session.registered
+
+
+@pytest.fixture
+def other_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The ``python3`` on the PATH is another one; it knows the package when the file ``knows`` is
+    there."""
+    program = tmp_path / "python3"
+    program.write_text(f"#!/bin/sh\n[ -e {tmp_path}/knows ]\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin:/bin")
+    return tmp_path / "knows"
+
+
+def test_another_python_without_the_package_is_told(other_python: Path) -> None:
+    with pytest.raises(ConfigError, match=r"PYSPARK_PYTHON .* before the session is made") as told:
+        registered(Session("python3"))
+    assert str(other_python.with_name("python3")) in str(told.value)
+    assert sys.executable in str(told.value)
+    other_python.touch()
+    assert len(registered(Session("python3"))) == 2
+
+
+@pytest.mark.usefixtures("other_python")
+def test_a_python_that_was_chosen_is_not_asked() -> None:
+    """It may be one that only executors have."""
+    assert len(registered(Session("./env/bin/python"))) == 2
+
+
+def test_what_spark_finds_is_left_as_it_is() -> None:
+    session = Session(sys.executable, {"PYTHONPATH": "/before"})
+    assert registered(session) == [("rocketmq", "/before"), ("rocketmq-store", "/before")]
+
+
+@pytest.mark.parametrize("before", [None, "/before"])
+def test_a_zip_goes_along(before: str | None, installed: Path, tmp_path: Path) -> None:
+    zipped = Path(shutil.make_archive(str(tmp_path / "ours"), "zip", installed))
+    code = f"""
+import sys
+sys.path.insert(0, {str(zipped)!r})
+import aiorocketmq.spark_connector.registration as registration
+environment = {{"PYTHONPATH": {before!r}}} if {before!r} else {{}}
+with registration._with_our_zip(environment):
+    print(environment["PYTHONPATH"])
+print(environment.get("PYTHONPATH"))
+"""
+    done = python(code)
+    assert done.stderr == ""
+    along = f"{zipped}:/before" if before else str(zipped)
+    assert done.stdout.split() == [along, str(before)]
