@@ -12,7 +12,7 @@ import re
 import ssl
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -291,7 +291,21 @@ def parse_source_options(
     )
     reader.finish()
     _check(parsed, group_given=group is not None)
-    return parsed
+    return _in_one_task(parsed, streaming) if parsed.drop_spark_duplicates else parsed
+
+
+def _in_one_task(options: SourceOptions, streaming: bool) -> SourceOptions:
+    """A row and its duplicate may be in different queues: who drops one has to see both."""
+    other = "use drop_spark_duplicates(frame) of aiorocketmq.spark_connector.sink.dedup"
+    if streaming:
+        why = "in a stream a duplicate may come in a later micro-batch"
+        raise ConfigError(f"option dropSparkDuplicates is for batch reads: {why}; {other}")
+    if options.min_partitions or options.max_records_per_partition or options.max_partitions:
+        raise ConfigError(
+            "option dropSparkDuplicates reads everything in one task, which keeps the ids: leave "
+            f"minPartitions, maxRecordsPerPartition and maxPartitions out, or {other}"
+        )
+    return replace(options, max_partitions=1)
 
 
 def _subscription(

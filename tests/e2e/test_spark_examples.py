@@ -32,7 +32,7 @@ EXPECTED = {
     ),
     "spark_to_parquet.py": "night 1: 10 events, 10 different\nnight 2: 20 events, 20 different\n",
     "spark_to_topic.py": (
-        r'Paris \{"city":"Paris","amount":10\}\nParis \{"city":"Paris","amount":5\}\n'
+        r'messages: 4\nParis \{"city":"Paris","amount":10\}\nParis \{"city":"Paris","amount":5\}\n'
     ),
     "spark_word_count.py": r"the: 3\ndog: 2\nand: 1\n",
 }

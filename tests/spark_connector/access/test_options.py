@@ -189,3 +189,14 @@ def test_trusting_a_certificate_means_to_check_it() -> None:
     assert tls is not None
     assert tls.client_auth_server
     assert parsed().connection.tls is None
+
+
+def test_who_drops_duplicates_sees_all_rows() -> None:
+    options = parsed(dropSparkDuplicates="true")
+    assert (options.drop_spark_duplicates, options.max_partitions) == (True, 1)
+    for name in ("minPartitions", "maxRecordsPerPartition", "maxPartitions"):
+        with pytest.raises(ConfigError, match=r"in one task.*use drop_spark_duplicates\(frame\)"):
+            parsed({"dropSparkDuplicates": "true", name: "2"})
+        parsed({"dropSparkDuplicates": "false", name: "2"})
+    with pytest.raises(ConfigError, match=r"later micro-batch; use drop_spark_duplicates"):
+        parsed(streaming=True, dropSparkDuplicates="true")
