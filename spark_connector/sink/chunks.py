@@ -9,7 +9,7 @@ batch (a delay level, a body that is to be compressed, a retry topic) goes alone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -31,9 +31,9 @@ from .encode import Items, value_ends
 
 __all__ = ["Chunk", "QueuesOf", "Rules", "chunks"]
 
-QueuesOf = Callable[[str], Sequence[MessageQueue]]
+QueuesOf = Callable[[str, Collection[str]], Sequence[MessageQueue]]
 """The queues of a topic that can be written to, sorted by broker name and queue id; the same ones
-for a whole write."""
+for a whole task, unless rows name further brokers, which have to be among theirs."""
 _ANY: Final = -1
 _MAX_DELAY_LEVEL: Final = 18
 _HEAD_SIZE: Final = 20
@@ -73,7 +73,7 @@ def chunks(batch: Any, items: Items, rules: Rules, queues_of: QueuesOf) -> Itera
         queues: Sequence[MessageQueue] = ()
         codes = _bound(batch, rows, rules, partial(queues_of, topic))
         if codes is not None:
-            queues = queues_of(topic)
+            queues = queues_of(topic, ())
         singles = np.ones(batch.num_rows, bool) if is_retry_topic(topic) else alone
         for code in (_ANY,) if codes is None else np.unique(codes).tolist():
             chosen = rows if codes is None else _of_code(rows, codes, code, batch.num_rows)
@@ -111,13 +111,16 @@ def _by_topic(batch: Any, topic: str | None) -> Iterator[tuple[str, Any]]:
 
 
 def _bound(
-    batch: Any, rows: Any, rules: Rules, queues: Callable[[], Sequence[MessageQueue]]
+    batch: Any,
+    rows: Any,
+    rules: Rules,
+    queues_of: Callable[[Collection[str]], Sequence[MessageQueue]],
 ) -> Any:
     """For each of the rows the index of its queue, or -1; None when no row is bound."""
     names = batch.schema.names
     count = batch.num_rows if rows is None else len(rows)
     if rules.orderly_queue is not None:
-        codes = np.full(count, rules.orderly_queue % len(queues()))
+        codes = np.full(count, rules.orderly_queue % len(queues_of(())))
     elif "queueId" in names or "shardingKey" in names:
         codes = np.full(count, _ANY)
     else:
@@ -126,16 +129,17 @@ def _bound(
     def column(name: str) -> Any:
         return batch.column(name) if rows is None else batch.column(name).take(pa.array(rows))
 
-    if "shardingKey" in names:
-        keys = column("shardingKey")
-        if keys.null_count < count:
-            _fill(codes, keys, _queues_of_keys(keys, queues()))
-    if "queueId" in names:
-        queue_ids = column("queueId")
-        if queue_ids.null_count < count:
-            brokers = column("brokerName") if "brokerName" in names else None
-            read = "queueOffset" in names
-            _fill(codes, queue_ids, _named_queues(queue_ids, brokers, queues(), read=read))
+    keys = column("shardingKey") if "shardingKey" in names else None
+    queue_ids = column("queueId") if "queueId" in names else None
+    brokers = column("brokerName") if "brokerName" in names else None
+    read = "queueOffset" in names
+    named: Collection[str] = ()
+    if queue_ids is not None and brokers is not None and not read:
+        named = pc.unique(brokers.filter(queue_ids.is_valid()).drop_null()).to_pylist()
+    if keys is not None and keys.null_count < count:
+        _fill(codes, keys, _queues_of_keys(keys, queues_of(named)))
+    if queue_ids is not None and queue_ids.null_count < count:
+        _fill(codes, queue_ids, _named_queues(queue_ids, brokers, queues_of(named), read=read))
     return codes if (codes != _ANY).any() else None
 
 

@@ -9,7 +9,7 @@ again and rows may be there twice, with the same ``SPARK_DEDUP_ID``.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -154,8 +154,11 @@ class _Task:
             return self._scope, key_ids([batch.column(name) for name in names])
         return self._scope, sequence_ids(self._rows, batch.num_rows)
 
-    def _queues_of(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The same ones for all rows of the task: a key must not change its queue in between."""
-        if topic not in self._queues:
-            self._queues[topic] = self._loop.run(self._deliverer.queues(topic))
-        return self._queues[topic]
+    def _queues_of(self, topic: str, brokers: Collection[str]) -> tuple[MessageQueue, ...]:
+        """The same ones for all rows of the task: a key must not change its queue in between. A
+        broker that rows name and that was away when the task began is waited for."""
+        known = self._queues.get(topic, ())
+        if not known or not set(brokers) <= {queue.broker_name for queue in known}:
+            known = self._loop.run(self._deliverer.queues(topic, frozenset(brokers)))
+            self._queues[topic] = known
+        return known

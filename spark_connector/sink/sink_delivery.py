@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from ...client.cluster.instance import ClientInstance
+from ...client.errors import NoRouteError
 from ...client.namespaces import with_namespace
 from ...client.producer.delivery import Delivery, DeliverySettings
 from ...client.producer.sending import Outgoing, SendStatus
@@ -69,12 +70,22 @@ class Deliverer:
         self._patience = Patience(instance, options.delivery_timeout_s, options.retries)
         self._in_order: dict[MessageQueue, asyncio.Lock] = {}
 
-    async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Where rows of this topic can go. Raises as ``deliver`` does."""
+    async def queues(
+        self, topic: str, brokers: frozenset[str] = frozenset()
+    ) -> tuple[MessageQueue, ...]:
+        """Where rows of this topic can go, ``brokers`` included. Raises as ``deliver`` does."""
         own = with_namespace(topic, self._instance.namespace)
-        return await self._patience.until_done(
-            own, _any_broker(own), lambda _: self._delivery.publish_queues(own)
-        )
+
+        async def found(_left_s: float) -> tuple[MessageQueue, ...]:
+            queues = await self._delivery.publish_queues(own)
+            if missing := brokers - {queue.broker_name for queue in queues}:
+                there = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in queues)
+                names = " and ".join(sorted(missing))
+                raise NoRouteError(f"{topic} has no queue on {names} at present; it has {there}")
+            return queues
+
+        whom = f"the broker {' and '.join(sorted(brokers))}" if brokers else _any_broker(own)
+        return await self._patience.until_done(own, whom, found)
 
     async def deliver(self, chunk: Chunk) -> None:
         """Return when a broker has acknowledged it. What is bound to a queue goes there one after

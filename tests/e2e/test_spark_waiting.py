@@ -18,6 +18,8 @@ import pyarrow
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
+from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
+from aiorocketmq.spark_connector.access.options import ConnectionOptions
 from aiorocketmq.spark_connector.sink.sink import batch_writer
 
 from .cluster import Cluster, create_topic
@@ -94,8 +96,9 @@ def test_the_only_broker_may_be_away_for_a_while(
         write(numbers(spark, 10), cluster, topic, deliveryTimeout="1s")
 
 
+@pytest.mark.parametrize("dies_at", [0, 50])
 def test_rows_of_a_queue_wait_for_its_broker_and_the_log_says_so(
-    cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture
+    cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture, dies_at: int
 ) -> None:
     """In this process, as a task would write them: the log of a worker goes elsewhere."""
     cluster.start_broker("broker-a")
@@ -104,13 +107,16 @@ def test_rows_of_a_queue_wait_for_its_broker_and_the_log_says_so(
     schema = (
         StructType().add("body", "string").add("queueId", "integer").add("brokerName", "string")
     )
+    access = BrokerAccess(ConnectionOptions((cluster.namesrv,)))
     columns = [("body", "string"), ("queueId", "int32"), ("brokerName", "string")]
 
     def batches() -> Iterator[pyarrow.RecordBatch]:
         for number in range(100):
-            if number == 50:
-                wait_until(lambda: stored(cluster, topic) >= 40)
+            if number == dies_at:
+                if dies_at:
+                    wait_until(lambda: stored(cluster, topic) >= dies_at - 10)
                 cluster.kill_broker("broker-a")
+                wait_until(lambda: access.registered_brokers() == {"broker-b"})
             row = {"body": [str(number)], "queueId": [0], "brokerName": ["broker-a"]}
             yield pyarrow.RecordBatch.from_pydict(row, pyarrow.schema(columns))
 
@@ -130,5 +136,5 @@ def test_rows_of_a_queue_wait_for_its_broker_and_the_log_says_so(
     said = [each.getMessage() for each in caplog.records if each.name.endswith(".sink.waiting")]
     assert len(said) == 2
     assert "wait for the broker broker-a, for 120 s at most" in said[0]
-    assert cluster.brokers["broker-a"].address in said[0]
+    assert dies_at == 0 or cluster.brokers["broker-a"].address in said[0]
     assert "go on after" in said[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -55,7 +55,10 @@ def sent(batch: pa.RecordBatch, rules: Rules | None = None) -> list[Chunk]:
     rules = rules or Rules("T", 1 << 20, None, None)
     return list(
         chunks(
-            batch, items_of(batch), rules, lambda topic: [q._replace(topic=topic) for q in QUEUES]
+            batch,
+            items_of(batch),
+            rules,
+            lambda topic, _brokers: [q._replace(topic=topic) for q in QUEUES],
         )
     )
 
@@ -269,6 +272,28 @@ def test_rows_that_name_their_queue() -> None:
 def test_queues_that_are_not_there(row: dict[str, Any], problem: str) -> None:
     with pytest.raises(MessageError, match=problem):
         sent(batch_of([{"body": b"x", **row}]))
+
+
+def test_which_brokers_are_needed() -> None:
+    rows: list[dict[str, Any]] = [
+        {"body": b"0", "queueId": 2, "brokerName": "b", "shardingKey": "k"},
+        {"body": b"1", "queueId": None, "brokerName": "away", "shardingKey": "l"},
+        {"body": b"2", "queueId": 0, "brokerName": "a", "shardingKey": None},
+        {"body": b"3", "queueId": 0, "brokerName": "b", "shardingKey": None},
+    ]
+    asked: list[set[str]] = []
+
+    def queues_of(_topic: str, brokers: Collection[str]) -> Sequence[MessageQueue]:
+        asked.append(set(brokers))
+        return QUEUES
+
+    batch = batch_of(rows)
+    assert list(chunks(batch, items_of(batch), Rules("T", 1 << 20, None, None), queues_of))
+    assert asked[0] == {"a", "b"}  # before a key chooses among them
+    read = batch_of([{**row, "queueOffset": 1} for row in rows], queueOffset=pa.int64())
+    asked.clear()
+    assert list(chunks(read, items_of(read), Rules("T", 1 << 20, None, None), queues_of))
+    assert asked[0] == set()
 
 
 @pytest.mark.parametrize("named", [True, False])
