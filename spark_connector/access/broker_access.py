@@ -45,9 +45,9 @@ from ...remoting.protocol.message.topic_names import is_dlq_topic, is_retry_topi
 from ...remoting.protocol.wire import Record
 from ...remoting.responses import Response
 from .at_once import by_key
+from .connection_options import ConnectionOptions
 from .group_registration import make_known
 from .offsets import Offsets
-from .options import ConnectionOptions
 from .time_search import TimeSearch
 
 __all__ = ["Asked", "BrokerAccess", "MaxOffset"]

@@ -31,8 +31,8 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.wire import to_fields
 from ...remoting.signature import Credentials, signed
 from ...remoting.transport.blocking_connection import BlockingConnection
+from .connection_options import ConnectionOptions
 from .frame_buffer import FrameBuffer, PlacedFrame
-from .options import ConnectionOptions
 
 __all__ = ["Connections", "PullAnswer", "PullHeader", "PullRequests", "Wire", "read_answer"]
 

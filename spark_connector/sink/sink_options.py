@@ -10,8 +10,8 @@ from typing import Final
 from ...client.errors import ConfigError
 from ...client.producer.batches import DEFAULT_MAX_BYTES
 from ...client.usage_errors import checked_group, checked_topic
+from ..access.connection_options import ConnectionOptions, read_connection
 from ..access.option_reader import OptionReader
-from ..access.options import ConnectionOptions, read_connection
 
 __all__ = ["SinkOptions", "parse_sink_options"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from aiorocketmq import MessageExt, PullConsumer
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
-from aiorocketmq.spark_connector.access.options import ConnectionOptions
+from aiorocketmq.spark_connector.access.connection_options import ConnectionOptions
 from aiorocketmq.spark_connector.sink.dedup import SPARK_DEDUP_ID
 
 from .cluster import PATIENCE_S, SUSPEND, Cluster, create_topic

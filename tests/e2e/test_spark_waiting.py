@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
-from aiorocketmq.spark_connector.access.options import ConnectionOptions
+from aiorocketmq.spark_connector.access.connection_options import ConnectionOptions
 from aiorocketmq.spark_connector.sink.sink import batch_writer
 
 from .cluster import Cluster, create_topic

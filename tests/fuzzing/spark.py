@@ -296,8 +296,8 @@ PARSERS: Final = (
         "options-of-the-source",
         (
             _S + "access/options.py: parse_source_options",
-            _S + "access/options.py: read_connection",
-            _S + "access/options.py: _read_credentials",
+            _S + "access/connection_options.py: read_connection",
+            _S + "access/connection_options.py: _read_credentials",
         ),
         (),
         _source_options,
