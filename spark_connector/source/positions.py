@@ -3,6 +3,7 @@ now (spark.md §5.3)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
@@ -11,7 +12,14 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ..access.offsets import EARLIEST, LATEST, Offsets, resolve
 from ..access.options import Position, PositionKind, SourceOptions
 
-__all__ = ["OffsetAccess", "Resolved", "find_queues", "missing", "resolve_position"]
+__all__ = [
+    "OffsetAccess",
+    "Resolved",
+    "find_queues",
+    "is_subscribed",
+    "missing",
+    "resolve_position",
+]
 
 
 class OffsetAccess(Protocol):
@@ -56,6 +64,19 @@ def find_queues(
         for q in found
         if {(q.topic, q.queue_id, q.broker_name), (q.topic, q.queue_id, None)} & wanted
     ]
+
+
+def is_subscribed(options: SourceOptions, queue: MessageQueue) -> bool:
+    """It is among what the query names now; there or not."""
+    if options.topic_pattern is not None:
+        return re.fullmatch(options.topic_pattern, queue.topic) is not None
+    if options.topics:
+        return queue.topic in options.topics
+    return any(
+        (each.topic, each.queue_id) == (queue.topic, queue.queue_id)
+        and each.broker_name in (None, queue.broker_name)
+        for each in options.assigned
+    )
 
 
 def missing(

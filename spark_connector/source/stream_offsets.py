@@ -32,7 +32,7 @@ from ..access.errors import IncompleteReadError, RangeTimeoutError
 from ..access.offsets import Offsets, backlog, behind, clamp, rate_limited
 from ..access.options import PositionKind, SourceOptions
 from .data_loss import lose, told
-from .positions import find_queues, missing, resolve_position
+from .positions import find_queues, is_subscribed, missing, resolve_position
 from .queue_lives import LivesAccess, QueueLives
 from .stream_position import StreamPosition
 
@@ -151,6 +151,7 @@ class StreamOffsets:
 
     def _look(self, start: Offsets) -> tuple[Offsets, Offsets]:
         """The latest offsets, and ``start`` without the queues that are gone for good."""
+        start = self._subscribed(start)
         present = self._find()
         away: dict[MessageQueue, str] = {}
         if start.keys() - set(present):
@@ -177,6 +178,20 @@ class StreamOffsets:
         self._check_away(names)
         self._seen.update(found)
         return found, start
+
+    def _subscribed(self, start: Offsets) -> Offsets:
+        """Without what the query does not name any more. Raises ``DataLossError``."""
+        left = {queue for queue in start if not is_subscribed(self._options, queue)}
+        if left:
+            topics = ", ".join(sorted({queue.topic for queue in left}))
+            lose(
+                self._options,
+                f"the checkpoint has offsets of {len(left)} queues of {topics}, which the query "
+                "does not name any more: what came since is not read. Name them again, or begin "
+                "with a new checkpoint",
+                "they are left out",
+            )
+        return {queue: offset for queue, offset in start.items() if queue not in left}
 
     def _max_offsets(
         self, start: Offsets, present: list[MessageQueue], away: dict[MessageQueue, str]

@@ -431,6 +431,38 @@ def test_when_messages_were_stored_is_asked_now_and_then(
     assert offsets.checkpoint["last"].lives[ONE] == Life(0, 0, 119, 119)
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"subscribe": "t"},
+        {"subscribePattern": "t+"},
+        {"assign": '{"t":{"a":[0],"b":[0]}}'},
+        {"assign": '{"t":[0]}'},
+    ],
+)
+def test_what_a_query_does_not_name_any_more_is_a_loss(
+    cluster: SimCluster, clock: SimClock, caplog: pytest.LogCaptureFixture, named: dict[str, str]
+) -> None:
+    start = {ONE: 100, TWO: 20, MessageQueue("u", "a", 0): 7}
+    if "assign" in named:
+        start[LATER] = 8
+    cluster.add(LATER, 0, 8)
+    blocking = BlockingClock(clock.now, clock.sleep, clock.time_ms)
+    for lenient in ("false", "true"):
+        given = {"namesrv": "ns:1", "failOnDataLoss": "true", **named}
+        given["failOnDataLoss"] = str(lenient == "false").lower()
+        parsed = parse_source_options(given, streaming=True, environment={})
+        stream = StreamOffsets(parsed, cluster, blocking)
+        if lenient == "false":
+            with pytest.raises(DataLossError, match=f"{len(start) - 2} queues of .*u, which the"):
+                stream.latest(StreamPosition(start))
+            continue
+        found = stream.latest(StreamPosition(start)).offsets
+        assert {ONE: 100, TWO: 20}.items() <= found.items()
+        assert MessageQueue("u", "a", 0) not in found
+        assert "they are left out (failOnDataLoss=false)" in caplog.text
+
+
 # --- what a query must cover
 
 
