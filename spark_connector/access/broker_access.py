@@ -50,7 +50,7 @@ from .group_registration import make_known
 from .offsets import Offsets
 from .time_search import TimeSearch
 
-__all__ = ["Asked", "BrokerAccess", "MaxOffset"]
+__all__ = ["Asked", "BrokerAccess", "MaxOffset", "warn_of_slaves"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -77,6 +77,18 @@ class Asked(NamedTuple):
 
     found: dict[MessageQueue, MaxOffset]
     failed: dict[MessageQueue, RocketMQError]
+
+
+def warn_of_slaves(found: Mapping[MessageQueue, MaxOffset]) -> None:
+    """What a slave does not have yet is not read, and nobody could tell otherwise."""
+    for name in sorted(
+        {queue.broker_name for queue, each in found.items() if not each.from_master}
+    ):
+        log.warning(
+            "the master of the broker %s is away: its queues are read up to where a slave is, which "
+            "may be behind",
+            name,
+        )
 
 
 class BrokerAccess:
@@ -227,16 +239,18 @@ class BrokerAccess:
         return self._run(ask)
 
     def latest(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Latest offsets of all. Raises ``RemotingError``, ``BrokerError`` when one cannot be
-        had."""
+        """Latest offsets of all; where a slave told one the log says so. Raises ``RemotingError``,
+        ``BrokerError`` when one cannot be had."""
 
-        async def ask(instance: ClientInstance, queue: MessageQueue) -> int:
-            answer, _ = await self._ask(
+        async def ask(instance: ClientInstance, queue: MessageQueue) -> MaxOffset:
+            answer, from_master = await self._ask(
                 instance, queue, RequestCode.GET_MAX_OFFSET, self._header(queue)
             )
-            return int(answer.header.offset)
+            return MaxOffset(int(answer.header.offset), from_master)
 
-        return self._by_queue(queues, ask)
+        found = self._by_queue(queues, ask)
+        warn_of_slaves(found)
+        return {queue: each.offset for queue, each in found.items()}
 
     def earliest(self, queues: Iterable[MessageQueue]) -> Offsets:
         """Offsets of the oldest messages that are kept. Raises ``RemotingError``,

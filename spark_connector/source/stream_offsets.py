@@ -27,7 +27,7 @@ from typing import Final, Protocol
 from ...remoting.errors import BrokerError, RemotingError
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.system_clock import BLOCKING_CLOCK, BlockingClock
-from ..access.broker_access import Asked, MaxOffset
+from ..access.broker_access import Asked, MaxOffset, warn_of_slaves
 from ..access.errors import IncompleteReadError, RangeTimeoutError
 from ..access.offsets import Offsets, backlog, behind, clamp, rate_limited
 from ..access.options import PositionKind, SourceOptions
@@ -106,6 +106,7 @@ class StreamOffsets:
         """From now on nothing counts that arrives later. Raises ``RemotingError``,
         ``BrokerError``."""
         self._target = self._access.max_offsets(self._find(now=True))
+        warn_of_slaves(self._target.found)
 
     def latest(self, start: StreamPosition, *, everything: bool = False) -> StreamPosition:
         """The end of the next batch; ``start`` itself when there is to be none.
@@ -296,13 +297,13 @@ class StreamOffsets:
 
     def _check_away(self, names: Mapping[str, str]) -> None:
         """The queues of these brokers wait. Raises ``RangeTimeoutError`` when one stays away for
-        too long."""
-        now = self._clock.now()
+        too long; with ``failOnDataLoss=false`` there is no such time."""
+        now, patient = self._clock.now(), not self._options.fail_on_data_loss
         self._away_since = {name: self._away_since.get(name, now) for name in names}
         for name, since in self._away_since.items():
             if since == now:
                 log.warning("the broker %s is away, its queues wait: %s", name, names[name])
-            elif (now - since) * 1000 >= self._options.poll_timeout_ms:
+            elif not patient and (now - since) * 1000 >= self._options.poll_timeout_ms:
                 raise RangeTimeoutError(
                     f"the broker {name} is away for {now - since:.0f} s now "
                     f"(rocketmqConsumer.pollTimeoutMs): {names[name]}"

@@ -290,6 +290,10 @@ def test_queues_of_a_broker_that_is_away_wait_for_some_time(
     clock.sleep(60)
     with pytest.raises(RangeTimeoutError, match="the broker a is away for 60 s now"):
         offsets.latest(start)
+    patient = query(cluster, clock, failOnDataLoss="false")
+    for _ in range(3):
+        assert patient.latest(start) == {ONE: 50, TWO: 20}
+        clock.sleep(600)
 
 
 def test_a_broker_that_comes_back_between_two_questions_has_lost_nothing(
@@ -495,6 +499,16 @@ def test_a_broker_that_is_expected_is_waited_for(cluster: SimCluster, clock: Sim
     clock.sleep(60)
     with pytest.raises(RangeTimeoutError, match="the broker b is away for 60 s now"):
         offsets.latest(start)
+
+
+def test_available_now_says_that_a_slave_may_lack_something(
+    cluster: SimCluster, clock: SimClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.slaves, cluster.down = frozenset("a"), {"a:0"}
+    offsets = query(cluster, clock)
+    offsets.prepare_available_now()
+    assert caplog.text.count("the master of the broker a is away: its queues are read up to") == 1
+    assert offsets.latest({ONE: 50, TWO: 10}) == {ONE: 100, TWO: 20}
 
 
 @pytest.mark.parametrize("how", ["down", "unregistered"])
