@@ -85,8 +85,8 @@ def warn_of_slaves(found: Mapping[MessageQueue, MaxOffset]) -> None:
         {queue.broker_name for queue, each in found.items() if not each.from_master}
     ):
         log.warning(
-            "the master of the broker %s is away: its queues are read up to where a slave is, which "
-            "may be behind",
+            "the master of the broker %s is away: its queues are read up to where a slave is, "
+            "which may be behind",
             name,
         )
 

@@ -350,7 +350,8 @@ class StoreMachine(RuleBasedStateMachine):
     def note(
         self, queue: tuple[str, int], offset: int, phy_offset: int, end: int, body: bytes
     ) -> None:
-        assert offset == max(self.stored[queue], default=offset - 1) + 1 or self.flipped
+        following = max(self.stored[queue], default=offset - 1) + 1
+        assert offset == following or (offset > following and (self.flipped or self.damaged))
         self.stored[queue][offset] = Stored(phy_offset, end, body)
         self.ever[queue].add((offset, body))
 
