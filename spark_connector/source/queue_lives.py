@@ -1,9 +1,10 @@
-"""Queues that are not those that were read: their topic was deleted, and made anew.
+"""Queues that are not those that were read: their topic was deleted and made anew, or they have
+lost their end, where a slave that was behind took over.
 
-The new one begins at 0 and soon has the offsets that the old one had; whoever goes on at one of
-those leaves out what lies before it. So of each queue the checkpoint has when a message that was
-read was stored (``Life``): a process that starts looks whether it still was then. Older messages
-expire, so that is noted anew every ten minutes, with a batch that reads something.
+Other messages soon have the offsets that were read; whoever goes on behind those leaves them out.
+So of each queue the checkpoint has when a message that was read was stored (``Life``): a process
+that starts looks whether it still was then, and goes on with the first message that is newer. Older
+messages expire, so that is noted anew every ten minutes, with a batch that reads something.
 """
 
 from __future__ import annotations
@@ -59,28 +60,36 @@ class QueueLives:
         }
         try:
             there = self._access.store_times({queue: life.seen for queue, life in known.items()})
-            oldest = self._access.earliest(known)
-            first = self._access.store_times(oldest)
+            changed = {
+                queue: life for queue, life in known.items() if there[queue] != life.stored_ms
+            }
+            oldest = self._access.earliest(changed)
+            newer = self._access.offsets_for_times(
+                {queue: life.stored_ms + 1 for queue, life in changed.items()}
+            )
         except (RemotingError, BrokerError) as error:
             log.warning("whether a topic was made anew is asked with the next batch: %s", error)
             return {}
         self._compared = True
-        return {
-            queue: oldest[queue]
-            for queue, life in known.items()
-            if _is_another(life, oldest[queue], there[queue], first[queue])
-        }
+        anew: Offsets = {}
+        for queue, life in changed.items():
+            begin = newer[queue]
+            if begin is None and there[queue] is not None:  # a clock was set back
+                begin = oldest[queue]
+            if begin is not None and oldest[queue] <= life.seen:  # else it is too old to be kept
+                anew[queue] = min(begin, start.offsets[queue])
+        return anew
 
     def tell(self, start: StreamPosition, anew: Offsets, latest: Offsets) -> None:
         """Raises ``DataLossError``, or says how many messages are read again from which offset."""
-        for queue, oldest in anew.items():
+        for queue, begin in anew.items():
             read = start.offsets[queue]
-            count = max(0, min(read, latest.get(queue, oldest)) - oldest)
+            count = max(0, min(read, latest.get(queue, begin)) - begin)
             lose(
                 self._options,
-                f"{told(queue)} was made anew since it was read up to {read}: {count} messages "
-                "lie where others were read",
-                f"it is read from its oldest message {oldest} on",
+                f"{told(queue)} was made anew, or lost its end, since it was read up to {read}: "
+                f"{count} messages lie where others were read",
+                f"it is read from {begin} on",
             )
 
     def after(
@@ -123,14 +132,3 @@ class QueueLives:
         found = {queue: (due[queue], ms) for queue, ms in times.items() if ms is not None}
         self._noted_at.update(dict.fromkeys(found, now))
         return found
-
-
-def _is_another(life: Life, oldest: int, there_ms: int | None, first_ms: int | None) -> bool:
-    """``there_ms``: when the message at ``life.seen`` was stored, ``first_ms``: the one at
-    ``oldest``. Another queue has another one there; a shorter one has nothing there, and nothing
-    that is as old."""
-    if oldest > life.seen or first_ms is None:
-        return False  # too old to be kept, or nothing is there
-    if there_ms is not None:
-        return there_ms != life.stored_ms
-    return first_ms > life.stored_ms

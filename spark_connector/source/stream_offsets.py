@@ -225,6 +225,9 @@ class StreamOffsets:
     def _new_queues(self, start: Offsets, latest: Offsets, since_ms: int | None) -> Offsets:
         """Queues that were not there before, and where they begin."""
         new = [queue for queue in latest if queue not in start]
+        for queue in new:
+            if latest[queue] < self._begins.get(queue, 0):  # it was made anew
+                del self._begins[queue]
         unknown = [queue for queue in new if queue not in self._begins]
         if unknown:
             begin = oldest = self._access.earliest(unknown)
@@ -236,7 +239,7 @@ class StreamOffsets:
                     for queue, offset in found.items()
                 }
             for queue in unknown:
-                if begin[queue] == oldest[queue] > 0:
+                if begin[queue] == oldest[queue] > 0 and latest[queue] > begin[queue]:
                     what = f"{told(queue)} was found now, but its oldest message is {begin[queue]}"
                     lose(self._options, what)
                 elif begin[queue] > oldest[queue]:

@@ -98,7 +98,7 @@ def test_a_topic_that_is_another_one_by_now_does_not_go_on_in_silence(
     asyncio.run(make_anew())
     send(shared, topic, 1000, 1031)
     stream = load_stream(spark, shared, topic)
-    with pytest.raises(PySparkException, match=r"was made anew since it was read up to 10: 10 mes"):
+    with pytest.raises(PySparkException, match=r"made anew, or .*was read up to 10: 10 mes"):
         drain(stream, sink, checkpoint)
     assert sink.numbers == [*range(20)]
     drain(load_stream(spark, shared, topic, failOnDataLoss=False), sink, checkpoint)

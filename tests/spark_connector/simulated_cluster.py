@@ -40,8 +40,13 @@ class SimQueue:
     group_offset: int | None = None
     stored_from_ms: int = 0
     """The message at offset n was stored n ms later."""
+    newer: Mapping[int, int] = field(default_factory=dict)
+    """Offsets of messages that were stored at other times."""
     damaged: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """By broker id: what that replica leaves out of its answers."""
+
+    def stored_ms(self, offset: int) -> int:
+        return self.newer.get(offset, self.stored_from_ms + offset)
 
     def tag(self, offset: int) -> str:
         return "a" if offset % self.tag_every == 0 else "b"
@@ -150,21 +155,19 @@ class SimCluster:
     def offsets_for_times(
         self, times_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | None]:
-        found = {
-            queue: max(self.queues_[queue].first, time - self.queues_[queue].stored_from_ms)
-            for queue, time in times_ms.items()
-        }
-        return {
-            queue: offset if offset < self.queues_[queue].end else None
-            for queue, offset in found.items()
-        }
+        found: dict[MessageQueue, int | None] = {}
+        for queue, time_ms in times_ms.items():
+            here = self.queues_[queue]
+            offsets = range(here.first, here.end)
+            found[queue] = next((each for each in offsets if here.stored_ms(each) >= time_ms), None)
+        return found
 
     def store_times(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
         found: dict[MessageQueue, int | None] = {}
         for queue, offset in offsets.items():
             here = self.queues_[queue]
             is_there = here.first <= offset < here.end
-            found[queue] = here.stored_from_ms + offset if is_there else None
+            found[queue] = here.stored_ms(offset) if is_there else None
         return found
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:

@@ -370,9 +370,8 @@ def test_a_topic_that_was_made_anew_meanwhile_is_a_loss_or_read_from_its_beginni
     last = offsets.latest(offsets.initial())
     assert last == {ONE: 100, TWO: 20}
     cluster.add(ONE, 0, end, stored_from_ms=10_000)
-    with pytest.raises(
-        DataLossError, match=f"t/a/0 was made anew since it was read up to 100: {min(end, 100)} "
-    ):
+    told = f"t/a/0 was made anew, or lost its end, since it was read up to 100: {min(end, 100)} "
+    with pytest.raises(DataLossError, match=told):
         query(cluster, clock, dict(offsets.checkpoint)).latest(last)
     again = query(cluster, clock, offsets.checkpoint, failOnDataLoss="false")
     found = again.latest(last)
@@ -411,13 +410,34 @@ def test_a_queue_that_is_the_same_goes_on(
     )
 
 
-def test_a_queue_that_lost_its_end_is_no_other_one(cluster: SimCluster, clock: SimClock) -> None:
-    """Its first messages are those that were read."""
+@pytest.mark.parametrize("end", [90, 95, 130])
+def test_what_a_queue_has_where_it_lost_its_end_is_read(
+    cluster: SimCluster, clock: SimClock, end: int
+) -> None:
+    """A slave took over that had 90 of 100; others have their numbers now."""
     offsets = query(cluster, clock)
     last = offsets.latest(offsets.initial())
     cluster.queues_[ONE].end = 90
-    with pytest.raises(DataLossError, match="t/a/0 ends at 90, but was read up to 100"):
+    cluster.queues_[ONE].newer = {number: 500 + number for number in range(90, end)}
+    cluster.queues_[ONE].end = end
+    with pytest.raises(DataLossError, match=r"lost its end|ends at 90, but was read up to 100"):
         query(cluster, clock, dict(offsets.checkpoint)).latest(last)
+    again = query(cluster, clock, offsets.checkpoint, failOnDataLoss="false")
+    found = again.latest(last)
+    read = [str(each) for each in ranges(again, last, found)] if end > 90 else []
+    assert read == ([f"t/a/0 [90, {end})"] if end > 90 else [])
+
+
+def test_a_later_queue_that_is_made_anew_or_emptied_before_it_is_read(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    offsets = query(cluster, clock, startingOffsets="latest")
+    start = offsets.latest(offsets.initial())
+    cluster.add(LATER, 7, 7)
+    assert offsets.latest(start) == start, "nothing is lost that was to be read"
+    cluster.add(LATER, 0, 3, stored_from_ms=clock.time_ms())
+    assert offsets.latest(start)[LATER] == 3
+    assert [str(each) for each in ranges(offsets, start, {**start, LATER: 3})] == ["t/a/1 [0, 3)"]
 
 
 def test_when_messages_were_stored_is_asked_now_and_then(
