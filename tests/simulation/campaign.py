@@ -75,14 +75,15 @@ def load(path: Path | None) -> Campaign:
 
 def save(campaign: Campaign, path: Path) -> None:
     campaign.date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    campaign.commit = _commit()
+    campaign.commit = commit()
     fresh = path.with_suffix(".tmp")
     fresh.write_text(json.dumps(msgspec.to_builtins(campaign, str_keys=True), indent=1) + "\n")
     os.replace(fresh, path)
 
 
 @functools.cache
-def _commit() -> str:
+def commit() -> str:
+    """What is run."""
     asked = ["git", "rev-parse", "--short", "HEAD"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"

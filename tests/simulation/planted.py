@@ -16,6 +16,7 @@ from unittest import mock
 import click
 
 from .blind_defects import BLIND
+from .campaign import commit
 from .defects import KNOWN
 from .seeds import run_seed
 
@@ -65,7 +66,8 @@ def main(seeds: int, seed: int, only: tuple[int, ...], jobs: int, out: Path | No
                 flush=True,
             )
     if out is not None:
-        out.write_text(json.dumps([each._asdict() for each in found], indent=1) + "\n")
+        rows = [{**each._asdict(), "commit": commit()} for each in found]
+        out.write_text(json.dumps(rows, indent=1) + "\n")
     sys.exit(any(each.seed is None for each in found))
 
 
