@@ -34,7 +34,7 @@ from ..access.options import PositionKind, SourceOptions
 from .data_loss import lose, told
 from .positions import find_queues, is_subscribed, missing, resolve_position
 from .queue_lives import LivesAccess, QueueLives
-from .stream_position import StreamPosition
+from .stream_position import Life, StreamPosition
 
 __all__ = ["StreamAccess", "StreamOffsets"]
 
@@ -118,7 +118,8 @@ class StreamOffsets:
         if self._pin is not None and self._pin == start.offsets:
             self._pin = None
             log.info("a new query begins; its first batch pins %d offsets", len(start.offsets))
-            return start
+            lives = {queue: Life(0, offset, 0, -1) for queue, offset in start.offsets.items()}
+            return start._replace(lives=lives)  # a broker may be away when it is asked again
         self._pin = None
         self._publish(start.offsets)
         anew = self._lives.made_anew(start, self._find())

@@ -111,6 +111,18 @@ def test_a_query_begins_once(cluster: SimCluster, clock: SimClock) -> None:
     assert offsets.latest(start) == {ONE: 150, TWO: 20}
 
 
+def test_a_first_batch_that_runs_again_reads_nothing_of_who_is_away_then(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    """The driver died in it; where the query begins is asked for once more."""
+    stream = query(cluster, clock, startingOffsets="latest").stream
+    end = stream.latest(stream.initial())
+    cluster.unregistered = {"b"}
+    again = query(cluster, clock, startingOffsets="latest").stream.initial()
+    assert TWO not in again.offsets
+    assert again.ranges_to(end) == []
+
+
 def test_what_does_not_change_needs_no_pin(cluster: SimCluster, clock: SimClock) -> None:
     offsets = query(cluster, clock)
     assert offsets.latest(offsets.initial()) == {ONE: 100, TWO: 20}
