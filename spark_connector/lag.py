@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..client.errors import ConfigError
+from .access.checkpoint import from_json
 from .access.offsets import Offsets
-from .source.stream_position import StreamPosition
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQueryListener
@@ -78,9 +78,7 @@ def lags(progress: Mapping[str, Any]) -> Iterator[Lag]:
 def _offsets(table: Any) -> Offsets | None:
     """None: of a source that is none of ours, or not known."""
     try:
-        return StreamPosition.from_json(
-            json.loads(table) if isinstance(table, str) else table
-        ).offsets
+        return from_json(json.loads(table) if isinstance(table, str) else table).offsets
     except (ConfigError, ValueError):
         return None
 

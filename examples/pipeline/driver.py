@@ -48,7 +48,7 @@ def offsets(source: Progress, which: str) -> Counter[str]:
         {
             topic: sum(offset for queues in brokers.values() for offset in queues.values())
             for topic, brokers in (table or {}).items()
-            if not topic.startswith("$")  # what else the connector keeps in a checkpoint
+            if not topic.startswith("#")  # what else the connector keeps in a checkpoint
         }
     )
 

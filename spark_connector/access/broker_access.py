@@ -24,7 +24,12 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 from ...client.cluster.instance import ClientInstance
 from ...client.cluster.route_cache import subscribe_queues
-from ...client.namespaces import unwrap_queue, with_namespace, without_namespace
+from ...client.namespaces import (
+    unwrap_queue,
+    with_namespace,
+    without_namespace,
+    wrap_queue,
+)
 from ...loop_thread import LoopThread
 from ...remoting.errors import (
     BrokerError,
@@ -42,13 +47,15 @@ from ...remoting.protocol.commands.offset import (
 )
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import is_dlq_topic, is_retry_topic, is_system_topic
+from ...remoting.protocol.record import RecordError
 from ...remoting.protocol.wire import Record
 from ...remoting.responses import Response
 from .at_once import by_key
 from .connection_options import ConnectionOptions
-from .group_registration import make_known
+from .group_registration import register_group
 from .offsets import Offsets
-from .time_search import TimeSearch
+from .stored_times import Stored, StoredTimes
+from .told_queues import ask_for_told_queues
 
 __all__ = ["Asked", "BrokerAccess", "MaxOffset", "warn_of_slaves"]
 
@@ -81,12 +88,11 @@ class Asked(NamedTuple):
 
 def warn_of_slaves(found: Mapping[MessageQueue, MaxOffset]) -> None:
     """What a slave does not have yet is not read, and nobody could tell otherwise."""
-    for name in sorted(
-        {queue.broker_name for queue, each in found.items() if not each.from_master}
-    ):
+    names = {queue.broker_name for queue, each in found.items() if not each.from_master}
+    for name in sorted(names):
         log.warning(
-            "the master of the broker %s is away: its queues are read up to where a slave is, "
-            "which may be behind",
+            "the master of the broker %s is away: its queues are read up to where a slave of it "
+            "is, which may be behind",
             name,
         )
 
@@ -112,8 +118,6 @@ class BrokerAccess:
         self._pause_s = retry_interval_ms / 1000
         self._group = with_namespace(group, connection.namespace)
         self._loop = LoopThread.shared()
-        self._knows_group: set[str] = set()
-        """Brokers that were told of the group."""
 
     @classmethod
     def forget(cls) -> None:
@@ -188,13 +192,11 @@ class BrokerAccess:
         return self._run(ask)
 
     def told_queues(self, topics: Iterable[str]) -> dict[MessageQueue, str]:
-        """Queues that one name server or another, or an order configuration, tells of, and which.
-        Raises ``RemotingError``, ``BrokerError``."""
+        """Queues that one name server or another, or an order configuration, tells of. Raises
+        ``RemotingError``, ``BrokerError``."""
         wanted = list(topics)
 
         async def ask(instance: ClientInstance) -> dict[MessageQueue, str]:
-            from .told_queues import ask_for_told_queues  # knows the admin client
-
             return await ask_for_told_queues(instance, wanted, self._namespace)
 
         return self._run(ask)
@@ -239,7 +241,7 @@ class BrokerAccess:
         return self._run(ask)
 
     def latest(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Latest offsets of all; where a slave told one the log says so. Raises ``RemotingError``,
+        """Latest offsets of all; that a slave told one is in the log. Raises ``RemotingError``,
         ``BrokerError`` when one cannot be had."""
 
         async def ask(instance: ClientInstance, queue: MessageQueue) -> MaxOffset:
@@ -285,13 +287,13 @@ class BrokerAccess:
 
         return self._by_queue(queues, ask)
 
-    def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Publish how far the group got, which brokers hear of first. Raises ``RemotingError``,
+    def register_group(self, broker_name: str) -> None:
+        """Make the group known on a broker that is known. Raises ``RemotingError``,
         ``BrokerError``."""
-        for name in sorted({queue.broker_name for queue in offsets} - self._knows_group):
-            topics = {self._topic(queue) for queue in offsets if queue.broker_name == name}
-            self._run(functools.partial(self._introduce_group, name, sorted(topics)))
-            self._knows_group.add(name)
+        self._run(lambda instance: register_group(instance, self._group, broker_name))
+
+    def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Publish how far the group got. Raises ``RemotingError``, ``BrokerError``."""
 
         async def ask(instance: ClientInstance, queue: MessageQueue) -> None:
             header = UpdateConsumerOffsetRequest(
@@ -315,40 +317,32 @@ class BrokerAccess:
         """
 
         async def ask(instance: ClientInstance, queue: MessageQueue) -> int | None:
-            return await self._search(instance, queue).first_at(times_ms[queue])
+            return await self._stored_times(instance, queue).first_at(times_ms[queue])
 
         return self._by_queue(list(times_ms), ask)
 
-    def store_times(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """When the message at an offset, or the first one behind it, was stored (ms), by queue;
-        ``None`` where the queue does not reach so far, or not so far back.
+    def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, Stored | None]:
+        """The first message at or behind an offset, and when it was stored, by queue; ``None``
+        where there is none, or it cannot be read, or the offset lies before the oldest. Raises
+        ``RemotingError``, ``BrokerError``."""
 
-        Raises ``RemotingError``, ``BrokerError``.
-        """
-
-        async def ask(instance: ClientInstance, queue: MessageQueue) -> int | None:
-            return await self._search(instance, queue).stored_at(offsets[queue])
+        async def ask(instance: ClientInstance, queue: MessageQueue) -> Stored | None:
+            try:
+                return await self._stored_times(instance, queue).stored_at(offsets[queue])
+            except RecordError as error:
+                log.warning("%s, message %d cannot be read: %s", queue, offsets[queue], error)
+                return None
 
         return self._by_queue(list(offsets), ask)
 
     # --- inside
     # ----------------------------------------------------------------------------------------------
 
-    async def _introduce_group(
-        self, broker_name: str, topics: list[str], instance: ClientInstance
-    ) -> None:
-        if broker_name not in instance.routes.brokers:
-            await instance.routes.look_up(topics[0])
-        address = instance.routes.brokers.get(broker_name, {}).get(MASTER_ID)
-        if address is None:
-            raise ConnectError(f"the broker {broker_name} has no master at present")
-        await make_known(instance, address, self._group, topics)
+    def _stored_times(self, instance: ClientInstance, queue: MessageQueue) -> StoredTimes:
+        async def ask(code: RequestCode, header: Record) -> Response:
+            return (await self._ask(instance, queue, code, header, check=False))[0]
 
-    def _search(self, instance: ClientInstance, queue: MessageQueue) -> TimeSearch:
-        async def ask(code: RequestCode, header: Record, *, check: bool = True) -> Response:
-            return (await self._ask(instance, queue, code, header, check=check))[0]
-
-        return TimeSearch(ask, queue, self._topic(queue), self._group)
+        return StoredTimes(ask, wrap_queue(queue, self._namespace), self._group)
 
     def _topic(self, queue: MessageQueue) -> str:
         return with_namespace(queue.topic, self._namespace)

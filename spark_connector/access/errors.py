@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from ...remoting.errors import RocketMQError
 
-__all__ = ["DamagedMessageError", "DataLossError", "IncompleteReadError", "RangeTimeoutError"]
+__all__ = ["CoverageError", "DamagedMessageError", "DataLossError", "RangeTimeoutError"]
+
+
+class CoverageError(RocketMQError):
+    """Brokers or queues that the query is to read are not there at present
+    (``failOnDataLoss=true``)."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}. What is left is not all: start the broker and read again, or read what is "
+            "there with the option failOnDataLoss=false"
+        )
 
 
 class DamagedMessageError(RocketMQError):
@@ -26,16 +37,6 @@ class DataLossError(RocketMQError):
             f"{what}. Messages are lost to this query, perhaps deleted as too old, or the topic "
             "is another one by now. "
             "If that is acceptable, go on without them with the option failOnDataLoss=false"
-        )
-
-
-class IncompleteReadError(RocketMQError):
-    """Queues that the query was to read cannot be read at present (``failOnDataLoss=true``)."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(
-            f"{what}. If it is acceptable to read what is there, use the option "
-            "failOnDataLoss=false"
         )
 
 

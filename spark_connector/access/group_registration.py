@@ -1,60 +1,48 @@
-"""Making a consumer group known to a broker, so that tools can show how far it is.
+"""Making a consumer group known that never has a consumer online.
 
-A broker makes the configuration of a group, and the topic for its retries by which tools find it,
-when a member introduces itself. This member takes its leave at once: consumers of the same name
-would leave queues to it.
+Tools find a group by its retry topic (``consumerProgress`` asks for the route of it,
+``admin-cli.md`` §3.15), which a broker makes when a consumer of the group sends it a heartbeat. A
+heartbeat of ours would make other members of the group leave queues to somebody who takes none. So
+both are made as an administrator makes them, where they are not there yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
 from typing import Final
 
 from ...client.cluster.instance import ClientInstance
-from ...remoting.protocol.bodies.codec import encode_body
-from ...remoting.protocol.bodies.heartbeat import (
-    ConsumeFromWhere,
-    ConsumerData,
-    ConsumeType,
-    HeartbeatData,
-    MessageModel,
-    SubscriptionData,
-)
-from ...remoting.protocol.codes import RequestCode
-from ...remoting.protocol.commands.client import UnregisterClientRequest
+from ...remoting.errors import ConnectError
+from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
+from ...remoting.protocol.bodies.topic_config import TopicConfig
+from ...remoting.protocol.message.topic_names import retry_topic
 
-__all__ = ["make_known"]
+__all__ = ["register_group"]
 
-_TIMEOUT_S: Final = 5.0
+log: Final = logging.getLogger(__name__)
 
 
-async def make_known(
-    instance: ClientInstance, address: str, group: str, topics: Iterable[str]
-) -> None:
-    """``address``: of a master; names with their namespace. Raises ``RemotingError``,
-    ``BrokerError``."""
-    member = f"{instance.client_id}@{group}"
-    introduction = HeartbeatData(
-        client_id=member,
-        consumer_data_set=(
-            ConsumerData(
-                group_name=group,
-                consume_type=ConsumeType.CONSUME_ACTIVELY,
-                message_model=MessageModel.CLUSTERING,
-                consume_from_where=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
-                subscription_data_set=tuple(
-                    SubscriptionData(topic=topic, sub_string="*") for topic in topics
-                ),
-            ),
-        ),
+async def register_group(instance: ClientInstance, group: str, broker_name: str) -> None:
+    """``group`` with its namespace. Raises ``BrokerError`` where the account may not,
+    ``RemotingError``."""
+    from ...client.admin import Admin  # all of it is much, and few need it
+
+    topic = retry_topic(group)
+    route = await instance.routes.look_up(topic)
+    if route is not None and any(
+        each.broker_name == broker_name for each in route.data.queue_datas
+    ):
+        return
+    address = instance.routes.master(broker_name)
+    if address is None:
+        raise ConnectError(f"the broker {broker_name} has no master at present")
+    admin = Admin(instance=instance)
+    config = (await admin.subscription_groups(address)).subscription_group_table.get(group)
+    if config is None:
+        config = SubscriptionGroupConfig(group_name=group)
+        await admin.create_subscription_group(address, config)
+    queues = max(1, config.retry_queue_nums)
+    await admin.create_topic(
+        address, TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues)
     )
-    remoting = instance.remoting
-    answer = await remoting.invoke(
-        address, RequestCode.HEART_BEAT, body=encode_body(introduction), timeout=_TIMEOUT_S
-    )
-    answer.check(address)
-    leave = UnregisterClientRequest(client_id=member, consumer_group=group)
-    answer = await remoting.invoke(
-        address, RequestCode.UNREGISTER_CLIENT, leave, timeout=_TIMEOUT_S
-    )
-    answer.check(address)
+    log.info("the group %s was made known on the broker %s", group, broker_name)

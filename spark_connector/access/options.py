@@ -17,6 +17,7 @@ from typing import Final
 from ...client.errors import ConfigError
 from ...client.usage_errors import checked_group, checked_topic
 from .connection_options import ConnectionOptions, read_connection
+from .expected import Expected, read_expected
 from .offsets import LATEST, QueueValue, parse_assignment, parse_queue_values
 from .option_reader import OptionReader
 
@@ -119,8 +120,7 @@ class SourceOptions:
     commit_to_group: bool
     fail_on_data_loss: bool
     fail_on_damage: bool
-    expected_brokers: tuple[str, ...]
-    expected_queues: int | None
+    expected: Expected
     min_partitions: int | None
     max_records_per_partition: int | None
     max_partitions: int | None
@@ -172,8 +172,7 @@ def parse_source_options(
         commit_to_group=reader.boolean("commitOffsetsToGroup", False),
         fail_on_data_loss=reader.boolean("failOnDataLoss", True),
         fail_on_damage=reader.boolean("failOnDamage", True),
-        expected_brokers=_names(reader.text("expectedBrokers")),
-        expected_queues=reader.optional_integer("expectedQueues"),
+        expected=read_expected(reader),
         min_partitions=reader.optional_integer("minPartitions"),
         max_records_per_partition=reader.optional_integer("maxRecordsPerPartition"),
         max_partitions=reader.optional_integer("maxPartitions"),

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ...client.admin.name_servers import ORDER_NAMESPACE
 from ...client.cluster.answers import answer_body
 from ...client.cluster.instance import ClientInstance
 from ...client.cluster.route_cache import publish_queues, subscribe_queues
@@ -31,6 +30,7 @@ __all__ = ["ask_for_told_queues"]
 log: Final = logging.getLogger(__name__)
 
 _TIMEOUT_S: Final = 5.0
+_ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 
 
 async def ask_for_told_queues(
@@ -58,7 +58,7 @@ async def ask_for_told_queues(
 
 
 async def _ordered(instance: ClientInstance, server: str, topic: str) -> Sequence[MessageQueue]:
-    header = KVConfigRequest(namespace=ORDER_NAMESPACE, key=topic)
+    header = KVConfigRequest(namespace=_ORDER_NAMESPACE, key=topic)
     answer = await instance.remoting.invoke(
         server, RequestCode.GET_KV_CONFIG, header, timeout=_TIMEOUT_S
     )

@@ -10,12 +10,12 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ...remoting.errors import BrokerError, RemotingError
 from ...remoting.protocol.message.message_queue import MessageQueue
-from ..access.errors import IncompleteReadError
+from ..access.errors import DataLossError
 from ..access.offsets import behind
 from ..access.options import PositionKind, SourceOptions
-from .data_loss import lose
+from .coverage import check_coverage
 from .planner import QueueRange, plan, ranges_between
-from .positions import find_queues, missing, resolve_position
+from .positions import find_queues, resolve_position
 from .read_task import read_ranges
 
 if TYPE_CHECKING:
@@ -85,14 +85,15 @@ class RocketMQReader(DataSourceReader):
             group=options.group,
         )
         queues = find_queues(options, access, must_exist=True)
-        if (absent := missing(options, queues, access)) is not None:
-            lose(options, absent, "the others are read", IncompleteReadError)
+        check_coverage(options, access, queues)
         start = resolve_position(options.starting, queues, options, access).offsets
         end = resolve_position(options.ending, queues, options, access).offsets
         if options.ending.kind is PositionKind.LATEST and (beyond := behind(start, end)):
             queue, latest = next(iter(beyond.items()))
             what = f"{queue}: asked to begin at {start[queue]}, but the queue ends at {latest}"
-            lose(options, what, "nothing is read there")
+            if options.fail_on_data_loss:
+                raise DataLossError(what)
+            log.warning("%s: nothing is read there (failOnDataLoss=false)", what)
         return partitions_of(ranges_between(start, end), options, access)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -12,14 +12,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ..access.offsets import EARLIEST, LATEST, Offsets, resolve
 from ..access.options import Position, PositionKind, SourceOptions
 
-__all__ = [
-    "OffsetAccess",
-    "Resolved",
-    "find_queues",
-    "is_subscribed",
-    "missing",
-    "resolve_position",
-]
+__all__ = ["OffsetAccess", "Resolved", "chosen", "find_queues", "named", "resolve_position"]
 
 
 class OffsetAccess(Protocol):
@@ -28,7 +21,6 @@ class OffsetAccess(Protocol):
 
     def topics(self, pattern: str) -> list[str]: ...
     def queues(self, topics: Iterable[str]) -> dict[str, tuple[MessageQueue, ...]]: ...
-    def told_queues(self, topics: Iterable[str]) -> dict[MessageQueue, str]: ...
     def latest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
     def earliest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
     def group_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
@@ -49,72 +41,43 @@ def find_queues(
         return sorted(queue for queues in by_topic.values() for queue in queues)
     named = dict.fromkeys((*options.topics, *(each.topic for each in options.assigned)))
     by_topic = access.queues(named)
-    if must_exist and (absent := [topic for topic, queues in by_topic.items() if not queues]):
+    if must_exist and (missing := [topic for topic, queues in by_topic.items() if not queues]):
         raise ConfigError(
-            f"no broker has the topic {', '.join(absent)}: create it, or start its broker"
+            f"no broker has the topic {', '.join(missing)}: create it, or start its broker"
         )
     found = sorted(queue for queues in by_topic.values() for queue in queues)
     if not options.assigned:
         return found
     if must_exist:
         return sorted(resolve("assign", options.assigned, found))
-    wanted = {(each.topic, each.queue_id, each.broker_name) for each in options.assigned}
+    return chosen(found, options)
+
+
+def chosen(queues: Iterable[MessageQueue], options: SourceOptions) -> list[MessageQueue]:
+    """Those that the query reads if they are there."""
+    if options.topic_pattern is not None:
+        matches = re.compile(options.topic_pattern).fullmatch
+        return [queue for queue in queues if matches(queue.topic)]
+    if options.topics:
+        return [queue for queue in queues if queue.topic in options.topics]
+    assigned = {(each.topic, each.queue_id, each.broker_name) for each in options.assigned}
     return [
         q
-        for q in found
-        if {(q.topic, q.queue_id, q.broker_name), (q.topic, q.queue_id, None)} & wanted
+        for q in queues
+        if {(q.topic, q.queue_id, q.broker_name), (q.topic, q.queue_id, None)} & assigned
     ]
 
 
-def is_subscribed(options: SourceOptions, queue: MessageQueue) -> bool:
-    """It is among what the query names now; there or not."""
-    if options.topic_pattern is not None:
-        return re.fullmatch(options.topic_pattern, queue.topic) is not None
-    if options.topics:
-        return queue.topic in options.topics
-    return any(
-        (each.topic, each.queue_id) == (queue.topic, queue.queue_id)
-        and each.broker_name in (None, queue.broker_name)
-        for each in options.assigned
-    )
-
-
-def missing(
-    options: SourceOptions, queues: Iterable[MessageQueue], access: OffsetAccess
-) -> str | None:
-    """What is not among the queues, and somebody tells of: the user (``expectedBrokers``,
-    ``expectedQueues``), another name server, the order configuration. None: nothing.
-
-    A broker that has died takes its queues with it out of every table of a name server. Raises
-    ``RemotingError``, ``BrokerError``.
-    """
-    there: dict[str, list[MessageQueue]] = {topic: [] for topic in options.topics}
-    for queue in queues:
-        there.setdefault(queue.topic, []).append(queue)
-    for topic, its in sorted(there.items()):
-        names = {queue.broker_name for queue in its}
-        if absent := [name for name in options.expected_brokers if name not in names]:
-            return (
-                f"the topic {topic} is not on {' and '.join(absent)} at present "
-                "(option expectedBrokers): start the broker again"
-            )
-        if options.expected_queues is not None and len(its) < options.expected_queues:
-            return (
-                f"the topic {topic} has {len(its)} queues at present, on "
-                f"{' and '.join(sorted(names)) or 'no broker'}, and not {options.expected_queues} "
-                "(option expectedQueues): is a broker down?"
-            )
-    if options.assigned:  # these queues are wanted, and no others
-        return None
-    known = {queue for its in there.values() for queue in its}
-    told = {queue: who for queue, who in access.told_queues(there).items() if queue not in known}
-    if not told:
-        return None
-    queue = min(told)
-    return (
-        f"the topic {queue.topic} has {len(told)} queues that cannot be found, on "
-        f"{' and '.join(sorted({each.broker_name for each in told}))}, as {told[queue]} tells: "
-        "start the broker again"
+def named(queues: Iterable[MessageQueue], others: Iterable[MessageQueue]) -> list[str]:
+    """The shortest names: of topics, and of queues where ``others`` are of the same topic."""
+    kept = {queue.topic for queue in others}
+    return sorted(
+        {
+            f"{queue.topic}/{queue.broker_name}/{queue.queue_id}"
+            if queue.topic in kept
+            else queue.topic
+            for queue in queues
+        }
     )
 
 

@@ -19,11 +19,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ..access.offsets import to_json
+from ..access import offsets as offset_json
+from ..access.checkpoint import from_json, to_json
 from ..access.options import SourceOptions
 from .batch import RangesPartition, partitions_of
 from .read_task import read_ranges
-from .stream_position import StreamPosition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +65,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ----------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:
-        return self._offsets.initial().to_json()
+        return to_json(self._offsets.initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """What Spark hands to ``latestOffset``, unless its trigger is Once: that takes
@@ -78,21 +78,20 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             isinstance(limit, ReadAllAvailable)
             and self._options.max_offsets_per_trigger is not None
         )
-        position = StreamPosition.from_json(start)
-        return self._offsets.latest(position, everything=everything).to_json()
+        return to_json(self._offsets.latest(from_json(start), everything=everything))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return to_json(self._offsets.seen()) or None
+        return offset_json.to_json(self._offsets.seen()) or None
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._offsets.prepare_available_now()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        ranges = StreamPosition.from_json(start).ranges_to(StreamPosition.from_json(end))
+        ranges = self._offsets.ranges(from_json(start), from_json(end))
         return partitions_of(ranges, self._options, self._access)
 
     def commit(self, end: dict[str, Any]) -> None:
-        self._offsets.committed(StreamPosition.from_json(end).offsets)
+        self._offsets.committed(from_json(end))
 
     # --- on an executor
     # ---------------------------------------------------------------------------------------------

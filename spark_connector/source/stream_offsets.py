@@ -9,140 +9,193 @@ messages. Hence:
 - where a new query begins is asked for again while its first batch is not committed. What may have
   changed then (``latest``, a group's offset) is pinned: the first batch is empty, and its end,
   which Spark writes down, is where the query began;
-- a queue that is found later is read from 0 on, whatever the broker has by then; of a query that
-  began at ``latest``, or at a time, from what was stored since: its broker may have been away;
-- a queue that was made anew while nobody looked has the offsets of the old one soon
-  (``queue_lives.py``).
-
-What a query must cover is known from where it was, and from ``expectedBrokers`` and
-``expectedQueues``: AvailableNow does not end without it.
+- where a batch begins elsewhere than where the one before ended (the first one; a queue that is
+  found later, or was made anew under its name) stands in its end, so that it reads the same when it
+  runs again, whoever is away then;
+- a query that ends by itself (AvailableNow) ends well only where everything was read that it had to
+  read: of brokers that are away, its checkpoint remembers some, the user may name others.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple, Protocol
 
-from ...remoting.errors import BrokerError, RemotingError
 from ...remoting.protocol.message.message_queue import MessageQueue
-from ...remoting.system_clock import BLOCKING_CLOCK, BlockingClock
+from ...remoting.system_clock import BLOCKING_CLOCK, BlockingClock, SystemClock
 from ..access.broker_access import Asked, MaxOffset, warn_of_slaves
-from ..access.errors import IncompleteReadError, RangeTimeoutError
+from ..access.checkpoint import Checkpoint
+from ..access.errors import DataLossError
 from ..access.offsets import Offsets, backlog, behind, clamp, rate_limited
 from ..access.options import PositionKind, SourceOptions
-from .data_loss import lose, told
-from .positions import find_queues, is_subscribed, missing, resolve_position
-from .queue_lives import LivesAccess, QueueLives
-from .stream_position import Life, StreamPosition
+from .away_brokers import AwayBrokers
+from .coverage import CoverageAccess, not_covered, report
+from .group_progress import GroupAccess, GroupProgress
+from .later_queues import LaterQueues, origin_of
+from .planner import QueueRange, ranges_between
+from .positions import chosen, named, resolve_position
+from .queue_finder import FinderAccess, QueueFinder
+from .remade_topics import MarkAccess, Marks, Remade
 
 __all__ = ["StreamAccess", "StreamOffsets"]
 
 log: Final = logging.getLogger(__name__)
 
-CLOCKS_APART_MS: Final = 60_000
-"""By so much the clocks of driver and brokers may differ: rather some old rows of a broker that
-was away than new ones missed."""
+_UNKNOWN: Final = "no name server knows it at present"
 
 
-class StreamAccess(LivesAccess, Protocol):
+class StreamAccess(FinderAccess, CoverageAccess, MarkAccess, GroupAccess, Protocol):
     """What has to be asked (``BrokerAccess``)."""
 
     def max_offsets(self, queues: Iterable[MessageQueue]) -> Asked: ...
-    def registered_brokers(self) -> set[str]: ...
-    def commit(self, offsets: Mapping[MessageQueue, int]) -> None: ...
+
+
+class _Seen(NamedTuple):
+    """What one trigger finds."""
+
+    latest: Offsets
+    """Of the queues that can be asked."""
+    offsets: Offsets
+    """Where we are, in queues that are not gone for good."""
+    short: list[MessageQueue]
+    """Queues that end before where we are."""
+    away: dict[str, str]
+    """Brokers, and why."""
 
 
 class StreamOffsets:
     """The offsets of one running query; lives as long as the query's process on the driver."""
 
     def __init__(
-        self, options: SourceOptions, access: StreamAccess, clock: BlockingClock | None = None
+        self,
+        options: SourceOptions,
+        access: StreamAccess,
+        clock: BlockingClock | None = None,
+        time_ms: Callable[[], int] | None = None,
     ) -> None:
         self._options = options
         self._access = access
         self._clock = clock or BLOCKING_CLOCK
-        self._lives = QueueLives(options, access, self._clock)
-        self._initial: StreamPosition | None = None
-        self._pin: Offsets | None = None
+        self._time_ms = time_ms or SystemClock().time_ms
+        self._initial: Checkpoint | None = None
+        self._pin: Checkpoint | None = None
         """Where a new query begins, until its first batch has been given that end."""
-        self._target: Asked | None = None
+        self._target: dict[MessageQueue, MaxOffset] | None = None
         """AvailableNow: what was there at the beginning."""
-        self._queues: list[MessageQueue] = []
-        self._look_again_at = float("-inf")
-        self._found_at = float("-inf")
+        self._unasked: set[MessageQueue] = set()
+        """AvailableNow: queues whose brokers could not be asked then."""
+        self._finder = QueueFinder(options, access, self._clock)
+        self._away = AwayBrokers(options, self._clock)
+        self._later = LaterQueues(access)
+        self._marks = Marks(access, self._clock, options.route_interval_ms / 1000)
+        self._progress = GroupProgress(access) if options.commit_to_group else None
+        self._told: set[str] = set()
+        self._has_looked = False
         self._triggered_at = float("-inf")
-        self._away_since: dict[str, float] = {}
-        self._begins: Offsets = {}
-        """Of queues that were found later, and of which nothing is read yet."""
         self._seen: Offsets = {}
-        self._published: Offsets = {}
 
     # --- what Spark asks
     # --------------------------------------------------------------------------------------------
 
-    def initial(self) -> StreamPosition:
+    def initial(self) -> Checkpoint:
         """Where a new query begins; the same however often it is asked.
 
-        Raises ``ConfigError``, ``IncompleteReadError``, ``RemotingError``, ``BrokerError``.
+        Raises ``ConfigError``, ``CoverageError``, ``RemotingError``, ``BrokerError``.
         """
         if self._initial is None:
-            options = self._options
-            self._queues = find_queues(options, self._access, must_exist=True)
-            self._found_at = self._clock.now()
-            if (absent := missing(options, self._queues, self._access)) is not None:
-                lose(options, absent, "the others are read", IncompleteReadError)
-            now_ms = self._clock.time_ms()
-            found = resolve_position(options.starting, self._queues, options, self._access)
-            since_ms = {
-                PositionKind.LATEST: max(0, now_ms - CLOCKS_APART_MS),
-                PositionKind.TIMESTAMP: options.starting.timestamp_ms,
-            }.get(options.starting.kind)
-            self._initial = StreamPosition(found.offsets, since_ms=since_ms)
-            self._pin = None if found.is_stable else found.offsets
+            options, now_ms = self._options, self._time_ms()
+            queues = self._finder.first()
+            self._report(not_covered(options, self._access, queues))
+            origin = origin_of(options, now_ms, self._finder.brokers(queues))
+            found = resolve_position(options.starting, queues, options, self._access)
+            is_earliest = options.starting.kind is PositionKind.EARLIEST  # nothing was read before
+            marks = {} if is_earliest else self._marks.renewed(found.offsets)
+            self._initial = Checkpoint(found.offsets, origin, marks=marks)
+            self._pin = None if found.is_stable else self._initial
         return self._initial
 
     def prepare_available_now(self) -> None:
         """From now on nothing counts that arrives later. Raises ``RemotingError``,
         ``BrokerError``."""
-        self._target = self._access.max_offsets(self._find(now=True))
-        warn_of_slaves(self._target.found)
+        asked = self._access.max_offsets(self._finder.find(now=True))
+        for queue, error in asked.failed.items():
+            log.warning("%s cannot be asked yet: %s", _told(queue), error)
+        warn_of_slaves(asked.found)
+        self._target, self._unasked = asked.found, set(asked.failed)
 
-    def latest(self, start: StreamPosition, *, everything: bool = False) -> StreamPosition:
+    def latest(self, start: Checkpoint, *, everything: bool = False) -> Checkpoint:
         """The end of the next batch; ``start`` itself when there is to be none.
 
         ``everything``: the trigger overrides ``maxOffsetsPerTrigger`` (Once). Raises
-        ``DataLossError``, ``IncompleteReadError``, ``RangeTimeoutError`` for a broker that stays
-        away, ``RemotingError``, ``BrokerError``.
+        ``DataLossError``, ``CoverageError``, ``RangeTimeoutError`` for a broker that stays away,
+        ``RemotingError``, ``BrokerError``.
         """
-        if self._pin is not None and self._pin == start.offsets:
-            self._pin = None
-            log.info("a new query begins; its first batch pins %d offsets", len(start.offsets))
-            lives = {queue: Life(0, offset, 0, -1) for queue, offset in start.offsets.items()}
-            return start._replace(lives=lives)  # a broker may be away when it is asked again
-        self._pin = None
-        self._publish(start.offsets)
-        anew = self._lives.made_anew(start, self._find())
-        latest, before = self._look({**start.offsets, **anew})
-        self._lives.tell(start, anew, latest)
-        begin = {**before, **self._new_queues(before, latest, start.since_ms)}
+        self._has_looked = True
+        is_first = start == self._initial
+        pinned, self._pin = self._pin, None
+        if is_first and pinned is not None:
+            log.info(
+                "a new query begins; its first batch is empty and pins %d offsets",
+                len(start.offsets),
+            )
+            return replace(start, begins=_told_begins(start.offsets))
+        self.committed(start)
+        seen = self._look(start)
+        remade, unknown = self._marks.compare(start.marks, self._doubtful(seen), seen.short)
+        self._check_losses(seen, remade)
+        later, unsaid = self._later_queues(start, seen)
+        away = {**seen.away, **unknown, **unsaid}
+        self._away.check(away)
+        latest = {q: offset for q, offset in seen.latest.items() if q.broker_name not in unknown}
+        again = {queue: each.begin for queue, each in remade.items()}
+        begin = {**seen.offsets, **later, **again}
         end = clamp(begin, {queue: latest[queue] for queue in begin if queue in latest})
         end = self._admit(begin, end, everything=everything)
-        moved = {queue for queue in end if end[queue] > begin[queue]}
-        if moved:
+        ends = {q: until for q, until in end.items() if q in seen.offsets or until > begin[q]}
+        read = {queue: until for queue, until in ends.items() if until > begin[queue]}
+        if read:
             self._triggered_at = self._clock.now()
         elif self._target is not None:
-            self._check_complete(before)
-        end = {queue: end[queue] for queue in end if queue in before or queue in moved}
-        if end == start.offsets and not anew:
+            self._check_the_end(seen.offsets, away)
+        if ends == start.offsets and not remade and not is_first:
             return start
-        lives = self._lives.after(start, {**begin, **anew}, end, moved, anew)
-        return StreamPosition(end, lives, start.since_ms)
+        begins = _told_begins({**(start.offsets if is_first else {}), **later}) | again
+        marks = {q: each for q, each in start.marks.items() if q in ends and q not in remade}
+        return Checkpoint(
+            ends,
+            start.origin,
+            {queue: offset for queue, offset in begins.items() if queue in ends},
+            marks | self._marks.renewed(read),
+        )
 
-    def committed(self, end: Offsets) -> None:
+    def ranges(self, start: Checkpoint, end: Checkpoint) -> list[QueueRange]:
+        """What the batch between these reads. Raises ``DataLossError``.
+
+        One that a process before this one planned runs again before anything else is asked: what a
+        queue has that was made anew since is none of it.
+        """
+        ranges = ranges_between(end.starts(start.offsets), end.offsets)
+        if self._has_looked:
+            return ranges
+        queues = [each.queue for each in ranges]
+        short = _behind(end.offsets, self._access.max_offsets(queues).found)
+        remade, _ = self._marks.compare(end.marks, queues, short)
+        for queue, (begin, why) in sorted(remade.items()):
+            self._loss(
+                f"{_told(queue)} was made anew, or lost its end, since this batch was planned: "
+                f"{why}",
+                f": what is left of the batch ends before {begin}",
+            )
+        old = {queue: min(end.offsets[queue], each.begin) for queue, each in remade.items()}
+        return ranges_between(end.starts(start.offsets), {**end.offsets, **old})
+
+    def committed(self, end: Checkpoint) -> None:
         """The batch that ends there is done. (Of the last batch Spark tells nothing: ``latest``
         hears of it.)"""
-        self._publish(end)
+        if self._progress is not None:
+            self._progress.publish(end.offsets)
 
     def seen(self) -> Offsets:
         """The latest offsets that were seen."""
@@ -151,107 +204,114 @@ class StreamOffsets:
     # --- one trigger
     # ----------------------------------------------------------------------------------------------
 
-    def _look(self, start: Offsets) -> tuple[Offsets, Offsets]:
-        """The latest offsets, and ``start`` without the queues that are gone for good."""
-        start = self._subscribed(start)
-        present = self._find()
-        away: dict[MessageQueue, str] = {}
-        if start.keys() - set(present):
-            registered = self._registered_brokers()
-            present = self._find(
+    def _look(self, start: Checkpoint) -> _Seen:
+        """The latest offsets, and where we are, without the queues that are gone for good."""
+        offsets = self._wanted(start.offsets)
+        present = self._finder.find()
+        away: dict[str, str] = {}
+        if offsets.keys() - set(present):
+            registered = self._finder.brokers()
+            present = self._finder.find(
                 now=True
             )  # a broker may have come back in between: with its queues
-            for queue in sorted(start.keys() - set(present)):
+            for queue in sorted(offsets.keys() - set(present)):
                 if queue.broker_name in registered:
-                    lose(
-                        self._options,
-                        f"{told(queue)} is gone, its broker is there; it was read up to "
-                        f"{start[queue]}",
+                    self._loss(
+                        f"{_told(queue)} is gone, its broker is there; it was read up to "
+                        f"{offsets[queue]}"
                     )
-                    start = {each: offset for each, offset in start.items() if each != queue}
+                    del offsets[queue]
+                elif self._options.expected.is_gone(queue.broker_name):
+                    self._warn(
+                        f"the broker {queue.broker_name} is away and not among expectedBrokers: "
+                        "its queues are forgotten"
+                    )
+                    del offsets[queue]
                 else:
-                    away[queue] = "no name server knows it at present"
-        found = self._max_offsets(start, present, away)
-        names = {queue.broker_name: why for queue, why in away.items()}
-        there = {queue.broker_name for queue in present}
-        for name in self._options.expected_brokers:
-            if name not in there:
-                names.setdefault(name, "no name server knows it at present (expectedBrokers)")
-        self._check_away(names)
+                    away[queue.broker_name] = _UNKNOWN
+        away |= dict.fromkeys(self._options.expected.absent_brokers(present), _UNKNOWN)
+        asked = self._ask(offsets, present)
+        away |= {queue.broker_name: str(error) for queue, error in asked.failed.items()}
+        latest = dict(asked.found)
+        short = self._short(offsets, latest)
+        found = {queue: each.offset for queue, each in latest.items()}
         self._seen.update(found)
-        return found, start
+        return _Seen(found, offsets, short, away)
 
-    def _subscribed(self, start: Offsets) -> Offsets:
-        """Without what the query does not name any more. Raises ``DataLossError``."""
-        left = {queue for queue in start if not is_subscribed(self._options, queue)}
-        if left:
-            topics = ", ".join(sorted({queue.topic for queue in left}))
-            lose(
-                self._options,
-                f"the checkpoint has offsets of {len(left)} queues of {topics}, which the query "
-                "does not name any more: what came since is not read. Name them again, or begin "
-                "with a new checkpoint",
-                "they are left out",
+    def _wanted(self, offsets: Offsets) -> Offsets:
+        """Without queues that the query was told to read once, and is not any more."""
+        kept = {queue: offsets[queue] for queue in chosen(offsets, self._options)}
+        if dropped := offsets.keys() - kept:
+            what = ", ".join(named(dropped, kept))
+            self._warn(
+                f"{what}: in the checkpoint, but not read any more, as subscribe, subscribePattern "
+                "or assign says; forgotten, so read from the beginning if it comes back"
             )
-        return {queue: offset for queue, offset in start.items() if queue not in left}
+        return kept
 
-    def _max_offsets(
-        self, start: Offsets, present: list[MessageQueue], away: dict[MessageQueue, str]
-    ) -> Offsets:
-        """Latest offsets; queues that cannot be asked are added to ``away``. A queue that ends
-        before ``start`` is asked again, then it has lost messages, unless only a slave says so."""
-        asked, here = self._target or self._access.max_offsets(present), set(present)
-        latest = {queue: each for queue, each in asked.found.items() if queue in here}
-        away.update({queue: str(error) for queue, error in asked.failed.items() if queue in start})
-        for _ in range(self._options.retries if self._target is None else 0):
-            back = self._back(start, latest)
-            if not back:
+    def _doubtful(self, seen: _Seen) -> list[MessageQueue]:
+        """Queues to be compared with their marks: those of which something is to be read, those
+        that are short, and from time to time the others."""
+        return [
+            queue
+            for queue, offset in seen.offsets.items()
+            if queue in seen.latest and (seen.latest[queue] != offset or self._marks.is_due(queue))
+        ]
+
+    def _ask(self, offsets: Offsets, present: list[MessageQueue]) -> Asked:
+        """AvailableNow: what its beginning found; what could not be asked then is asked now."""
+        if self._target is None:
+            return self._access.max_offsets(present)
+        asked = self._access.max_offsets(
+            queue
+            for queue in present
+            if queue not in self._target and (queue in offsets or queue in self._unasked)
+        )
+        self._target |= asked.found
+        here = set(present)
+        return Asked(
+            {queue: each for queue, each in self._target.items() if queue in here}, asked.failed
+        )
+
+    def _short(self, offsets: Offsets, latest: dict[MessageQueue, MaxOffset]) -> list[MessageQueue]:
+        """Queues that end before where we are, as their master says when it is asked again. (A
+        slave may lag behind.)"""
+        short = _behind(offsets, latest)
+        for _ in range(max(self._options.retries, 0 if self._target is None else 1)):
+            if not short:
                 break
             self._clock.sleep(self._options.retry_interval_ms / 1000)
-            latest.update(self._access.max_offsets(back).found)
-        if self._target is None:
-            for queue in self._back(start, latest):
-                lose(
-                    self._options,
-                    f"{told(queue)} ends at {latest[queue].offset}, but was read up to "
-                    f"{start[queue]}",
+            again = self._access.max_offsets(short).found
+            short = _behind(offsets, again)
+            if self._target is None:
+                latest |= again
+        return short
+
+    def _check_losses(self, seen: _Seen, remade: Mapping[MessageQueue, Remade]) -> None:
+        """Raises ``DataLossError``, or warns (``failOnDataLoss=false``)."""
+        for queue, (begin, why) in sorted(remade.items()):
+            until, latest = seen.offsets[queue], seen.latest[queue]
+            self._loss(
+                f"{_told(queue)} was made anew, or lost its end, since it was read up to {until}: "
+                f"{why}; of the {latest - begin} messages since, {min(until, latest) - begin} lie "
+                "before that offset",
+                f": it is read from {begin} on",
+            )
+        for queue in seen.short:
+            if queue not in remade:
+                self._loss(
+                    f"{_told(queue)} ends at {seen.latest[queue]}, but was read up to "
+                    f"{seen.offsets[queue]}"
                 )
-        return {queue: each.offset for queue, each in latest.items()}
 
-    def _back(self, start: Offsets, latest: Mapping[MessageQueue, MaxOffset]) -> list[MessageQueue]:
-        """Queues that end before ``start`` on their master."""
-        ends = {queue: each.offset for queue, each in latest.items() if each.from_master}
-        return list(behind(start, ends))
-
-    def _new_queues(self, start: Offsets, latest: Offsets, since_ms: int | None) -> Offsets:
+    def _later_queues(self, start: Checkpoint, seen: _Seen) -> tuple[Offsets, dict[str, str]]:
         """Queues that were not there before, and where they begin."""
-        new = [queue for queue in latest if queue not in start]
-        for queue in new:
-            if latest[queue] < self._begins.get(queue, 0):  # it was made anew
-                del self._begins[queue]
-        unknown = [queue for queue in new if queue not in self._begins]
-        if unknown:
-            begin = oldest = self._access.earliest(unknown)
-            if since_ms is not None:
-                times = dict.fromkeys(unknown, since_ms)
-                found = self._access.offsets_for_times(times)
-                begin = {
-                    queue: latest[queue] if offset is None else offset
-                    for queue, offset in found.items()
-                }
-            for queue in unknown:
-                if begin[queue] == oldest[queue] > 0 and latest[queue] > begin[queue]:
-                    what = f"{told(queue)} was found now, but its oldest message is {begin[queue]}"
-                    lose(self._options, what)
-                elif begin[queue] > oldest[queue]:
-                    log.warning(
-                        "%s was not there when the query began, but is older: it begins at %d, "
-                        "behind what was stored before",
-                        told(queue),
-                        begin[queue],
-                    )
-            self._begins.update(begin)
-        return {queue: self._begins[queue] for queue in new}
+        new = {queue: end for queue, end in seen.latest.items() if queue not in seen.offsets}
+        begins, unsaid = self._later.begins(new, start.origin)
+        for queue, offset in begins.items():
+            if self._later.is_trimmed(queue):
+                self._loss(f"{_told(queue)} was found now, but its oldest message is {offset}")
+        return begins, unsaid
 
     def _admit(self, begin: Offsets, end: Offsets, *, everything: bool) -> Offsets:
         """``minOffsetsPerTrigger`` and ``maxOffsetsPerTrigger``."""
@@ -269,84 +329,46 @@ class StreamOffsets:
             return rate_limited(begin, end, options.max_offsets_per_trigger)
         return end
 
-    # --- inside
+    def _check_the_end(self, offsets: Offsets, away: Mapping[str, str]) -> None:
+        """AvailableNow has nothing more to read. Raises ``CoverageError`` when that is not all."""
+        present = set(self._finder.find())
+        ends = {queue: each.offset for queue, each in (self._target or {}).items()}
+        unread = [queue for queue in self._unasked if queue not in ends]
+        unread += [queue for queue in ends if ends[queue] > offsets.get(queue, 0)]
+        lost = {queue.broker_name: _UNKNOWN for queue in unread if queue not in present}
+        missing = [
+            f"the broker {name} is away, its queues were not read to the end: {why}"
+            for name, why in sorted({**lost, **away}.items())
+        ]
+        self._report(missing + not_covered(self._options, self._access, present))
+
+    # --- telling, once
     # ----------------------------------------------------------------------------------------------
 
-    def _find(self, *, now: bool = False) -> list[MessageQueue]:
-        """The queues there are; asked for every ``newQueuePollInterval``, or now. Those that are
-        known do while nobody can tell."""
-        time_s = self._clock.now()
-        if now or time_s >= self._look_again_at:
-            try:
-                self._queues = find_queues(self._options, self._access, must_exist=False)
-            except RemotingError as error:
-                if (
-                    not self._queues
-                    or (time_s - self._found_at) * 1000 >= self._options.poll_timeout_ms
-                ):
-                    raise
-                log.warning("new queues were not looked for: %s", error)
-            else:
-                self._found_at = time_s
-            self._look_again_at = time_s + self._options.route_interval_ms / 1000
-        return self._queues
+    def _report(self, missing: list[str]) -> None:
+        report(self._options, [what for what in missing if what not in self._told])
+        self._told.update(missing)
 
-    def _registered_brokers(self) -> set[str]:
-        """None while no name server answers: then nobody can tell that something is gone."""
-        try:
-            return self._access.registered_brokers()
-        except RemotingError as error:
-            log.warning("brokers were not asked for: %s", error)
-            return set()
+    def _loss(self, what: str, instead: str = "") -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(what)
+        self._warn(f"{what} (failOnDataLoss=false{instead})")
 
-    def _check_away(self, names: Mapping[str, str]) -> None:
-        """The queues of these brokers wait. Raises ``RangeTimeoutError`` when one stays away for
-        too long; with ``failOnDataLoss=false`` there is no such time."""
-        now, patient = self._clock.now(), not self._options.fail_on_data_loss
-        self._away_since = {name: self._away_since.get(name, now) for name in names}
-        for name, since in self._away_since.items():
-            if since == now:
-                log.warning("the broker %s is away, its queues wait: %s", name, names[name])
-            elif not patient and (now - since) * 1000 >= self._options.poll_timeout_ms:
-                raise RangeTimeoutError(
-                    f"the broker {name} is away for {now - since:.0f} s now "
-                    f"(rocketmqConsumer.pollTimeoutMs): {names[name]}"
-                )
+    def _warn(self, what: str) -> None:
+        if what not in self._told:
+            log.warning("%s", what)
+        self._told.add(what)
 
-    def _check_complete(self, start: Offsets) -> None:
-        """AvailableNow has read all that it could. Raises ``IncompleteReadError``."""
-        assert self._target is not None
-        covered = self._target.found
-        absent = [queue for queue in (*start, *self._target.failed) if queue not in covered]
-        if absent:
-            names = " and ".join(sorted({queue.broker_name for queue in absent}))
-            lack: str | None = (
-                f"availableNow ends without {len(set(absent))} queues of {names}, which could not "
-                "be asked when it began: start the broker and run it again"
-            )
-        else:
-            lack = missing(self._options, covered, self._access)
-        if lack is not None:
-            lose(self._options, lack, "the next run reads them", IncompleteReadError)
 
-    def _publish(self, offsets: Offsets) -> None:
-        """For tools that show lag; nobody reads it back."""
-        if not self._options.commit_to_group:
-            return
-        news = {
-            queue: offset
-            for queue, offset in offsets.items()
-            if self._published.get(queue) != offset
-        }
-        for name in sorted({queue.broker_name for queue in news}):
-            its = {queue: offset for queue, offset in news.items() if queue.broker_name == name}
-            try:
-                self._access.commit(its)
-            except (RemotingError, BrokerError) as error:
-                log.warning(
-                    "offsets of the group were not published on %s, the next batch tries again: %s",
-                    name,
-                    error,
-                )
-            else:
-                self._published.update(its)
+def _behind(offsets: Offsets, latest: Mapping[MessageQueue, MaxOffset]) -> list[MessageQueue]:
+    ends = {queue: each.offset for queue, each in latest.items() if each.from_master}
+    return list(behind(offsets, ends))
+
+
+def _told_begins(offsets: Offsets) -> Offsets:
+    """What an end has to say of where its batch begins: 0 is what is taken otherwise."""
+    return {queue: offset for queue, offset in offsets.items() if offset}
+
+
+def _told(queue: MessageQueue) -> str:
+    return f"the queue {queue.topic}/{queue.broker_name}/{queue.queue_id}"

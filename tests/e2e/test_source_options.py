@@ -38,6 +38,7 @@ from aiorocketmq.remoting.errors import BrokerError, ConnectError, RemotingError
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.spark_connector import RocketMQDataSource
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
+from aiorocketmq.spark_connector.access.checkpoint import from_json
 from aiorocketmq.spark_connector.access.errors import DataLossError
 from aiorocketmq.spark_connector.access.options import parse_source_options
 from aiorocketmq.spark_connector.access.wire import Connections
@@ -402,13 +403,13 @@ def test_a_trigger_waits_for_enough_or_long_enough(own: Cluster, topic: str) -> 
     )
     limit = stream.getDefaultReadLimit()
     first = stream.latestOffset(stream.initialOffset(), limit)
-    assert first[topic] == {"broker-a": {"0": 8, "1": 8, "2": 8, "3": 8}}
+    assert [*from_json(first).offsets.values()] == [8, 8, 8, 8]
     began = time.monotonic()
     while (second := stream.latestOffset(first, limit)) == first:
         assert time.monotonic() < began + 30
         time.sleep(0.01)
     assert time.monotonic() - began > 0.2, "8 are not enough, so it was for the time"
-    assert second[topic] == {"broker-a": {"0": 10, "1": 10, "2": 10, "3": 10}}
+    assert [*from_json(second).offsets.values()] == [10, 10, 10, 10]
 
 
 def test_columns(own: Cluster, topic: str) -> None:
@@ -488,7 +489,7 @@ def test_a_broker_dies_in_the_middle_of_a_read(cluster: Cluster, topic: str) -> 
     assert found == sent
 
 
-def test_a_slave_takes_over(cluster: Cluster, topic: str) -> None:
+def test_a_slave_takes_over(cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     """In the middle of a read, in a stream, and for a new one."""
     master = cluster.start_broker(brokerRole="SYNC_MASTER")
     asyncio.run(create_topic(cluster.namesrv, topic, 1))
@@ -514,9 +515,11 @@ def test_a_slave_takes_over(cluster: Cluster, topic: str) -> None:
     found += [row["body"] for batch in batches for row in batch.to_pylist()]
     assert found == sent
     end = stream.latestOffset(start, stream.getDefaultReadLimit())
-    assert end[topic] == {"broker-a": {"0": 1500}}
+    assert from_json(end).offsets == {MessageQueue(topic, "broker-a", 0): 1500}
     assert len(rows_of(stream, stream.partitions(start, end))) == 1500
+    caplog.clear()
     assert bodies(cluster, topic) == sent
+    assert "the master of the broker broker-a is away" in caplog.text
 
 
 def test_messages_that_were_deleted(cluster: Cluster, topic: str, tmp_path: Path) -> None:
@@ -531,7 +534,7 @@ def test_messages_that_were_deleted(cluster: Cluster, topic: str, tmp_path: Path
         for options in (FROM_THE_START, {**FROM_THE_START, "failOnDataLoss": "false"})
     )
     start = stream.initialOffset()
-    assert start[topic] == {"broker-a": {"0": 0}}
+    assert start == {topic: {"broker-a": {"0": 0}}}
     cluster.stop_broker("broker-a")
     (tmp_path / "broker-a" / "store" / "commitlog" / "00000000000000000000").unlink()
     cluster.start_broker(**small)

@@ -14,8 +14,16 @@ import pyarrow.compute as pc
 
 from aiorocketmq.client.errors import ConfigError, MessageError
 from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, FrameError
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, decode_batch, encode_batch
+from aiorocketmq.spark_connector.access.checkpoint import (
+    Checkpoint,
+    Mark,
+    Origin,
+    from_json,
+    to_json,
+)
 from aiorocketmq.spark_connector.access.errors import DamagedMessageError
 from aiorocketmq.spark_connector.access.frame_buffer import FrameBuffer
 from aiorocketmq.spark_connector.access.offsets import (
@@ -29,7 +37,6 @@ from aiorocketmq.spark_connector.decode.schema import SOURCE_COLUMNS
 from aiorocketmq.spark_connector.session.java import parse_version
 from aiorocketmq.spark_connector.sink.encode import encode_items
 from aiorocketmq.spark_connector.sink.sink_options import parse_sink_options
-from aiorocketmq.spark_connector.source.stream_position import StreamPosition
 from aiorocketmq.spark_connector.store.store_options import parse_store_options
 from aiorocketmq.spark_connector.store.store_parts import StoreDamageError, plan
 from aiorocketmq.spark_connector.store.store_reader import read_part
@@ -193,9 +200,16 @@ def _checkpoint(data: bytes) -> object:
         table = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    found = StreamPosition.from_json(table)
-    same(StreamPosition.from_json(found.to_json()), found, "written and read again")
+    found = from_json(table)
+    same(from_json(to_json(found)), found, "written and read again")
     return found
+
+
+def _checkpoint_seeds() -> list[bytes]:
+    one, two = MessageQueue("t", "b", 0), MessageQueue("t", "b", 10)
+    offsets = {one: 5, two: 7}
+    second = Checkpoint(offsets, Origin(9, frozenset("b")), {two: 3}, {one: Mark(4, 8)})
+    return [json.dumps(to_json(each)).encode() for each in (Checkpoint(offsets), second)]
 
 
 _SOURCE: Final = (
@@ -363,18 +377,12 @@ PARSERS: Final = (
     ),
     Parser(
         "checkpoints-of-spark",
-        (
-            _S + "access/offsets.py: from_json",
-            _S + "source/stream_position.py: StreamPosition.from_json",
-        ),
+        (_S + "access/checkpoint.py: from_json", _S + "access/offsets.py: from_json"),
         (_S + "access/offsets.py: _MAX_OFFSET",),
         _checkpoint,
         (ConfigError,),
         bytes_per_byte=600,
-        seeds=lambda: [
-            b'{"t":{"b":{"0":5,"10":7}}}',
-            b'{"t":{"b":{"0":5}},"$rocketmq":{"since":9,"lives":{"t":{"b":{"0":[0,0,4,77]}}}}}',
-        ],
+        seeds=_checkpoint_seeds,
     ),
     Parser(
         "stores-of-spark",

@@ -19,6 +19,7 @@ from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.spark_connector.access.broker_access import Asked, MaxOffset
 from aiorocketmq.spark_connector.access.frame_buffer import PlacedFrame, stretch_of
 from aiorocketmq.spark_connector.access.offsets import Offsets
+from aiorocketmq.spark_connector.access.stored_times import Stored as StoredAt
 
 from .stored_records import Stored, properties
 
@@ -39,14 +40,14 @@ class SimQueue:
     """Messages whose offset is a multiple of this have the tag ``a``, others ``b``."""
     group_offset: int | None = None
     stored_from_ms: int = 0
-    """The message at offset n was stored n ms later."""
-    newer: Mapping[int, int] = field(default_factory=dict)
-    """Offsets of messages that were stored at other times."""
+    """When message 0 was stored; the others one by one, a millisecond apart ..."""
+    stored_ms: list[int] = field(default_factory=list)
+    """... unless it is said here."""
     damaged: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """By broker id: what that replica leaves out of its answers."""
 
-    def stored_ms(self, offset: int) -> int:
-        return self.newer.get(offset, self.stored_from_ms + offset)
+    def time_of(self, offset: int) -> int:
+        return self.stored_ms[offset] if self.stored_ms else self.stored_from_ms + offset
 
     def tag(self, offset: int) -> str:
         return "a" if offset % self.tag_every == 0 else "b"
@@ -62,7 +63,7 @@ class SimClock:
         return self.time
 
     def time_ms(self) -> int:
-        return int(self.time * 1000)
+        return round(self.time * 1000)
 
     def sleep(self, seconds: float) -> None:
         self.time += seconds
@@ -91,10 +92,13 @@ class SimCluster:
     wires: list[SimWire] = field(default_factory=list)
     most_under_way: int = 0
     committed: Offsets = field(default_factory=dict)
+    registered: list[str] = field(default_factory=list)
+    """Where the group was made known."""
+    group_refused: bool = False
     asked: int = 0
     name_server_down: bool = False
     told: dict[MessageQueue, str] = field(default_factory=dict)
-    """Queues that others tell of than the name server that is asked."""
+    """Queues that somebody else tells of."""
 
     def add(self, queue: MessageQueue, first: int, end: int, **more: object) -> SimQueue:
         self.queues_[queue] = made = SimQueue(first, end, **more)  # type: ignore[arg-type]
@@ -117,13 +121,14 @@ class SimCluster:
         known = list(self._known())
         return {topic: tuple(sorted(q for q in known if q.topic == topic)) for topic in topics}
 
-    def told_queues(self, topics: Iterable[str]) -> dict[MessageQueue, str]:
-        return {queue: by for queue, by in self.told.items() if queue.topic in set(topics)}
-
     def registered_brokers(self) -> set[str]:
         if self.name_server_down:
             raise ConnectError("no name server")
         return {queue.broker_name for queue in self.queues_} - self.unregistered
+
+    def told_queues(self, topics: Iterable[str]) -> dict[MessageQueue, str]:
+        wanted = set(topics)
+        return {queue: by for queue, by in self.told.items() if queue.topic in wanted}
 
     def _at(self, queue: MessageQueue) -> MaxOffset:
         self.asked += 1
@@ -156,19 +161,29 @@ class SimCluster:
         self, times_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | None]:
         found: dict[MessageQueue, int | None] = {}
-        for queue, time_ms in times_ms.items():
+        for queue, time in times_ms.items():
             here = self.queues_[queue]
-            offsets = range(here.first, here.end)
-            found[queue] = next((each for each in offsets if here.stored_ms(each) >= time_ms), None)
+            found[queue] = next(
+                (each for each in range(here.first, here.end) if here.time_of(each) >= time), None
+            )
         return found
 
-    def store_times(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        found: dict[MessageQueue, int | None] = {}
+    def stored_at(
+        self, offsets: Mapping[MessageQueue, int]
+    ) -> Mapping[MessageQueue, StoredAt | None]:
+        found: dict[MessageQueue, StoredAt | None] = {}
         for queue, offset in offsets.items():
-            here = self.queues_[queue]
-            is_there = here.first <= offset < here.end
-            found[queue] = here.stored_ms(offset) if is_there else None
+            end, here = self._at(queue).offset, self.queues_[queue]
+            is_there = here.first <= offset < end
+            found[queue] = StoredAt(offset, here.time_of(offset)) if is_there else None
         return found
+
+    def register_group(self, broker_name: str) -> None:
+        if f"{broker_name}:0" in self.down:
+            raise ConnectError(f"{broker_name} is down")
+        if self.group_refused:
+            raise BrokerError(1, "you are no administrator")
+        self.registered.append(broker_name)
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         if broken := [queue for queue in offsets if f"{queue.broker_name}:0" in self.down]:

@@ -9,7 +9,9 @@ from aiorocketmq.spark_connector.lag import Lag, lags
 SOURCE: dict[str, Any] = {
     "endOffset": {
         "t": {"a": {"0": 3, "1": 10}},
-        "$rocketmq": {"lives": {"t": {"a": {"0": [0, 0, 2, 77]}}}},
+        "#form": "2: a later version of aiorocketmq wrote this checkpoint",
+        "#marks": {"t": {"a": {"0": 2}}},
+        "#stored": {"t": {"a": {"0": 77}}},
     },
     "latestOffset": {"t": {"a": {"0": 10, "1": 10, "2": 5}}},
     "numInputRows": 6,

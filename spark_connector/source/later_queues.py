@@ -1,0 +1,88 @@
+"""Where a query begins in queues that it finds later.
+
+A queue of a topic that grows is read from its beginning, whatever it has by then. A queue of a
+broker that was away when the query began is another matter: what was there before is no more of a
+query from ``latest`` on than what the other brokers had. There it begins with what was stored since
+(``checkpoint.Origin``), by the clock of the broker.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, Protocol
+
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ..access.checkpoint import Origin
+from ..access.offsets import Offsets
+from ..access.options import PositionKind, SourceOptions
+from .each_broker import ask_each_broker
+
+__all__ = ["LaterQueues", "QueueBegins", "origin_of"]
+
+log: Final = logging.getLogger(__name__)
+
+
+class QueueBegins(Protocol):
+    """What has to be asked (``BrokerAccess``). Everything raises ``RemotingError``,
+    ``BrokerError``."""
+
+    def latest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
+    def earliest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
+    def offsets_for_times(
+        self, times_ms: Mapping[MessageQueue, int]
+    ) -> dict[MessageQueue, int | None]: ...
+
+
+def origin_of(options: SourceOptions, now_ms: int, brokers: Collection[str]) -> Origin | None:
+    """Of a query that begins now; ``None`` where it reads what was there before."""
+    starting = options.starting
+    match starting.kind:
+        case PositionKind.LATEST:
+            return Origin(now_ms, frozenset(brokers))
+        case PositionKind.TIMESTAMP:
+            return Origin(starting.timestamp_ms, frozenset(brokers))
+        case PositionKind.GROUP | PositionKind.OFFSETS | PositionKind.TIMESTAMPS if (
+            options.starting_missing == "latest"
+        ):
+            return Origin(now_ms, frozenset(brokers))
+        case _:
+            return None
+
+
+class LaterQueues:
+    """Of one running query."""
+
+    def __init__(self, access: QueueBegins) -> None:
+        self._access = access
+        self._begins: Offsets = {}
+        """A queue that stays empty is seen at every trigger, and asked for once."""
+        self._trimmed: set[MessageQueue] = set()
+
+    def begins(
+        self, ends: Mapping[MessageQueue, int], origin: Origin | None
+    ) -> tuple[Offsets, dict[str, str]]:
+        """Where each of these queues begins, which end there now; and brokers that do not say it,
+        with the reason: their queues are not read yet."""
+        for queue, end in ends.items():
+            if end < self._begins.get(queue, 0):  # it was made anew
+                del self._begins[queue]
+        return ask_each_broker(ends, functools.partial(self._of_broker, origin))
+
+    def _of_broker(self, origin: Origin | None, queues: list[MessageQueue]) -> Offsets:
+        new = [queue for queue in queues if queue not in self._begins]
+        begins = oldest = self._access.earliest(new)
+        if new and origin is not None and new[0].broker_name not in origin.brokers:
+            at_time = self._access.offsets_for_times(dict.fromkeys(new, origin.time_ms))
+            begins = {queue: offset for queue, offset in at_time.items() if offset is not None}
+            log.info("%d queues were found now and begin at %d ms", len(new), origin.time_ms)
+        self._trimmed.update(queue for queue in begins if begins[queue] == oldest[queue] > 0)
+        older = [queue for queue in new if queue not in begins]
+        self._begins |= {**begins, **self._access.latest(older)}
+        return {queue: self._begins[queue] for queue in queues}
+
+    def is_trimmed(self, queue: MessageQueue) -> bool:
+        """Messages that were to be read may be gone: the oldest that is there is of the query, and
+        it is not the first of its queue."""
+        return queue in self._trimmed

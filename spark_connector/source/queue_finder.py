@@ -1,0 +1,70 @@
+"""Which queues a stream reads at present, looked for from time to time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from ...remoting.errors import RemotingError
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.system_clock import BlockingClock
+from ..access.options import SourceOptions
+from .positions import OffsetAccess, find_queues
+
+__all__ = ["FinderAccess", "QueueFinder"]
+
+log: Final = logging.getLogger(__name__)
+
+
+class FinderAccess(OffsetAccess, Protocol):
+    """What has to be asked (``BrokerAccess``)."""
+
+    def registered_brokers(self) -> set[str]: ...
+
+
+class QueueFinder:
+    """Of one running query. A name server that is away for a while takes nothing away."""
+
+    def __init__(self, options: SourceOptions, access: FinderAccess, clock: BlockingClock) -> None:
+        self._options = options
+        self._access = access
+        self._clock = clock
+        self._queues: list[MessageQueue] = []
+        self._look_again_at = float("-inf")
+        self._found_at = float("-inf")
+
+    def first(self) -> list[MessageQueue]:
+        """Of a new query: raises ``ConfigError`` for what was named and is not there."""
+        self._queues = find_queues(self._options, self._access, must_exist=True)
+        self._found_at = self._clock.now()
+        return self._queues
+
+    def find(self, *, now: bool = False) -> list[MessageQueue]:
+        """The queues there are; asked for every ``newQueuePollInterval``, or now. Those that are
+        known do while nobody can tell."""
+        time_s = self._clock.now()
+        if now or time_s >= self._look_again_at:
+            try:
+                self._queues = find_queues(self._options, self._access, must_exist=False)
+            except RemotingError as error:
+                if (
+                    not self._queues
+                    or (time_s - self._found_at) * 1000 >= self._options.poll_timeout_ms
+                ):
+                    raise
+                log.warning("new queues were not looked for: %s", error)
+            else:
+                self._found_at = time_s
+            self._look_again_at = time_s + self._options.route_interval_ms / 1000
+        return self._queues
+
+    def brokers(self, queues: Iterable[MessageQueue] = ()) -> set[str]:
+        """Those that are registered, and those of ``queues``. Only these while no name server
+        answers: then nobody can tell that something is gone."""
+        names = {queue.broker_name for queue in queues}
+        try:
+            return names | self._access.registered_brokers()
+        except RemotingError as error:
+            log.warning("brokers were not asked for: %s", error)
+            return names

@@ -1,0 +1,132 @@
+"""Telling a queue from another one of the same name.
+
+A topic that is deleted and made anew counts from 0 again. Once it has as many messages as were read
+of the old one, offsets alone look as if nothing had happened, and what lies before them would never
+be read. The same goes for the end of a queue that was lost, where a slave that was behind took
+over: other messages have those offsets by now. So a checkpoint keeps, with the offset, when the
+message before it was stored (``checkpoint.Mark``): another one with that number was stored at
+another time, and what was not read yet begins with the first message that is newer.
+
+Looked at before a batch that reads of the queue, and every ``newQueuePollInterval``: it costs a
+pull.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.system_clock import BlockingClock
+from ..access.checkpoint import Mark
+from ..access.offsets import Offsets
+from ..access.stored_times import Stored
+from .each_broker import ask_each_broker
+
+__all__ = ["MarkAccess", "Marks", "Remade"]
+
+log: Final = logging.getLogger(__name__)
+
+
+class MarkAccess(Protocol):
+    """What has to be asked (``BrokerAccess``). Everything raises ``RemotingError``,
+    ``BrokerError``."""
+
+    def stored_at(
+        self, offsets: Mapping[MessageQueue, int]
+    ) -> Mapping[MessageQueue, Stored | None]: ...
+    def offsets_for_times(
+        self, times_ms: Mapping[MessageQueue, int]
+    ) -> Mapping[MessageQueue, int | None]: ...
+    def earliest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
+
+
+class Remade(NamedTuple):
+    """A queue is not the one that was read."""
+
+    begin: int
+    """Where that begins which was not read."""
+    why: str
+
+
+class Marks:
+    """Of one running query."""
+
+    def __init__(self, access: MarkAccess, clock: BlockingClock, interval_s: float) -> None:
+        self._access = access
+        self._clock = clock
+        self._interval_s = interval_s
+        self._looked_at: dict[MessageQueue, float] = {}
+
+    def compare(
+        self,
+        marks: Mapping[MessageQueue, Mark],
+        queues: Iterable[MessageQueue],
+        short: Collection[MessageQueue],
+    ) -> tuple[dict[MessageQueue, Remade], dict[str, str]]:
+        """Those of ``queues`` that are not what they were; and brokers that do not say it, with the
+        reason: nothing is to be read of them yet. ``short``: queues that end before what was
+        read."""
+
+        def compared(its: list[MessageQueue]) -> dict[MessageQueue, Remade | None]:
+            return self._compare({queue: marks[queue] for queue in its}, short)
+
+        found, failed = ask_each_broker((queue for queue in queues if queue in marks), compared)
+        self._looked_at |= dict.fromkeys(found, self._clock.now())
+        return {queue: each for queue, each in found.items() if each is not None}, failed
+
+    def _compare(
+        self, marks: Mapping[MessageQueue, Mark], short: Collection[MessageQueue]
+    ) -> dict[MessageQueue, Remade | None]:
+        there = self._access.stored_at({queue: mark.queue_offset for queue, mark in marks.items()})
+        others = [queue for queue, mark in marks.items() if _is_other(mark, there[queue])]
+        gone = [queue for queue in marks if queue in short and there[queue] is None]
+        since = self._access.offsets_for_times(
+            {queue: marks[queue].stored_ms + 1 for queue in (*others, *gone)}
+        )
+        begins = {queue: offset for queue, offset in since.items() if offset is not None}
+        # Where all of it is older than what was read, a clock was set back.
+        begins |= self._access.earliest(
+            queue for queue in others if queue not in begins or begins[queue] > marks[queue][0]
+        )
+        return {
+            queue: Remade(begins[queue], _why(mark, there[queue])) if queue in begins else None
+            for queue, mark in marks.items()
+        }
+
+    def is_due(self, queue: MessageQueue) -> bool:
+        """It was not looked at for long."""
+        looked_at = self._looked_at.get(queue)
+        return looked_at is None or self._clock.now() - looked_at >= self._interval_s
+
+    def renewed(self, ends: Mapping[MessageQueue, int]) -> dict[MessageQueue, Mark]:
+        """Marks before these offsets, where a broker tells. What was not compared right before may
+        be another queue."""
+        before = {queue: offset - 1 for queue, offset in ends.items() if offset > 0}
+
+        def stored(its: list[MessageQueue]) -> Mapping[MessageQueue, Stored | None]:
+            return self._access.stored_at({queue: before[queue] for queue in its})
+
+        found, failed = ask_each_broker(before, stored)
+        for name, why in failed.items():
+            log.warning("what was read on the broker %s was not marked: %s", name, why)
+        return {
+            queue: Mark(*there)
+            for queue, there in found.items()
+            if there is not None and there.queue_offset == before[queue]
+        }
+
+
+def _is_other(mark: Mark, there: Stored | None) -> bool:
+    """None there: it was deleted as too old, or a slave is behind, or the queue is short."""
+    return (
+        there is not None
+        and there.queue_offset == mark.queue_offset
+        and there.time_ms != mark.stored_ms
+    )
+
+
+def _why(mark: Mark, there: Stored | None) -> str:
+    read = f"its message {mark.queue_offset}, stored at {mark.stored_ms} when it was read,"
+    return f"{read} is not there" if there is None else f"{read} was stored at {there.time_ms}"

@@ -1,0 +1,151 @@
+"""Where a query begins in queues that it finds later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from aiorocketmq.remoting.errors import ConnectError
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.spark_connector.access.checkpoint import Checkpoint, Origin
+from aiorocketmq.spark_connector.access.errors import DataLossError
+from aiorocketmq.spark_connector.access.offsets import Offsets
+from aiorocketmq.spark_connector.source.later_queues import LaterQueues, origin_of
+from aiorocketmq.spark_connector.source.planner import ranges_between
+
+from ..simulated_cluster import SimClock, SimCluster
+from .test_stream_offsets import options, stream_offsets
+
+ONE, OLD, NEW = MessageQueue("t", "a", 0), MessageQueue("t", "b", 0), MessageQueue("t", "a", 1)
+
+
+@pytest.fixture
+def clock() -> SimClock:
+    return SimClock()
+
+
+@pytest.fixture
+def cluster(clock: SimClock) -> SimCluster:
+    """The broker b is away; it has 5,617 messages from before, the last one 383 ms ago."""
+    made = SimCluster()
+    made.add(ONE, 0, 100)
+    made.add(OLD, 0, 5617, stored_from_ms=clock.time_ms() - 6000)
+    made.unregistered = {"b"}
+    return made
+
+
+def test_whose_origin_is_kept() -> None:
+    def kept(**given: str) -> Origin | None:
+        return origin_of(options(**given), 7, {"a"})
+
+    now = Origin(7, frozenset("a"))
+    assert kept(startingOffsets="latest") == now
+    assert kept(startingTimestamp="5") == Origin(5, frozenset("a"))
+    assert kept(startingOffsets="earliest") is None
+    named = {"startingOffsets": '{"t": {"0": 5}}'}
+    assert kept(**named) is kept(**named, startingOffsetsMissing="earliest") is None
+    assert kept(**named, startingOffsetsMissing="latest") == now
+    assert kept(startingOffsets="group", consumerGroup="g") is None, "it may not have read them"
+
+
+def test_what_a_broker_had_before_is_not_of_a_query_from_latest_on(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    offsets = stream_offsets(cluster, clock, startingOffsets="latest")
+    start = offsets.latest(offsets.initial())
+    assert start.origin == Origin(clock.time_ms(), frozenset("a"))
+    cluster.unregistered.clear()
+    assert offsets.latest(start) == start, "nothing came since"
+    cluster.queues_[OLD].end = 6010  # ten of them since the query began
+    cluster.add(NEW, 0, 3)
+    end = stream_offsets(cluster, clock).latest(start)
+    assert (end.offsets, end.begins) == ({ONE: 100, OLD: 6010, NEW: 3}, {OLD: 6000})
+    told = ["t/a/1 [0, 3)", "t/b/0 [6000, 6010)"]
+    ranges = ranges_between(end.starts(start.offsets), end.offsets)
+    assert [str(each) for each in ranges] == told
+    after = offsets.latest(end)
+    assert after == end
+    cluster.queues_[OLD].end = 6011
+    assert offsets.latest(end).begins == {}, "the next batch goes on where this one ends"
+
+
+@pytest.mark.parametrize("starting", [{"startingOffsets": "latest"}, {"startingTimestamp": "60"}])
+def test_the_first_batch_runs_again_while_a_broker_is_away_that_was_there(
+    cluster: SimCluster, clock: SimClock, starting: dict[str, str]
+) -> None:
+    """Where it begins is asked for again, and that broker says nothing: its end does."""
+    cluster.unregistered = set()
+    cluster.queues_[OLD].stored_from_ms = 0
+    offsets = stream_offsets(cluster, clock, **starting)
+    start = offsets.initial()
+    planned = offsets.latest(start)
+    read = [str(each) for each in offsets.ranges(start, planned)]
+    cluster.unregistered = {"b"}
+    again = stream_offsets(cluster, clock, **starting)
+    assert OLD not in again.initial().offsets
+    assert [str(each) for each in again.ranges(again.initial(), planned)] == read
+
+
+def test_a_query_from_the_beginning_on_reads_all_of_it(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    offsets = stream_offsets(cluster, clock)
+    start = offsets.latest(offsets.initial())
+    cluster.unregistered.clear()
+    end = offsets.latest(start)
+    assert (end.offsets[OLD], end.begins) == (5617, {})
+
+
+def test_a_checkpoint_that_knows_no_origin_goes_on_as_before(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    cluster.unregistered.clear()
+    end = stream_offsets(cluster, clock, startingOffsets="latest").latest(Checkpoint({ONE: 100}))
+    assert (end.offsets[OLD], end.begins) == (5617, {})
+
+
+def test_messages_that_are_gone_and_may_have_been_of_the_query_are_a_loss(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    start = Checkpoint({ONE: 100}, Origin(clock.time_ms(), frozenset("a")))
+    cluster.unregistered.clear()
+    cluster.queues_[OLD].first = 5000
+    end = stream_offsets(cluster, clock).latest(start)
+    assert OLD not in end.offsets, "those that are there are older"
+    cluster.queues_[OLD].first = 5617
+    assert OLD not in stream_offsets(cluster, clock).latest(start).offsets, "so were all others"
+    cluster.queues_[OLD].first, cluster.queues_[OLD].end = 6001, 6005
+    with pytest.raises(DataLossError, match="t/b/0 was found now, but its oldest message is 6001"):
+        stream_offsets(cluster, clock).latest(start)
+
+
+def test_a_queue_that_is_made_anew_before_anything_is_read_of_it(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    offsets = stream_offsets(cluster, clock, startingOffsets="latest")
+    start = offsets.latest(offsets.initial())
+    cluster.unregistered.clear()
+    assert offsets.latest(start) == start
+    cluster.add(OLD, 0, 10, stored_from_ms=clock.time_ms())
+    assert offsets.latest(start).offsets == {ONE: 100, OLD: 10}
+
+
+def test_a_broker_is_asked_once_and_holds_up_nobody_else(
+    cluster: SimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earliest, asked, busy = cluster.earliest, list[MessageQueue](), ["b is busy"]
+
+    def asking(queues: Iterable[MessageQueue]) -> Offsets:
+        wanted = list(queues)
+        if OLD in wanted and busy:
+            raise ConnectError(busy.pop())
+        asked.extend(wanted)
+        return earliest(wanted)
+
+    monkeypatch.setattr(cluster, "earliest", asking)
+    later = LaterQueues(cluster)
+    assert later.begins({OLD: 5617, ONE: 100}, None) == ({ONE: 0}, {"b": "b is busy"})
+    assert later.begins({OLD: 5617, ONE: 100}, None) == ({ONE: 0, OLD: 0}, {})
+    assert later.begins({OLD: 5617, ONE: 100}, None) == ({ONE: 0, OLD: 0}, {})
+    assert asked == [ONE, OLD]
