@@ -42,8 +42,8 @@ def test_pipeline(
         pipeline.main(
             ["--waves", "14", "--orders", "200", "--keep", str(kept), "--report", str(report)]
         )
-    output = capfd.readouterr().out
-    assert not ended.value.code, output
+    output, errors = capfd.readouterr()
+    assert not ended.value.code, output + errors
     assert output.count("  yes  ") == 7
     assert "NO" not in output
 
