@@ -282,6 +282,10 @@ def _log_file(machine: Machine, phy_offset: int) -> str | None:
 
 
 def _votes(machine: Machine) -> bool:
-    """It is a member of a group, and has all that it ever acknowledged."""
+    """It is a member of a group, and has all that it ever acknowledged. One without any log has not
+    yet found out that it is not new."""
     broker = machine.broker
-    return broker is not None and broker.group is not None and broker.group.node.votes
+    if broker is None or broker.group is None:
+        return False
+    node = broker.group.node
+    return node.votes and node.log.end_index >= 0
