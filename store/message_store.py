@@ -198,6 +198,7 @@ class MessageStore:
 
     def _connect(self) -> None:
         """Who tells whom."""
+        self._reader.waits_at_damage = self._follows
         self.flush.on_broken = self._refusals.disk_failed
         self.flush.on_put_off = self._refusals.sync_put_off
         self.cleaning.on_space = self._refusals.space_changed
@@ -426,6 +427,12 @@ class MessageStore:
         self._reader.reconfigure()
         self._writer.set_max_message_size(self.config.max_message_size)
         self.query.max_count = self.config.max_msgs_num_batch
+
+    def _follows(self) -> bool:
+        """Another replica leads."""
+        if self.raft is not None:
+            return self._refusals.follows
+        return self.config.broker_role is BrokerRole.SLAVE
 
     def read_role(self) -> None:
         """Take over what the broker is: at start, and whenever that changes. Only a master knows

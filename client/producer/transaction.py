@@ -117,8 +117,9 @@ class TransactionProducer(Producer):
     """A producer whose messages may depend on something local. ``send`` and the others are as in
     ``Producer``.
 
-    ``checker`` is asked about transactions of the whole group, also those of other processes; at
-    most ``check_concurrency`` calls at a time. ``allow_delay``: take messages with a delay level.
+    ``checker`` is asked about transactions of the whole group, also those of other processes, but
+    not about one that this producer has begun and not ended; at most ``check_concurrency`` calls at
+    a time. ``allow_delay``: take messages with a delay level.
     Brokers of this package deliver them that long after the commit; those of Java lose them.
     """
 
@@ -132,6 +133,8 @@ class TransactionProducer(Producer):
         threads = settings.check_concurrency
         self._slots = asyncio.Semaphore(threads)
         self._waiting = 0
+        self._open: set[str] = set()
+        """Ids of transactions of this producer that have begun and not ended."""
         self._threads = None if is_async(self._checker) else UserThreads(threads, f"check-{group}")
 
     async def start(self) -> None:
@@ -232,7 +235,14 @@ class TransactionProducer(Producer):
         extra = {PropertyName.TRAN_MSG: "true", PropertyName.PGROUP: self.group}
         outgoing = self._outgoing(message, extra)
         outgoing.sys_flag |= MessageSysFlag.TRANSACTION_PREPARED
-        return await self._send(outgoing, message, queue, selector, sharding_key, timeout)
+        self._open.add(outgoing.msg_id)
+        sent: SendResult | None = None
+        try:
+            sent = await self._send(outgoing, message, queue, selector, sharding_key, timeout)
+            return sent
+        finally:
+            if sent is None:
+                self._open.discard(outgoing.msg_id)
 
     async def _end(
         self,
@@ -242,6 +252,7 @@ class TransactionProducer(Producer):
         reason: BaseException | None,
     ) -> None:
         """Tell the broker, oneway. What goes wrong is logged: the broker will ask."""
+        self._open.discard(sent.msg_id)
         header = EndTransactionRequest(
             producer_group=self.group,
             tran_state_table_offset=sent.queue_offset,
@@ -344,7 +355,13 @@ class TransactionProducer(Producer):
     async def _ask_checker(
         self, message: MessageExt
     ) -> tuple[TransactionState, BaseException | None]:
-        """The state, unknown when the checker fails; and how it failed."""
+        """The state, unknown when the checker fails; and how it failed.
+
+        One that this producer is still in the middle of is unknown, whatever the checker would say
+        that looks for traces which the local part has not left yet: it may commit after all.
+        """
+        if message.msg_id in self._open:
+            return TransactionState.UNKNOWN, None
         with UserCode() as code:
             if self._threads is None:
                 return TransactionState(await self._checker(message)), None  # type: ignore[misc]

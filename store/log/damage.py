@@ -27,6 +27,11 @@ class DamagedRecords:
         self._lock: Final = lock
 
     @property
+    def is_known(self) -> bool:
+        """Something is damaged still."""
+        return bool(self._places)
+
+    @property
     def places(self) -> dict[int, int]:
         """Physical offsets and sizes of what is damaged still."""
         with self._lock:

@@ -43,6 +43,11 @@ class Refusals:
         self._by_role = refusal
         self._choose()
 
+    @property
+    def follows(self) -> bool:
+        """This member does not lead."""
+        return self._by_role is not None
+
     def disk_failed(self, error: StoreError) -> None:
         """A sync returned an error: what the system could not write it forgets, and the next sync
         would lie."""

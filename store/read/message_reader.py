@@ -2,6 +2,8 @@
 DefaultMessageStore).
 
 Pure: works on a commit log and a consume queue, knows no clock.
+
+One file: the short way and the long way of a pull have to give the same, and are read side by side.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from ..log.commit_log import NEAR, CommitLog
 from ..log.damage import DamagedRecords
 from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
 from ..model.status import GetMessageStatus, GetResult
-from ..queues.consume_queue import CQ_UNIT, ConsumeQueue
+from ..queues.consume_queue import CQ_UNIT, FILLER_SIZE, ConsumeQueue
 from ..queues.consume_queue_ext import ExtUnit, is_ext_address
 from .readable import Readable
 
@@ -95,6 +97,8 @@ class MessageReader:
         is checked."""
         self.is_behind: Callable[[], bool] = lambda: False
         """Queues lack messages that are committed: what lies behind their ends may come yet."""
+        self.waits_at_damage: Callable[[], bool] = lambda: False
+        """Another replica leads, and has what is damaged here: nothing behind it is handed out."""
         self.reconfigure()
 
     def reconfigure(self) -> None:
@@ -172,10 +176,17 @@ class MessageReader:
         (first,) = _I64.unpack_from(units)
         end = self._log.max_phy_offset
         limits = _Limits(end - first <= self._in_memory, max_count, max_bytes)
-        found = self._collect(queue, offset, units, tags, record_filter, limits, views)
+        intact = self._until_damage(units)
+        found = self._collect(queue, offset, intact, tags, record_filter, limits, views)
+        if found.damaged and self.waits_at_damage():  # it has just been found
+            intact = self._until_damage(units)
+            found = self._collect(queue, offset, intact, tags, record_filter, limits, views)
         behind = end - found.looked_at
+        status = _scan_status(found.records, found.removed or found.damaged)
+        if len(intact) < len(units) and not found.records:
+            status = GetMessageStatus.OFFSET_OVERFLOW_ONE
         return GetResult(
-            _scan_status(found.records, found.removed or found.damaged),
+            status,
             offset + found.records + found.passed_over,
             queue.min_offset,
             queue.max_offset if self.readable is None else self.readable.end_of(queue),
@@ -185,6 +196,17 @@ class MessageReader:
             behind > self._in_memory,
             found.damaged,
         )
+
+    def _until_damage(self, units: bytes) -> bytes:
+        """Those in front of the first that is damaged, or lost and may be in what is damaged, where
+        that is waited for: whoever were told to go on behind it would never see it."""
+        if not self._damage.is_known or not self.waits_at_damage():
+            return units
+        places = self._damage.places
+        for number, (phy_offset, size, _) in enumerate(CQ_UNIT.iter_unpack(units)):
+            if phy_offset in places or (size == FILLER_SIZE and phy_offset > 0):
+                return units[: number * CQ_UNIT.size]
+        return units
 
     def _collect(
         self, queue: ConsumeQueue, offset: int, units: bytes, tags: frozenset[int] | None,

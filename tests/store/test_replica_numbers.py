@@ -6,6 +6,7 @@ With light queues, too: there the number is one of the record's properties.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.status import GetMessageStatus
 from aiorocketmq.store.queues.consume_queue import CQ_UNIT
 
 from .replica.test_replica_log import RECORD_FIELDS, open_slave, replicate
@@ -183,6 +185,33 @@ def test_a_mended_record_that_is_the_newest_of_its_queue_gets_there(tmp_path: Pa
     mend(slave, place, intact)
     append(slave, 2)
     assert [message.queue_offset for message in messages_of(slave)] == [0, 1, 2]
+    slave.close()
+
+
+@pytest.mark.parametrize("between", ["nothing", "queues made anew"])
+@pytest.mark.parametrize("tags", [None, frozenset({0})])
+def test_a_slave_hands_out_nothing_behind_what_its_master_has_to_send_again(
+    tmp_path: Path, between: str, tags: frozenset[int] | None
+) -> None:
+    """Who is away from a master for a moment would pass over it for good."""
+    slave = open_slave(tmp_path)
+    append(slave, 0)
+    place = slave.max_phy_offset
+    intact = bare_record(1, place)
+    append_damaged(slave, intact)
+    append(slave, 2)
+    if between == "queues made anew":
+        slave.close()
+        shutil.rmtree(tmp_path / "consumequeue")
+        slave = open_slave(tmp_path)
+    first = slave.get("T", 0, 0, 32, tags=tags)
+    assert (first.count, first.next_begin_offset, first.damaged) == (1, 1, 0)
+    waits = slave.get("T", 0, 1, 32, tags=tags)
+    assert waits.status is GetMessageStatus.OFFSET_OVERFLOW_ONE
+    assert (waits.count, waits.next_begin_offset, waits.max_offset) == (0, 1, 3)
+    mend(slave, place, intact)
+    rest = slave.get("T", 0, 1, 32, tags=tags)
+    assert (rest.count, rest.next_begin_offset) == (2, 3)
     slave.close()
 
 

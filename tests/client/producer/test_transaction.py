@@ -6,8 +6,9 @@ import asyncio
 
 from aiorocketmq import Message, MessageExt, TransactionProducer, TransactionState
 from aiorocketmq.client.producer.sending import SendResult, SendStatus
-from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher
+from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Handler, Reply
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageResponse
 from aiorocketmq.remoting.protocol.commands.transaction import (
     CheckTransactionStateRequest,
     EndTransactionRequest,
@@ -60,5 +61,57 @@ def test_the_reason_of_an_unknown_end_goes_along() -> None:
         assert remark is not None
         assert remark.startswith("checkLocalTransactionState exception: LookupError: no database!!")
         assert len(remark) == 1000
+
+    asyncio.run(scenario())
+
+
+def test_nobody_is_asked_about_a_transaction_that_is_still_open() -> None:
+    """Its traces are not there yet: the checker would say that it is rolled back, and the local
+    part commits."""
+
+    async def scenario() -> None:
+        broker = ScriptedBroker()
+        told: list[tuple[int, bool | None]] = []
+        asked: list[str] = []
+        half: list[str] = []
+
+        def hear(request: EndTransactionRequest, _body: Body, _ctx: Context) -> None:
+            told.append((request.commit_or_rollback, request.from_transaction_check))
+
+        def store(request: SendMessageRequest, _body: Body, _ctx: Context) -> Reply:
+            half.append(request.properties or "")
+            return Reply(
+                header=SendMessageResponse(
+                    msg_id="7F00000100002A9F0000000000000000", queue_id=0, queue_offset=0
+                )
+            )
+
+        handlers: dict[RequestCode, Handler] = {
+            RequestCode.END_TRANSACTION: hear,
+            RequestCode.SEND_MESSAGE: store,
+            RequestCode.SEND_MESSAGE_V2: store,
+        }
+        broker.owner = SimOwner(Dispatcher(handlers), clock=broker.clock)
+        instance = broker.instance()
+        broker.know_topic(instance, "T", 1)
+
+        async def check(message: MessageExt) -> TransactionState:
+            asked.append(message.msg_id)
+            return TransactionState.ROLLBACK
+
+        producer = TransactionProducer("g", checker=check, instance=instance)
+        request = CheckTransactionStateRequest(
+            tran_state_table_offset=1, commit_log_offset=2, transaction_id="ID"
+        )
+        producer._running = True  # what else starting does is not wanted here
+        async with producer.transaction(Message("T", b"x")) as transaction:
+            its_own = stored(1, b"x", properties={"UNIQ_KEY": transaction.msg_id})
+            await producer._check(request, its_own, ADDRESS)
+        await producer._check(request, its_own, ADDRESS)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(half) == 1
+        assert asked == [transaction.msg_id]
+        assert told == [(0, True), (8, False), (12, True)]
 
     asyncio.run(scenario())
