@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 from ..client.errors import ConfigError
 from .access.catalog_tables import no_catalog_table
 from .access.options import SourceOptions, parse_source_options
-from .decode.schema import SOURCE_COLUMNS, chosen_columns, spark_schema
+from .decode.schema import chosen_columns, columns_of, property_types, spark_schema
 from .session.spark_version import (
     OLDEST_FOR_STREAM_READS,
     OLDEST_FOR_STREAM_WRITES,
@@ -47,14 +47,15 @@ class RocketMQDataSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> str:
-        """Of ``columns`` and ``includeProperties``. Raises ``ConfigError``, for all options: now is
-        the time to tell."""
+        """Of ``columns``, ``includeProperties``, ``propertyColumns``. Raises ``ConfigError``, for
+        all options: now is the time to tell."""
         with no_catalog_table(self.name(), self.options):
             try:
                 options = parse_source_options(self.options, streaming=False)
             except ConfigError as error:
                 options = self._of_a_stream(error)
-        return spark_schema(chosen_columns(options.columns, options.include_properties))
+            own = property_types(options.property_columns)
+            return spark_schema(_chosen(options), own)
 
     def _of_a_stream(self, error: ConfigError) -> SourceOptions:
         """What is wrong for a batch may be right for a stream. Raises ``error`` when it is not."""
@@ -105,22 +106,17 @@ class RocketMQDataSource(DataSource):
         return stream_writer(self.options, schema, overwrite)
 
 
+def _chosen(options: SourceOptions) -> tuple[str, ...]:
+    """The columns that options ask for."""
+    return chosen_columns(
+        options.columns, options.include_properties, property_types(options.property_columns)
+    )
+
+
 def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
     """The columns of a schema: ours, or one that the user gave to choose some of them. Raises
     ``ConfigError``."""
-    for each in schema.fields:
-        expected = SOURCE_COLUMNS.get(each.name)
-        if expected is None:
-            raise ConfigError(
-                f"there is no column {each.name!r}; the columns are {', '.join(SOURCE_COLUMNS)}"
-            )
-        if each.dataType.simpleString() != expected:
-            raise ConfigError(
-                f"the column {each.name} is {expected}, not {each.dataType.simpleString()}"
-            )
-    names = tuple(schema.fieldNames())
-    if options.columns is not None and set(names) != set(
-        chosen_columns(options.columns, options.include_properties)
-    ):
+    names = columns_of(schema, property_types(options.property_columns))
+    if options.columns is not None and set(names) != set(_chosen(options)):
         raise ConfigError("the option columns and a schema of your own exclude each other")
     return names

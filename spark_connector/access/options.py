@@ -32,6 +32,8 @@ __all__ = [
 DEFAULT_GROUP: Final = "spark-rocketmq-source"
 """Brokers count pulls by group and may insist that it exists; a new name per query would fill their
 tables."""
+PROPERTY_MODES: Final = ("permissive", "failfast")
+"""What becomes of a property that is no value of its column's type: null, or the query fails."""
 MOST_PER_PULL: Final = 4096
 
 
@@ -138,6 +140,8 @@ class SourceOptions:
     arrow_batch_bytes: int
     include_properties: bool
     columns: str | None
+    property_columns: str | None
+    fail_on_property: bool
     check_crc: bool
     decompress: bool
     drop_spark_duplicates: bool
@@ -192,6 +196,9 @@ def parse_source_options(
         arrow_batch_bytes=reader.size_bytes("arrowBatchBytes", "8m", lowest=1 << 10),
         include_properties=reader.boolean("includeProperties", False),
         columns=reader.text("columns"),
+        property_columns=reader.text("propertyColumns"),
+        fail_on_property=reader.choice("propertyColumnsMode", "permissive", PROPERTY_MODES)
+        == "failfast",
         check_crc=reader.boolean("checkCrc", True),
         decompress=reader.boolean("decompress", True),
         drop_spark_duplicates=reader.boolean("dropSparkDuplicates", False),

@@ -70,7 +70,7 @@ def decode_found(
     if these are to be checked; ``None``: something is wrong with one of them.
     """
     if records is None or _has_batches(records):
-        return rows_to_batch(list(read_rows(view, options)), tuple(columns))
+        return rows_to_batch(list(read_rows(view, options)), tuple(columns), options.properties)
     return _Columns(_first_of_each(_wanted(records, options), options), options).batch(columns)
 
 
@@ -142,12 +142,27 @@ class _Columns:
         self._with_map = False
 
     def batch(self, names: Sequence[str]) -> pa.RecordBatch:
-        schema = arrow_schema(names)
+        own = self._options.properties
+        schema = arrow_schema(names, own.types)
         self._with_map = "properties" in names
         if not len(self._records):
             return pa.RecordBatch.from_pylist([], schema=schema)
         return pa.RecordBatch.from_arrays(
-            [_MAKERS[name](self) for name in schema.names], schema=schema
+            [
+                own.column(name, self.property(name), self._where)
+                if name in own.types
+                else _MAKERS[name](self)
+                for name in schema.names
+            ],
+            schema=schema,
+        )
+
+    def _where(self, at: int) -> str:
+        """The message of a row, for texts."""
+        records = self._records
+        return (
+            f"{records.names[records.topics[at]]}, queue {self._options.broker_name}/"
+            f"{records.queue_id[at]}, offset {records.queue_offset[at]}"
         )
 
     def property(self, name: str) -> pa.Array:
@@ -155,7 +170,7 @@ class _Columns:
             self._properties = (
                 PropertyTable(self._records)
                 if self._with_map
-                else NamedProperties(self._records, _NAMED)
+                else NamedProperties(self._records, (*_NAMED, *self._options.properties.types))
             )
         return self._properties.column(name)
 

@@ -29,6 +29,7 @@ from ...remoting.protocol.record.batch import BatchError, decode_batch
 from ...remoting.protocol.record.layout import RecordHead
 from ...remoting.protocol.record.verdict import Parts, take_apart
 from ..access.errors import DamagedMessageError
+from .property_columns import PropertyColumns
 from .schema import SOURCE_COLUMNS, arrow_schema
 
 __all__ = ["DecodeError", "DecodeOptions", "Row", "read_rows", "rows_to_batch", "unpack_body"]
@@ -40,6 +41,7 @@ _UNPACKED_AT_ONCE: Final = 1 << 18
 _INNER_BATCH: Final = MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP
 _MAX_OFFSET: Final = 2**63 - 1
 _MAX_MS: Final = (2**63 - 1) // 1000
+NO_PROPERTY_COLUMNS: Final = PropertyColumns({})
 
 
 class DecodeError(RocketMQError, ValueError):
@@ -77,6 +79,8 @@ class DecodeOptions(msgspec.Struct, frozen=True, kw_only=True):
     drop_ids: set[str] | None = None
     """Messages with one of these ids are left out; the ids that were met are added."""
     drop_ids_property: str = "SPARK_DEDUP_ID"
+    properties: PropertyColumns = NO_PROPERTY_COLUMNS
+    """Which columns are single properties; takes note of what is no value of their types."""
 
 
 class Row(msgspec.Struct, gc=False):
@@ -131,14 +135,18 @@ def read_rows(data: bytes | memoryview, options: DecodeOptions) -> Iterator[Row]
 
 def _pass_over(row: Row, fail: bool) -> None:
     """Raises DamagedMessageError, or writes a warning where that is enough."""
-    where = (
-        f"{row.topic}, queue {row.broker_name}/{row.queue_id}, offset {row.queue_offset} "
-        f"({row.msg_id})"
+    what = (
+        f"{where_is(row)} ({row.msg_id}): the body does not have the CRC that was stored with it: "
+        "it is damaged"
     )
-    what = f"{where}: the body does not have the CRC that was stored with it: it is damaged"
     if fail:
         raise DamagedMessageError(what)
     log.warning("%s, and left out (failOnDamage=false)", what)
+
+
+def where_is(row: Row) -> str:
+    """The message of a row, for texts."""
+    return f"{row.topic}, queue {row.broker_name}/{row.queue_id}, offset {row.queue_offset}"
 
 
 def _is_stored_between(timestamp: int, from_ms: int | None, until_ms: int | None) -> bool:
@@ -226,12 +234,18 @@ def _rows_of_batch(row: Row, at: int) -> list[Row]:
     return rows
 
 
-def rows_to_batch(rows: list[Row], columns: tuple[str, ...]) -> pa.RecordBatch:
-    """The wanted columns of the rows, as Arrow."""
-    schema = arrow_schema(columns)
+def rows_to_batch(
+    rows: list[Row], columns: tuple[str, ...], own: PropertyColumns = NO_PROPERTY_COLUMNS
+) -> pa.RecordBatch:
+    """The wanted columns of the rows, as Arrow. Raises PropertyValueError."""
+    schema = arrow_schema(columns, own.types)
     fields = dict(zip(SOURCE_COLUMNS, Row.__struct_fields__, strict=True))
     arrays = []
     for field in schema:
+        if field.name in own.types:
+            texts = pa.array([row.properties.get(field.name) for row in rows], pa.string())
+            arrays.append(own.column(field.name, texts, lambda at: where_is(rows[at])))
+            continue
         values: list[Any] = [getattr(row, fields[field.name]) for row in rows]
         if pa.types.is_map(field.type):
             values = [list(properties.items()) for properties in values]

@@ -26,12 +26,15 @@ def read_ranges(
     """The messages of these ranges, in the order of each queue.
 
     Raises ``DataLossError``, ``DamagedMessageError``, ``RangeTimeoutError``, ``BrokerError``,
-    ``DecodeError``.
+    ``DecodeError``, ``PropertyValueError``.
     """
     from ..decode.decode import DecodeOptions, decode_records
+    from ..decode.property_columns import PropertyColumns
+    from ..decode.schema import property_types
 
     settle_worker()
     keep_tags = frozenset(tag.strip() for tag in options.tags.split("||") if tag.strip())
+    own = PropertyColumns(property_types(options.property_columns), fail=options.fail_on_property)
     decoding = partial(
         DecodeOptions,
         check_crc=options.check_crc,
@@ -39,12 +42,16 @@ def read_ranges(
         decompress=options.decompress,
         keep_tags=keep_tags if options.tags != "*" else None,
         drop_ids=set() if options.drop_spark_duplicates else None,
+        properties=own,
     )
-    for piece in RangeReader(ranges, hints, options, SocketCluster(options)):
-        of_broker = decoding(broker_name=piece.broker_name)
-        batch = decode_records(piece.buffer, columns, of_broker, (piece.begins, piece.ends))
-        if batch.num_rows:
-            yield _bare(batch, columns, options.connection.namespace)
+    try:
+        for piece in RangeReader(ranges, hints, options, SocketCluster(options)):
+            of_broker = decoding(broker_name=piece.broker_name)
+            batch = decode_records(piece.buffer, columns, of_broker, (piece.begins, piece.ends))
+            if batch.num_rows:
+                yield _bare(batch, columns, options.connection.namespace)
+    finally:  # also of a task that is cut short
+        own.tell()
 
 
 def _bare(batch: pa.RecordBatch, columns: Sequence[str], namespace: str | None) -> pa.RecordBatch:

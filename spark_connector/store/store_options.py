@@ -14,7 +14,8 @@ from ...client.errors import ConfigError
 from ...store.inspect import StoreDirectory
 from ...store.model.errors import StoreFileError
 from ..access.option_reader import OptionReader
-from ..decode.schema import chosen_columns
+from ..access.options import PROPERTY_MODES
+from ..decode.schema import chosen_columns, property_types
 
 __all__ = ["StoreOptions", "StorePlace", "parse_store_options"]
 
@@ -45,6 +46,9 @@ class StoreOptions:
     by_queue: bool
     tags: frozenset[str] | None
     columns: tuple[str, ...]
+    property_types: dict[str, str]
+    """Columns that are properties, and their types."""
+    fail_on_property: bool
     fail_on_damage: bool
     check_crc: bool
     decompress: bool
@@ -83,6 +87,7 @@ def parse_store_options(options: Mapping[str, str]) -> StoreOptions:
             "messages"
         )
     include = reader.boolean("includeProperties", False)
+    own = property_types(reader.text("propertyColumns"))
     parsed = StoreOptions(
         stores=stores,
         topics=topics,
@@ -91,7 +96,10 @@ def parse_store_options(options: Mapping[str, str]) -> StoreOptions:
         until_ms=until_ms,
         by_queue=by_queue,
         tags=_tags(reader),
-        columns=chosen_columns(reader.text("columns"), include),
+        columns=chosen_columns(reader.text("columns"), include, own),
+        property_types=own,
+        fail_on_property=reader.choice("propertyColumnsMode", "permissive", PROPERTY_MODES)
+        == "failfast",
         fail_on_damage=reader.boolean("failOnDamage", True),
         check_crc=reader.boolean("checkCrc", True),
         decompress=reader.boolean("decompress", True),

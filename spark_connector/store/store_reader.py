@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from ..decode.decode import DecodeOptions, decode_found
+from ..decode.property_columns import PropertyColumns
 from .store_log_file import read_log_file
 from .store_options import StoreOptions
 from .store_parts import LogFilePart, Part
@@ -17,7 +18,8 @@ __all__ = ["read_part"]
 
 def read_part(part: Part, options: StoreOptions) -> Iterator[pa.RecordBatch]:
     """The wanted messages of one part. Raises StoreDamageError, DamagedMessageError, DecodeError,
-    OSError."""
+    PropertyValueError, OSError."""
+    own = PropertyColumns(options.property_types, fail=options.fail_on_property)
     decoding = DecodeOptions(
         broker_name=part.place.broker_name,
         from_offset=-(2**63),
@@ -30,7 +32,18 @@ def read_part(part: Part, options: StoreOptions) -> Iterator[pa.RecordBatch]:
         fail_on_damage=options.fail_on_damage,
         decompress=options.decompress,
         keep_tags=options.tags,
+        properties=own,
     )
+    try:
+        yield from _batches(part, options, decoding)
+    finally:  # also of a task that is cut short
+        own.tell()
+
+
+def _batches(
+    part: Part, options: StoreOptions, decoding: DecodeOptions
+) -> Iterator[pa.RecordBatch]:
+    """As many messages at once as there may be."""
     pieces = (
         read_log_file(part, options) if isinstance(part, LogFilePart) else read_queue(part, options)
     )

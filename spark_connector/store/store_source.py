@@ -35,10 +35,13 @@ class RocketMQStoreDataSource(DataSource):
         return "rocketmq-store"
 
     def schema(self) -> str:
-        return spark_schema(self._parsed().columns)
+        options = self._parsed()
+        return spark_schema(options.columns, options.property_types)
 
     def reader(self, schema: StructType) -> RocketMQStoreReader:
-        return RocketMQStoreReader(replace(self._parsed(), columns=columns_of(schema)))
+        options = self._parsed()
+        columns = columns_of(schema, options.property_types)
+        return RocketMQStoreReader(replace(options, columns=columns))
 
     def _parsed(self) -> StoreOptions:
         with no_catalog_table(self.name(), self.options):

@@ -117,6 +117,48 @@ def drain(frame: DataFrame, sink: Sink, checkpoint: Path) -> StreamingQuery:
 # --------------------------------------------------------------------------------------------------
 
 
+def test_properties_are_columns(
+    spark: SparkSession, shared: Cluster, topic: str, tmp_path: Path
+) -> None:
+    """As the map with Spark's own casts has them; in a stream, too."""
+    make(shared, topic, 20)
+    texts = ["7", " +7 ", "1.5", "1e3", ".5", "NaN", "x", "", "true", "No", "2147483648", "0x1F"]
+    kinds = {"i": "int", "l": "bigint", "d": "double", "b": "boolean", "s": "string"}
+
+    async def more() -> None:
+        async with Producer("p", namesrv=shared.namesrv) as producer:
+            for text in texts:
+                own = dict.fromkeys(kinds, text) if text else {"other": "1"}
+                await deliver(producer, Message(topic, b"0", properties=own), 0)
+
+    asyncio.run(more())
+    columns = ",".join(f"{name}:{kind}" for name, kind in kinds.items())
+    own = {"includeProperties": "true", "propertyColumns": columns}
+    frame = load(spark, shared, topic, **own)
+    assert frame.columns[-6:] == ["properties", *kinds]
+    cast = [f"try_cast(properties['{name}'] as {kind})" for name, kind in kinds.items()]
+    unlike = " or ".join(f"not ({name} <=> {one})" for name, one in zip(kinds, cast, strict=True))
+    assert frame.count() == 20 + len(texts)
+    assert frame.where(unlike).collect() == []
+    assert frame.where("d = 1000").count() == 1
+    with pytest.raises(PySparkException, match="the property d is no double: 'x'"):
+        load(
+            spark, shared, topic, propertyColumns="d:double", propertyColumnsMode="failFast"
+        ).where("d > 0").collect()
+    found = []
+    stream = load_stream(
+        spark, shared, topic, startingOffsets="earliest", propertyColumns="n:int", columns="n"
+    )
+    query = (
+        stream.writeStream.foreachBatch(lambda batch, _: found.extend(batch.collect()))
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(4 * int(PATIENCE_S))
+    assert sorted(row.n for row in found if row.n is not None) == list(range(20))
+
+
 def test_a_batch_read(spark: SparkSession, shared: Cluster, topic: str) -> None:
     make(shared, topic, 100)
     frame = load(spark, shared, topic, columns=",".join(SOURCE_COLUMNS))

@@ -59,6 +59,18 @@ def test_a_view_is_read_and_written(
         spark.sql(f"INSERT OVERWRITE {view} (body) VALUES (X'41')")
 
 
+def test_properties_are_columns_of_a_view(
+    spark: SparkSession, shared: Cluster, with_queues: str, view: str
+) -> None:
+    frame = numbers(spark, 10).selectExpr("body", "map('size', cast(body as string)) properties")
+    write(frame, shared, with_queues)
+    own = options(shared, with_queues).replace(")", ", propertyColumns 'size:int')")
+    spark.sql(f"CREATE TEMPORARY VIEW {view} USING rocketmq {own}")
+    total = spark.sql(f"SELECT sum(size), typeof(max(size)) FROM {view} WHERE size > 3").first()
+    assert total is not None
+    assert tuple(total) == (39, "int")
+
+
 def test_a_view_for_writing_has_columns_of_its_own(
     spark: SparkSession, shared: Cluster, with_queues: str, view: str
 ) -> None:

@@ -52,6 +52,17 @@ def sorted_rows(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 @BY
+def test_properties_are_columns(by: str, spark: SparkSession, shared: Cluster, topic: str) -> None:
+    asyncio.run(create_topic(shared.namesrv, topic, 3))
+    asyncio.run(send(shared.namesrv, topic, 12))
+    own = {"propertyColumns": "number:bigint,farbe:string", "columns": "queueId,queueOffset,keys"}
+    found = store(spark, shared.store_of("broker-a"), topic=topic, partitionBy=by, **own)
+    assert sorted((row["keys"], row["number"], row["farbe"]) for row in found.collect()) == sorted(
+        (f"k{n}", n if n % 3 else None, "größer" if n % 3 else None) for n in range(12)
+    )
+
+
+@BY
 def test_a_store_gives_what_the_broker_gives(
     by: str, spark: SparkSession, shared: Cluster, topic: str
 ) -> None:

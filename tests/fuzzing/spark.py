@@ -33,6 +33,7 @@ from aiorocketmq.spark_connector.access.offsets import (
 from aiorocketmq.spark_connector.access.options import parse_source_options
 from aiorocketmq.spark_connector.decode.decode import DecodeError, decode_records
 from aiorocketmq.spark_connector.decode.decode_slow import DecodeOptions, read_rows, rows_to_batch
+from aiorocketmq.spark_connector.decode.property_columns import PropertyColumns
 from aiorocketmq.spark_connector.decode.schema import SOURCE_COLUMNS
 from aiorocketmq.spark_connector.session.java import parse_version
 from aiorocketmq.spark_connector.sink.encode import encode_items
@@ -48,7 +49,8 @@ from .parsers import Parser, same, text_of
 from .protocol import _streams as frame_streams
 
 _MAX_FRAME: Final = 4096
-_COLUMNS: Final = tuple(SOURCE_COLUMNS)
+_PROPERTIES: Final = {"own": "bigint", "SPARK_DEDUP_ID": "boolean"}
+_COLUMNS: Final = (*SOURCE_COLUMNS, *_PROPERTIES)
 _DEDUP: Final = "SPARK_DEDUP_ID"
 
 
@@ -97,6 +99,7 @@ def _options(data: bytes) -> tuple[dict[str, Any], bytes]:
         "keep_tags": frozenset({"TagA"}) if chosen & 16 else None,
         "drop_ids": set() if chosen & 32 else None,
         "until_offset": 5 if chosen & 64 else None,
+        "properties": PropertyColumns(_PROPERTIES),
     }, data[1:]
 
 
@@ -107,7 +110,8 @@ def _columns(data: bytes) -> object:
 
 def _rows(data: bytes) -> object:
     options, rest = _options(data)
-    return _plain(rows_to_batch(list(read_rows(rest, DecodeOptions(**options))), _COLUMNS))
+    rows = list(read_rows(rest, DecodeOptions(**options)))
+    return _plain(rows_to_batch(rows, _COLUMNS, options["properties"]))
 
 
 def _plain(batch: Any) -> list[Any]:
@@ -281,6 +285,7 @@ PARSERS: Final = (
             _S + "decode/decode.py: decode_found",
             _S + "decode/decode.py: _unpack",
             _S + "decode/arrow_arrays.py: from_texts",
+            _S + "decode/property_columns.py: read_text",
             "remoting/protocol/record/scan.py: scan_stretches",
             _SLOW + "read_rows",
             _SLOW + "_read_record",

@@ -13,6 +13,7 @@ from aiorocketmq.spark_connector.decode.schema import (
     arrow_schema,
     chosen_columns,
     columns_of,
+    property_types,
     spark_schema,
 )
 
@@ -64,15 +65,71 @@ def test_columns_that_cannot_be(text: str) -> None:
         chosen_columns(text)
 
 
+def test_properties_as_columns() -> None:
+    types = property_types(" city:String, amount:DOUBLE ,a:b:long, n:integer")
+    assert types == {"city": "string", "amount": "double", "a:b": "bigint", "n": "int"}
+    assert property_types(None) == {}
+    assert chosen_columns("body", True, types) == ("body", "properties", *types)
+    assert chosen_columns("AMOUNT,body", False, types) == ("amount", "body", "city", "a:b", "n")
+    with pytest.raises(ConfigError, match="no 'price'"):
+        chosen_columns("body,price", False, types)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("city", "such as city:string,amount:double, not 'city'"),
+        (":string", "not ':string'"),
+        ("city:text", "the types are string, int"),
+        ("city:string,", "not ''"),
+        ("Tags:string", "Tags is a column of every message already"),
+        ("city:string,City:int", "City is the property column city already"),
+        (",".join(f"p{n}:int" for n in range(201)), "201 properties, more than 200"),
+    ],
+)
+def test_properties_that_cannot_be_columns(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=f"option propertyColumns.*{problem}"):
+        property_types(text)
+
+
+def test_columns_of_properties_are_what_spark_makes_of_them() -> None:
+    pytest.importorskip("pyspark.sql", reason="the extra [spark] is not installed")
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import (
+        BooleanType,
+        DoubleType,
+        IntegerType,
+        LongType,
+        StringType,
+        StructType,
+        TimestampType,
+    )
+
+    types = {
+        "s": ("string", StringType()),
+        "i": ("int", IntegerType()),
+        "l": ("bigint", LongType()),
+        "d": ("double", DoubleType()),
+        "b": ("boolean", BooleanType()),
+        "t": ("timestamp", TimestampType()),
+    }
+    own = {name: kind for name, (kind, _) in types.items()}
+    declared = StructType()
+    for name, (_, of_spark) in types.items():
+        declared.add(name, of_spark)
+    assert arrow_schema(own, own).equals(to_arrow_schema(declared, timezone="UTC"))
+    assert spark_schema(("body", "a`b"), {"a`b": "int"}) == "body BINARY, `a``b` INT"
+
+
 def test_a_schema_of_the_user() -> None:
     pytest.importorskip("pyspark.sql", reason="the extra [spark] is not installed")
     from pyspark.sql.types import BinaryType, LongType, StructType
 
-    assert columns_of(StructType().add("body", BinaryType()).add("queueOffset", LongType())) == (
-        "body",
-        "queueOffset",
-    )
+    own = {"amount": "bigint"}
+    chosen = StructType().add("body", BinaryType()).add("queueOffset", LongType())
+    assert columns_of(chosen, {}) == ("body", "queueOffset")
+    assert columns_of(chosen.add("amount", LongType()), own) == ("body", "queueOffset", "amount")
     with pytest.raises(ConfigError, match="no column 'value'"):
-        columns_of(StructType().add("value", BinaryType()))
+        columns_of(StructType().add("value", BinaryType()), own)
     with pytest.raises(ConfigError, match="queueId is int, not bigint"):
-        columns_of(StructType().add("queueId", LongType()))
+        columns_of(StructType().add("queueId", LongType()), own)
