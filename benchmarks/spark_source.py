@@ -30,12 +30,17 @@ ROWS = {128: 400_000, 1024: 100_000}
 GOALS = {False: 2.0, True: 2.5}
 """How many times slower than the floor at most: 50 % of its rows a second, 40 % with the map of
 properties."""
+SINGLE = "spark source, 128 B, single properties"
+PROPERTIES = "region:string,WAIT:boolean"
+SINGLE_FLOOR = "the same read without these columns"
+SINGLE_GOAL = 1.15
+"""How many times longer the read takes with columns of single properties, at most."""
 
 
 def run(rows: Rows) -> None:
-    """128 bytes and 1 KiB, with and without properties."""
+    """128 bytes and 1 KiB, with and without properties; of the first also with single ones."""
     names = {(size, with_map): _name(size, with_map) for size in ROWS for with_map in (False, True)}
-    if not rows.wants_any(list(names.values())):
+    if not rows.wants_any([*names.values(), SINGLE]):
         return
     with (
         work_folder(rows.options.directory) as folder,
@@ -54,10 +59,31 @@ def run(rows: Rows) -> None:
                                 spark, server, rows.options
                             )
                         )
+            if size == 128 and rows.wants(SINGLE):
+                with rows.attempt(SINGLE):
+                    rows.add(_single(spark, server, count, rows.options))
 
 
 def _name(size: int, with_map: bool) -> str:
     return f"spark source, {size} B, {'with' if with_map else 'without'} properties"
+
+
+def _single(spark: SparkSession, server: Cluster, count: int, options: Options) -> Row:
+    """With two properties as columns, next to the read without."""
+    works: list[Callable[[], Sample]] = [
+        lambda: measured(lambda: to_nowhere(_read(spark, server, PROPERTIES)), count, spark),
+        lambda: measured(lambda: to_nowhere(_read(spark, server, "")), count, spark),
+    ]
+    for work in (*works, *works):
+        work()
+    ours, floor = in_turn(min(options.rounds, 5), *works)
+    figures = figures_of(ours, floor, {"rate": Goal(mark_ratio=SINGLE_GOAL)})
+    return Row(benchmark="", name=SINGLE, figures=figures, floor_is=SINGLE_FLOOR)
+
+
+def _read(spark: SparkSession, server: Cluster, properties: str) -> DataFrame:
+    reader = spark.read.format("rocketmq").option("rocketmq.namesrv.addr", server.namesrv.address)
+    return reader.option("propertyColumns", properties).option("subscribe", "Benchmark-128").load()
 
 
 class _Shape:

@@ -68,7 +68,11 @@ def _replicas(queue: MessageQueue, access: BrokerAccess) -> dict[int, str]:
 
 
 class RocketMQReader(DataSourceReader):
-    """Plans on the driver, reads on executors; only ``options`` and ``columns`` travel."""
+    """Plans on the driver, reads on executors; only ``options`` and ``columns`` travel.
+
+    There is no ``pushFilters``: Spark keeps what one query pushed for all others of its DataFrame
+    (docs/design/spark-columns.md).
+    """
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options

@@ -117,6 +117,26 @@ def drain(frame: DataFrame, sink: Sink, checkpoint: Path) -> StreamingQuery:
 # --------------------------------------------------------------------------------------------------
 
 
+def test_a_filter_of_one_query_is_none_of_another(
+    spark: SparkSession, shared: Cluster, topic: str
+) -> None:
+    """Spark would keep a filter that a source takes (docs/spark.md, Limits)."""
+    make(shared, topic, 20)
+    setting = "spark.sql.python.filterPushdown.enabled"
+    before = spark.conf.get(setting)
+    wanted = "n > 15 and tags = 'a' and queueOffset >= 0"
+    for pushed in ("true", "false"):
+        spark.conf.set(setting, pushed)
+        try:
+            frame = load(spark, shared, topic, propertyColumns="n:int")
+            part = frame.where(wanted)
+            assert part.count() == 2
+            assert frame.count() == 20
+            assert part.union(frame).count() == 22
+        finally:
+            spark.conf.set(setting, str(before))
+
+
 def test_properties_are_columns(
     spark: SparkSession, shared: Cluster, topic: str, tmp_path: Path
 ) -> None:

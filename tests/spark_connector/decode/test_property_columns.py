@@ -96,6 +96,14 @@ def test_many_texts_are_read_as_each_is(kind: str, given: list[str | None], cut:
 )
 def test_what_is_a_value(kind: str, text: str, value: object) -> None:
     assert read_text(text, kind) == value
+    many = typed(pa.array([text, "", text]), kind)
+    assert (many.cast(pa.int64()) if kind == "timestamp" else many).to_pylist() == [
+        value,
+        None,
+        value,
+    ]
+    alone = typed(pa.array([text]), kind)
+    assert alone.cast(pa.int64() if kind == "timestamp" else alone.type).to_pylist() == [value]
 
 
 def records(*amounts: str | None) -> bytes:
