@@ -130,7 +130,7 @@ class NameServer:
             **self.brokers.table,
             **route.table,
             **KvConfigProcessor(
-                kv_config, SavedFile(config.kv_config_path, kv_config.to_json)
+                kv_config, SavedFile(config.kv_config_path, kv_config.to_json), routes.lost
             ).table,
             **ConfigProcessor(config, extra_properties or {}).table,
         }

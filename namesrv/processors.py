@@ -46,6 +46,7 @@ from ..remoting.slices import Steps
 from ..remoting.transport.flow import Limits
 from .config import NamesrvConfig
 from .kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from .lost_brokers import LostBrokers, is_of_lost_brokers
 from .registration_body import CrcError, read_registration
 from .route_limits import RouteTableFullError
 from .route_table import BrokerGoneError, Removed, RouteTable
@@ -286,11 +287,15 @@ def _topic_list(found: Steps[list[str]]) -> Steps[Reply]:
 
 
 class KvConfigProcessor:
-    """Key-value configuration; every change is on the disk before it is answered."""
+    """Key-value configuration; every change is on the disk before it is answered. Brokers that were
+    lost are shown, and forgotten, as if they were of it (in memory only)."""
 
-    def __init__(self, kv_config: KvConfig, file: SavedFile) -> None:
+    def __init__(
+        self, kv_config: KvConfig, file: SavedFile, lost: LostBrokers | None = None
+    ) -> None:
         self._kv_config = kv_config
         self._file = file
+        self._lost = lost or LostBrokers()
 
     @property
     def table(self) -> ProcessorTable:
@@ -302,6 +307,12 @@ class KvConfigProcessor:
         }
 
     async def put(self, request: PutKVConfigRequest, _body: Body, ctx: Context) -> Reply:
+        if is_of_lost_brokers(request.namespace):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the namespace {request.namespace} is the name server's own: it can be read, and "
+                "its keys deleted",
+            )
         self._kv_config.put(request.namespace, request.key, request.value)
         log.info(
             "kv config set namespace=%s key=%s peer=%s", request.namespace, request.key, ctx.peer
@@ -309,13 +320,19 @@ class KvConfigProcessor:
         return await _saved(self._file)
 
     def get(self, request: KVConfigRequest, _body: Body, _ctx: Context) -> Reply:
-        value = self._kv_config.get(request.namespace, request.key)
+        value = self._lost.value(request.namespace, request.key)
+        if value is None:
+            value = self._kv_config.get(request.namespace, request.key)
         if value is None:
             remark = f"No config item, Namespace: {request.namespace} Key: {request.key}"
             return Reply(ResponseCode.QUERY_NOT_FOUND, header=GetKVConfigResponse(), remark=remark)
         return Reply(header=GetKVConfigResponse(value=value))
 
     async def delete(self, request: KVConfigRequest, _body: Body, ctx: Context) -> Reply:
+        if is_of_lost_brokers(request.namespace):
+            self._lost.forget(request.key)
+            log.info("lost broker forgotten broker=%s peer=%s", request.key, ctx.peer)
+            return Reply()
         self._kv_config.delete(request.namespace, request.key)
         log.info(
             "kv config deleted namespace=%s key=%s peer=%s",
@@ -328,7 +345,9 @@ class KvConfigProcessor:
     def list_namespace(
         self, request: GetKVListByNamespaceRequest, _body: Body, _ctx: Context
     ) -> Reply:
-        entries = self._kv_config.namespace(request.namespace)
+        entries = self._lost.table(request.namespace) or self._kv_config.namespace(
+            request.namespace
+        )
         if entries is None:
             return Reply(
                 ResponseCode.QUERY_NOT_FOUND,

@@ -17,6 +17,8 @@ them; every broker has an address; whoever has a topic is one of its holders; no
 a broker name. A broker that goes takes nothing but its entry in ``queues`` along at once, whatever
 number of topics it had.
 
+Brokers that went without a word are remembered beside them (``lost_brokers.py``).
+
 Nothing is persistent: brokers register again within 30 s. A registration never removes a topic,
 only the end of a broker or request 216 does. Kept apart from the original, where it leaves entries
 behind that nothing ever removes:
@@ -53,6 +55,7 @@ from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from ..remoting.protocol.commands.route import BrokerRequest, RegisterBrokerRequest
 from ..remoting.protocol.fastjson import writer as fastjson_writer
 from ..remoting.slices import Steps, at_once, in_one, slices
+from .lost_brokers import LostBrokers
 from .route_limits import MAX_BROKERS, MAX_FILTER_SERVERS, RouteTableFullError, check_names
 
 TOPICS_AT_ONCE = 5000
@@ -126,6 +129,7 @@ class RouteTable:
         self._clusters: dict[str, dict[str, None]] = {}
         self._live: dict[str, LiveBroker] = {}
         self._filter_servers: dict[str, list[str]] = {}
+        self.lost: LostBrokers = LostBrokers()
         self._left: deque[tuple[str, dict[str, QueueData]]] = deque()
         """Brokers that are gone, and what they had."""
         self._encoded: dict[
@@ -179,6 +183,8 @@ class RouteTable:
                 before.last_update_ms = now_ms
             raise
         is_new = self._is_new(broker)
+        if broker.broker_id == MASTER_ID:  # a slave brings no topics
+            self.lost.forget(broker.broker_name)
         self._clusters.setdefault(broker.cluster_name, {})[broker.broker_name] = None
         self._place(broker)
         live = LiveBroker(
@@ -210,6 +216,8 @@ class RouteTable:
         if known is not None:
             known.broker_addrs.pop(broker.broker_id, None)
             self._drop([known])
+        if broker.broker_name not in self._brokers:
+            self.lost.forget(broker.broker_name)
         self._encoded.clear()
         return was_live
 
@@ -239,6 +247,7 @@ class RouteTable:
     def expire(self, now_ms: int) -> list[Removed]:
         """Remove the brokers that gave no sign of life for 120 s. Their connections are to be
         closed."""
+        self.lost.expire(now_ms)
         gone = [
             address
             for address, live in self._live.items()
@@ -261,6 +270,7 @@ class RouteTable:
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forget a topic (216), everywhere or on the brokers of one cluster."""
         self._forget_route(topic)
+        self.lost.forget_topic(topic, cluster or None)
         names = self._clusters.get(cluster, {}) if cluster else None
         for name in self._holders.get(topic, ()):
             if names is None or name in names:
@@ -512,13 +522,18 @@ class RouteTable:
     def _remove(self, addresses: list[str]) -> list[Removed]:
         if not addresses:
             return []
-        removed = [Removed(address, self._live.pop(address).connection) for address in addresses]
-        gone = set(addresses)
+        lives = {address: self._live.pop(address) for address in addresses}
+        removed = [Removed(address, live.connection) for address, live in lives.items()]
+        gone = lives.keys()
         for address in gone:
             self._filter_servers.pop(address, None)
-        for broker in self._brokers.values():
-            for broker_id in [i for i, known in broker.broker_addrs.items() if known in gone]:
+        for name, broker in self._brokers.items():
+            here = {i: known for i, known in broker.broker_addrs.items() if known in gone}
+            for broker_id in here:
                 del broker.broker_addrs[broker_id]
+            if here and not broker.broker_addrs:
+                last_ms = max(lives[address].last_update_ms for address in here.values())
+                self.lost.remember(name, broker.cluster, self._queues[name], last_ms)
         self._drop(list(self._brokers.values()))
         self._encoded.clear()
         return removed

@@ -1,7 +1,8 @@
 """Queues of a topic that somebody tells of beside the name server that routes are asked of: the
 other name servers, which may have noticed less or more of what happened to brokers (one that was
-started again knows nobody for up to 30 seconds), and the order configuration of the topic (KV
-config ``ORDER_TOPIC_CONFIG``, ``namesrv.md`` §5), which outlives its brokers.
+started again knows nobody for up to 30 seconds), the order configuration of the topic (KV config
+``ORDER_TOPIC_CONFIG``, ``namesrv.md`` §5), which outlives its brokers, and name servers of ours
+that remember brokers which died (``namesrv/lost_brokers.py``; others know no such namespace).
 
 The cluster table cannot tell of more: name servers take a broker out of it together with its
 queues. Nor can brokers: each knows its own topics.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from ...client.cluster.answers import answer_body
@@ -31,6 +33,7 @@ log: Final = logging.getLogger(__name__)
 
 _TIMEOUT_S: Final = 5.0
 _ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
+_LOST_NAMESPACE: Final = "LOST_BROKERS_OF_TOPIC"
 
 
 async def ask_for_told_queues(
@@ -43,7 +46,9 @@ async def ask_for_told_queues(
     async def one(asked: tuple[str, str]) -> dict[MessageQueue, str]:
         topic, server = asked
         try:
-            told = dict.fromkeys(await _ordered(instance, server, topic), "the order configuration")
+            told = await _lost(instance, server, topic)
+            ordered = await _ordered(instance, server, topic)
+            told |= dict.fromkeys(ordered, "the order configuration")
             if len(servers) > 1:
                 routed = await _routed(instance, server, topic)
                 told |= dict.fromkeys(routed, f"the name server {server}")
@@ -58,15 +63,46 @@ async def ask_for_told_queues(
 
 
 async def _ordered(instance: ClientInstance, server: str, topic: str) -> Sequence[MessageQueue]:
-    header = KVConfigRequest(namespace=_ORDER_NAMESPACE, key=topic)
+    value = await _configured(instance, server, _ORDER_NAMESPACE, topic)
+    return publish_queues(topic, TopicRouteData(order_topic_conf=value)) if value else ()
+
+
+async def _lost(instance: ClientInstance, server: str, topic: str) -> dict[MessageQueue, str]:
+    """One queue stands for all of a broker."""
+    value = await _configured(instance, server, _LOST_NAMESPACE, topic)
+    found = {}
+    for entry in value.split(";") if value else ():
+        name, _, since = entry.partition("=")
+        found[MessageQueue(topic, name, 0)] = (
+            f"the name server {server}, which lost it{_at(since)} (gone for good? mqadmin "
+            f"deleteKvConfig -s LOST_BROKERS -k {name}),"
+        )
+    return found
+
+
+def _at(since_ms: str) -> str:
+    """In words; nothing for what is no time."""
+    try:
+        return f" at {datetime.fromtimestamp(int(since_ms) / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+async def _configured(
+    instance: ClientInstance, server: str, namespace: str, key: str
+) -> str | None:
+    """None where the name server has no such thing."""
     answer = await instance.remoting.invoke(
-        server, RequestCode.GET_KV_CONFIG, header, timeout=_TIMEOUT_S
+        server,
+        RequestCode.GET_KV_CONFIG,
+        KVConfigRequest(namespace=namespace, key=key),
+        timeout=_TIMEOUT_S,
     )
     try:
         value: str | None = answer.check(server).header.value
     except QueryNotFound:
-        return ()
-    return publish_queues(topic, TopicRouteData(order_topic_conf=value)) if value else ()
+        return None
+    return value
 
 
 async def _routed(instance: ClientInstance, server: str, topic: str) -> Sequence[MessageQueue]:

@@ -2,7 +2,7 @@
 
 A broker that is down is in no answer of the name servers soon afterwards, and a read of what is
 left looks like a complete one. So what is found is held against all that is known otherwise: what
-the user expects, what other name servers and the order configuration tell, and, for a stream, its
+the user expects, what name servers and the order configuration tell, and, for a stream, its
 checkpoint (``stream_offsets.py``).
 """
 
@@ -50,6 +50,7 @@ def not_covered(
         (queue.topic, queue.broker_name): by
         for queue, by in access.told_queues(topics).items()
         if (queue.topic, queue.broker_name) not in there
+        and not options.expected.is_gone(queue.broker_name)
     }
     return missing + [
         f"the topic {topic} is not on the broker {broker_name} at present, but {by} tells of it"

@@ -137,6 +137,25 @@ def test_a_batch_without_a_broker_is_not_taken_for_all(
     assert len([each for each in caplog.records if "broker-b" in each.getMessage()]) == 1
 
 
+def test_a_batch_knows_of_a_broker_that_the_name_server_has_lost(pair: Cluster, topic: str) -> None:
+    """With one name server and no options, until somebody says that it is gone."""
+    sent = filled(pair, topic)
+    kill(pair, "broker-b")
+    with pytest.raises(CoverageError, match=r"broker-b at present, but .* which lost it at 20"):
+        bodies(pair, topic)
+    assert bodies(pair, topic, expectedBrokers="broker-a") == sent[:60]
+    start_again(pair, "broker-b")
+    assert bodies(pair, topic) == sent
+    kill(pair, "broker-b")
+
+    async def forget() -> None:
+        async with Admin(namesrv=pair.namesrv) as admin:
+            await admin.delete_kv_config("LOST_BROKERS", "broker-b")
+
+    asyncio.run(forget())
+    assert bodies(pair, topic) == sent[:60]
+
+
 def test_a_batch_of_an_ordered_topic_knows_its_brokers_by_itself(pair: Cluster, topic: str) -> None:
     sent = filled(pair, topic)
 
@@ -205,7 +224,7 @@ def test_what_a_broker_had_before_the_query_began_is_not_read_when_it_comes_back
 ) -> None:
     filled(pair, topic)
     kill(pair, "broker-b")
-    reader = stream(pair, topic, startingOffsets="latest")
+    reader = stream(pair, topic, startingOffsets="latest", failOnDataLoss="false")
     start = begin(reader)
     send(pair, topic, "broker-a", 100, 110)
     start, found = next_batch(reader, start)

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 
 from .cluster import PATIENCE_S, Cluster
 from .test_source_coverage import BOTH, filled, kill, make_anew, send, start_again
-from .test_spark_source import Sink, drain, load, load_stream, start
+from .test_spark_source import Sink, drain, load, load_stream, start, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,3 +71,27 @@ def test_a_topic_is_made_anew_between_two_runs(
     drain(frame, sink, checkpoint)
     assert sink.numbers == list(range(1000, 1110))
     assert sum(size > 0 for size in sink.sizes) == 3
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+def test_a_broker_that_is_away_holds_up_its_own_queues_only(
+    spark: SparkSession, pair: Cluster, topic: str, tmp_path: Path, lenient: bool
+) -> None:
+    """While a query runs; how long it may be away is a matter of ``failOnDataLoss``."""
+    filled(pair, topic)
+    options = {"rocketmqConsumer.pollTimeoutMs": 15_000, "failOnDataLoss": not lenient}
+    frame = load_stream(spark, pair, topic, startingOffsets="earliest", **options)
+    sink = Sink()
+    query = start(frame, sink, tmp_path, processingTime="100 milliseconds")
+    wait_until(lambda: sink.numbers == list(range(100)), "all is read")
+    kill(pair, "broker-b")
+    send(pair, topic, "broker-a", 100, 110)
+    wait_until(lambda: sink.numbers == list(range(110)), "the other broker's queues are read")
+    if lenient:
+        start_again(pair, "broker-b")
+        send(pair, topic, "broker-b", 110, 120)
+        wait_until(lambda: sink.numbers == list(range(120)), "its queues are read again")
+        query.stop()
+    else:
+        with pytest.raises(PySparkException, match="the broker broker-b is away for"):
+            query.awaitTermination(4 * int(PATIENCE_S))

@@ -23,6 +23,7 @@ from aiorocketmq.namesrv.processors import (
 from aiorocketmq.namesrv.route_table import BROKER_EXPIRED_MS, RouteTable
 from aiorocketmq.namesrv.saved_file import SavedFile
 from aiorocketmq.remoting.dispatch import Context, Dispatcher, Reply
+from aiorocketmq.remoting.errors import RequestError
 from aiorocketmq.remoting.protocol.bodies.codec import BodyError, encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.topic_config import (
@@ -30,7 +31,7 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import (
     TopicConfig,
     TopicConfigTable,
 )
-from aiorocketmq.remoting.protocol.codes import VERSION, RequestCode
+from aiorocketmq.remoting.protocol.codes import VERSION, RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.kv import (
     GetKVConfigResponse,
     GetKVListByNamespaceRequest,
@@ -102,7 +103,7 @@ class World:
         self.brokers = BrokerProcessor(self.routes, self.kv_config, Limits())
         self.route = RouteProcessor(self.routes, self.kv_config, self.config)
         self.kv = KvConfigProcessor(
-            self.kv_config, SavedFile(str(self.kv_path), self.kv_config.to_json)
+            self.kv_config, SavedFile(str(self.kv_path), self.kv_config.to_json), self.routes.lost
         )
         self.settings = ConfigProcessor(
             self.config, {"tls.server.keyPassword": "secret", "mine": "1"}
@@ -350,6 +351,31 @@ def test_kv_changes_are_on_the_disk_when_they_are_answered(world: World) -> None
         world.kv_path.with_name("kvConfig.json.bak").read_text()
         == '{"configTable":{"N":{"k":"v"}}}'
     )
+
+
+def test_brokers_that_were_lost_are_read_as_kv_configuration(world: World) -> None:
+    """Deleting forgets; nothing can be put there, and nothing of it gets to the disk."""
+
+    def get(namespace: str, key: str) -> tuple[int, str | None]:
+        request = KVConfigRequest(namespace=namespace, key=key)
+        reply = world.kv.get(request, NOTHING, context())
+        header = reply.header
+        assert isinstance(header, GetKVConfigResponse)
+        return reply.code, header.value
+
+    world.routes.lost.remember("b", "c", ["t"], 77)
+    assert get("LOST_BROKERS", "b") == (ResponseCode.SUCCESS, "77")
+    assert get("LOST_BROKERS_OF_TOPIC", "t") == (ResponseCode.SUCCESS, "b=77")
+    listed = world.kv.list_namespace(
+        GetKVListByNamespaceRequest(namespace="LOST_BROKERS"), NOTHING, context()
+    )
+    assert json.loads(bytes(listed.body)) == {"table": {"b": "77"}}
+    with pytest.raises(RequestError, match="the name server's own"):
+        world.put("LOST_BROKERS", "x", "1")
+    request = KVConfigRequest(namespace="LOST_BROKERS", key="b")
+    asyncio.run(world.kv.delete(request, NOTHING, context()))
+    assert get("LOST_BROKERS", "b") == (ResponseCode.QUERY_NOT_FOUND, None)
+    assert not world.kv_path.exists()
 
 
 def test_kv_questions(world: World) -> None:
