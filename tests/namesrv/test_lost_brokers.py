@@ -46,7 +46,7 @@ def unregister(table: RouteTable, name: str, broker_id: int = 0) -> None:
 
 
 def lost(table: RouteTable) -> dict[str, str]:
-    return table.lost.table(LOST_BROKERS) or {}
+    return dict(table.lost.table(LOST_BROKERS) or {})
 
 
 def of_topic(table: RouteTable, topic: str) -> str | None:
