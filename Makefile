@@ -36,7 +36,7 @@ endef
 export SAY_WHICH_LEAVES
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy spark-versions pipeline spark-zip
+.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy spark-versions pipeline spark-zip spark-recipes
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -111,6 +111,9 @@ spark-versions: $(DEV_STAMP) $(SPARK_STAMP)  ## the tests of the Spark connector
 
 spark-zip: $(DEV_STAMP)  ## one file for spark-submit --py-files (dist/aiorocketmq-spark.zip)
 	@$(PY) .ci/spark_zip.py dist/aiorocketmq-spark.zip
+
+spark-recipes: $(DEV_STAMP) $(SPARK_STAMP)  ## the ways to ship the package to Spark's executors, run on two of them: installed, zip, archive (ONLY=zip)
+	@$(PY) .ci/spark_recipes.py $(ONLY)
 
 wheel: $(RUN_STAMP)  ## a wheel for the Python of .venv, with the compiled leaves where there is a C compiler
 	@$(PIP) wheel --no-deps --wheel-dir dist .
