@@ -242,6 +242,7 @@ def _store(data: bytes) -> object:
         options = parse_store_options(
             {
                 "path": str(store.root), "columns": ",".join(_COLUMNS),
+                "propertyColumns": ",".join(map(":".join, _PROPERTIES.items())),
                 "partitionBy": "queue" if how & 1 else "file",
                 "failOnDamage": "true" if how & 2 else "false",
             }
