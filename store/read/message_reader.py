@@ -181,15 +181,16 @@ class MessageReader:
         if found.damaged and self.waits_at_damage():  # it has just been found
             intact = self._until_damage(units)
             found = self._collect(queue, offset, intact, tags, record_filter, limits, views)
+        following, low = offset + found.records + found.passed_over, queue.min_offset
+        high = queue.max_offset if self.readable is None else self.readable.end_of(queue)
+        if len(intact) < len(units) and not found.records:  # nothing is said of how far behind
+            return GetResult(GetMessageStatus.OFFSET_OVERFLOW_ONE, following, low, high)
         behind = end - found.looked_at
-        status = _scan_status(found.records, found.removed or found.damaged)
-        if len(intact) < len(units) and not found.records:
-            status = GetMessageStatus.OFFSET_OVERFLOW_ONE
         return GetResult(
-            status,
-            offset + found.records + found.passed_over,
-            queue.min_offset,
-            queue.max_offset if self.readable is None else self.readable.end_of(queue),
+            _scan_status(found.records, found.removed or found.damaged),
+            following,
+            low,
+            high,
             found.parts[0] if len(found.parts) == 1 else b"".join(found.parts),
             found.records,
             behind,

@@ -194,7 +194,8 @@ def test_a_slave_hands_out_nothing_behind_what_its_master_has_to_send_again(
     tmp_path: Path, between: str, tags: frozenset[int] | None
 ) -> None:
     """Who is away from a master for a moment would pass over it for good."""
-    slave = open_slave(tmp_path)
+    little: dict[str, Any] = {"access_message_in_memory_max_ratio": 0}
+    slave = open_slave(tmp_path, **little)
     append(slave, 0)
     place = slave.max_phy_offset
     intact = bare_record(1, place)
@@ -203,12 +204,13 @@ def test_a_slave_hands_out_nothing_behind_what_its_master_has_to_send_again(
     if between == "queues made anew":
         slave.close()
         shutil.rmtree(tmp_path / "consumequeue")
-        slave = open_slave(tmp_path)
+        slave = open_slave(tmp_path, **little)
     first = slave.get("T", 0, 0, 32, tags=tags)
     assert (first.count, first.next_begin_offset, first.damaged) == (1, 1, 0)
     waits = slave.get("T", 0, 1, 32, tags=tags)
     assert waits.status is GetMessageStatus.OFFSET_OVERFLOW_ONE
     assert (waits.count, waits.next_begin_offset, waits.max_offset) == (0, 1, 3)
+    assert not waits.suggest_pulling_from_slave, "the master has it"
     mend(slave, place, intact)
     rest = slave.get("T", 0, 1, 32, tags=tags)
     assert (rest.count, rest.next_begin_offset) == (2, 3)
