@@ -20,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from .broker.config.addresses import free_port
+from .broker.config.addresses import free_ports
 from .client.admin import Admin
 from .daemon.launch import LaunchError
 from .local_properties import DEFAULTS, checked
@@ -286,11 +286,7 @@ class LocalGroup:
                     f"{HIGHEST_PORT}: choose a lower port for the first broker"
                 )
             return [(port, port + DLEDGER_PORT_DISTANCE) for port in first]
-        taken: list[int] = []
-        while len(taken) < 2 * len(self.members):
-            port = free_port(self._bind)
-            if all(abs(port - other) > 3 for other in taken):
-                taken.append(port)
+        taken = free_ports(self._bind, 2 * len(self.members))
         return list(zip(taken[::2], taken[1::2], strict=True))
 
     def _write_config(self, member: LocalMember) -> None:

@@ -64,9 +64,9 @@ class ExpiryScan:
         while True:
             removed = self._routes.expire(self._clock.time_ms())
             log_removed(removed, "no registration for 120 s")
-            for broker in removed:
-                if isinstance(broker.connection, Connection):
-                    broker.connection.close("no registration for 120 s")
+            for connection in (each for broker in removed for each in broker.connections):
+                if isinstance(connection, Connection):
+                    connection.close("no registration for 120 s")
             await self._clock.sleep(SCAN_PERIOD_S)
 
 

@@ -8,8 +8,8 @@ Six tables::
                                                                       gone, until ``tidy_up``)
     brokers         broker name   -> cluster, broker id -> address   (id 0 is the master)
     clusters        cluster       -> broker names
-    live            address       -> last update, DataVersion, connection of the last registration,
-                                     HA address
+    live            address       -> last update, DataVersion, connections that registered it, HA
+                                     address
     filter servers  address       -> addresses
 
 Invariants: ``queues`` and ``brokers`` have the same broker names, those in ``clusters`` are among
@@ -23,8 +23,11 @@ Nothing is persistent: brokers register again within 30 s. A registration never 
 only the end of a broker or request 216 does. Kept apart from the original, where it leaves entries
 behind that nothing ever removes:
 
-* a connection that ends takes *all* brokers with it that it registered last, and all broker names
-  of such an address (the original: the first it finds);
+* a broker is gone when the last connection that registered it has ended: what a killed process sent
+  may come after what its successor at the same address sent, and must not take that one along (the
+  original asks for the connection of the registration that came last);
+* a connection that ends takes *all* brokers and broker names with it of which it was the last (the
+  original: the first it finds);
 * a broker name that goes, goes from all clusters (the original: from the cluster named in the
   request);
 * a connection that never registered anything removes nothing (the original looks for a broker whose
@@ -65,6 +68,8 @@ KEPT_ROUTES: Final = 50_000
 NOT_YET = DataVersion(counter=-1)
 """Of a broker some of whose topics are still to come."""
 
+KEPT_CONNECTIONS: Final = 8
+"""Of one broker: the last that registered it."""
 BROKER_EXPIRED_MS = 120_000
 """A broker that has not registered for so long is gone: four of its 30 s periods."""
 _NONE: Final[Mapping[str, QueueData]] = {}
@@ -83,18 +88,18 @@ class BrokerGoneError(Exception):
 class LiveBroker:
     """A broker process that registered and has not been missed since."""
 
-    __slots__ = ("connection", "data_version", "ha_server_addr", "last_update_ms")
+    __slots__ = ("connections", "data_version", "ha_server_addr", "last_update_ms")
 
     def __init__(
         self,
         last_update_ms: int,
         data_version: DataVersion,
-        connection: object,
+        connections: tuple[object, ...],
         ha_server_addr: str,
     ) -> None:
         self.last_update_ms: int = last_update_ms
         self.data_version: DataVersion = data_version
-        self.connection: object = connection
+        self.connections: tuple[object, ...] = connections
         self.ha_server_addr: str = ha_server_addr
 
 
@@ -111,10 +116,10 @@ class Registered(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """A broker process that is not routed to any more."""
+    """A broker process that is not routed to any more, and what is left of its connections."""
 
     address: str
-    connection: object
+    connections: tuple[object, ...]
 
 
 class RouteTable:
@@ -188,7 +193,10 @@ class RouteTable:
         self._clusters.setdefault(broker.cluster_name, {})[broker.broker_name] = None
         self._place(broker)
         live = LiveBroker(
-            now_ms, NOT_YET if configs else data_version, connection, broker.ha_server_addr
+            now_ms,
+            NOT_YET if configs else data_version,
+            self._connections_of(broker.broker_addr, connection),
+            broker.ha_server_addr,
         )
         self._live[broker.broker_addr] = live
         queues = self._queues[broker.broker_name]
@@ -240,9 +248,11 @@ class RouteTable:
         return changed, live.data_version
 
     def disconnect(self, connection: object) -> list[Removed]:
-        """Remove the brokers that registered last over this connection."""
-        gone = [address for address, live in self._live.items() if live.connection is connection]
-        return self._remove(gone)
+        """Remove the brokers that registered over this connection, and over none that is left."""
+        its = {a: live for a, live in self._live.items() if connection in live.connections}
+        for live in its.values():
+            live.connections = tuple(c for c in live.connections if c is not connection)
+        return self._remove([address for address, live in its.items() if not live.connections])
 
     def expire(self, now_ms: int) -> list[Removed]:
         """Remove the brokers that gave no sign of life for 120 s. Their connections are to be
@@ -384,6 +394,12 @@ class RouteTable:
         found = (self._queues.get(name, _NONE).get(topic) for name in self._holders.get(topic, ()))
         return [queue for queue in found if queue is not None]
 
+    def _connections_of(self, broker_addr: str, connection: object) -> tuple[object, ...]:
+        """Those that registered it, this one last."""
+        live = self._live.get(broker_addr)
+        before = () if live is None else live.connections
+        return (*(c for c in before if c is not connection), connection)[-KEPT_CONNECTIONS:]
+
     def _is_new(self, broker: RegisterBrokerRequest) -> bool:
         known = self._brokers.get(broker.broker_name)
         return known is None or broker.broker_id not in known.broker_addrs
@@ -523,7 +539,7 @@ class RouteTable:
         if not addresses:
             return []
         lives = {address: self._live.pop(address) for address in addresses}
-        removed = [Removed(address, live.connection) for address, live in lives.items()]
+        removed = [Removed(address, live.connections) for address, live in lives.items()]
         gone = lives.keys()
         for address in gone:
             self._filter_servers.pop(address, None)

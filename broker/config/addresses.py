@@ -11,6 +11,7 @@ from typing import Final
 from .config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
 
 _ATTEMPTS: Final = 50
+_NEIGHBOURHOOD: Final = VIP_PORT_DISTANCE + HA_PORT_DISTANCE
 FREE_PORTS: Final = range(15_000, 32_000)
 """Where to look for free ports: below those that systems give to outgoing connections, one of which
 could take a port between the moment when it was found and that when somebody listens on it.
@@ -43,6 +44,17 @@ def free_port(host: str) -> int:
         ):
             return port
     raise OSError(f"no free port was found for a broker in {_ATTEMPTS} attempts")
+
+
+def free_ports(host: str, number: int) -> list[int]:
+    """So many, none of which is one of those that a broker at another of them needs. Raises
+    ``OSError``."""
+    found: list[int] = []
+    while len(found) < number:
+        port = free_port(host)
+        if all(abs(port - other) > _NEIGHBOURHOOD for other in found):
+            found.append(port)
+    return found
 
 
 def _is_free(family: socket.AddressFamily, host: str, port: int) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from aiorocketmq.broker.assembly.ports import NOT_ON_VIP
 from aiorocketmq.broker.assembly.table import request_table
+from aiorocketmq.broker.config import addresses
 from aiorocketmq.broker.config.addresses import free_port, resolve
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.services import run_stages
@@ -130,3 +131,11 @@ def test_addresses() -> None:
     with pytest.raises(OSError, match=r"brokerIP1=no\.such\.host\.invalid has no address"):
         asyncio.run(resolve("no.such.host.invalid"))
     assert 2 < free_port("127.0.0.1") < 65535
+
+
+def test_brokers_that_are_given_ports_together_do_not_need_each_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = iter([20_000, 19_998, 20_001, 20_003, 20_004])
+    monkeypatch.setattr(addresses, "free_port", lambda _host: next(tried))
+    assert addresses.free_ports("127.0.0.1", 2) == [20_000, 20_004]

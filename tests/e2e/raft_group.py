@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aiorocketmq import Admin
-from aiorocketmq.broker.config.addresses import free_port
+from aiorocketmq.broker.config.addresses import free_ports
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
@@ -28,8 +28,9 @@ class RaftGroup(Cluster):
         super().__init__(folder)
         self.names: Final = [f"n{number}" for number in range(members)]
         self._properties = properties
-        self._broker_ports = {name: free_port(HOST) for name in self.names}
-        self._raft_ports = {name: free_port(HOST) for name in self.names}
+        ports = iter(free_ports(HOST, 2 * members))
+        self._broker_ports = {name: next(ports) for name in self.names}
+        self._raft_ports = {name: next(ports) for name in self.names}
 
     @property
     def peers(self) -> str:
@@ -37,7 +38,7 @@ class RaftGroup(Cluster):
 
     def move(self, name: str) -> None:
         """It has another address from now on."""
-        self._broker_ports[name], self._raft_ports[name] = free_port(HOST), free_port(HOST)
+        self._broker_ports[name], self._raft_ports[name] = free_ports(HOST, 2)
 
     def start(self, *names: str, **properties: object) -> None:
         """These members, all by default."""

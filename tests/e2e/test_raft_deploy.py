@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from aiorocketmq import Admin, Message, Producer, SendStatus
-from aiorocketmq.broker.config.addresses import free_port
+from aiorocketmq.broker.config.addresses import free_ports
 
 from .cluster import HOST, asynchronous, create_topic, until
 from .test_compose import (
@@ -141,8 +141,8 @@ def test_the_kubernetes_example_of_a_group_is_complete() -> None:
 
 def test_the_group_that_kubernetes_starts_works(tmp_path: Path) -> None:
     container = member_container()
-    namesrv = free_port(HOST)
-    ports, peer_ports = ([free_port(HOST) for _ in range(3)] for _ in range(2))
+    namesrv, *taken = free_ports(HOST, 7)
+    ports, peer_ports = taken[:3], taken[3:]
     (tmp_path / "small.conf").write_text(SMALL_FILES)
     shell, flag, script = container["command"]
     with ExitStack() as stack:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq import Admin, Message, Producer
-from aiorocketmq.broker.config.addresses import free_port
+from aiorocketmq.broker.config.addresses import free_ports
 
 from .cluster import HOST, PATIENCE_S, asynchronous, until
 from .raft_group import GROUP
@@ -39,13 +39,12 @@ class Machines:
         self._names.write_text("")
         self.hosts: dict[str, str] = {}
         self.ports: dict[str, int] = {}
-        self._peer_port = free_port(HOST)
-        self._namesrv_port = free_port(HOST)
+        self._peer_port, self._namesrv_port, *ports = free_ports(HOST, 5)
         self.namesrv: str = f"{HOST}:{self._namesrv_port}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         for number in range(3):
             self.is_at(f"n{number}", f"127.0.0.{11 + number}")
-            self.ports[f"n{number}"] = free_port(HOST)
+            self.ports[f"n{number}"] = ports[number]
 
     def is_at(self, member: str, host: str) -> None:
         """Its name leads there from now on."""
