@@ -52,6 +52,7 @@ from .dledger.raft_store import MemberLog, MemberPuts, RaftStore
 from .dledger.state_files import MemberFiles
 from .files import StoreFiles
 from .index.indexing import Indexing
+from .log.log_scanner import LogScanner
 from .model.config import BrokerRole, MessageStoreConfig
 from .model.errors import file_error, translated
 from .model.status import GetMessageStatus, GetResult, PutResult
@@ -562,6 +563,20 @@ class MessageStore:
             self.replica.fill_in(data, phy_offset)
 
     # -- asking
+
+    @property
+    def log_end(self) -> int:
+        """Where the next record goes, whoever has the last one by now."""
+        return self._log.max_phy_offset
+
+    def log_file_begin(self, phy_offset: int) -> int:
+        """Where the file of the commit log begins that holds a byte, or will."""
+        size = self._log.files.file_size
+        return max(phy_offset // size * size, self._log.min_phy_offset)
+
+    def scan_log(self) -> LogScanner:
+        """To read records of the commit log in order, whatever their queues know."""
+        return LogScanner(self._log, check_crc=False)
 
     @property
     def min_phy_offset(self) -> int:

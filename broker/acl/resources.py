@@ -199,6 +199,7 @@ _OWN_NEEDS: Final[Needs] = {
     # how the broker is, and names that are the same everywhere
     RequestCode.GET_BROKER_RUNTIME_INFO: Right.ANY_ACCOUNT,
     RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Right.ANY_ACCOUNT,
+    RequestCode.SEND_SEQUENCE_HELLO: Right.ANY_ACCOUNT,
     # whole tables (slaves are white listed), and what is of no topic or group alone
     RequestCode.GET_ALL_TOPIC_CONFIG: Right.ADMINISTRATOR,
     RequestCode.GET_BROKER_CONFIG: Right.ADMINISTRATOR,

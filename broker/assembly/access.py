@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...remoting.clock import Clock
-from ...remoting.dispatch import Guard
+from ...remoting.dispatch import Context, Guard
 from ...remoting.services import Service
 from ...store.message_store import MessageStore
 from ..acl.files import AclFiles, open_acl
@@ -25,13 +25,18 @@ class Access:
         clock: Clock,
     ) -> None:
         self.acl: AclFiles | None = open_acl(config, clock)
-        self.guard: Guard | None = (
+        self._guard: AclGuard | None = (
             None
             if self.acl is None
             else AclGuard(self.acl, store, compatible=config.acl_compatible)
         )
+        self.guard: Guard | None = self._guard
         """Looks at every request before its handler does; ``None``: nobody does."""
         self.processor: AclProcessor = AclProcessor(self.acl, identity)
+
+    def account_of(self, ctx: Context) -> str:
+        """Whose request it is that the guard has let through; "" where nobody has to sign."""
+        return "" if self._guard is None else self._guard.account_of(ctx)
 
     @property
     def services(self) -> tuple[Service, ...]:

@@ -81,11 +81,13 @@ class Broker:
             self.registry,
             clock,
         )
-        self.sends: Sends = Sends(settings, address, self.tables, self.storage, self.copies, clock)
+        self.access: Access = Access(settings.broker, store, self.identity, clock)
+        self.sends: Sends = Sends(
+            settings, address, self.tables, self.storage, self.copies, self.access, clock
+        )
         self.reads: Reads = Reads(settings, store, address, self.state, stats, clock)
         self.clients: Clients = Clients(settings.broker, store, self.state, clock)
         self._connect()
-        self.access: Access = Access(settings.broker, store, self.identity, clock)
         self.prometheus: PrometheusServer | None = prometheus_server(
             settings,
             store,

@@ -7,10 +7,12 @@ from ..config.settings import BrokerSettings
 from ..processors.reply import ReplyProcessor
 from ..processors.send import SendProcessor
 from ..processors.send_back import SendBackProcessor
+from ..processors.sequenced_send import SequencedSends
 from ..processors.transaction import TransactionProcessor
 from ..sends.fast_failure import FastFailure
 from ..sends.new_topics import NewTopics
 from ..sends.send_gate import SendGate
+from .access import Access
 from .copies import Copies
 from .storage import Storage
 from .table import Processor
@@ -27,6 +29,7 @@ class Sends:
         tables: Tables,
         storage: Storage,
         copies: Copies,
+        access: Access,
         clock: Clock,
     ) -> None:
         config, state, context = settings.broker, tables.state, storage.context
@@ -34,7 +37,14 @@ class Sends:
         self.new_topics: NewTopics = NewTopics(tables.topics_file.when_saved, durability)
         self._gate = gate = SendGate(config)
         self._send = SendProcessor(
-            config, context, state.groups, address, storage.transactions, self.new_topics, gate
+            config,
+            context,
+            state.groups,
+            address,
+            storage.transactions,
+            self.new_topics,
+            gate,
+            SequencedSends(storage.sequences, store, access.account_of, durability, clock.time_ms),
         )
         self.fast_failure: FastFailure = FastFailure(
             config,

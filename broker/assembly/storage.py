@@ -15,6 +15,8 @@ from ..schedule.offset_persistence import DelayOffsetPersistence
 from ..schedule.schedule import Schedule
 from ..sends.durability import Durability
 from ..sends.put_context import PutContext
+from ..sends.sequence_log import SequenceLog
+from ..sends.sequences import Sequences
 from ..stats.broker_stats import BrokerStats
 from ..transactions.transaction_check import TransactionCheck
 from ..transactions.transaction_log import TransactionLog
@@ -57,6 +59,13 @@ class Storage:
             lambda: settings.store.flush_delay_offset_interval,
             clock,
         )
+        self.sequences: SequenceLog = SequenceLog(
+            store,
+            Sequences(
+                lambda: config.max_send_sequences, lambda: config.send_sequence_expire_millis
+            ),
+            clock,
+        )
         self.transactions: TransactionLog = TransactionLog(
             self.context, config.broker_cluster_name, pack_host(*address)
         )
@@ -74,7 +83,12 @@ class Storage:
     @property
     def of_master(self) -> tuple[Service, ...]:
         """What only a master does."""
-        return (self.schedule, self.delay_offset_persistence, self.transaction_check)
+        return (
+            self.schedule,
+            self.delay_offset_persistence,
+            self.transaction_check,
+            self.sequences,
+        )
 
     @property
     def services(self) -> tuple[Service, ...]:
@@ -85,11 +99,13 @@ class Storage:
 
     def begin_as_master(self) -> None:
         """Of a member of a group: nothing that it knew of transactions counts any more."""
+        self.sequences.forget()
         self.transactions.begin()
         self.transaction_check.begin()
 
     def end_as_master(self) -> None:
         """What was delivered and is not committed may be gone."""
+        self.sequences.forget()
         self.delay_offset_persistence.revert()
 
     def _when_safe(self, done: Callable[[bool], None]) -> None:

@@ -49,6 +49,7 @@ from ..sends.send_gate import SendGate
 from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import Topic, topic_sys_flag
 from ..transactions.transaction_log import TransactionLog
+from .sequenced_send import SequencedSends
 
 FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
@@ -59,6 +60,7 @@ _CODES: Final = {
 }
 """Everything else is SYSTEM_ERROR."""
 _PUT_OK: Final = PutStatus.PUT_OK
+_SEQUENCED: Final = MessageSysFlag.SEQUENCED
 _BUSY: Final = BUSY.partition(",")[0]
 _ILLEGAL: Final = (
     "the message is illegal, maybe msg body or properties length not matched. "
@@ -78,6 +80,7 @@ class SendProcessor:
         transactions: TransactionLog,
         answers: AnswersWait,
         gate: SendGate,
+        sequenced: SequencedSends,
     ) -> None:
         """``answers``: what they wait for."""
         self.store: MessageStore = context.store
@@ -90,6 +93,7 @@ class SendProcessor:
         self._placements = context.placements
         self._transactions = transactions
         self._gate = gate
+        self._sequenced = sequenced
         self._config = config
         self._address = store_address[0]
         self._properties = StoredProperties(config.broker_cluster_name)
@@ -120,6 +124,10 @@ class SendProcessor:
         and the opaque."""
         self._batch_answer: dict[int, Fill] = reply_frames(answer, {"msg_id": b"%b", **numbers})
         """The same with message ids instead of an offset."""
+        self._sequenced_answer: dict[int, Fill] = reply_frames(
+            answer, {"msg_id": b"%b", **numbers, "sequence": b"%b"}
+        )
+        """The same, and behind the queue offset whether it is new."""
 
     @property
     def table(self) -> dict[RequestCode, Handler]:
@@ -127,6 +135,7 @@ class SendProcessor:
             RequestCode.SEND_MESSAGE: self.send,
             RequestCode.SEND_MESSAGE_V2: self.send,
             RequestCode.SEND_BATCH_MESSAGE: self.send,
+            RequestCode.SEND_SEQUENCE_HELLO: self._sequenced.hello,
         }
 
     def send(self, request: SendMessageRequest, body: Body, ctx: Context) -> Outcome:
@@ -148,6 +157,8 @@ class SendProcessor:
             if queue_id >= 0:
                 return self._refused(ResponseCode.SYSTEM_ERROR, _bad_queue(request, topic, ctx))
             queue_id = self._any_queue(topic)
+        if request.sys_flag & _SEQUENCED:
+            return self._send_sequenced(request, topic, queue_id, body, ctx)
         if request.batch:
             return self._send_batch(request, topic, queue_id, body, ctx)
         stored = self._rewrite(request.properties or "")
@@ -204,9 +215,31 @@ class SendProcessor:
     def _send_batch(
         self, request: SendMessageRequest, topic: Topic, queue_id: int, body: Body, ctx: Context
     ) -> Outcome:
-        """Every message of the batch becomes a record of its own, all in one queue, one after the
-        other."""
         text = request.properties or ""
+        result = self._put_batch(request, text, topic, queue_id, body, ctx)
+        if isinstance(result, Reply):
+            return result
+        place = (
+            message_ids(self._id_prefix, result.units),
+            queue_id,
+            result.queue_offset,
+            ctx.opaque,
+        )
+        return self._answered(
+            topic, result, self._batch_answer[ctx.serialize_type](place), request, ctx
+        )
+
+    def _put_batch(
+        self,
+        request: SendMessageRequest,
+        text: str,
+        topic: Topic,
+        queue_id: int,
+        body: Body,
+        ctx: Context,
+    ) -> PutResult | Reply:
+        """Every message of the batch becomes a record of its own, all in one queue, one after the
+        other. Or why not. ``text``: its properties."""
         if has_to_be_placed(text):
             return self._refused(
                 ResponseCode.MESSAGE_ILLEGAL, "a batch has neither a delay level nor a transaction"
@@ -229,15 +262,60 @@ class SendProcessor:
         if result.status is not _PUT_OK:
             return self._not_stored(result)
         topic.batched_nums += result.count - 1
-        place = (
-            message_ids(self._id_prefix, result.units),
-            queue_id,
-            result.queue_offset,
-            ctx.opaque,
-        )
-        return self._answered(
-            topic, result, self._batch_answer[ctx.serialize_type](place), request, ctx
-        )
+        return result
+
+    def _send_sequenced(
+        self, request: SendMessageRequest, topic: Topic, queue_id: int, body: Body, ctx: Context
+    ) -> Outcome:
+        """A message or a batch that may have come before: what is stored already is not stored
+        again, and answered as the first time."""
+        sequenced = self._sequenced
+        try:
+            it = sequenced.read(request, topic, body, ctx)
+        except RequestError as error:
+            return self._refused(error.code, error.remark)
+        if it.is_repeated:
+            result: PutResult | Reply = sequenced.first_result(it)
+        else:
+            put = self._put_batch if request.batch else self._put_one
+            result = put(request, it.text, topic, queue_id, it.body, ctx)
+        if isinstance(result, Reply):
+            sequenced.not_stored(it)
+            return result
+        if not it.is_repeated:
+            sequenced.stored(it, result, ctx.received_at_ms)
+        known = result.queue_offset if it.is_repeated or not it.have else -1
+        ids = b"" if known < 0 else message_ids(self._id_prefix, result.units)
+        if known >= 0 and not ids:
+            ids = b"%b%016X" % (self._id_prefix, result.phy_offset)
+        kind = b"repeated" if it.is_repeated else b"new"
+        place = ids, queue_id, known, kind, ctx.opaque
+        answer = self._sequenced_answer[ctx.serialize_type](place)
+        return self._answered(topic, result, answer, request, ctx)
+
+    def _put_one(
+        self,
+        request: SendMessageRequest,
+        text: str,
+        topic: Topic,
+        queue_id: int,
+        body: Body,
+        ctx: Context,
+    ) -> PutResult | Reply:
+        """A message that goes to its topic at once; for those that are off the usual way anyway."""
+        stored = self._rewrite(text)
+        if stored is None:
+            return self._refused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "a message with a sequence has neither a delay level nor a transaction",
+            )
+        properties, tags_code = stored
+        result = self._put(
+            topic.name, queue_id, body, properties, ctx.connection.packed_peer,
+            request.born_timestamp, ctx.received_at_ms, tags_code, request.flag,
+            _sys_flag_of(request, topic), request.reconsume_times or 0,
+        )  # fmt: skip
+        return result if result.status is _PUT_OK else self._not_stored(result)
 
     def _send_placed(
         self,

@@ -23,6 +23,7 @@ _SENDS: Final = (
     RequestCode.SEND_MESSAGE,
     RequestCode.SEND_MESSAGE_V2,
     RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.SEND_SEQUENCE_HELLO,
 )
 _CHANGES: Final = (
     RequestCode.UPDATE_AND_CREATE_TOPIC,

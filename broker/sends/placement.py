@@ -23,6 +23,8 @@ from ...store.model.status import PutResult
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}")
 _DELAYABLE: Final = (MessageSysFlag.TRANSACTION_NOT, MessageSysFlag.TRANSACTION_COMMIT)
 HALF_QUEUE_ID: Final = 0
+_NOT_SEQUENCED: Final = ~MessageSysFlag.SEQUENCED
+"""A copy is not what its producer has sent (``sequences.py``)."""
 
 
 class Placement(NamedTuple):
@@ -62,7 +64,8 @@ def put_copy(
     copy = PutMessage(
         place.topic, place.queue_id, message.stored_body, place.properties, head.born_host,
         head.born_timestamp, now_ms,
-        place.tags_code, head.flag, place.sys_flag, head.reconsume_times + attempts,
+        place.tags_code, head.flag, place.sys_flag & _NOT_SEQUENCED,
+        head.reconsume_times + attempts,
     )  # fmt: skip
     return put(copy)
 

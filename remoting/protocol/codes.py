@@ -97,6 +97,8 @@ class RequestCode(IntEnum):
     DELETE_EXPIRED_COMMITLOG = 329
     GET_TOPIC_CONFIG = 351
     LITE_PULL_MESSAGE = 361
+    SEND_SEQUENCE_HELLO = 9_100
+    """Ours: whether this broker checks the sequences of sends (``send_sequence``)."""
     DLEDGER_METADATA = 50_000
     DLEDGER_APPEND = 50_001
     DLEDGER_GET = 50_002
@@ -148,6 +150,16 @@ class ResponseCode(IntEnum):
     UPDATE_AND_CREATE_ACL_CONFIG_FAILED = 209
     DELETE_ACL_CONFIG_FAILED = 210
     UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED = 211
+    SEQUENCE_FENCED = 9_101
+    """Ours, as all of ``send_sequence``: a later epoch of this producer has begun."""
+    SEQUENCE_GAP = 9_102
+    """Messages in front of this one are not stored."""
+    SEQUENCE_UNKNOWN = 9_103
+    """Nothing is known any more of a producer that has been here, or may have been."""
+    SEQUENCES_FULL = 9_104
+    """No further producer can be remembered."""
+    SEQUENCES_NOT_READY = 9_105
+    """SEND_SEQUENCE_HELLO comes first."""
     FLOW_CONTROL = 215
 
 

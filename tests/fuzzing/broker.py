@@ -27,6 +27,7 @@ from aiorocketmq.broker.filter.parser import parse
 from aiorocketmq.broker.filter.sql92 import SqlFilter
 from aiorocketmq.broker.replication.accepted_offsets import AcceptedOffsets, AcceptedOffsetTable
 from aiorocketmq.broker.schedule.schedule_offsets import DelayOffsets
+from aiorocketmq.broker.sends.sequences import Key, Sequences, SnapshotError
 from aiorocketmq.broker.state.config_files import ConfigFiles
 from aiorocketmq.broker.state.consumer_filters import ConsumerFilters, compile_expression
 from aiorocketmq.broker.state.consumer_offsets import ConsumerOffsets, _split
@@ -55,6 +56,8 @@ from aiorocketmq.remoting.protocol.bodies.registration import (
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfigTable
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
+from aiorocketmq.remoting.protocol.message.send_sequence import SendSequence
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.model.errors import StoreFileError
 
 from ..sim import ManualClock
@@ -200,6 +203,24 @@ _TABLES: Final[list[tuple[Any, Any]]] = [
     (AcceptedOffsetTable, _load_accepted),
     (DelayOffsetTable, _load_delays),
 ]
+
+
+def _sequences() -> Sequences:
+    return Sequences(lambda: 1000, lambda: 1000)
+
+
+def _snapshot(data: bytes) -> object:
+    sequences = _sequences()
+    position = all_of(sequences.load(data))
+    all_of(sequences.snapshot(position))
+    return position, len(sequences)
+
+
+def _snapshots() -> Iterator[bytes]:
+    sequences = _sequences()
+    yield at_once(sequences.snapshot(0))
+    sequences.stored(Key("#ab", "T", 1), SendSequence("#ab", 0, 0, 5), 0, 2, 3, 400, 6)
+    yield at_once(sequences.snapshot(77))
 
 
 def _tables() -> Iterator[bytes]:
@@ -378,6 +399,16 @@ PARSERS: Final = (
         (BodyError,),
         bytes_per_byte=1200,
         seeds=_tables,
+    ),
+    Parser(
+        "sequence-snapshots",
+        ("broker/sends/sequences.py: Sequences.load",),
+        (),
+        _snapshot,
+        (SnapshotError,),
+        bytes_per_byte=300,
+        bounded_by="a record of our own, whose checksum is right; maxSendSequences",
+        seeds=_snapshots,
     ),
     Parser(
         "table-files",

@@ -18,11 +18,13 @@ from aiorocketmq.remoting.protocol.message.message_id import (
     unpack_host,
 )
 from aiorocketmq.remoting.protocol.message.properties import (
+    MessageError,
     decode_properties,
     encode_properties,
     find_property,
     tags_code_of,
 )
+from aiorocketmq.remoting.protocol.message.send_sequence import SendSequence
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.protocol.record import decode_record, read_messages, scan
 from aiorocketmq.remoting.protocol.record.batch import (
@@ -231,6 +233,14 @@ PARSERS: Final = (
         _properties,
         bytes_per_byte=300,
         seeds=_strings,
+    ),
+    Parser(
+        "send-sequences",
+        (_MESSAGE + "send_sequence.py: SendSequence.parse",),
+        _LENGTH,
+        lambda data: SendSequence.parse(text_of(data)).text,
+        (MessageError,),
+        seeds=lambda: [b"0af:1:22:1700000000000", b"#a_-Z:0:0:0"],
     ),
     Parser(
         "properties-of-records",

@@ -78,6 +78,28 @@ class SendMessageResponse(Record, frozen=True, kw_only=True):
     transaction_id: str | None = None
     trace_on: bool = field(name="TRACE_ON", default=True)
     msg_region: str = field(name="MSG_REGION", default=DEFAULT_REGION)
+    sequence: str | None = None
+    """Ours: the sequence was checked, and the message is ``new`` or ``repeated``: this is the
+    answer that its first copy got, with ``queue_offset`` -1 and no ``msg_id`` where that is not
+    known any more."""
+
+
+class SequenceHelloRequest(Record, frozen=True, kw_only=True):
+    """Ours (9100): a producer is about to send with sequences. A broker that does not know the
+    code (the original) answers 3."""
+
+    producer_id: str
+    epoch: i32 = 0
+    """Above 0: whatever an earlier one sends from now on is refused, in all queues."""
+
+
+class SequenceHelloResponse(Record, frozen=True, kw_only=True):
+    """It may begin."""
+
+    expires_ms: i64
+    """So long after its last message a producer is remembered."""
+    now_ms: i64
+    """What time it is here: the ``begun_ms`` of an id that is new."""
 
 
 class ConsumerSendMsgBackRequest(RpcRequest, frozen=True, kw_only=True):
@@ -126,6 +148,7 @@ COMMANDS = {
     RequestCode.SEND_REPLY_MESSAGE: _SEND,
     RequestCode.SEND_REPLY_MESSAGE_V2: _SEND_V2,
     RequestCode.CONSUMER_SEND_MSG_BACK: Command(ConsumerSendMsgBackRequest, NoFields),
+    RequestCode.SEND_SEQUENCE_HELLO: Command(SequenceHelloRequest, SequenceHelloResponse),
     RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: Command(
         ReplyMessageRequest, NoFields, request_body=bytes
     ),

@@ -61,6 +61,8 @@ class PropertyName:
     INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
     TRANSACTION_ID: Final = "__transactionId__"
     START_DELIVER_TIME: Final = "__STARTDELIVERTIME"
+    SEND_SEQUENCE: Final = "SEND_SEQUENCE"
+    """Ours: see ``send_sequence``."""
 
 
 _USABLE_BY_ANYBODY = {
@@ -70,6 +72,7 @@ _USABLE_BY_ANYBODY = {
     PropertyName.INNER_MULTI_DISPATCH,
     PropertyName.TRANSACTION_ID,
     PropertyName.START_DELIVER_TIME,
+    PropertyName.SEND_SEQUENCE,
 }
 
 RESERVED_PROPERTIES: Final[frozenset[str]] = frozenset(

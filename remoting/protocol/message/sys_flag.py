@@ -26,6 +26,8 @@ class MessageSysFlag:
     COMPRESSION_ZSTD: Final = 0x200
     COMPRESSION_ZLIB: Final = 0x300
     COMPRESSION_MASK: Final = 0x700
+    SEQUENCED: Final = 0x10_0000
+    """Ours; nobody else looks at it. The message has a SEND_SEQUENCE (``send_sequence``)."""
 
 
 UNQUEUED: Final = MessageSysFlag.TRANSACTION_PREPARED
