@@ -13,7 +13,10 @@
      ├ MessageError             also ValueError: a message that cannot be sent as it is
      ├ NoRouteError             no queue to send to or to read from
      ├ SendFailed(attempts)     no broker took the message; SendTimedOut (also TimeoutError) when
-     │                          the time ran out
+     │   │                      the time ran out
+     │   ├ SequenceError        of an idempotent producer: SequenceUnknown, SequenceGap,
+     │   │                      SequenceFenced, SequencesFull
+     │   └ IdempotenceNotSupported   its broker does not look for copies
      ├ HalfMessageUnsafe        a transaction did not begin: its message was stored less safely
      │                          than asked
      └ ReplyTimeout             also TimeoutError: a request was sent, but nobody replied in time
@@ -21,7 +24,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ..remoting.errors import BrokerError, RocketMQError
 from ..remoting.protocol.bodies.heartbeat import SubscriptionData
@@ -103,14 +106,73 @@ class Attempt(NamedTuple):
 class SendFailed(RocketMQError):
     """No broker took the message within the allowed attempts; ``attempts`` tells of each.
 
-    A message whose connection was lost or that timed out may still have been stored.
+    A message whose connection was lost or that timed out may still have been stored, unless
+    ``in_doubt`` is False: an idempotent producer knows when it is not.
     """
 
-    def __init__(self, topic: str, attempts: tuple[Attempt, ...]) -> None:
-        told = "; ".join(map(str, attempts)) or "no attempt was possible in the time given"
-        super().__init__(f"sending to {topic} failed: {told}")
+    def __init__(
+        self, topic: str, attempts: tuple[Attempt, ...], told: str = "", *, in_doubt: bool = True
+    ) -> None:
+        """``told`` is the end of the text."""
+        what = "; ".join(map(str, attempts)) or "no attempt was possible in the time given"
+        super().__init__(f"sending to {topic} failed: {what}{'; ' if told else ''}{told}")
         self.topic = topic
         self.attempts = attempts
+        self.in_doubt = in_doubt
+
+
+class SequenceError(SendFailed):
+    """A broker refused a message of an idempotent producer for its place among the others."""
+
+    advice: ClassVar[str] = ""
+
+
+class SequenceUnknown(SequenceError):
+    """The broker knows nothing of what this producer has sent to the queue, so it cannot tell
+    whether it has this message."""
+
+    advice = (
+        "the broker has forgotten this producer (it was silent for longer than the broker "
+        "remembers, or the broker lost its files, or this machine's clock is behind the broker's): "
+        "if the message is in doubt read the queue to know; the next ones can be sent"
+    )
+
+
+class SequenceFenced(SequenceError):
+    """Another producer has the same id: this process was copied (a snapshot of a machine)."""
+
+    advice = (
+        "another producer sends with the id of this one, as a copy of the machine would: the "
+        "next message gets another id; look whether both are meant to run"
+    )
+
+
+class SequenceGap(SequenceError):
+    """Messages that were acknowledged are not at the broker any more."""
+
+    advice = (
+        "the broker does not have messages any more that it acknowledged, as after a failover to a "
+        "slave that was behind: send those again that matter, then this one; the next ones can be "
+        "sent"
+    )
+
+
+class SequencesFull(SequenceError):
+    """The broker cannot remember another producer."""
+
+    advice = (
+        "the broker remembers as many producers as it may: use fewer and longer-lived ones, or let "
+        "it remember more of them, or for less time"
+    )
+
+
+class IdempotenceNotSupported(SendFailed):
+    """The broker does not look for copies, as those of Java do not."""
+
+    advice: ClassVar[str] = (
+        "this broker does not look for copies of a message, as those of Java do not: send to it "
+        "with a producer that is not idempotent"
+    )
 
 
 class HalfMessageUnsafe(RocketMQError):

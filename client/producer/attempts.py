@@ -27,9 +27,13 @@ class Tried:
         self.attempts += (attempt,)
         return 0 if waits else 1
 
-    def error(self, topic: str, *, in_time: bool) -> SendFailed:
+    def error(
+        self, topic: str, *, in_time: bool, told: str = "", in_doubt: bool = True
+    ) -> SendFailed:
+        """``told``, ``in_doubt``: see ``SendFailed``."""
         last = self.attempts[-1].error if self.attempts else None
         in_time = in_time and not isinstance(last, TimeoutError)
-        error = (SendFailed if in_time else SendTimedOut)(topic, self.attempts)
+        kind = SendFailed if in_time else SendTimedOut
+        error = kind(topic, self.attempts, told, in_doubt=in_doubt)
         error.__cause__ = last
         return error

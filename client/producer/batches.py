@@ -191,7 +191,7 @@ def each_of(result: SendResult, msg_ids: list[str]) -> Iterator[SendResult]:
     offset_ids = result.offset_msg_id.split(",")
     if len(offset_ids) != len(msg_ids):  # a broker that tells only one
         offset_ids = [""] * len(msg_ids)
+    known = result.queue_offset >= 0
     for index, (msg_id, offset_id) in enumerate(zip(msg_ids, offset_ids, strict=True)):
-        yield result._replace(
-            msg_id=msg_id, offset_msg_id=offset_id, queue_offset=result.queue_offset + index
-        )
+        queue_offset = result.queue_offset + index if known else -1
+        yield result._replace(msg_id=msg_id, offset_msg_id=offset_id, queue_offset=queue_offset)

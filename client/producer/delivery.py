@@ -304,6 +304,11 @@ class Delivery:
             address = vip_address(address)
         if self._looked_at:
             return await self._watched_attempt(outgoing, queue, address, timeout)
+        return await self._exchange(outgoing, queue, address, timeout)
+
+    async def _exchange(
+        self, outgoing: Outgoing, queue: MessageQueue, address: str, timeout: float
+    ) -> SendResult:
         answer = await self._instance.remoting.invoke(
             address, outgoing.code, self._header(outgoing, queue), outgoing.body, timeout=timeout
         )
@@ -320,14 +325,7 @@ class Delivery:
         began = clock.monotonic()
         result: SendResult | None = None
         try:
-            answer = await self._instance.remoting.invoke(
-                address,
-                outgoing.code,
-                self._header(outgoing, queue),
-                outgoing.body,
-                timeout=timeout,
-            )
-            result = send_result(answer, outgoing.msg_id, queue, address)
+            result = await self._exchange(outgoing, queue, address, timeout)
             return result
         finally:
             failure = sys.exception() if result is None else None

@@ -44,6 +44,7 @@ class ProducerOptions(ClientOptions, total=False):
     hooks: Sequence[SendHook]
     checks: Sequence[SendCheck]
     accumulate: Accumulate | None
+    idempotent: bool
 
 
 class ProducerSettings(Settings, frozen=True, kw_only=True):
@@ -65,6 +66,7 @@ class ProducerSettings(Settings, frozen=True, kw_only=True):
     hooks: Sequence[SendHook] = ()
     checks: Sequence[SendCheck] = ()
     accumulate: Accumulate | None = None
+    idempotent: bool = False
 
     def __post_init__(self) -> None:
         if self.compression not in _COMPRESSIONS:
@@ -73,6 +75,11 @@ class ProducerSettings(Settings, frozen=True, kw_only=True):
             )
         self.require_positive("send_timeout")
         self.require_counts("max_message_size", "topic_queue_nums")
+        if self.idempotent and (self.latency_fault or self.retry_other_broker_on_not_ok):
+            raise ConfigError(
+                "an idempotent producer stays with a queue until it knows what became of a "
+                "message: leave latency_fault and retry_other_broker_on_not_ok out"
+            )
 
     @property
     def compression_flag(self) -> int:

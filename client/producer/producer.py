@@ -51,6 +51,8 @@ from .options import ProducerOptions, ProducerSettings
 from .queue_choice import QueueSelector, choose_by_key
 from .request_reply import learn_reply_routes, new_correlation_id, reply_to, request_properties
 from .sending import Outgoing, SendResult, batch, send_result, single
+from .sequenced import SequencedDelivery
+from .sequences import check_sequenced
 from .trace import Tracer, trace_topic
 
 _COMPRESS_INLINE = 32 << 10
@@ -73,7 +75,7 @@ class Producer(Startable):
     ``latency_fault``: keep away from slow brokers for a while, see ``fault_latency``. ``trace``:
     tell what was sent in the topic RMQ_SYS_TRACE_TOPIC, or in the one given. ``hooks`` look at
     every attempt, ``checks`` may forbid it, see ``hooks``. ``accumulate``: gather single messages
-    into batches.
+    into batches. ``idempotent``: a lost answer never doubles a message, see ``sequenced``.
     """
 
     @takes(ProducerSettings)
@@ -96,14 +98,19 @@ class Producer(Startable):
         )
         looking_on = (*settings.hooks, self._tracer) if self._tracer is not None else settings.hooks
         self._hooks = SendHooks(looking_on, settings.checks)
-        self._delivery = Delivery(
-            self.instance,
-            self.group,
-            settings.delivery,
-            faults=FaultLatency(random.randrange(1 << 16), random.shuffle)
-            if settings.latency_fault
-            else None,
-            hooks=self._hooks or None,
+        hooks, self._idempotent = self._hooks or None, settings.idempotent
+        self._delivery: Delivery = (
+            SequencedDelivery(self.instance, self.group, settings.delivery, hooks=hooks)
+            if self._idempotent
+            else Delivery(
+                self.instance,
+                self.group,
+                settings.delivery,
+                faults=FaultLatency(random.randrange(1 << 16), random.shuffle)
+                if settings.latency_fault
+                else None,
+                hooks=hooks,
+            )
         )
         self._tasks = TaskSet(f"producer {self.group}")
         self._accumulator = (
@@ -467,6 +474,8 @@ class Producer(Startable):
             if self._namespace is not None:
                 message = [self._in_cluster(each) for each in message]
             outgoing = batch(message, [next_message_id(now_ms) for _ in message], self._max_size)
+        if self._idempotent:
+            check_sequenced(outgoing, None)
         if self._hooks:
             outgoing.messages = (given,) if isinstance(given, Message) else given
         return outgoing

@@ -75,6 +75,12 @@ class SendResult(NamedTuple):
     region_id: str = DEFAULT_REGION
     trace_on: bool = True
 
+    @property
+    def repeated(self) -> bool:
+        """An earlier attempt of an idempotent producer had stored it. Where that is not known any
+        more ``queue_offset`` is -1 and ``offset_msg_id`` empty."""
+        return False
+
 
 class Outgoing(msgspec.Struct):
     """A message (or a batch) ready to be put into a frame."""

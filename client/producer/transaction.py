@@ -42,7 +42,7 @@ from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record.decode import MessageExt
 from ..cluster.master_watch import LONGEST_GAP_S
-from ..errors import ClientStateError, HalfMessageUnsafe, MessageError
+from ..errors import ClientStateError, ConfigError, HalfMessageUnsafe, MessageError
 from ..handlers import is_async
 from ..namespaces import with_namespace
 from ..options import Settings, settings_of, takes
@@ -127,6 +127,8 @@ class TransactionProducer(Producer):
     def __init__(self, group: str, **options: Unpack[TransactionProducerOptions]) -> None:
         """Other options are those of ``Producer``."""
         settings, others = settings_of(TransactionSettings, options)
+        if others.get("idempotent"):
+            raise ConfigError("a TransactionProducer cannot be idempotent: use a Producer for that")
         super().__init__(group, **others)
         self._checker = settings.checker
         self._allow_delay = settings.allow_delay
