@@ -176,7 +176,8 @@ class Sequences:
 
     def _check_new(self, sequence: SendSequence, now_ms: int) -> None:
         forgotten_ms = max(self.floor_ms, now_ms - self._expires_ms())
-        if sequence.number or sequence.begun_ms < forgotten_ms:
+        leaves_out = sequence.number and not sequence.epoch
+        if leaves_out or sequence.begun_ms < forgotten_ms:
             raise RequestError(
                 ResponseCode.SEQUENCE_UNKNOWN,
                 f"number {sequence.number} of a producer that began at {sequence.begun_ms}, of "

@@ -15,7 +15,7 @@ from typing import Final
 
 from ...remoting.errors import BrokerError, ClientClosedError, RemotingError
 from ...remoting.protocol.codes import RequestCode, ResponseCode
-from ...remoting.protocol.commands.send import SequenceHelloRequest
+from ...remoting.protocol.commands.send import SequenceHelloRequest, SequenceHelloResponse
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ..cluster.instance import ClientInstance
 from ..errors import (
@@ -221,7 +221,7 @@ class SequencedDelivery(Delivery):
         """Until it is decided. None: the time is over, or it may go elsewhere."""
         sequence = self._sequences.get(queue)
         if sequence is None:
-            sequence = QueueSequence(next(self._ids), self._instance.clock.time_ms())
+            sequence = QueueSequence(next(self._ids))
             self._sequences[queue] = sequence
         try:
             while await self._ready(sending, queue):
@@ -245,7 +245,7 @@ class SequencedDelivery(Delivery):
         if sequence.is_forgotten:
             if sequence.epoch:  # what is late of it shall not find a broker that knows nothing
                 await self._hello(sending, sequence, address)
-            sequence.renew(next(self._ids), self._instance.clock.time_ms())
+            sequence.renew(next(self._ids))
         if sequence.greeted != address:
             await self._hello(sending, sequence, address)
         numbered = sequence.put_on(sending.outgoing)
@@ -256,7 +256,7 @@ class SequencedDelivery(Delivery):
             sending.in_doubt |= numbered.written and may_be_stored(error)
             raise
         if result.repeated and not sending.in_doubt:  # it cannot be a copy of this one
-            sequence.renew(next(self._ids), self._instance.clock.time_ms())
+            sequence.renew(next(self._ids))
             raise sending.refused(SequenceFenced)
         sequence.stored(sending.count)
         sending.in_doubt = False
@@ -269,8 +269,9 @@ class SequencedDelivery(Delivery):
             SequenceHelloRequest(producer_id=sequence.producer_id, epoch=sequence.epoch),
             timeout=self._seconds(sending),
         )
-        answer.check(address)
-        sequence.greeted = address
+        header = answer.check(address).header
+        assert isinstance(header, SequenceHelloResponse)
+        sequence.greets(address, header.now_ms)
 
     def _seconds(self, sending: _Sending) -> float:
         """For one attempt."""
@@ -326,7 +327,7 @@ class SequencedDelivery(Delivery):
                 sending.has_new_id = True
                 return
         elif code == ResponseCode.SEQUENCE_FENCED:
-            sequence.renew(next(self._ids), self._instance.clock.time_ms())
+            sequence.renew(next(self._ids))
         elif code == ResponseCode.SEQUENCE_GAP and not sending.in_doubt:
             sequence.fence()  # the next one may leave numbers out
         raise sending.refused(TYPED[code]) from error

@@ -94,19 +94,25 @@ class QueueSequence:
 
     __slots__ = ("begun_ms", "epoch", "greeted", "is_forgotten", "number", "producer_id")
 
-    def __init__(self, producer_id: str, now_ms: int) -> None:
-        self.renew(producer_id, now_ms)
+    def __init__(self, producer_id: str) -> None:
+        self.renew(producer_id)
 
-    def renew(self, producer_id: str, now_ms: int) -> None:
+    def renew(self, producer_id: str) -> None:
         """Begin anew, under an id that was never used."""
         self.producer_id: str = producer_id
-        self.begun_ms: int = now_ms
+        self.begun_ms: int = 0
+        """By the clock of the broker that was asked first, 0 before."""
         self.epoch: int = 0
         self.number: int = 0
         self.greeted: str | None = None
         """The broker that was asked whether it knows sequences."""
         self.is_forgotten: bool = False
         """The broker knows nothing of this id: it is time for another one."""
+
+    def greets(self, address: str, now_ms: int) -> None:
+        """A broker knows sequences; ``now_ms``: its clock."""
+        self.greeted = address
+        self.begun_ms = self.begun_ms or now_ms
 
     def stored(self, count: int) -> None:
         """So many messages are."""
@@ -123,24 +129,30 @@ class QueueSequence:
 
     def put_on(self, outgoing: Outgoing) -> Numbered:
         """The message as it is sent. Raises ``MessageError`` when its properties get too long."""
-        properties = outgoing.properties
-        if _OURS[1:] in properties:  # of a message that was consumed somewhere and goes on
-            others = decode_properties(properties)
-            others.pop(PropertyName.SEND_SEQUENCE, None)
-            properties = encode_properties(others).decode()
         sequence = SendSequence(self.producer_id, self.epoch, self.number, self.begun_ms)
-        properties += _OURS + sequence.text
-        if len(properties) > MAX_PROPERTIES_BYTES // 4:
-            size = len(properties.encode())
-            if size > MAX_PROPERTIES_BYTES:
-                raise MessageError(
-                    f"the properties take {size} bytes with those of an idempotent producer, the "
-                    f"limit is {MAX_PROPERTIES_BYTES}"
-                )
-        fields = {name: getattr(outgoing, name) for name in Outgoing.__struct_fields__}
-        fields["properties"] = properties
-        fields["sys_flag"] |= MessageSysFlag.SEQUENCED
-        return Numbered(**fields)
+        return numbered(outgoing, sequence)
+
+
+def numbered(outgoing: Outgoing, sequence: SendSequence) -> Numbered:
+    """A message or a batch with its sequence. Raises ``MessageError`` when its properties get
+    too long."""
+    properties = outgoing.properties
+    if _OURS[1:] in properties:  # of a message that was consumed somewhere and goes on
+        others = decode_properties(properties)
+        others.pop(PropertyName.SEND_SEQUENCE, None)
+        properties = encode_properties(others).decode()
+    properties += _OURS + sequence.text
+    if len(properties) > MAX_PROPERTIES_BYTES // 4:
+        size = len(properties.encode())
+        if size > MAX_PROPERTIES_BYTES:
+            raise MessageError(
+                f"the properties take {size} bytes with those of an idempotent producer, the "
+                f"limit is {MAX_PROPERTIES_BYTES}"
+            )
+    fields = {name: getattr(outgoing, name) for name in Outgoing.__struct_fields__}
+    fields["properties"] = properties
+    fields["sys_flag"] |= MessageSysFlag.SEQUENCED
+    return Numbered(**fields)
 
 
 def count_of(outgoing: Outgoing) -> int:

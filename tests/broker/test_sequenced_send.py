@@ -182,6 +182,18 @@ def test_a_gap_is_refused_and_a_later_epoch_may_leave_one_and_fences(tmp_path: P
     play(tmp_path, again)
 
 
+def test_the_first_message_in_a_queue_may_leave_numbers_out_in_a_later_epoch(
+    tmp_path: Path,
+) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        assert (await send(client, 7)).code == ResponseCode.SEQUENCE_UNKNOWN
+        assert answer(await send(client, 7, epoch=1)).sequence == "new"
+        assert (await send(client, 0)).code == ResponseCode.SEQUENCE_FENCED
+        assert answer(await send(client, 7, epoch=1)).sequence == "repeated"
+
+    play(tmp_path, scene)
+
+
 def test_the_epoch_of_a_hello_fences_in_all_queues_and_for_whoever_reads_the_log(
     tmp_path: Path,
 ) -> None:

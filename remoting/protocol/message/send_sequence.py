@@ -8,8 +8,9 @@ its header, for its first message, and those behind it count on. The broker know
 which number comes next. A number that it has is answered as the first time and not stored again.
 
 An *epoch* fences: once a message with a higher one has come to a queue, lower ones are refused
-there, so a copy that is late stays out. The first message of a higher epoch may leave numbers out:
-a producer that was never told whether a message is stored goes on behind it.
+there, so a copy that is late stays out. The first message of a higher epoch may leave numbers out,
+also the first of all in a queue: a producer that was never told whether a message is stored goes on
+behind it.
 
 The original stores the property and the bit as it stores what it does not know. So a producer asks
 first (``RequestCode.SEND_SEQUENCE_HELLO``), and an answer without ``sequence`` is no success.

@@ -104,7 +104,7 @@ class Broker:
         self._ready = True
         before = self._fences.get(request.producer_id, 0)
         self._fences[request.producer_id] = max(before, request.epoch)
-        return 0, {"expiresMs": "60000"}
+        return 0, {"expiresMs": "60000", "nowMs": str(self._clock.time_ms())}
 
     def send(self, header: SendMessageRequestV2, body: bytes) -> tuple[int, dict[str, str]]:
         assert header.sys_flag & MessageSysFlag.SEQUENCED
@@ -135,11 +135,12 @@ class Broker:
         if sequence.epoch < self._fences.get(sequence.producer_id, 0):
             return ResponseCode.SEQUENCE_FENCED, 0
         if known is None:
-            if sequence.number or sequence.begun_ms < self._forgot_ms:
+            leaves_out = sequence.number and not sequence.epoch
+            if leaves_out or sequence.begun_ms < self._forgot_ms:
                 return ResponseCode.SEQUENCE_UNKNOWN, 0
             if self.full:
                 return ResponseCode.SEQUENCES_FULL, 0
-            known = _Known(sequence.epoch, 0)
+            known = _Known(sequence.epoch, sequence.number)
         if sequence.epoch < known.epoch:
             return ResponseCode.SEQUENCE_FENCED, 0
         if sequence.epoch == known.epoch and sequence.number > known.next:
