@@ -3,13 +3,14 @@
 
 A writer is made where the query is planned and pickled into every task. ``write`` of a task returns
 when every row is acknowledged by a broker, and raises when one is not: then Spark tries the task
-again and rows may be there twice, with the same ``SPARK_DEDUP_ID``.
+again and rows may be there twice, with the same ``SPARK_DEDUP_ID``. With ``guarantee=exactly_once``
+it stages them instead, and ``commit`` sends them (``exactly_once.py``).
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -28,8 +29,10 @@ from ..source.fetch import settle_worker
 from .chunks import Rules, chunks
 from .dedup import key_ids, scope_of, sequence_ids
 from .encode import MessageIds, encode_items
+from .exactly_once import send_batch
 from .sink_delivery import Outbox, new_deliverer
 from .sink_options import SinkOptions, parse_sink_options
+from .staging import StagedRows, StagedTask, folder_of
 from .write_columns import check_columns, was_read
 
 __all__ = [
@@ -49,6 +52,8 @@ class Written(WriterCommitMessage):
 
     rows: int
     frames: int
+    staged: StagedTask | None = None
+    """With ``guarantee=exactly_once``: nothing is sent yet."""
 
 
 def batch_writer(
@@ -58,7 +63,8 @@ def batch_writer(
     if overwrite:
         raise ConfigError('a topic cannot be overwritten: write with .mode("append")')
     parsed = checked_options(options, schema)
-    return RocketMQArrowWriter(parsed, parsed.dedup_prefix or uuid.uuid4().hex)
+    write_id = parsed.write_id or parsed.dedup_prefix or uuid.uuid4().hex
+    return RocketMQArrowWriter(parsed, write_id)
 
 
 def checked_options(options: Mapping[str, str], schema: StructType) -> SinkOptions:
@@ -83,6 +89,16 @@ class RocketMQArrowWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[Any]) -> Written:
         """All rows of a task."""
         return write_rows(iterator, self._options, self._write_id, None)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """One attempt of each task has been chosen."""
+        if self._options.exactly_once:
+            send_batch(self._options, self._write_id, 0, staged_tasks(messages))
+
+
+def staged_tasks(messages: Iterable[WriterCommitMessage | None]) -> list[StagedTask]:
+    """What the chosen attempts have staged, in the order of the tasks."""
+    return [each.staged for each in messages if isinstance(each, Written) and each.staged]
 
 
 def write_rows(
@@ -113,7 +129,10 @@ class _Task:
         self._loop = LoopThread.shared()
         self._instance = BrokerAccess(options.connection).instance()
         deliverer = self._deliverer = self._loop.run(new_deliverer(self._instance, options))
-        self._outbox = Outbox(self._loop.submit, deliverer.deliver, options.max_in_flight)
+        self._staged = self._stage(write_id, batch_id, partition) if options.exactly_once else None
+        self._outbox = self._staged or Outbox(
+            self._loop.submit, deliverer.deliver, options.max_in_flight
+        )
         self._scope = scope_of(write_id, batch_id, None if options.dedup_key_columns else partition)
         self._rules = Rules(
             options.topic,
@@ -123,6 +142,12 @@ class _Task:
         )
         self._queues: dict[str, tuple[MessageQueue, ...]] = {}
         self._rows = 0
+
+    def _stage(self, write_id: str, batch_id: str | None, partition: int) -> StagedRows:
+        context = TaskContext.get()
+        attempt = context.taskAttemptId() if context is not None else 0
+        folder = folder_of(self._options.staging_location) / write_id / (batch_id or "0")
+        return StagedRows(folder, write_id, f"part-{partition:05d}-{attempt}.rows")
 
     def send(self, batch: Any) -> None:
         """Raises ``MessageError`` for rows that cannot be sent, and what became of rows that were
@@ -141,7 +166,8 @@ class _Task:
 
     def finish(self) -> Written:
         totals = self._outbox.finish()
-        return Written(totals.rows, totals.frames)
+        staged = None if self._staged is None else self._staged.task
+        return Written(totals.rows, totals.frames, staged)
 
     def close(self) -> None:
         """Nothing of a task that failed may arrive later than necessary."""

@@ -11,7 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...client.cluster.instance import ClientInstance
@@ -67,7 +67,7 @@ class Deliverer:
             group,
             DeliverySettings(attempts=_ATTEMPTS, retry_not_ok=options.require_send_ok, waits=False),
         )
-        self._patience = Patience(instance, options.delivery_timeout_s, options.retries)
+        self.patience: Patience = Patience(instance, options.delivery_timeout_s, options.retries)
         self._in_order: dict[MessageQueue, asyncio.Lock] = {}
 
     async def queues(
@@ -85,7 +85,7 @@ class Deliverer:
             return queues
 
         whom = f"the broker {' and '.join(sorted(brokers))}" if brokers else _any_broker(own)
-        return await self._patience.until_done(own, whom, found)
+        return await self.patience.until_done(own, whom, found)
 
     async def deliver(self, chunk: Chunk) -> None:
         """Return when a broker has acknowledged it. What is bound to a queue goes there one after
@@ -95,7 +95,7 @@ class Deliverer:
         ``BrokerError`` for a refusal that would be the same again, ``NotSafe``. Rows of a failed
         chunk may be stored all the same.
         """
-        outgoing = await self._outgoing(chunk)
+        outgoing = await self.outgoing(chunk)
         if chunk.queue is None:
             return await self._send(outgoing, None)
         async with self._in_order.setdefault(chunk.queue, asyncio.Lock()):
@@ -104,7 +104,7 @@ class Deliverer:
     async def _send(self, outgoing: Outgoing, queue: MessageQueue | None) -> None:
         timeout_s = self._options.send_timeout_s
         whom = _any_broker(outgoing.topic) if queue is None else f"the broker {queue.broker_name}"
-        result = await self._patience.until_done(
+        result = await self.patience.until_done(
             outgoing.topic,
             whom,
             lambda left_s: self._delivery.deliver(outgoing, queue, min(timeout_s, left_s)),
@@ -112,7 +112,8 @@ class Deliverer:
         if self._options.require_send_ok and result.status is not SendStatus.SEND_OK:
             raise NotSafe(outgoing.topic, result.status)
 
-    async def _outgoing(self, chunk: Chunk) -> Outgoing:
+    async def outgoing(self, chunk: Chunk) -> Outgoing:
+        """A chunk as a producer sends it."""
         topic = with_namespace(chunk.topic, self._instance.namespace)
         if chunk.properties is None:
             return Outgoing(
@@ -146,14 +147,24 @@ async def new_deliverer(instance: ClientInstance, options: SinkOptions) -> Deliv
     return Deliverer(instance, options)
 
 
-class Outbox:
+class HasRows(Protocol):
+    """What an outbox counts."""
+
+    @property
+    def rows(self) -> int: ...
+
+
+C = TypeVar("C", bound=HasRows)
+
+
+class Outbox(Generic[C]):
     """The chunks of one task on their way. ``put`` waits while ``most`` are under way, ``finish``
     until none is."""
 
     def __init__(
         self,
         submit: Callable[[Coroutine[Any, Any, None]], Future[None]],
-        deliver: Callable[[Chunk], Coroutine[Any, Any, None]],
+        deliver: Callable[[C], Coroutine[Any, Any, None]],
         most: int,
     ) -> None:
         """``submit`` runs a coroutine on the loop."""
@@ -166,7 +177,7 @@ class Outbox:
         self._failure: BaseException | None = None
         self.totals: Totals = Totals()
 
-    def put(self, chunk: Chunk) -> None:
+    def put(self, chunk: C) -> None:
         """Raises what failed of the chunks before."""
         self._slots.acquire()
         if self._failure is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,8 @@ from ..access.option_reader import OptionReader
 __all__ = ["SinkOptions", "parse_sink_options"]
 
 DEFAULT_GROUP: Final = "spark-rocketmq-sink"
+_GUARANTEES: Final = ("at_least_once", "exactly_once")
+_WRITE_ID: Final = re.compile(r"[0-9A-Za-z_-][0-9A-Za-z_.-]{0,99}")
 _OF_SPARK: Final = ("checkpointLocation", "path", "queryName")
 
 
@@ -39,6 +42,11 @@ class SinkOptions:
     require_send_ok: bool
     drop_reserved: bool | None
     """None: where the frame was read from a topic."""
+    exactly_once: bool
+    staging_location: str
+    """Where rows wait until one attempt of each task is chosen; empty without ``exactly_once``."""
+    write_id: str | None
+    """Of a batch write: the same one when it is repeated."""
 
 
 def parse_sink_options(
@@ -60,16 +68,25 @@ def parse_sink_options(
         compress_over=reader.size_bytes("compressThreshold", "0")
         if reader.text("compressThreshold")
         else None,
-        dedup=reader.boolean("dedupId", True),
+        dedup=reader.boolean("dedupId", reader.text("guarantee") != "exactly_once"),
         dedup_prefix=reader.text("dedupPrefix"),
         dedup_key_columns=_names(reader.text("dedupKeyColumns")),
         orderly=reader.boolean("orderly", False),
         require_send_ok=reader.boolean("requireSendOk", True),
         drop_reserved=_drop_reserved(reader),
+        exactly_once=reader.choice("guarantee", "at_least_once", _GUARANTEES) == "exactly_once",
+        staging_location=reader.text("stagingLocation") or _in_checkpoint(options),
+        write_id=reader.text("writeId"),
     )
     reader.finish()
     _check(parsed)
     return parsed
+
+
+def _in_checkpoint(options: Mapping[str, str]) -> str:
+    """The default: beside the rest of what a query remembers."""
+    checkpoint = options.get("checkpointLocation") or options.get("checkpointlocation")
+    return f"{checkpoint.rstrip('/')}/rocketmq-sink" if checkpoint else ""
 
 
 def _drop_reserved(reader: OptionReader) -> bool | None:
@@ -83,6 +100,18 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 
 def _check(options: SinkOptions) -> None:
+    if options.exactly_once and not options.staging_location:
+        raise ConfigError(
+            "guarantee=exactly_once needs stagingLocation, a folder that the driver and all "
+            "executors reach; a query with the option checkpointLocation uses a folder of that"
+        )
+    if options.write_id is not None and (
+        not options.exactly_once or _WRITE_ID.fullmatch(options.write_id) is None
+    ):
+        raise ConfigError(
+            "option writeId is for guarantee=exactly_once, and of letters, digits, - _ and . (not "
+            f"the first), not {options.write_id!r}"
+        )
     if options.send_timeout_s <= 0:
         raise ConfigError("option sendTimeoutMs must be greater than 0")
     if options.delivery_timeout_s <= 0:

@@ -14,7 +14,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from ...client.errors import ConfigError
-from .sink import Written, checked_options, write_rows
+from .exactly_once import send_batch
+from .sink import Written, checked_options, staged_tasks, write_rows
 from .sink_options import SinkOptions
 
 __all__ = ["RocketMQStreamArrowWriter", "stream_writer"]
@@ -46,13 +47,15 @@ class RocketMQStreamArrowWriter(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         query_id = context.getLocalProperty(_QUERY_ID) if context is not None else None
         batch_id = context.getLocalProperty(_BATCH_ID) if context is not None else None
-        return write_rows(
-            iterator, self._options, self._options.dedup_prefix or query_id or "", batch_id
-        )
+        prefix = None if self._options.exactly_once else self._options.dedup_prefix
+        return write_rows(iterator, self._options, prefix or query_id or "", batch_id)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing is left to do: what was written is there."""
+        """What was written is there. What was staged (``guarantee=exactly_once``) is sent now."""
+        tasks = staged_tasks(messages)
+        if tasks:
+            send_batch(self._options, tasks[0].write_id, batchId, tasks)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing can be taken back: a topic only grows. The dedup ids tell what was written
-        again."""
+        again. What is staged is deleted with its batch, when that is done."""

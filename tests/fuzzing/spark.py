@@ -36,8 +36,16 @@ from aiorocketmq.spark_connector.decode.decode_slow import DecodeOptions, read_r
 from aiorocketmq.spark_connector.decode.property_columns import PropertyColumns
 from aiorocketmq.spark_connector.decode.schema import SOURCE_COLUMNS
 from aiorocketmq.spark_connector.session.java import parse_version
+from aiorocketmq.spark_connector.sink.chunks import Chunk
 from aiorocketmq.spark_connector.sink.encode import encode_items
+from aiorocketmq.spark_connector.sink.manifest import Batches, Manifest
 from aiorocketmq.spark_connector.sink.sink_options import parse_sink_options
+from aiorocketmq.spark_connector.sink.staging import (
+    StagedRows,
+    StagingError,
+    folder_of,
+    staged_chunks,
+)
 from aiorocketmq.spark_connector.store.store_options import parse_store_options
 from aiorocketmq.spark_connector.store.store_parts import StoreDamageError, plan
 from aiorocketmq.spark_connector.store.store_reader import read_part
@@ -216,6 +224,39 @@ def _checkpoint_seeds() -> list[bytes]:
     return [json.dumps(to_json(each)).encode() for each in (Checkpoint(offsets), second)]
 
 
+def _staged(data: bytes) -> object:
+    """The bytes as a file of rows, and as the decision about a batch."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = folder_of(name)
+        batches = Batches(folder)
+        (Path(name) / "0").mkdir()
+        for file in ("part-0", "0/manifest.json"):
+            (Path(name) / file).write_bytes(data)
+        try:
+            return batches.manifest(0)
+        except StagingError:
+            return list(staged_chunks(folder, "part-0"))
+
+
+def _staged_seeds() -> Iterator[bytes]:
+    with tempfile.TemporaryDirectory() as name:
+        rows = StagedRows(folder_of(name), "q", "part-0")
+        rows.put(Chunk("T", MessageQueue("T", "b", 1), memoryview(b"body"), 2, "a\x01b", 3, True))
+        rows.put(Chunk("T", None, memoryview(b"other"), 1))
+        rows.finish()
+        yield (Path(name) / "part-0").read_bytes()
+        decided = Manifest(
+            batch=0,
+            producer_id="p",
+            begun_ms={"b": 1},
+            queues={"T": [("b", 0)]},
+            files=["part-0"],
+            rows=3,
+        )
+        Batches(folder_of(name)).decide(decided)
+        yield (Path(name) / "0" / "manifest.json").read_bytes()
+
+
 _SOURCE: Final = (
     b"nameServer=10.0.0.1:9876\nsubscribe=a,b\nstartingOffsets=earliest\nendingOffsets=latest\n"
     b"pullBatchSize=32\nmaxTriggerDelay=15m\npullMaxBytes=8m\nsubExpression=TagA || TagB\n"
@@ -389,6 +430,21 @@ PARSERS: Final = (
         (ConfigError,),
         bytes_per_byte=600,
         seeds=_checkpoint_seeds,
+    ),
+    Parser(
+        "staged-rows",
+        (
+            _S + "sink/staging.py: staged_chunks",
+            _S + "sink/staging.py: Folder.read",
+            _S + "sink/manifest.py: Batches.manifest",
+        ),
+        (_S + "sink/staging.py: _MOST_HEAD_BYTES",),
+        _staged,
+        (StagingError,),
+        bytes_per_byte=300,
+        base_bytes=8 << 20,
+        opens_files=True,
+        seeds=_staged_seeds,
     ),
     Parser(
         "stores-of-spark",

@@ -1,0 +1,104 @@
+"""``guarantee=exactly_once``: every row of a batch is in its topic once, whatever is tried again.
+
+Tasks stage their rows (``staging.py``) and send nothing. When Spark has chosen one attempt of each
+task, the driver decides where each chunk goes and which number it has (``manifest.py``), and sends
+them with sequences, which brokers store once. Whoever repeats the batch, after a crash of the
+driver at any point, finds the decision and sends the same again, whatever rows the plan makes this
+time. So nothing is asked of the plan: rows may come in another order, from other partitions, from a
+function that is not deterministic.
+
+Rows become visible one by one while a batch is sent: see ``docs/spark.md``, Exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from ...client.cluster.instance import ClientInstance
+from ...loop_thread import LoopThread
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ..access.broker_access import BrokerAccess
+from .manifest import Batches, Manifest, Placed, placed_chunks
+from .numbered_delivery import NumberedDeliverer
+from .sink_delivery import Outbox
+from .sink_options import SinkOptions
+from .staging import StagedTask, folder_of
+
+__all__ = ["send_batch"]
+
+log: Final = logging.getLogger(__name__)
+
+
+def send_batch(options: SinkOptions, write_id: str, batch: int, tasks: Sequence[StagedTask]) -> int:
+    """Have the rows of a batch in their topics, once; how many it has. Raises ``RocketMQError``:
+    then it may be called again, with whatever the tasks have staged by then.
+    """
+    batches = Batches(folder_of(options.staging_location) / write_id)
+    manifest = batches.manifest(batch)
+    if manifest is not None and batches.is_done(batch):
+        log.warning("batch %d of %s is in its topics already, it is not sent", batch, write_id)
+        batches.tidy_up(batch)
+        return manifest.rows
+    if manifest is None and not any(task.rows for task in tasks):
+        return 0
+    sender = _Sender(options)
+    if manifest is None:
+        manifest = batches.decide(sender.decided(batches.producer_id(), batch, tasks))
+    else:
+        log.warning(
+            "batch %d of %s was begun before: its %d rows are sent as they were then",
+            batch,
+            write_id,
+            manifest.rows,
+        )
+    sender.send(batches, manifest)
+    batches.done(manifest)
+    return manifest.rows
+
+
+class _Sender:
+    """One batch on its way from this process."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options: Final = options
+        self._loop: Final = LoopThread.shared()
+        self._instance: Final[ClientInstance] = BrokerAccess(options.connection).instance()
+        self._deliverer: Final = self._loop.run(NumberedDeliverer.new(self._instance, options))
+
+    def decided(self, producer_id: str, batch: int, tasks: Sequence[StagedTask]) -> Manifest:
+        """With the queues that there are now."""
+        topics = sorted(frozenset().union(*(task.topics for task in tasks)))
+        queues = {topic: self._loop.run(self._deliverer.queues(topic)) for topic in topics}
+        bound = {name: topic for task in tasks for name, topic in task.brokers.items()}
+        brokers = {each.broker_name: topic for topic in topics for each in queues[topic]} | bound
+        begun_ms = self._loop.run(self._deliverer.greet(producer_id, brokers, bound))
+        return Manifest(
+            batch=batch,
+            producer_id=producer_id,
+            begun_ms=begun_ms,
+            queues={
+                topic: [(e.broker_name, e.queue_id) for e in some if e.broker_name in begun_ms]
+                for topic, some in queues.items()
+            },
+            files=[task.name for task in tasks if task.rows],
+            rows=sum(task.rows for task in tasks),
+        )
+
+    def send(self, batches: Batches, manifest: Manifest) -> None:
+        """Return when all are stored."""
+        in_order: dict[MessageQueue, asyncio.Lock] = {}
+
+        async def deliver(placed: Placed) -> None:
+            async with in_order.setdefault(placed.queue, asyncio.Lock()):
+                await self._deliverer.deliver(placed)
+
+        outbox = Outbox(self._loop.submit, deliver, self._options.max_in_flight)
+        try:
+            for placed in placed_chunks(batches.folder(manifest.batch), manifest):
+                outbox.put(placed)
+            outbox.finish()
+        finally:
+            outbox.give_up()

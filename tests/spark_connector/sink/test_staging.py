@@ -1,0 +1,183 @@
+"""Staged rows: what is read again is what was written, or an error that says what to do."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiorocketmq.client.errors import MessageError
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.spark_connector.sink.chunks import Chunk
+from aiorocketmq.spark_connector.sink.manifest import Batches, Manifest, placed_chunks
+from aiorocketmq.spark_connector.sink.staging import (
+    StagedRows,
+    StagingError,
+    folder_of,
+    staged_chunks,
+)
+
+QUEUES = st.none() | st.builds(
+    lambda broker, number: (broker, number), st.sampled_from(["a", "b"]), st.integers(0, 3)
+)
+CHUNKS = st.lists(
+    st.tuples(st.sampled_from(["T", "U"]), QUEUES, st.binary(max_size=40), st.integers(1, 9)),
+    max_size=8,
+)
+
+
+def chunk(
+    body: bytes = b"body",
+    rows: int = 1,
+    *,
+    topic: str = "T",
+    queue: tuple[str, int] | None = None,
+    properties: str | None = None,
+) -> Chunk:
+    bound = None if queue is None else MessageQueue(topic, *queue)
+    return Chunk(topic, bound, memoryview(body), rows, properties, 3, False)
+
+
+def stage(location: Path, name: str, *chunks: Chunk) -> StagedRows:
+    rows = StagedRows(folder_of(str(location)), "q", name)
+    for each in chunks:
+        rows.put(each)
+    rows.finish()
+    return rows
+
+
+@given(some=CHUNKS)
+def test_what_is_staged_is_read_again(
+    some: list[tuple[str, tuple[str, int] | None, bytes, int]],
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        written = [chunk(body, rows, topic=topic, queue=queue) for topic, queue, body, rows in some]
+        task = stage(Path(name), "part-0", *written).task
+        assert list(staged_chunks(folder_of(name), "part-0")) == written
+        assert task.rows == sum(each.rows for each in written)
+        assert task.topics == {each.topic for each in written}
+        assert set(task.brokers) == {e.queue.broker_name for e in written if e.queue is not None}
+
+
+def test_a_file_that_was_cut_or_changed_is_noticed(tmp_path: Path) -> None:
+    stage(tmp_path, "part-0", chunk(b"one", 2), chunk(b"two", 1, properties="a\x01b"))
+    path = tmp_path / "part-0"
+    good = path.read_bytes()
+    for end in range(len(good)):
+        path.write_bytes(good[:end])
+        with pytest.raises(StagingError, match="is damaged"):
+            list(staged_chunks(folder_of(str(tmp_path)), "part-0"))
+    for at in range(len(good)):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 0x55]) + good[at + 1 :])
+        with pytest.raises(StagingError, match="is damaged"):
+            list(staged_chunks(folder_of(str(tmp_path)), "part-0"))
+
+
+def test_what_cannot_be_stored_once_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    rows = StagedRows(folder_of(str(tmp_path)), "q", "part-0")
+    with pytest.raises(MessageError, match="delayLevel"):
+        rows.put(chunk(properties="a\x01b\x02DELAY\x013"))
+    with pytest.raises(MessageError, match="%RETRY%g"):
+        rows.put(chunk(topic="%RETRY%g"))
+    rows.give_up()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StagingError, match=r"file/q.*stagingLocation"):
+        StagedRows(folder_of(str(tmp_path / "file")) / "q", "q", "part-0")
+    with pytest.raises(StagingError, match="what://nowhere is no place"):
+        folder_of("what://nowhere")
+
+
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
+def test_a_folder_has_many_names(tmp_path: Path, form: str) -> None:
+    stage_folder = folder_of(form.format(tmp_path)) / "q" / "0"
+    rows = StagedRows(stage_folder, "q", "part-0")
+    rows.finish()
+    assert (tmp_path / "q" / "0" / "part-0").exists()
+    assert stage_folder.names() == ["part-0"]
+    assert (stage_folder / "none").names() == []
+
+
+# --- decisions
+# --------------------------------------------------------------------------------------------------
+
+
+def manifest(batch: int, *files: str, producer_id: str = "p") -> Manifest:
+    return Manifest(
+        batch=batch,
+        producer_id=producer_id,
+        begun_ms={"a": 5, "b": 6},
+        queues={"T": [("a", 0), ("b", 0)], "U": [("a", 1)]},
+        files=list(files),
+        rows=0,
+    )
+
+
+def test_places_and_numbers_of_a_batch_are_the_same_each_time(tmp_path: Path) -> None:
+    stage(tmp_path, "part-0", chunk(rows=2), chunk(rows=3), chunk(rows=1, topic="U"))
+    stage(tmp_path, "part-1", chunk(rows=4, queue=("b", 0)), chunk(rows=5))
+    decided = manifest(7, "part-0", "part-1")
+    folder = folder_of(str(tmp_path))
+    first = list(placed_chunks(folder, decided))
+    again = list(placed_chunks(folder, decided))
+    assert first == again
+    base = 7 << 32
+    assert [(each.queue[1:], each.sequence) for each in first] == [
+        (("a", 0), ("p", 8, base, 5)),
+        (("b", 0), ("p", 8, base, 6)),
+        (("a", 1), ("p", 8, base, 5)),
+        (("b", 0), ("p", 8, base + 3, 6)),
+        (("b", 0), ("p", 8, base + 7, 6)),
+    ]
+
+
+def test_who_is_second_gets_the_first_decision(tmp_path: Path) -> None:
+    batches = Batches(folder_of(str(tmp_path)) / "q")
+    assert batches.manifest(3) is None
+    first, second = manifest(3, "part-0"), manifest(3, "part-9", producer_id="other")
+    assert batches.decide(first) == first
+    assert batches.decide(second) == first
+    assert batches.manifest(3) == first
+    assert [path.name for path in (tmp_path / "q" / "3").iterdir()] == ["manifest.json"]
+
+
+def test_a_batch_that_is_done_leaves_its_decision_and_nothing_before(tmp_path: Path) -> None:
+    batches = Batches(folder_of(str(tmp_path)) / "q")
+    for batch in (1, 2):
+        StagedRows(batches.folder(batch), "q", "part-0").finish()
+        batches.decide(manifest(batch, "part-0", producer_id=f"p{batch}"))
+    assert batches.producer_id() == "p2"
+    assert not batches.is_done(2)
+    batches.done(manifest(2, "part-0"))
+    assert batches.is_done(2)
+    assert [path.name for path in (tmp_path / "q").iterdir()] == ["2"]
+    assert {path.name for path in (tmp_path / "q" / "2").iterdir()} == {"manifest.json", "done"}
+    batches.done(manifest(2, "part-0"))
+
+
+def test_ids_of_producers_cannot_be_guessed(tmp_path: Path) -> None:
+    batches = Batches(folder_of(str(tmp_path)) / "q")
+    one, other = batches.producer_id(), batches.producer_id()
+    assert one != other
+    assert len(one) == 32
+
+
+def test_a_decision_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    batches = Batches(folder_of(str(tmp_path)) / "q")
+    (tmp_path / "q" / "3").mkdir(parents=True)
+    path = tmp_path / "q" / "3" / "manifest.json"
+    for text in ("", "{", '{"version":1}'):
+        path.write_text(text)
+        with pytest.raises(StagingError, match=r"3/manifest\.json cannot be read"):
+            batches.manifest(3)
+    path.write_text(
+        '{"version":9,"batch":1,"producer_id":"p","begun_ms":{},"queues":{},"files":[],"rows":0}'
+    )
+    with pytest.raises(StagingError, match="version 9"):
+        batches.manifest(3)
