@@ -49,6 +49,8 @@ class SimulatedDisk(MemoryDisk):
             setattr(self, call, partial(self._tried, call, getattr(self, call)))
 
     def _tried(self, call: str, real: Callable[..., Any], *args: Any) -> Any:
+        if call == "sync":
+            self.reached("unsynced")
         number = self.trouble(call)
         if number is None:
             result = real(*args)

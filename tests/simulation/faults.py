@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import PurePosixPath
 from typing import Any
 
+from aiorocketmq.store.message_store import MessageStore
+
 from .disk import SimulatedDisk
 from .invariants import STOPS_S, stored
 from .journal import TOPIC
@@ -46,6 +48,8 @@ class Faults:
         places = {victim, machine.name} if kind == "disk" else {victim}
         if kind == "namesrv":  # a client does not start where none answers
             places = {kind}
+        elif kind in ("all", "relay"):
+            places = set(self.brokers)
         if places & self._busy:
             return None
 
@@ -67,6 +71,33 @@ class Faults:
         machine.kill(power=power)
         await asyncio.sleep(lasts)
         machine.start()
+
+    async def _all(self, _machine: Machine, lasts: float) -> None:
+        """All brokers at once, as with the power of their rack; each is back in its own time."""
+        random, power = self.world.random, self.power and self.world.random.random() < 0.7
+        machines = [self.world.machines[each] for each in self.brokers]
+        for machine in machines:
+            machine.kill(power=power)
+        for machine in random.sample(machines, len(machines)):
+            await asyncio.sleep(random.expovariate(1 / lasts))
+            machine.start()
+
+    async def _relay(self, machine: Machine, lasts: float) -> None:
+        """Who was cut off from the others is back in the moment in which another one goes: the
+        master, if there is one."""
+        random = self.world.random
+        others = [each for each in self._same(machine) if each is not machine]
+        if not others:
+            return
+        await self._apart(machine, [each.host for each in others], lasts)
+        master = self.world.masters().get(machine.broker_name)
+        goes = master if master in others else random.choice(others)
+        await self._kill(goes, random.expovariate(1 / lasts), power=self.power)
+
+    def _same(self, machine: Machine) -> list[Machine]:
+        """Those that have copies of the same messages."""
+        machines = (self.world.machines[each] for each in self.brokers)
+        return [each for each in machines if each.broker_name == machine.broker_name]
 
     async def _power(self, machine: Machine, lasts: float) -> None:
         await self._kill(machine, lasts, power=self.power)
@@ -123,10 +154,12 @@ class Faults:
         await self._apart(machine, [self.world.random.choice(others)], lasts)
 
     async def _alone(self, machine: Machine, lasts: float) -> None:
-        """One way or both, between a broker and all other brokers; clients reach it."""
+        """One way or both, between a broker and all other brokers, or one of them, which others
+        see; clients reach it."""
+        random = self.world.random
         others = [self.world.machines[each].host for each in self.brokers if each != machine.name]
         if others:
-            await self._apart(machine, others, lasts)
+            await self._apart(machine, random.choice([others, [random.choice(others)]]), lasts)
 
     async def _apart(self, machine: Machine, hosts: list[str], lasts: float) -> None:
         away = {(machine.host, host) for host in hosts}
@@ -197,40 +230,35 @@ class Faults:
     ) -> None:
         """Whoever sees to it starts the broker again afterwards: one whose disk failed refuses
         messages until then."""
+        begin = self.world.doubts(machine)
         machine.disk_trouble = trouble
         await asyncio.sleep(lasts)
         machine.disk_trouble = None
+        self.world.doubts(machine, begin)
         await self._stop(machine, 0.0)
 
     async def _flip(self, machine: Machine, lasts: float) -> None:
-        """A slave or follower has another bit in a body when it comes back. (Of what lies around
-        bodies not all has a checksum.) A member may have lost all behind it then, as with its
-        disk."""
+        """A slave or follower has other bits in a body, or in bodies side by side, when it comes
+        back. (Of what lies around bodies not all has a checksum.) A member may have lost all behind
+        them then, as with its disk."""
         broker, random = machine.broker, self.world.random
         if broker is None or broker.identity().broker_id == 0:
             return
         if broker.group is not None and not self._is_whole():
             return
-        messages = sorted(stored(broker.store, "", [TOPIC]).items())
-        if not messages:
+        bodies = _bodies(broker.store)
+        if not bodies:
             return
-        (topic, _, queue_id, offset), body = random.choice(messages)
-        units = broker.store.entries.some(topic, queue_id, offset, 1)
-        assert units
-        phy_offset, _size, _code = units[0]
-        record = broker.store.message_by_offset(phy_offset)
+        first = random.randrange(len(bodies))
         machine.kill()
-        path = _log_file(machine, phy_offset)
-        if (
-            record is not None
-            and path is not None
-            and self._another_has(machine, phy_offset, record)
-        ):
-            at = phy_offset + record.index(len(body).to_bytes(4, "big") + body) + 4
-            if machine.disk.flip(path, at - _begins_at(path), random.randrange(8)):
-                self.world.note(
-                    f"a bit of {topic}/{queue_id} {offset} at {machine.name} is flipped"
-                )
+        for place, phy_offset, record, at in bodies[first : first + random.choice([1, 1, 2, 4])]:
+            path = _log_file(machine, phy_offset)
+            if (
+                path is not None
+                and self._another_has(machine, phy_offset, record)
+                and machine.disk.flip(path, phy_offset + at - _begins_at(path), random.randrange(8))
+            ):
+                self.world.note(f"a bit of {place} at {machine.name} is flipped")
         await asyncio.sleep(lasts)
         machine.start()
 
@@ -267,6 +295,21 @@ class Faults:
         self.world.note(f"the disk of {machine.name} is lost")
         machine.disk = SimulatedDisk()
         self.world.remove_tables(machine)
+
+
+def _bodies(store: MessageStore) -> list[tuple[str, int, bytes, int]]:
+    """Of the messages of a log, as they lie there: which it is, where its record is, the record,
+    and where in it the body begins."""
+    found = []
+    for (topic, _, queue_id, offset), body in stored(store, "", [TOPIC]).items():
+        units = store.entries.some(topic, queue_id, offset, 1)
+        assert units
+        phy_offset = units[0][0]
+        record = store.message_by_offset(phy_offset)
+        if record is not None:
+            at = record.index(len(body).to_bytes(4, "big") + body) + 4
+            found.append((f"{topic}/{queue_id} {offset}", phy_offset, record, at))
+    return sorted(found, key=lambda each: each[1])
 
 
 def _begins_at(path: str) -> int:

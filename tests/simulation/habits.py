@@ -10,6 +10,8 @@ FAULTS = {
     "kill": 4,
     "power": 4,
     "step": 6,
+    "all": 2,
+    "relay": 3,
     "stop": 2,
     "client": 3,
     "cut": 2,
@@ -52,9 +54,13 @@ class Habits(NamedTuple):
     """Of clocks, in seconds per second."""
     pace_s: float
     """Between messages."""
+    filling: int
+    """Bodies are longer than they need be by up to so many bytes."""
     refused: float
     """The share of messages that a handler wants again."""
     handling_s: float
+    in_order: int
+    """Members of the group that consumes in order."""
 
 
 def habits(random: Random) -> Habits:
@@ -70,8 +76,10 @@ def habits(random: Random) -> Habits:
         latency_s=random.choice([0.0002, 0.0002, 0.01]),
         drift=random.choice([0.0, 0.001, 0.02]),
         pace_s=random.choice([0.15, 0.3, 0.6]),
+        filling=random.choice([0, 0, 300, 1500]),
         refused=random.choice([0.0, 0.1, 0.4]),
         handling_s=random.choice([0.0, 0.0, 0.05, 0.5]),
+        in_order=random.choice([1, 2]),
     )
 
 

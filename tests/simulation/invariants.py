@@ -10,11 +10,13 @@ SYNC_MASTER with a slave   kill, power       as above; the slave has the same lo
 group of three             kill of any       is there, with its number; all have the same log
 =========================  ================  =====================================================
 
-Besides: what comes to its queue later (delayed, committed) is there, what was rolled back is not;
-what is there was sent; a number of a queue is one message for ever; of one key, what was sent later
-lies later; each group had everything at least once, an ordered one without a gap; its offsets
-only grow while a broker runs; topics that were made are there; a term has one leader; no program
-ends by itself, or leaves a task behind when it ends.
+Besides: what comes to its queue later (delayed, committed) is there, what was rolled back is not,
+a transaction is committed once; what is there was sent; a number of a queue is one message for
+ever, and what somebody was given stays; of one key, what was sent later lies later; each group had
+everything at least once, an ordered one without a gap, and of a queue of its no two members at a
+time; its offsets only grow while a broker runs; topics that were made are there; a term has one
+leader; no program ends by itself, asks others without a pause, or leaves a task behind when it
+ends.
 """
 
 from __future__ import annotations
@@ -26,9 +28,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from aiorocketmq import TransactionState
+from aiorocketmq.remoting.protocol.message.properties import PropertyName
+from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.remoting.protocol.record.decode import read_messages
 from aiorocketmq.store.message_store import MessageStore
 
+from .habits import Habits
 from .journal import KEYED, TOPIC, Delivered, Journal
 from .loop import Process
 from .workload import GROUP, ORDERED
@@ -37,6 +42,13 @@ from .world import Machine, World
 LOOK_S = 0.5
 STOPS_S = 60.0
 """A program that is told to stop has ended by then."""
+HEARD_S = 1.0
+LOCK_LIFE_S = 30.0
+"""So long a member believes in a lock that nobody has renewed."""
+BUSY_WRITES, BUSY_S = 600, 3
+"""More writes a second than any program has to do, for so many seconds."""
+COPIED = {PropertyName.TRANSACTION_CHECK_TIMES, PropertyName.TRAN_PREPARED_QUEUE_OFFSET}
+"""What only copies of half messages have."""
 GROUPS = {GROUP: TOPIC, ORDERED: KEYED}
 
 
@@ -69,7 +81,7 @@ def stored(store: MessageStore, broker: str, topics: Iterable[str]) -> Stored:
     return found
 
 
-def broken(world: World, journal: Journal, brokers: set[str]) -> Iterator[str]:
+def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) -> Iterator[str]:
     """At the end, when everything is up and quiet. ``brokers``: the names that there should be."""
     for machine in world.machines.values():
         for error in machine.ended:
@@ -100,20 +112,26 @@ def broken(world: World, journal: Journal, brokers: set[str]) -> Iterator[str]:
         yield from _all_consumed(there, given, group, topic)
         yield from _numbers([each for each in given if not each.again])
     yield from _without_gaps(there, journal)
+    yield from _still_there(there, journal)
+    yield from _each_by_one(journal, habits)
+    yield from _committed_once(world, journal, there)
+    yield from _too_busy(world)
 
 
 class Growing:
     """Watches what the group that consumes in order has committed, as long as each broker runs and
-    leads: who leads next knows what the last one knew a second ago. (Of other groups two members
-    may have a queue for a moment, while it moves; the later word counts, as in the original.)"""
+    leads: who leads next knows what the last one knew a second ago. (Of groups of two members both
+    may have a queue for a moment, while it moves; the later word counts, as in the original. So
+    those are not watched.)"""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, habits: Habits) -> None:
         self._world = world
+        self._watched = habits.in_order == 1
         self._seen: dict[tuple[Process, int, int], int] = {}
         self.broken: list[str] = []
 
     async def run(self) -> None:
-        while True:
+        while self._watched:
             await asyncio.sleep(LOOK_S)
             for machine in self._world.masters().values():
                 self._look_at(machine)
@@ -235,6 +253,83 @@ def _without_gaps(there: Stored, journal: Journal) -> Iterator[str]:
         if any(Place(KEYED, *queue, offset) in there for offset in between):
             yield f"a gap: {each.offset} of {queue} came after {furthest[queue]}"
         furthest[queue] = max(furthest[queue], each.offset)
+
+
+def _still_there(there: Stored, journal: Journal) -> Iterator[str]:
+    """What a consumer was given stays under its number."""
+    for each in journal.delivered:
+        place = Place(each.topic, each.broker, each.queue_id, each.offset)
+        if not each.again and there.get(place) != each.body:
+            yield (
+                f"gone: {each.body!r} was given to {each.group} as {_said(place)}, there is "
+                f"{there.get(place)!r}"
+            )
+
+
+def _each_by_one(journal: Journal, habits: Habits) -> Iterator[str]:
+    """Of a queue that is consumed in order two members never handle messages at a time. (A broker
+    that begins to serve has forgotten who had a queue; who had it hears of that with the end of its
+    connection, later if that does not come.)"""
+    late_s = LOCK_LIFE_S if {"cut", "stall"} & habits.faults.keys() else HEARD_S
+    for broker, queue_id, one, other, served_since in journal.shared:
+        if one.since > served_since + late_s:
+            yield (
+                f"two at a time: {one.member} had {one.offset} of {broker}/{KEYED}/{queue_id} in "
+                f"hand since {one.since - 1000:.2f} s, and {other.member} got {other.offset} "
+                f"{other.since - 1000:.2f} s after all began"
+            )
+
+
+def _committed_once(world: World, journal: Journal, there: Stored) -> Iterator[str]:
+    """A transaction's message is stored once for each half message that its producer sent, as long
+    as the same broker writes, and its disk is well."""
+    found = defaultdict(list)
+    for place, body in there.items():
+        if body in journal.decided:
+            found[body].append(place)
+    twice = {body: places for body, places in found.items() if len(places) > 1}
+    for body, places in twice.items():
+        name = places[0].broker
+        if any(place.broker != name for place in places):
+            continue
+        broker = world.masters()[name].broker
+        assert broker is not None
+        at = sorted(_phy_offset(broker.store, place) for place in places)
+        doubts = world.doubtful[name]
+        if _first_halves(broker.store, body) < len(at) and not any(
+            begin <= at[-1] and at[0] <= end for begin, end in doubts
+        ):
+            yield f"committed {len(at)} times: {body!r}, at {', '.join(map(_said, places))}"
+
+
+def _phy_offset(store: MessageStore, place: Place) -> int:
+    units = store.entries.some(place.topic, place.queue_id, place.offset, 1)
+    assert units, place
+    return units[0][0]
+
+
+def _first_halves(store: MessageStore, body: bytes) -> int:
+    """Half messages with this body that are no copies of others."""
+    count = offset = 0
+    while offset < store.max_offset(TopicName.TRANS_HALF, 0):
+        result = store.get(TopicName.TRANS_HALF, 0, offset)
+        for message in read_messages(bytes(result.body), "")[0]:
+            is_copy = COPIED & message.properties.keys()
+            count += message.body == body and not is_copy
+        offset = max(result.next_begin_offset, offset + 1)
+    return count
+
+
+def _too_busy(world: World) -> Iterator[str]:
+    """Nobody asks others again and again without a pause."""
+    writes = world.network.writes
+    for (name, second), count in sorted(writes.items()):
+        if min(count, *(writes[name, second + more] for more in range(1, BUSY_S))) > BUSY_WRITES:
+            yield (
+                f"{name} wrote {count} times to its connections in a second, "
+                f"{second - 1000} s after all began, and went on so for {BUSY_S} s"
+            )
+            return
 
 
 def _other_copies(world: World, master: Machine) -> Iterator[str]:

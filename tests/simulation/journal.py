@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from aiorocketmq.client.producer.transaction import TransactionState
 
+from .loop import Process
+
 TOPIC = "T"
 KEYED = "K"
 """Its messages have a key; of each key one is sent after the other."""
@@ -38,6 +40,26 @@ class Delivered(NamedTuple):
     """It does: from the topic of the group's retries, whose numbers are others."""
 
 
+class InHand(NamedTuple):
+    """What a member of the group that consumes in order is handling."""
+
+    member: str
+    process: Process | None
+    offset: int
+    since: float
+
+
+class Shared(NamedTuple):
+    """Two members handled messages of one queue at a time."""
+
+    broker: str
+    queue_id: int
+    one: InHand
+    other: InHand
+    served_since: float
+    """When the broker that gave out the locks began to."""
+
+
 class Journal:
     """Of one world."""
 
@@ -52,6 +74,9 @@ class Journal:
         self.decided: dict[bytes, TransactionState] = {}
         """What the producer made of a transaction."""
         self.delivered: list[Delivered] = []
+        self.in_hand: dict[tuple[str, int], list[InHand]] = {}
+        """By broker and queue."""
+        self.shared: list[Shared] = []
         self.topics: dict[str, set[str]] = {}
         """Those that somebody has made, and the brokers that said so, as long as nobody has begun
         to delete them."""

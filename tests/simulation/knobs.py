@@ -2,7 +2,8 @@
 when something else is done, each at a value with which it is done all the time.
 
 They are named where they are used, so the product has no other code for it. What a seed changes is
-drawn from it; ``AGAIN_AND_AGAIN`` is the table.
+drawn from it; ``AGAIN_AND_AGAIN`` is the table. ``SETTINGS`` is the same for what a broker can be
+told: intervals that are short against everything else, small files.
 """
 
 from __future__ import annotations
@@ -70,6 +71,39 @@ AGAIN_AND_AGAIN = (
     Knob("client.consumer.queue_locks", "RENEW_INTERVAL", (2.0,)),
     Knob("client.cluster.silent_masters", "PATIENCE_S", (0.2,)),
 )  # fmt: skip
+
+
+class Setting(NamedTuple):
+    """A property of a part of ``BrokerSettings``, and values it has besides the usual one."""
+
+    part: str
+    name: str
+    values: tuple[Any, ...]
+
+
+CHANGED = 0.4
+"""The share of the settings that a seed changes."""
+SETTINGS = (
+    Setting("store", "mapped_file_size_commit_log", (16 << 10,)),
+    Setting("store", "mapped_file_size_consume_queue", (20 * 20,)),
+    Setting("store", "flush_interval_commit_log", (100, 5000)),
+    Setting("store", "flush_interval_consume_queue", (200, 5000)),
+    Setting("store", "flush_consume_queue_thorough_interval", (500, 5000)),
+    Setting("store", "flush_delay_offset_interval", (100,)),
+    Setting("broker", "flush_consumer_offset_interval", (100,)),
+    Setting("broker", "transaction_time_out", (500,)),
+    Setting("broker", "transaction_check_interval", (300, 1000)),
+    Setting("group", "max_vote_interval_ms", (110,)),
+)
+
+
+def settings(random: Random) -> dict[str, dict[str, Any]]:
+    """What a seed tells its brokers, by part."""
+    found: dict[str, dict[str, Any]] = {}
+    for each in SETTINGS:
+        if random.random() < CHANGED:
+            found.setdefault(each.part, {})[each.name] = random.choice(each.values)
+    return found
 
 
 def turned(random: Random) -> Iterator[tuple[Knob, Any]]:

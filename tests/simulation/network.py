@@ -7,7 +7,7 @@ import asyncio
 import contextvars
 import errno
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -236,6 +236,8 @@ class Network:
         self.latency_s: Callable[[tuple[str, str]], float] = lambda _way: (
             0.0001 + loop.random.expovariate(1 / self.usually_s)
         )
+        self.writes: Counter[tuple[str, int]] = Counter()
+        """How often each program wrote to a connection in each second."""
         self.seen: Callable[[str], None] = lambda _line: None
         """Told all that arrives."""
         self._ports = iter(range(32_768, 1 << 62))
@@ -301,6 +303,7 @@ class Network:
         end.arrives_at = max(end.arrives_at, self._loop.now + self.latency_s(end.way))
         self._loop.call_at(end.arrives_at, self._arrive, end, context=_NOBODY)
         if data is not None:
+            self.writes[end.process.name, int(self._loop.now)] += 1
             end.process.reached("sent")
 
     def _arrive(self, end: End) -> None:

@@ -8,6 +8,7 @@ import gc
 import json
 import logging
 import os
+import re
 import resource
 import tempfile
 import time
@@ -19,6 +20,7 @@ from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
 from .faults import Faults
 from .habits import habits
 from .invariants import Growing, broken, left_behind
+from .knobs import settings
 from .schedule import Schedule
 from .workload import Clients
 from .world import Machine, World
@@ -88,8 +90,9 @@ def _in_this_process(seed: int, skip: frozenset[int]) -> Verdict:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the verdict
             found.setdefault("broken", []).append(f"the world ended: {error!r}")
     clients: Clients | None = found.get("clients")
+    told = [re.sub(r"\.{3,}", "..", each) for each in found.get("broken", [])]
     return Verdict(
-        seed, found.get("broken", []), world.digest, world.loop.now - 1000,
+        seed, told, world.digest, world.loop.now - 1000,
         time.process_time() - began,
         0 if clients is None else len(clients.journal.acknowledged),
         0 if clients is None else len(clients.journal.delivered),
@@ -102,7 +105,9 @@ async def _story(
 ) -> None:
     shape = world.random.choice(["masters", "masters", "pair", "group"])
     often = habits(world.random)
+    world.settings = settings(world.random)
     world.note(f"{shape}, {flush.name}; {often}")
+    world.note(f"{world.settings}")
     world.network.usually_s, world.loop.usually_s = often.latency_s, often.thread_s
     for machine in world.name_servers():
         machine.start()
@@ -115,7 +120,7 @@ async def _story(
     power = flush is FlushDiskType.SYNC_FLUSH and shape != "group"
     machines = [each.name for each in world.machines.values() if each.broker_name]
     schedule = Schedule(world, Faults(world, machines, power=power), often, skip=skip)
-    growing = Growing(world)
+    growing = Growing(world, often)
     watch = asyncio.ensure_future(growing.run())
     faults = asyncio.ensure_future(schedule.run())
     while not clients.journal.done and world.loop.now < 2000:
@@ -126,7 +131,7 @@ async def _story(
     await asyncio.sleep(QUIET_S)
     names = {world.machines[each].broker_name for each in machines}
     watch.cancel()
-    found["broken"] = growing.broken + list(broken(world, clients.journal, names))
+    found["broken"] = growing.broken + list(broken(world, clients.journal, often, names))
     found["broken"] += await left_behind(world)
 
 

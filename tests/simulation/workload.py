@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -22,7 +23,7 @@ from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 
 from .habits import Habits
-from .journal import KEYED, TOPIC, Acknowledged, Delivered, Journal
+from .journal import KEYED, TOPIC, Acknowledged, Delivered, InHand, Journal, Shared
 from .world import NAMESRV, World
 
 GROUP = "g"
@@ -30,12 +31,12 @@ ORDERED = "o"
 LOAD_S = 25.0
 SEND_S = 10.0
 KEYS = 3
-CLIENTS = ("producer", "c1", "c2", "o1", "admin")
+CLIENTS = ("producer", "c1", "c2", "o1", "o2", "admin")
 
 
 class Clients:
-    """A producer, two members of a group whose handlers refuse now and then, one of a group that
-    consumes in order, and an administrator."""
+    """A producer, two members of a group whose handlers refuse now and then, one or two of a group
+    that consumes in order, and an administrator."""
 
     def __init__(self, world: World, habits: Habits) -> None:
         self.world = world
@@ -48,6 +49,7 @@ class Clients:
             lambda: self._consume("c1", GROUP, TOPIC),
             lambda: self._consume("c2", GROUP, TOPIC),
             lambda: self._consume("o1", ORDERED, KEYED),
+            self._consume_in_order_too,
             self._administer,
         )
         for number, (name, main) in enumerate(zip(CLIENTS, mains, strict=True), 1):
@@ -84,7 +86,8 @@ class Clients:
             await asyncio.Event().wait()
 
     def _body(self, topic: str) -> bytes:
-        body = b"%d" % self._number
+        filling = self.world.random.randint(0, self.habits.filling)
+        body = b"%d" % self._number + b"." * filling
         self._number += 1
         self.journal.sent[body] = topic
         return body
@@ -163,8 +166,9 @@ class Clients:
 
         async def handle(message: MessageExt) -> None:
             again = message.reconsume_times > 0
-            if handling_s and not self.journal.done:
-                await asyncio.sleep(random.expovariate(1 / handling_s))
+            with self._in_hand(name, message):
+                if handling_s and not self.journal.done:
+                    await asyncio.sleep(random.expovariate(1 / handling_s))
             consumed = again or self.journal.done or random.random() >= refused
             self.journal.delivered.append(
                 Delivered(
@@ -188,6 +192,29 @@ class Clients:
             except RocketMQError as error:  # nobody answers just now; somebody starts it again
                 self.world.note(f"{name} cannot begin: {error}")
                 await asyncio.sleep(1)
+
+    async def _consume_in_order_too(self) -> None:
+        if self.habits.in_order > 1:
+            await self._consume("o2", ORDERED, KEYED)
+        await asyncio.Event().wait()
+
+    @contextmanager
+    def _in_hand(self, name: str, message: MessageExt) -> Iterator[None]:
+        """Notes whom it belongs to meanwhile, and who else has another one of its queue."""
+        if message.topic != KEYED:
+            yield
+            return
+        queue, now = (message.broker_name, message.queue_id), self.world.loop.now
+        mine = InHand(name, self.world.machines[name].process, message.queue_offset, now)
+        held = self.journal.in_hand.setdefault(queue, [])
+        held[:] = [each for each in held if each.process is not None and each.process.alive]
+        since = self.world.serves_since.get(message.broker_name, now)
+        self.journal.shared += [
+            Shared(*queue, each, mine, since) for each in held if each.member != name
+        ]
+        held.append(mine)
+        yield
+        held.remove(mine)
 
     # -- administering
 

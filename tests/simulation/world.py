@@ -24,6 +24,7 @@ from unittest import mock
 
 from aiorocketmq.broker.assembly.broker import Broker
 from aiorocketmq.broker.config.config import BrokerConfig, BrokerServerConfig
+from aiorocketmq.broker.config.group_config import GroupConfig
 from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.opening import open_broker
 from aiorocketmq.daemon import persist
@@ -48,10 +49,13 @@ NAMESRV = ";".join(f"{host}:9876" for host in NAMESRV_HOSTS)
 BROKER_PORT = 10911
 SCRUB_S = 20.0
 """After its start, and then never again, a broker reads its log and checks it."""
+MOST_CHECKS = 1000
+"""No transaction is given up: its producer can be asked in the end."""
+SMALL_FILES = {"mapped_file_size_commit_log": 64 << 10, "mapped_file_size_consume_queue": 20 * 200}
 AHEAD = "has another history"
-STEPS = ["sent", "disk", "table"]
+STEPS = ["sent", "disk", "unsynced", "table"]
 """A program can be killed right behind one: bytes that others get, a call of the disk that changes
-something, a table that was replaced."""
+something, a table that was replaced; or in front of a sync, when most is lost with the power."""
 
 
 class Machine:
@@ -174,11 +178,18 @@ class World:
         self.network = Network(self.loop, self._running)
         self.network.seen = self._seen
         self.folder = folder
+        self.settings: dict[str, dict[str, Any]] = {}
+        """What brokers are told besides, by part (``knobs.SETTINGS``)."""
         self.machines: dict[str, Machine] = {}
         self.leaders: dict[int, set[str]] = {}
         """Of a group that elects: who led in each term."""
         self.events: list[str] = []
         """What was done to it, for people."""
+        self.serves_since: dict[str, float] = {}
+        """Of each broker name, when who serves it now began to."""
+        self.doubtful: dict[str, list[tuple[int, int]]] = {}
+        """Of each broker name stretches of its log, from and to: there the program that wrote was
+        another one from some place on, or its disk was in trouble."""
         self.ahead: set[str] = set()
         """Slaves that have said that their master lacks what they have."""
         self.logs: list[str] = []
@@ -240,6 +251,7 @@ class World:
     ) -> Machine:
         """``store``: of its MessageStoreConfig."""
         machine, root = self.machine(name, host), self.folder / name
+        told = {part: self.settings.get(part, {}) for part in ("broker", "store", "group")}
         machine.broker_name = broker_name
 
         async def main() -> None:
@@ -252,21 +264,23 @@ class World:
                     broker_ip2=host,
                     namesrv_addr=NAMESRV,
                     register_broker_timeout_mills=1000,
-                    transaction_check_interval=5000,
+                    **{"transaction_check_interval": 5000} | told["broker"],
+                    transaction_check_max=MOST_CHECKS,
                 ),
                 BrokerServerConfig(listen_port=BROKER_PORT),
                 store=MessageStoreConfig(
                     store_path_root_dir=str(root),
-                    mapped_file_size_commit_log=64 << 10,
-                    mapped_file_size_consume_queue=20 * 200,
                     max_hash_slot_num=100,
                     max_index_num=400,
-                    **store,
+                    **SMALL_FILES | told["store"] | store,
                 ),
+                group=GroupConfig(**told["group"]),
             )
             async with open_broker(settings, machine.clock, machine.disk) as broker:
                 machine.broker = broker
-                if broker.group is not None:
+                if broker_id == 0 and broker.group is None:
+                    self._begins(machine)
+                elif broker.group is not None:
                     broker.group.node.on_role.append(partial(self._role, name))
                 await broker.run()
 
@@ -297,6 +311,22 @@ class World:
         if change.role is Role.LEADER:
             self.note(f"{name} leads in term {change.term}")
             self.leaders.setdefault(change.term, set()).add(name)
+            self._begins(self.machines[name])
+
+    def _begins(self, machine: Machine) -> None:
+        """To serve."""
+        self.serves_since[machine.broker_name] = self.loop.now
+        self.doubts(machine)
+
+    def doubts(self, machine: Machine, begin: int | None = None) -> int:
+        """From ``begin`` on, or at the end of its log, where that is now."""
+        if machine.broker is None:
+            return 0
+        store = machine.broker.store
+        end = store.max_phy_offset if store.raft is None else store.raft.log.log.max_phy_offset
+        stretch = end if begin is None else begin, end
+        self.doubtful.setdefault(machine.broker_name, []).append(stretch)
+        return end
 
     def masters(self) -> dict[str, Machine]:
         """Who serves each broker name now."""
