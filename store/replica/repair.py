@@ -1,27 +1,41 @@
 """Intact bytes from another replica in the place of damaged ones.
 
 What comes is believed only if it proves itself: whole records with their own places and CRCs that
-end where the damage does, and beside them the same bytes as here, so that it is the same log.
+end where the damage does, and beside them the same bytes as here, so that it is the same log. A
+file that was lost as a whole has those in the files beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from ...remoting.protocol.record import NoRecord, Reason, scan
 from ...remoting.protocol.record.layout import offset_of
 from ...remoting.protocol.record.verdict import SECTOR, Parts, problem_of, take_apart
+from ..disk.mapped_file import MappedFile
 from ..log.commit_log import CommitLog
 from ..model.errors import StoreError
 from .log_fetch import LogStream
 
 BESIDE: Final = 512
-"""So many bytes beside the damage are compared at most."""
+"""So many bytes beside the damage are compared, and more where these are zeros."""
 MOST: Final = 64 << 20
 """More is not fetched for one place: copy the file."""
 _LEAST_BESIDE: Final = 64
+
+
+class _Part(Protocol):
+    """A file of a log."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+
+F = TypeVar("F", bound=_Part)
 _BEHIND_CRC: Final = offset_of("queue_id")
 
 
@@ -30,13 +44,13 @@ class RepairError(StoreError):
 
 
 def intact_beside(
-    begin: int, end: int, file_start: int, log_end: int, damaged: Iterable[tuple[int, int]]
+    begin: int, end: int, log_start: int, log_end: int, damaged: Iterable[tuple[int, int]]
 ) -> tuple[int, int]:
     """From where, and up to where, the log is intact around what is damaged at [begin, end).
     ``damaged``: all places that are known, from and to."""
     places = list(damaged)
     return (
-        max([file_start, *(stop for _, stop in places if stop <= begin)]),
+        max([log_start, *(stop for _, stop in places if stop <= begin)]),
         min([log_end, *(start for start, _ in places if start >= end)]),
     )
 
@@ -44,14 +58,14 @@ def intact_beside(
 def intact_bytes(
     begin: int,
     end: int,
-    file_end: int,
+    file: tuple[int, int],
     read: Callable[[int, int], bytes],
     stream_from: Callable[[int], AbstractContextManager[LogStream]],
     *,
     intact: tuple[int, int],
 ) -> tuple[int, bytes]:
-    """From where on it belongs, and what belongs at [begin, end) of one file of the log.
-    ``read(offset, size)`` reads this log; ``intact`` is what ``intact_beside`` says.
+    """From where on it belongs, and what belongs at [begin, end) of one file of the log, which is
+    at ``file``. ``read(offset, size)`` reads this log; ``intact`` is what ``intact_beside`` says.
 
     It begins in front of ``begin`` where the lost sector does: the few zeros that end the record
     before do not make that one damaged (``record/verdict.py``).
@@ -62,12 +76,12 @@ def intact_bytes(
         raise RepairError(
             f"{end - begin} bytes are more than is fetched for one place ({MOST}): copy the file"
         )
-    lost = min(begin % SECTOR, begin - intact[0])
+    lost = min(begin % SECTOR, begin - max(intact[0], file[0]))
     if any(read(begin - lost, lost)):
         lost = 0
     front = begin - lost
-    before = min(BESIDE, front - intact[0])
-    after = 0 if before >= _LEAST_BESIDE else min(BESIDE, file_end - end, max(0, intact[1] - end))
+    before = _size_in_front(front, intact[0], read)
+    after = 0 if before >= _LEAST_BESIDE else min(BESIDE, max(0, intact[1] - end))
     if before + after < _LEAST_BESIDE:
         raise RepairError(
             "nothing intact lies beside it by which to tell whether the other log is the same"
@@ -82,7 +96,7 @@ def intact_bytes(
             "the other replica has other bytes beside it: its log is another one, or damaged "
             "there too"
         )
-    if (problem := problem_of_records(data, begin, file_end)) is not None:
+    if (problem := problem_of_records(data, begin, file[1])) is not None:
         raise RepairError(f"the other replica has it damaged too: {problem}")
     if _differ_around_body(read(begin, end - begin), data):
         raise RepairError(
@@ -90,6 +104,17 @@ def intact_bytes(
             "covers"
         )
     return front, tail + data
+
+
+def _size_in_front(front: int, intact: int, read: Callable[[int, int], bytes]) -> int:
+    """How much of what is intact from ``intact`` on is compared: of zeros alone, as they end files,
+    nothing could be told."""
+    size = 0
+    while size < min(front - intact, MOST):
+        size = min(max(BESIDE, 2 * size), front - intact, MOST)
+        if any(read(front - size, size)):
+            return size
+    return 0
 
 
 def fetch_again(
@@ -108,12 +133,31 @@ def fetch_again(
     front, data = intact_bytes(
         phy_offset,
         end,
-        file.end,
-        lambda at, length: file.read_unmapped(at - file.start, length),
+        (file.start, file.end),
+        lambda at, length: read_over_files(log.files.find, at, length, MappedFile.read_unmapped),
         stream_from,
-        intact=intact_beside(phy_offset, end, file.start, log.max_phy_offset, damaged),
+        intact=intact_beside(phy_offset, end, log.min_phy_offset, log.max_phy_offset, damaged),
     )
     file.put_back(front - file.start, data)
+
+
+def read_over_files(
+    find: Callable[[int], F | None],
+    phy_offset: int,
+    size: int,
+    read: Callable[[F, int, int], bytes],
+) -> bytes:
+    """Bytes of one file of a log, or of several: ``find`` has the one at an offset, ``read`` a
+    piece of one, from its position and length. Raises RepairError, and what ``read`` raises."""
+    parts, end = [], phy_offset + size
+    while phy_offset < end:
+        file = find(phy_offset)
+        if file is None:
+            raise RepairError("what lies beside it is not there any more")
+        length = min(file.end, end) - phy_offset
+        parts.append(read(file, phy_offset - file.start, length))
+        phy_offset += length
+    return b"".join(parts)
 
 
 def are_the_same(mine: bytes, theirs: bytes, phy_offset: int) -> bool:

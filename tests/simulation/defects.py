@@ -41,8 +41,8 @@ def _nothing(*_args: Any, **_more: Any) -> None: ...
 async def _nothing_later(*_args: Any) -> None: ...
 
 
-def _whole_file(_begin: int, _end: int, file_start: int, log_end: int, _damaged: Any) -> Any:
-    return file_start, log_end
+def _whole_file(_begin: int, _end: int, log_start: int, log_end: int, _damaged: Any) -> Any:
+    return log_start, log_end
 
 
 class _WaitsForNobody:

@@ -127,6 +127,36 @@ def test_places_side_by_side_do_not_keep_each_other_damaged(
     slave.close()
 
 
+@pytest.mark.parametrize("lost", [(0,), (1,), (0, 1), (1, 2)], ids=str)
+def test_files_that_were_lost_as_a_whole_are_told_by_those_beside_them(
+    tmp_path: Path, lost: tuple[int, ...]
+) -> None:
+    master = open_store(tmp_path / "master", mapped_file_size_commit_log=8192)
+    while master.max_phy_offset < 3 * 8192:
+        put_ok(master, body=b"x" * 300)
+    slave = open_slave(tmp_path / "slave", mapped_file_size_commit_log=8192)
+    replicate(master, slave)
+    crash(slave)
+    for number in lost:
+        path, _ = log_file_of(tmp_path / "slave", number * 8192)
+        path.write_bytes(bytes(8192))
+    slave = open_slave(tmp_path / "slave", mapped_file_size_commit_log=8192)
+    assert list(slave.damage.places) == [number * 8192 for number in lost]
+    clock = ManualClock()
+    with replica_of(tmp_path / "master") as replica:
+        service = mending(slave, replica, clock)
+        asyncio.run(service.mend())
+        clock.advance(PAUSES_S[1])
+        asyncio.run(service.mend())  # of two the first is told by the second, which is mended now
+    assert slave.damage.places == {}
+    end = master.max_phy_offset
+    assert slave.read(0, 8192) == master.read(0, 8192)
+    assert slave.read(8192, 8192) == master.read(8192, 8192)
+    assert slave.read(16384, end - 16384) == master.read(16384, end - 16384)
+    master.close()
+    slave.close()
+
+
 def test_a_lost_sector_takes_the_end_of_the_record_before_along(tmp_path: Path) -> None:
     """A few zeros at the end of its properties could be the user's: that record counts as intact,
     and is not what the master has."""
