@@ -266,6 +266,18 @@ class BrokerAccess:
 
         return self._by_queue(queues, ask)
 
+    def oldest_of_masters(self, queues: Iterable[MessageQueue]) -> Offsets:
+        """As ``earliest``, of queues whose master says it: a slave deletes on its own."""
+
+        async def ask(instance: ClientInstance, queue: MessageQueue) -> int | None:
+            answer, from_master = await self._ask(
+                instance, queue, RequestCode.GET_MIN_OFFSET, self._header(queue)
+            )
+            return int(answer.header.offset) if from_master else None
+
+        found = self._by_queue(queues, ask)
+        return {queue: offset for queue, offset in found.items() if offset is not None}
+
     def group_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """Where the group stands, ``None`` where it never was. Raises ``RemotingError``,
         ``BrokerError``."""

@@ -23,6 +23,10 @@ class AwayBrokers:
         self._clock = clock
         self._since: dict[str, float] = {}
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._since)
+
     def check(self, away: Mapping[str, str]) -> None:
         """``away``: all that are away now, with the reason. Raises ``RangeTimeoutError`` for one
         that stays away for too long (not with ``failOnDataLoss=false``)."""

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ..access import offsets as offset_json
+from ..access import seen as seen_json
 from ..access.checkpoint import from_json, to_json
 from ..access.options import SourceOptions
 from .batch import RangesPartition, partitions_of
@@ -81,7 +81,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._offsets.latest(from_json(start), everything=everything))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return offset_json.to_json(self._offsets.seen()) or None
+        """What the progress shows of the source, see ``access/seen.py``."""
+        seen = self._offsets.seen()
+        return None if seen is None else seen_json.to_json(seen)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._offsets.prepare_available_now()

@@ -27,13 +27,15 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.system_clock import BLOCKING_CLOCK, BlockingClock, SystemClock
 from ..access.broker_access import Asked, MaxOffset, warn_of_slaves
 from ..access.checkpoint import Checkpoint
-from ..access.errors import DataLossError
 from ..access.offsets import Offsets, backlog, behind, clamp, rate_limited
 from ..access.options import PositionKind, SourceOptions
+from ..access.seen import Seen, name_of
 from .away_brokers import AwayBrokers
-from .coverage import CoverageAccess, not_covered, report
+from .coverage import CoverageAccess, not_covered
+from .each_broker import ask_each_broker
 from .group_progress import GroupAccess, GroupProgress
 from .later_queues import LaterQueues, origin_of
+from .losses import Losses
 from .planner import QueueRange, ranges_between
 from .positions import chosen, named, resolve_position
 from .queue_finder import FinderAccess, QueueFinder
@@ -50,6 +52,7 @@ class StreamAccess(FinderAccess, CoverageAccess, MarkAccess, GroupAccess, Protoc
     """What has to be asked (``BrokerAccess``)."""
 
     def max_offsets(self, queues: Iterable[MessageQueue]) -> Asked: ...
+    def oldest_of_masters(self, queues: Iterable[MessageQueue]) -> Offsets: ...
 
 
 class _Seen(NamedTuple):
@@ -91,7 +94,7 @@ class StreamOffsets:
         self._later = LaterQueues(access)
         self._marks = Marks(access, self._clock, options.route_interval_ms / 1000)
         self._progress = GroupProgress(access) if options.commit_to_group else None
-        self._told: set[str] = set()
+        self._losses = Losses(options)
         self._has_looked = False
         self._triggered_at = float("-inf")
         self._seen: Offsets = {}
@@ -107,7 +110,7 @@ class StreamOffsets:
         if self._initial is None:
             options, now_ms = self._options, self._time_ms()
             queues = self._finder.first()
-            self._report(not_covered(options, self._access, queues))
+            self._losses.report(not_covered(options, self._access, queues))
             origin = origin_of(options, now_ms, self._finder.brokers(queues))
             found = resolve_position(options.starting, queues, options, self._access)
             is_earliest = options.starting.kind is PositionKind.EARLIEST  # nothing was read before
@@ -157,6 +160,7 @@ class StreamOffsets:
         read = {queue: until for queue, until in ends.items() if until > begin[queue]}
         if read:
             self._triggered_at = self._clock.now()
+            self._check_the_oldest(begin, read)
         elif self._target is not None:
             self._check_the_end(seen.offsets, away)
         if ends == start.offsets and not remade and not is_first:
@@ -183,7 +187,7 @@ class StreamOffsets:
         short = _behind(end.offsets, self._access.max_offsets(queues).found)
         remade, _ = self._marks.compare(end.marks, queues, short)
         for queue, (begin, why) in sorted(remade.items()):
-            self._loss(
+            self._losses.found(
                 f"{_told(queue)} was made anew, or lost its end, since this batch was planned: "
                 f"{why}",
                 f": what is left of the batch ends before {begin}",
@@ -197,9 +201,13 @@ class StreamOffsets:
         if self._progress is not None:
             self._progress.publish(end.offsets)
 
-    def seen(self) -> Offsets:
-        """The latest offsets that were seen."""
-        return self._seen
+    def seen(self) -> Seen | None:
+        """What is worth seeing of the query; ``None`` before brokers were asked."""
+        losses = self._losses
+        away = self._away.names
+        if not self._seen:
+            return None
+        return Seen(dict(self._seen), name_of(self._options), losses.times, losses.messages, away)
 
     # --- one trigger
     # ----------------------------------------------------------------------------------------------
@@ -216,13 +224,14 @@ class StreamOffsets:
             )  # a broker may have come back in between: with its queues
             for queue in sorted(offsets.keys() - set(present)):
                 if queue.broker_name in registered:
-                    self._loss(
+                    self._losses.found(
                         f"{_told(queue)} is gone, its broker is there; it was read up to "
-                        f"{offsets[queue]}"
+                        f"{offsets[queue]}",
+                        messages=max(0, self._seen.pop(queue, 0) - offsets[queue]),
                     )
                     del offsets[queue]
                 elif self._options.expected.is_gone(queue.broker_name):
-                    self._warn(
+                    self._losses.warn(
                         f"the broker {queue.broker_name} is away and not among expectedBrokers: "
                         "its queues are forgotten"
                     )
@@ -243,7 +252,7 @@ class StreamOffsets:
         kept = {queue: offsets[queue] for queue in chosen(offsets, self._options)}
         if dropped := offsets.keys() - kept:
             what = ", ".join(named(dropped, kept))
-            self._warn(
+            self._losses.warn(
                 f"{what}: in the checkpoint, but not read any more, as subscribe, subscribePattern "
                 "or assign says; forgotten, so read from the beginning if it comes back"
             )
@@ -291,7 +300,7 @@ class StreamOffsets:
         """Raises ``DataLossError``, or warns (``failOnDataLoss=false``)."""
         for queue, (begin, why) in sorted(remade.items()):
             until, latest = seen.offsets[queue], seen.latest[queue]
-            self._loss(
+            self._losses.found(
                 f"{_told(queue)} was made anew, or lost its end, since it was read up to {until}: "
                 f"{why}; of the {latest - begin} messages since, {min(until, latest) - begin} lie "
                 "before that offset",
@@ -299,9 +308,22 @@ class StreamOffsets:
             )
         for queue in seen.short:
             if queue not in remade:
-                self._loss(
+                self._losses.found(
                     f"{_told(queue)} ends at {seen.latest[queue]}, but was read up to "
                     f"{seen.offsets[queue]}"
+                )
+
+    def _check_the_oldest(self, begin: Offsets, read: Offsets) -> None:
+        """What is to be read may be too old to be kept. (What goes while it is read, the task
+        tells.)"""
+        oldest, _ = ask_each_broker(read, self._access.oldest_of_masters)
+        for queue, offset in sorted(oldest.items()):
+            if (gone := min(offset, read[queue]) - begin[queue]) > 0:
+                self._losses.found(
+                    f"{_told(queue)}: the oldest message that is kept is {offset}, it was read up "
+                    f"to {begin[queue]}",
+                    f": {gone} messages are left out",
+                    messages=gone,
                 )
 
     def _later_queues(self, start: Checkpoint, seen: _Seen) -> tuple[Offsets, dict[str, str]]:
@@ -310,7 +332,10 @@ class StreamOffsets:
         begins, unsaid = self._later.begins(new, start.origin)
         for queue, offset in begins.items():
             if self._later.is_trimmed(queue):
-                self._loss(f"{_told(queue)} was found now, but its oldest message is {offset}")
+                self._losses.found(
+                    f"{_told(queue)} was found now, but its oldest message is {offset}",
+                    messages=offset,
+                )
         return begins, unsaid
 
     def _admit(self, begin: Offsets, end: Offsets, *, everything: bool) -> Offsets:
@@ -340,24 +365,7 @@ class StreamOffsets:
             f"the broker {name} is away, its queues were not read to the end: {why}"
             for name, why in sorted({**lost, **away}.items())
         ]
-        self._report(missing + not_covered(self._options, self._access, present))
-
-    # --- telling, once
-    # ----------------------------------------------------------------------------------------------
-
-    def _report(self, missing: list[str]) -> None:
-        report(self._options, [what for what in missing if what not in self._told])
-        self._told.update(missing)
-
-    def _loss(self, what: str, instead: str = "") -> None:
-        if self._options.fail_on_data_loss:
-            raise DataLossError(what)
-        self._warn(f"{what} (failOnDataLoss=false{instead})")
-
-    def _warn(self, what: str) -> None:
-        if what not in self._told:
-            log.warning("%s", what)
-        self._told.add(what)
+        self._losses.report(missing + not_covered(self._options, self._access, present))
 
 
 def _behind(offsets: Offsets, latest: Mapping[MessageQueue, MaxOffset]) -> list[MessageQueue]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ import pytest
 pytest.importorskip("pyspark.sql", reason="the extra [spark] is not installed")
 
 from pyspark.errors import PySparkException
+
+from aiorocketmq.spark_connector.lag import lags
 
 from .cluster import PATIENCE_S, Cluster
 from .test_source_coverage import BOTH, filled, kill, make_anew, send, start_again
@@ -68,7 +71,9 @@ def test_a_topic_is_made_anew_between_two_runs(
     with pytest.raises(PySparkException, match=r"was made anew.* since it was read up to 30"):
         query.awaitTermination(4 * int(PATIENCE_S))
     frame = load_stream(spark, pair, topic, failOnDataLoss="false", maxOffsetsPerTrigger=50)
-    drain(frame, sink, checkpoint)
+    query = drain(frame, sink, checkpoint)
+    [lag] = lags(json.loads(query.lastProgress.json))
+    assert lag.losses == 4, "each queue is another one"
     assert sink.numbers == list(range(1000, 1110))
     assert sum(size > 0 for size in sink.sizes) == 3
 

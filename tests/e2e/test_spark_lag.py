@@ -29,5 +29,6 @@ def test_each_batch_is_told_with_what_is_left(
     drain(stream, Sink(), tmp_path / "checkpoint")
     wait_until(lambda: len(seen) >= 2, "Spark tells of its batches")
     spark.streams.removeListener(listener)
-    assert {lag.topics for lag in seen} == {(topic,)}
+    assert {lag.source for lag in seen} == {f"RocketMQ[Subscribe[{topic}]]"}
+    assert [(lag.offsets, lag.rows, lag.losses) for lag in seen[:2]] == [(10, 10, 0)] * 2
     assert [(lag.total, lag.most) for lag in seen[:2]] == [(10, 5), (0, 0)]

@@ -259,7 +259,10 @@ def test_available_now_reads_what_is_there(
     assert sink.sizes == [40, 40, 20]
     assert sink.numbers == list(range(100)), "what arrives meanwhile is left to the next run"
     assert json.loads(query.lastProgress["sources"][0]["latestOffset"]) == {
-        topic: {"broker-a": {"0": 50, "1": 50}}
+        "#source": f"RocketMQ[Subscribe[{topic}]]",
+        "#losses": {"times": 0, "messages": 0},
+        "#away": [],
+        topic: {"broker-a": {"0": 50, "1": 50}},
     }
     drain(load_stream(spark, shared, topic, **options), sink, tmp_path)
     assert sink.numbers == list(range(110))

@@ -17,6 +17,7 @@ from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, FrameError
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, decode_batch, encode_batch
+from aiorocketmq.spark_connector.access import seen
 from aiorocketmq.spark_connector.access.checkpoint import (
     Checkpoint,
     Mark,
@@ -31,6 +32,7 @@ from aiorocketmq.spark_connector.access.offsets import (
     parse_queue_values,
 )
 from aiorocketmq.spark_connector.access.options import parse_source_options
+from aiorocketmq.spark_connector.access.seen import Seen
 from aiorocketmq.spark_connector.decode.decode import DecodeError, decode_records
 from aiorocketmq.spark_connector.decode.decode_slow import DecodeOptions, read_rows, rows_to_batch
 from aiorocketmq.spark_connector.decode.property_columns import PropertyColumns
@@ -255,6 +257,19 @@ def _staged_seeds() -> Iterator[bytes]:
         )
         Batches(folder_of(name)).decide(decided)
         yield (Path(name) / "0" / "manifest.json").read_bytes()
+def _seen(data: bytes) -> object:
+    try:
+        table = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    found = seen.from_json(table)
+    same(seen.from_json(seen.to_json(found)), found, "written and read again")
+    return found
+
+
+def _seen_seeds() -> list[bytes]:
+    full = Seen({MessageQueue("t", "b", 0): 5}, "RocketMQ[Subscribe[t]]", 1, 9, frozenset("b"))
+    return [json.dumps(seen.to_json(each)).encode() for each in (Seen(full.latest), full)]
 
 
 _SOURCE: Final = (
@@ -445,6 +460,13 @@ PARSERS: Final = (
         base_bytes=8 << 20,
         opens_files=True,
         seeds=_staged_seeds,
+        "progress-of-spark",
+        (_S + "access/seen.py: from_json",),
+        (_S + "access/offsets.py: _MAX_OFFSET",),
+        _seen,
+        (ConfigError,),
+        bytes_per_byte=600,
+        seeds=_seen_seeds,
     ),
     Parser(
         "stores-of-spark",

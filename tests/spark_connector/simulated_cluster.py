@@ -154,6 +154,9 @@ class SimCluster:
     def earliest(self, queues: Iterable[MessageQueue]) -> Offsets:
         return {queue: self.queues_[queue].first for queue in queues}
 
+    def oldest_of_masters(self, queues: Iterable[MessageQueue]) -> Offsets:
+        return {queue: self.queues_[queue].first for queue in queues if self._at(queue).from_master}
+
     def group_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         return {queue: self.queues_[queue].group_offset for queue in queues}
 

@@ -119,7 +119,7 @@ def test_a_stream_in_spark_s_terms(cluster: SimCluster) -> None:
     assert reader.partitions(end, start) == []
     once = reader.latestOffset(start, ReadAllAvailable())
     assert plain(once) == {"t": {"a": {"0": 100, "1": 50}}}, "the trigger Once"
-    assert reader.reportLatestOffset() == {"t": {"a": {"0": 100, "1": 50}}}
+    assert plain(reader.reportLatestOffset() or {}) == {"t": {"a": {"0": 100, "1": 50}}}
     reader.commit(end)
     assert list(reader.read(InputPartition(None))) == []
 

@@ -16,6 +16,7 @@ from aiorocketmq.remoting.system_clock import BlockingClock
 from aiorocketmq.spark_connector.access.checkpoint import Checkpoint, from_json, to_json
 from aiorocketmq.spark_connector.access.errors import DataLossError, RangeTimeoutError
 from aiorocketmq.spark_connector.access.options import SourceOptions, parse_source_options
+from aiorocketmq.spark_connector.access.seen import Seen
 from aiorocketmq.spark_connector.source.planner import ranges_between
 from aiorocketmq.spark_connector.source.stream_offsets import StreamOffsets
 
@@ -152,7 +153,7 @@ def test_no_batch_without_news(cluster: SimCluster, clock: SimClock) -> None:
     offsets = query(cluster, clock)
     end = offsets.latest(offsets.initial())
     assert offsets.latest(end) == end
-    assert offsets.seen() == end
+    assert offsets.seen() == Seen({ONE: 100, TWO: 20}, "RocketMQ[Subscribe[t]]")
 
 
 def test_at_most_so_many_offsets(cluster: SimCluster, clock: SimClock) -> None:
@@ -218,13 +219,54 @@ def test_a_new_queue_that_was_trimmed_is_a_loss(cluster: SimCluster, clock: SimC
     assert query(cluster, clock, failOnDataLoss="false").latest(start) == {**start, LATER: 10}
 
 
+def test_what_is_too_old_to_be_kept_is_a_loss_and_counted_once(
+    cluster: SimCluster, clock: SimClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = {ONE: 30, TWO: 20}
+    cluster.queues_[ONE].first = 70
+    with pytest.raises(DataLossError, match="t/a/0: the oldest message that is kept is 70"):
+        query(cluster, clock).latest(start)
+    offsets = query(cluster, clock, failOnDataLoss="false", maxOffsetsPerTrigger="60")
+    end = offsets.latest(start)
+    assert end == {ONE: 90, TWO: 20}
+    assert lost(offsets) == (1, 40)
+    assert "40 messages are left out" in caplog.text
+    assert offsets.latest(end) == {ONE: 100, TWO: 20}
+    assert lost(offsets) == (1, 40)
+
+
+def test_a_slave_that_deleted_more_is_no_loss(cluster: SimCluster, clock: SimClock) -> None:
+    cluster.queues_[ONE].first = 70
+    cluster.slaves, cluster.down = frozenset("a"), {"a:0"}
+    assert query(cluster, clock).latest({ONE: 30, TWO: 20}) == {ONE: 100, TWO: 20}
+
+
+def lost(offsets: PlainOffsets) -> tuple[int, int]:
+    seen = offsets.seen()
+    assert seen is not None
+    return seen.losses, seen.lost_messages
+
+
+def test_what_waits_is_seen(cluster: SimCluster, clock: SimClock) -> None:
+    offsets = query(cluster, clock)
+    cluster.down.add("b:0")
+    offsets.latest({ONE: 30, TWO: 20})
+    seen = offsets.seen()
+    assert seen is not None
+    assert seen.away == {"b"}
+
+
 def test_a_queue_that_is_gone_is_a_loss(cluster: SimCluster, clock: SimClock) -> None:
     start = {ONE: 100, TWO: 20, LATER: 8}
     with pytest.raises(
         DataLossError, match="t/a/1 is gone, its broker is there; it was read up to 8"
     ):
         query(cluster, clock).latest(start)
-    assert query(cluster, clock, failOnDataLoss="false").latest(start) == {ONE: 100, TWO: 20}
+    offsets = query(cluster, clock, failOnDataLoss="false")
+    assert offsets.latest(start) == {ONE: 100, TWO: 20}
+    assert lost(offsets) == (1, 0)
+    offsets.latest(start)
+    assert lost(offsets) == (1, 0), "nothing new"
 
 
 @pytest.mark.parametrize(
