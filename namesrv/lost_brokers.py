@@ -17,14 +17,12 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-__all__ = ["LOST_BROKERS", "LOST_BROKERS_OF_TOPIC", "LostBrokers", "is_of_lost_brokers"]
+from ..client.cluster.lost_brokers import LOST_BROKERS, LOST_BROKERS_OF_TOPIC
+
+__all__ = ["LostBrokers", "is_of_lost_brokers"]
 
 log: Final = logging.getLogger(__name__)
 
-LOST_BROKERS: Final = "LOST_BROKERS"
-"""Namespace: broker name -> its last sign of life, ms since 1970."""
-LOST_BROKERS_OF_TOPIC: Final = "LOST_BROKERS_OF_TOPIC"
-"""Namespace: topic -> ``<broker name>=<ms>``, separated by ``;``."""
 KEPT_MS: Final = 3 * 24 * 3600 * 1000
 MAX_LOST: Final = 100
 MAX_LOST_TOPICS: Final = 100_000

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
-from ...remoting.errors import QueryNotFound
+from ...remoting.errors import QueryNotFound, RocketMQError
 from ...remoting.protocol.bodies.kv import KVTable
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.kv import (
@@ -14,6 +15,7 @@ from ...remoting.protocol.commands.kv import (
 )
 from ...remoting.protocol.commands.route import BrokerNameRequest
 from ...remoting.protocol.java_properties import format_properties, parse_properties
+from ..cluster.lost_brokers import LOST_BROKERS
 from ..cluster.server_addresses import parse_addresses
 from ..errors import ConfigError
 from .core import AdminCore
@@ -60,6 +62,18 @@ class NameServerOperations(AdminCore):
         await self._tell_name_servers(
             RequestCode.DELETE_KV_CONFIG, KVConfigRequest(namespace=namespace, key=key)
         )
+
+    async def lost_brokers(self) -> dict[str, dict[str, str]]:
+        """Brokers that died, as each name server remembers them that can be asked: address ->
+        broker name -> last sign of life, ms since 1970. Those of the original remember none."""
+        found = {}
+        header = GetKVListByNamespaceRequest(namespace=LOST_BROKERS)
+        for address in self.name_server_addresses:
+            with contextlib.suppress(RocketMQError):
+                found[address] = (
+                    await self._ask(address, RequestCode.GET_KVLIST_BY_NAMESPACE, header, KVTable)
+                ).table
+        return found
 
     # --- their own configuration
     # ------------------------------------------------------------------------------------

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from ...client.cluster.answers import answer_body
 from ...client.cluster.instance import ClientInstance
+from ...client.cluster.lost_brokers import LOST_BROKERS_OF_TOPIC, how_to_forget, when_lost
 from ...client.cluster.route_cache import publish_queues, subscribe_queues
 from ...client.namespaces import unwrap_queue, with_namespace
 from ...remoting.errors import BrokerError, QueryNotFound, RemotingError
@@ -33,7 +33,6 @@ log: Final = logging.getLogger(__name__)
 
 _TIMEOUT_S: Final = 5.0
 _ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
-_LOST_NAMESPACE: Final = "LOST_BROKERS_OF_TOPIC"
 
 
 async def ask_for_told_queues(
@@ -69,23 +68,14 @@ async def _ordered(instance: ClientInstance, server: str, topic: str) -> Sequenc
 
 async def _lost(instance: ClientInstance, server: str, topic: str) -> dict[MessageQueue, str]:
     """One queue stands for all of a broker."""
-    value = await _configured(instance, server, _LOST_NAMESPACE, topic)
+    value = await _configured(instance, server, LOST_BROKERS_OF_TOPIC, topic)
     found = {}
     for entry in value.split(";") if value else ():
         name, _, since = entry.partition("=")
         found[MessageQueue(topic, name, 0)] = (
-            f"the name server {server}, which lost it{_at(since)} (gone for good? mqadmin "
-            f"deleteKvConfig -s LOST_BROKERS -k {name}),"
+            f"the name server {server}, which lost it{when_lost(since)} ({how_to_forget(name)}),"
         )
     return found
-
-
-def _at(since_ms: str) -> str:
-    """In words; nothing for what is no time."""
-    try:
-        return f" at {datetime.fromtimestamp(int(since_ms) / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    except (ValueError, OverflowError, OSError):
-        return ""
 
 
 async def _configured(

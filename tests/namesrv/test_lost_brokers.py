@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from aiorocketmq.client.cluster.lost_brokers import LOST_BROKERS, LOST_BROKERS_OF_TOPIC
 from aiorocketmq.namesrv import lost_brokers
-from aiorocketmq.namesrv.lost_brokers import KEPT_MS, LOST_BROKERS, LOST_BROKERS_OF_TOPIC
+from aiorocketmq.namesrv.lost_brokers import KEPT_MS
 from aiorocketmq.namesrv.route_table import BROKER_EXPIRED_MS, RouteTable
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from aiorocketmq.remoting.protocol.commands.route import BrokerRequest, RegisterBrokerRequest

@@ -7,6 +7,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -28,6 +29,7 @@ from .conftest import MqAdmin
 from .golden_steps import step
 
 GOLDEN_BROKER = "127.0.0.1:27811"
+PATIENCE_S = 30.0
 ID = "[0-9A-F]{32}(?:[0-9A-F]{24})?"
 
 
@@ -221,10 +223,9 @@ def test_broker_status_of_a_cluster(admin: MqAdmin, cluster: LocalCluster) -> No
     ]
 
 
-@pytest.fixture
-def dead_broker(cluster: LocalCluster) -> Iterator[str]:
-    """The address of a broker that is registered (as slave of the other one) but does not
-    answer."""
+@contextmanager
+def registered(cluster: LocalCluster, broker_name: str, broker_id: int) -> Iterator[str]:
+    """The address of a broker that is known to the name server, but does not answer."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -235,11 +236,11 @@ def dead_broker(cluster: LocalCluster) -> Iterator[str]:
                 RemotingClient() as remoting
             ):  # the name server forgets brokers whose connection ends
                 header = RegisterBrokerRequest(
-                    broker_name="broker-g",
+                    broker_name=broker_name,
                     broker_addr=address,
                     cluster_name="DefaultCluster",
                     ha_server_addr="",
-                    broker_id=1,
+                    broker_id=broker_id,
                 )
                 body = encode_body(RegisterBrokerBody())
                 answer = await remoting.invoke(
@@ -256,6 +257,35 @@ def dead_broker(cluster: LocalCluster) -> Iterator[str]:
         yield address
         cluster.loop.call_soon_threadsafe(done.set)
         running.result(30)
+
+
+@pytest.fixture
+def dead_broker(cluster: LocalCluster) -> Iterator[str]:
+    """As slave of the other one."""
+    with registered(cluster, "broker-g", 1) as address:
+        yield address
+
+
+@pytest.mark.parametrize("options", [[], ["-m"], ["--json"]])
+def test_cluster_list_says_which_brokers_were_lost(
+    admin: MqAdmin, cluster: LocalCluster, options: list[str]
+) -> None:
+    with registered(cluster, "broker-h", 0):
+        assert "lost" not in admin("clusterList", *options).err
+    deadline = time.monotonic() + PATIENCE_S
+    while not (printed := admin("clusterList", *options)).err and time.monotonic() < deadline:
+        time.sleep(0.02)
+    line = (
+        r"mqadmin clusterList: the broker broker-h is lost: it gave its last sign of life at "
+        rf"\S+Z, as {cluster.namesrv_address} remembers "
+        r"\(gone for good\? (mqadmin deleteKvConfig -s LOST_BROKERS -k broker-h)\)\n"
+    )
+    told = re.fullmatch(line, printed.err)
+    assert told is not None
+    assert printed.code == 0
+    assert "broker-h" not in printed.out, "what scripts read stays what it is"
+    admin(*told[1].split()[1:])
+    assert admin("clusterList", *options).err == ""
 
 
 def test_cluster_list_with_a_broker_that_does_not_answer(

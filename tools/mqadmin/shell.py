@@ -91,9 +91,13 @@ class Shell:
         """Say in one line on standard error what went wrong; the command goes on, its exit code
         will not be 0."""
         self.failed = True
+        self.tell(problem)
+
+    def tell(self, what: str | BaseException) -> None:
+        """A line on standard error, where no script that reads the output stumbles over it."""
         self.out.progress("")
         self.out.flush()
-        print(f"mqadmin {self._command}: {one_line(problem)}", file=sys.stderr, flush=True)
+        print(f"mqadmin {self._command}: {one_line(what)}", file=sys.stderr, flush=True)
 
 
 def one_line(problem: str | BaseException) -> str:

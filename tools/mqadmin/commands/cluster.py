@@ -9,7 +9,8 @@ from typing import Final
 
 import click
 
-from ....client.admin import Admin
+from ....client.admin import Admin, Member
+from ....client.cluster.lost_brokers import how_to_forget, when_lost
 from ....remoting.errors import RocketMQError
 from ..command import command
 from ..java_text import fixed
@@ -57,25 +58,38 @@ MORE: Final = Layout(
 async def cluster_list(shell: Shell, more: bool, interval: float | None) -> None:
     async with shell.admin() as admin:
         while True:
-            if more:
-                await _print_totals(shell, admin)
-            else:
-                await _print_base(shell, admin)
+            members = await admin.members()
+            await (_print_totals if more else _print_base)(shell, admin, members)
+            await _tell_of_the_lost(shell, admin, members)
             if interval is None:
                 return
             await asyncio.sleep(interval)
 
 
-async def _print_base(shell: Shell, admin: Admin) -> None:
-    members = await admin.members()
+async def _tell_of_the_lost(shell: Shell, admin: Admin, members: list[Member]) -> None:
+    """On standard error: the output stays that of the original, whose name servers remember
+    none."""
+    here = {member.broker_name for member in members}
+    lost: dict[str, tuple[str, list[str]]] = {}
+    for server, brokers in (await admin.lost_brokers()).items():
+        for name, since_ms in brokers.items():
+            lost.setdefault(name, (since_ms, []))[1].append(server)
+    for name, (since_ms, servers) in sorted(lost.items()):
+        if name not in here:
+            shell.tell(
+                f"the broker {name} is lost: it gave its last sign of life{when_lost(since_ms)}, "
+                f"as {', '.join(servers)} remembers ({how_to_forget(name)})"
+            )
+
+
+async def _print_base(shell: Shell, admin: Admin, members: list[Member]) -> None:
     with shell.out.table(BASE) as table:
         for member in members:
             figures = await _runtime_info(shell, admin, member.address)
             table.row(*member, *base_cells(figures, now_ms=time.time_ns() // 1_000_000))
 
 
-async def _print_totals(shell: Shell, admin: Admin) -> None:
-    members = await admin.members()
+async def _print_totals(shell: Shell, admin: Admin, members: list[Member]) -> None:
     with shell.out.table(MORE) as table:
         for member in members:
             figures = await _runtime_info(shell, admin, member.address)
