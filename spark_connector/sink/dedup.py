@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -53,9 +54,8 @@ def scope_of(write: str, batch_id: str | None, partition: int | None) -> str:
 
 def sequence_ids(first: int, count: int) -> Any:
     """The last part of the ids of rows ``first`` and following, as binary."""
-    return pc.cast(
-        pc.cast(pa.array(range(first, first + count), pa.int64()), pa.string()), pa.binary()
-    )
+    numbers = pa.array(np.arange(first, first + count, dtype=np.int64))
+    return pc.cast(pc.cast(numbers, pa.string()), pa.binary())
 
 
 def key_ids(columns: Sequence[Any]) -> Any:
