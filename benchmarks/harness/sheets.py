@@ -87,7 +87,7 @@ _OTHER = ["what", "best", "median", "unit", "floor", "mark", "", "original", "th
 
 def _cpu_line(row: Row, cpu: Figure) -> list[str]:
     marks = [f"≤ {text(cpu.mark)}"] if cpu.mark is not None else []
-    marks += [f"≤ {cpu.mark_ratio:g} x floor"] if cpu.mark_ratio is not None else []
+    marks += [f"≤ {cpu.mark_ratio:.3g} x floor"] if cpu.mark_ratio is not None else []
     return [
         _named(row), text(cpu.best), text(cpu.median), text(cpu.floor_best), _times(cpu.ratio),
         ", ".join(marks),
@@ -108,12 +108,18 @@ def _user(user: Figure | None) -> list[str]:
     ]
 
 
+def _rate_marks(rate: Figure) -> str:
+    marks = [f"≥ {text(rate.mark)}"] if rate.mark else []
+    marks += [f"≥ {1 / rate.mark_ratio:.0%} of the floor"] if rate.mark_ratio else []
+    return ", ".join(marks)
+
+
 def _rate_line(row: Row, rate: Figure) -> list[str]:
     times = [row.figures.get(name) for name in _LATENCIES]
     p50 = times[0]
     return [
         _named(row), text(rate.best), text(rate.median), text(rate.floor_best),
-        f"≥ {text(rate.mark)}" if rate.mark else "", _MARKED[rate.is_reached], text(rate.original),
+        _rate_marks(rate), _MARKED[rate.is_reached], text(rate.original),
         *(text(each.median) if each else "" for each in times),
         text(p50.floor_best) if p50 else "",
     ]  # fmt: skip
