@@ -1,6 +1,6 @@
 """Records of pull answers, or of a commit log, to Arrow: many at once (spark.md §4).
 
-``record_arrays`` finds out where everything lies, ``decode_properties`` takes the property strings
+``record_arrays`` finds out where everything lies, ``property_pieces`` takes the property strings
 apart, and here the pieces become columns. Ten times the speed of a loop, if there are enough
 records: join the answers of many pulls before, 1,000 records or more. What is out of the ordinary
 is left to the loop of ``decode_slow``.
@@ -8,6 +8,7 @@ is left to the loop of ``decode_slow``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,9 +19,8 @@ import pyarrow.compute as pc
 from ...remoting.protocol.message.message_id import format_host, offset_message_id
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from .arrow_arrays import from_numbers, from_texts
-from .decode_properties import PropertyTable
 from .decode_slow import DecodeError, DecodeOptions, read_rows, rows_to_batch, unpack_body
-from .property_layouts import NamedProperties
+from .property_pieces import Properties
 from .record_arrays import Array, RecordArrays, find_in_stretches, find_records, gather
 from .schema import arrow_schema
 
@@ -94,7 +94,7 @@ def _wanted(records: RecordArrays, options: DecodeOptions) -> RecordArrays:
         known = np.array([options.keep_topic(name) for name in records.names], bool)
         records = _select(records, known[records.topics])
     if options.keep_tags is not None and len(records):
-        tags = PropertyTable(records).column("TAGS")
+        tags = Properties(records, ["TAGS"]).column("TAGS")
         records = _select(
             records, _to_mask(pc.is_in(tags, pa.array(sorted(options.keep_tags), pa.string())))
         )
@@ -104,7 +104,8 @@ def _wanted(records: RecordArrays, options: DecodeOptions) -> RecordArrays:
 def _first_of_each(records: RecordArrays, options: DecodeOptions) -> RecordArrays:
     """Without those whose dedup id was there before."""
     if options.drop_ids is not None and len(records):
-        ids = PropertyTable(records).column(options.drop_ids_property)
+        name = options.drop_ids_property
+        ids = Properties(records, [name]).column(name)
         if ids.null_count < len(ids):
             records = _select(records, _first_seen(ids.to_pylist(), options.drop_ids))
     return records
@@ -138,13 +139,10 @@ class _Columns:
     def __init__(self, records: RecordArrays, options: DecodeOptions) -> None:
         self._records: Final = records
         self._options: Final = options
-        self._properties: PropertyTable | NamedProperties | None = None
-        self._with_map = False
 
     def batch(self, names: Sequence[str]) -> pa.RecordBatch:
         own = self._options.properties
         schema = arrow_schema(names, own.types)
-        self._with_map = "properties" in names
         if not len(self._records):
             return pa.RecordBatch.from_pylist([], schema=schema)
         return pa.RecordBatch.from_arrays(
@@ -165,18 +163,14 @@ class _Columns:
             f"{records.queue_id[at]}, offset {records.queue_offset[at]}"
         )
 
+    @functools.cached_property
+    def _properties(self) -> Properties:
+        return Properties(self._records, (*_NAMED, *self._options.properties.types))
+
     def property(self, name: str) -> pa.Array:
-        if self._properties is None:
-            self._properties = (
-                PropertyTable(self._records)
-                if self._with_map
-                else NamedProperties(self._records, (*_NAMED, *self._options.properties.types))
-            )
         return self._properties.column(name)
 
     def properties(self) -> pa.Array:
-        if not isinstance(self._properties, PropertyTable):
-            self._properties = PropertyTable(self._records)
         return self._properties.maps()
 
     def topic(self) -> pa.Array:

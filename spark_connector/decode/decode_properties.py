@@ -16,7 +16,7 @@ import pyarrow as pa
 from .arrow_arrays import from_numbers
 from .record_arrays import Array, RecordArrays, gather
 
-__all__ = ["PropertyTable", "is_utf8", "name_type"]
+__all__ = ["PropertyTable", "is_utf8"]
 
 _WORDS: Final = {4: "<u4", 8: "<u8"}
 """Names of so many bytes are compared as numbers: KEYS, TAGS, UNIQ_KEY."""
@@ -38,10 +38,7 @@ class PropertyTable:
             data = data.copy()
         first = offsets[: len(records)]
         data[first] = 2
-        self._shifts = begins - first
-        self.is_altered: bool = not is_utf8(data)
-        """Something in it was not UTF-8."""
-        if not self.is_altered:
+        if is_utf8(data):
             self._take_apart(data, first)
         else:
             separators = np.flatnonzero(data == 2)
@@ -89,16 +86,6 @@ class PropertyTable:
             from_numbers(4 * pairs + 2, missing=missing if missing.any() else None)
         )
 
-    def edges(self, name: str) -> tuple[Array, Array]:
-        """Where the values of one property lie in ``octets`` of the records; 0 where a record does
-        not have it. Not when the strings are altered."""
-        pairs = self._pair_of_each(name)
-        begins, ends = np.zeros((2, len(pairs)), np.int64)
-        found = pairs >= 0
-        at, shifts = 4 * pairs[found] + 2, self._shifts[found]
-        begins[found], ends[found] = self._offsets[at] + shifts, self._offsets[at + 1] + shifts
-        return begins, ends
-
     def _pair_of_each(self, name: str) -> Array:
         """The number of each record's pair with this name, or -1."""
         found = self._pairs_named(name.encode())
@@ -113,7 +100,7 @@ class PropertyTable:
     def _pairs_named(self, name: bytes) -> Array:
         """Numbers of the pairs with this name."""
         size = len(name)
-        kind = name_type(size)
+        kind = _name_type(size)
         if size not in self._of_size:
             found = np.flatnonzero(self._sizes == size)
             everywhere = np.ndarray(
@@ -148,7 +135,7 @@ def _plain_pairs(data: Array) -> tuple[Array, Array]:
     ).ravel()
 
 
-def name_type(size: int) -> str:
+def _name_type(size: int) -> str:
     """What numpy compares names of so many bytes as."""
     return _WORDS.get(size, f"S{size}")
 

@@ -127,7 +127,7 @@ def find_in_stretches(
 ) -> RecordArrays | None:
     """All records of some stretches of ``data``, one stretch after the other; ``None`` as above."""
     records = scan_stretches(data, begins, ends, check_crc=check_crc)
-    whole = len(records) and sum(records.sizes) == sum(ends) - sum(begins)
+    whole = len(records) and int(_array(records.sizes).sum()) == sum(ends) - sum(begins)
     return RecordArrays.of(records) if whole else None
 
 

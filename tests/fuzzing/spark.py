@@ -257,6 +257,8 @@ def _staged_seeds() -> Iterator[bytes]:
         )
         Batches(folder_of(name)).decide(decided)
         yield (Path(name) / "0" / "manifest.json").read_bytes()
+
+
 def _seen(data: bytes) -> object:
     try:
         table = json.loads(data)
@@ -460,6 +462,8 @@ PARSERS: Final = (
         base_bytes=8 << 20,
         opens_files=True,
         seeds=_staged_seeds,
+    ),
+    Parser(
         "progress-of-spark",
         (_S + "access/seen.py: from_json",),
         (_S + "access/offsets.py: _MAX_OFFSET",),

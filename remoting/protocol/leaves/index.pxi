@@ -24,6 +24,7 @@ cdef enum:
 cdef Py_ssize_t looked_at_most = _LOOKED_AT
 cdef array.array _ints = _array("i")
 cdef array.array _longs = _array("q")
+cdef array.array _octets = _array("B")
 
 
 cdef class _Entries:

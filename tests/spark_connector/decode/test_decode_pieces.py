@@ -14,7 +14,7 @@ pytest.importorskip("numpy", reason="the extra [spark] is not installed")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.spark_connector.decode import decode, property_layouts
+from aiorocketmq.spark_connector.decode import decode
 from aiorocketmq.spark_connector.decode.decode import DecodeError, decode_records
 from aiorocketmq.spark_connector.decode.decode_slow import DecodeOptions, read_rows, rows_to_batch
 from aiorocketmq.spark_connector.decode.record_arrays import find_in_stretches, find_records
@@ -110,24 +110,6 @@ def test_strings_of_one_size_that_are_not_built_alike(
     assert decode_records(whole, COLUMNS, DecodeOptions(broker_name="b")).to_pylist() == one_by_one(
         whole
     )
-
-
-def test_layouts_are_found() -> None:
-    """Otherwise the tests above prove nothing of them."""
-    keys = [
-        f"KEYS\x01{number % 50:04d}\x02TAGS\x01{'ab'[number % 2]}\x02".encode()
-        for number in range(300)
-    ]
-    texts = (
-        *keys,
-        *([b"KEYS\x01" + b"x" * 12] * 20),
-        b"WAIT\x01true",
-    )  # the 20 are as long as those before
-    assert len(texts[300]) == len(texts[299])
-    records = find_records(joined(*(Stored(properties=text) for text in texts)))
-    assert records is not None
-    ((rows, pairs),) = property_layouts._layouts(records, [b"KEYS", b"TAGS"])
-    assert (rows.tolist(), [pair.name for pair in pairs]) == (list(range(300)), [b"KEYS", b"TAGS"])
 
 
 @settings(max_examples=60)
