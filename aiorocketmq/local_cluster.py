@@ -365,10 +365,16 @@ class _ClusterThread:
 
 
 def _make_directory(wanted: str | os.PathLike[str] | None) -> Path:
+    """Raises ``LaunchError`` for one that nothing can be written to."""
     if wanted is None:
         return Path(tempfile.mkdtemp(prefix="aiorocketmq-"))
     directory = Path(wanted).expanduser().resolve()
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError as error:
+        why = error.strerror or error
+        raise LaunchError(f"data_dir={directory} cannot be written to: {why}") from error
     return directory
 
 

@@ -58,9 +58,11 @@ class ExpressionRefused(BrokerError):
     def __init__(
         self, code: int, remark: str | None, address: str, subscription: SubscriptionData
     ) -> None:
+        off = "not support consumer to filter" in (remark or "")
+        do = "; set enablePropertyFilter=true there" if off else ""
         super().__init__(
             code,
-            f"{remark}; topic {subscription.topic}, expression {subscription.sub_string!r}",
+            f"{remark}{do}; topic {subscription.topic}, expression {subscription.sub_string!r}",
             address,
         )
         self.subscription = subscription

@@ -4,7 +4,7 @@ has failed already. Pure."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ E = TypeVar("E", bound=Enum)
 
 def checked_group(group: str) -> str:
     """The group name if it may be used. Raises ``ConfigError``."""
+    _check_text("a group", group)
     if (why := group_error(group)) is not None:
         raise ConfigError(why)
     if group in ("DEFAULT_PRODUCER", "DEFAULT_CONSUMER"):
@@ -39,9 +40,15 @@ def checked_group(group: str) -> str:
 
 def checked_topic(topic: str) -> str:
     """The topic name if it may be used. Raises ``ConfigError``."""
+    _check_text("a topic", topic)
     if (why := topic_error(topic)) is not None:
         raise ConfigError(why)
     return topic
+
+
+def _check_text(what: str, name: object) -> None:
+    if not isinstance(name, str):
+        raise ConfigError(f"{what} has a name, which is text, not {_shown(name)}")
 
 
 def positive(name: str, value: float) -> float:
@@ -105,9 +112,14 @@ def message_problem(message: object) -> str | None:
         )
         if not good
     ]
-    wrong += [
-        f"a key must be text, not {_shown(key)}" for key in message.keys if not isinstance(key, str)
-    ]
+    if not isinstance(message.keys, Iterable):
+        wrong.append(f"keys are a list of texts, or one text, not {_shown(message.keys)}")
+    else:
+        wrong += [
+            f"a key must be text, not {_shown(key)}"
+            for key in message.keys
+            if not isinstance(key, str)
+        ]
     if not isinstance(message.properties, Mapping):
         wrong.append(f"the properties must be a dict, not {_shown(message.properties)}")
     else:

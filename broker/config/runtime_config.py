@@ -203,6 +203,10 @@ class RuntimeConfig:
             if ALIASES.get(each.name, each.name) not in self._fields
         ]
 
+    def later_in(self, names: Iterable[str]) -> list[str]:
+        """Those of the names whose new value only counts at the next start."""
+        return [name for name in names if name in self._next_start]
+
     async def update(self, text: str, source: str) -> list[str]:
         """Change properties and write the file; unknown names are passed over. The names that have
         another value now.

@@ -10,7 +10,7 @@ from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.kv import KVTable
 from ...remoting.protocol.codes import RequestCode
-from ...remoting.protocol.commands.admin import GetBrokerConfigResponse
+from ...remoting.protocol.commands.admin import TAKES_EFFECT_LATER, GetBrokerConfigResponse
 from ...remoting.protocol.wire import NoFields
 from ...store.message_store import MessageStore
 from ..config.runtime_config import RuntimeConfig
@@ -58,11 +58,12 @@ class AdminProcessor:
             self._topics.new_version()
             self._name_servers.register_soon()
         unknown = ", ".join(self._runtime_config.unknown_in(text))
-        return Reply(
-            remark=f"this broker has no property {unknown}: that has changed nothing"
-            if unknown
-            else None
-        )
+        later = ", ".join(self._runtime_config.later_in(changed))
+        told = [
+            unknown and f"this broker has no property {unknown}: that has changed nothing",
+            later and f"{TAKES_EFFECT_LATER}{later}",
+        ]
+        return Reply(remark="; ".join(filter(None, told)) or None)
 
     def get_config(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         version = encode_body(self._runtime_config.data_version).decode()

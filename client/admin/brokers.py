@@ -63,7 +63,8 @@ class BrokerOperations(AdminCore):
         """Change properties of a running broker; it keeps them in its configuration file.
 
         Returns what the broker says to that although it took them, if anything: that it has no
-        property of some name (one of Java says nothing).
+        property of some name, or that a change only counts at its next start (one of Java says
+        nothing).
         """
         body = format_properties(properties).encode()
         return (await self._invoke(address, RequestCode.UPDATE_BROKER_CONFIG, body=body)).remark

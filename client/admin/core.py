@@ -39,7 +39,8 @@ class AdminSettings(Settings, frozen=True, kw_only=True):
 
 
 class AdminCore(Startable):
-    """A client that belongs to no group."""
+    """A client that belongs to no group. All that asks something raises ``ClientStateError`` before
+    ``start`` and after ``stop``."""
 
     @takes(AdminSettings)
     def __init__(self, **options: Unpack[AdminOptions]) -> None:
@@ -75,6 +76,7 @@ class AdminCore(Startable):
         times: float = 1,
     ) -> Response:
         self.instance.check_loop()
+        self.instance.check_running()
         timeout = self.instance.request_timeout * times
         address = self.instance.vip(address)
         return (
@@ -97,11 +99,13 @@ class AdminCore(Startable):
     async def _ask_name_server(
         self, code: RequestCode, header: Record | None, body_type: type[B]
     ) -> B:
+        self.instance.check_running()
         name_servers = self.instance.name_servers
         answer = await name_servers.ask(code, header, timeout=self.instance.request_timeout)
         return answer_body(answer, body_type, name_servers.current)
 
     async def _tell_name_servers(self, code: RequestCode, header: Record) -> None:
+        self.instance.check_running()
         await self.instance.name_servers.tell_all(
             code, header, timeout=self.instance.request_timeout
         )
@@ -126,6 +130,7 @@ class AdminCore(Startable):
 
     async def _route(self, topic: str) -> TopicRoute:
         """As it is now: an administrator looks at what has just changed."""
+        self.instance.check_running()
         route = await self.instance.routes.look_up(topic)
         if route is None:
             raise NoRouteError(f"no broker has the topic {topic}, as far as the name server knows")

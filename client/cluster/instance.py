@@ -190,7 +190,7 @@ class ClientInstance(Startable):
     def register_producer(self, group: str) -> None:
         """Tell brokers of this producer group from now on. Raises ``ClientStateError`` for a second
         one of the same name."""
-        self._check_running()
+        self.check_running()
         if group in self._producers:
             raise ClientStateError(f"this client has a producer of the group {group} already")
         self._producers.add(group)
@@ -198,7 +198,7 @@ class ClientInstance(Startable):
     def register_consumer(self, member: ConsumerMember) -> None:
         """Tell brokers of this consumer from now on. Raises ``ClientStateError`` for a second one
         of the same group."""
-        self._check_running()
+        self.check_running()
         if member.group in self._consumers:
             raise ClientStateError(
                 f"this client has a consumer of the group {member.group} already"
@@ -228,11 +228,15 @@ class ClientInstance(Startable):
         self.remoting = self.name_servers._remoting = _Forked()  # type: ignore[assignment]
         self.routes.changes += 1  # whoever keeps a connection looks for it again
 
-    def _check_running(self) -> None:
+    def check_running(self) -> None:
+        """Raises ``ClientStateError`` before ``start`` and after ``stop``."""
         if self._state != "running":
-            raise ClientStateError(
-                f"this client is {self._state}: use it inside of 'async with', or start it"
+            do = (
+                "make a new one"
+                if self._state == "stopped"
+                else "use it inside of 'async with', or start it"
             )
+            raise ClientStateError(f"this client is {self._state}: {do}")
 
     # --- heartbeats
     # ----------------------------------------------------------------------------------------------

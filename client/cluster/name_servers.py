@@ -13,12 +13,23 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...remoting.errors import ConnectError, RemotingError
-from ...remoting.protocol.codes import RequestCode
+from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.wire import Record
 from ...remoting.responses import Response
 from ...remoting.transport.client import RemotingClient
 
 log: Final = logging.getLogger(__name__)
+
+_ALWAYS_KNOWN: Final = (
+    RequestCode.GET_ROUTEINFO_BY_TOPIC,
+    RequestCode.GET_BROKER_CLUSTER_INFO,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+)
+"""Every name server answers these, and nobody else does."""
+_NO_NAME_SERVER: Final = (
+    "that is no name server (perhaps a broker): namesrv= takes the address of one, whose port is "
+    "9876 unless it was told another"
+)
 
 
 class NameServers:
@@ -83,9 +94,13 @@ class NameServers:
                 count - position
             )  # a server that hangs must not eat the time of the others
             try:
-                return await self._remoting.invoke(
+                answer = await self._remoting.invoke(
                     address, code, header, body, timeout=max(share, 0.001), ext_fields=ext_fields
                 )
+                unknown = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+                if unknown and code in _ALWAYS_KNOWN:
+                    raise ConnectError(_NO_NAME_SERVER)
+                return answer
             except RemotingError as error:
                 failures.append(f"{address}: {error}")
                 self._leave(address)

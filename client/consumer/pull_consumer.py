@@ -41,7 +41,7 @@ from ..namespaces import unwrap_queue, unwrap_queues, with_namespace, wrap_queue
 from ..offsets.start_offset import StartPolicy, max_offset, milliseconds, min_offset, offset_at
 from ..options import settings_of, takes
 from ..program import Program, current_program
-from ..usage_errors import checked_group
+from ..usage_errors import checked_group, checked_topic
 from ..user_code import UserCode
 from .group_member import GroupMember
 from .options import PullConsumerOptions, PullConsumerSettings
@@ -183,13 +183,15 @@ class PullConsumer(Startable):
         """Share the queues of this topic with the group: all messages, those with a tag of ``"TagA
         || TagB"``, or those for which an ``Sql`` expression is true.
 
-        Raises ``ConfigError``, and ``ClientStateError`` after ``assign``.
+        Raises ``ConfigError``, and ``ClientStateError`` after ``assign`` and when stopped.
         """
+        if self._state == "stopped":
+            raise self._not_running()
         if self._assigned:
             raise ClientStateError(
                 "this consumer has assigned queues; subscribe and assign exclude each other"
             )
-        topic = with_namespace(topic, self._namespace)
+        topic = with_namespace(checked_topic(topic), self._namespace)
         self._member.subscribe(subscription_of(topic, expression, self.instance.clock.time_ms()))
         if self._state == "running":
             self._join()
@@ -285,9 +287,10 @@ class PullConsumer(Startable):
         """Up to ``max_messages`` that are there, else those that come first, else none after
         ``timeout`` seconds.
 
-        What an earlier ``poll`` returned counts as done now.
+        What an earlier ``poll`` returned counts as done now. Raises ``ClientStateError`` when not
+        running, and while nothing is subscribed or assigned.
         """
-        self._check_running()
+        self._check_reading()
         self.mark_done()
         if not self._streams.ready and not await self._wait(timeout):
             return []
@@ -295,7 +298,7 @@ class PullConsumer(Startable):
 
     async def __aiter__(self) -> AsyncIterator[MessageExt]:
         """Messages without end. One counts as done when the next one is asked for."""
-        self._check_running()
+        self._check_reading()
         self.mark_done()
         streams = self._streams
         while streams.ready or await self._wait(None):
@@ -338,9 +341,23 @@ class PullConsumer(Startable):
 
     def _check_running(self) -> None:
         if self._state != "running":
+            raise self._not_running()
+
+    def _not_running(self) -> ClientStateError:
+        if self._state == "stopped":
+            return ClientStateError(f"the consumer {self.group} is stopped: make a new one")
+        return ClientStateError(
+            f"the consumer {self.group} is {self._state}: use it inside of 'async with', or start "
+            "it"
+        )
+
+    def _check_reading(self) -> None:
+        self._check_running()
+        if not self._assigned and not self._member.subscriptions:
+            self.instance.check_loop()
             raise ClientStateError(
-                f"the consumer {self.group} is {self._state}: use it inside of 'async with', or "
-                "start it"
+                f"the consumer {self.group} reads nothing: give topics to PullConsumer(group, "
+                "*topics), or use subscribe or assign"
             )
 
     # --- offsets

@@ -54,7 +54,7 @@ from ..producer.delivery import SEND_TIMEOUT, Delivery
 from ..producer.message_ids import next_message_id
 from ..producer.request_reply import reply_to
 from ..producer.sending import SendResult
-from ..usage_errors import check_handler, checked_group
+from ..usage_errors import check_handler, checked_group, checked_topic
 from .consume_hooks import ConsumeHooks
 from .consume_stats import ConsumeStats
 from .consumption import ConcurrentConsumption, Consumption
@@ -151,9 +151,11 @@ class PushConsumer(Startable):
         """Consume this topic: all of it, messages with one of the tags of ``"TagA || TagB"``, or
         those for which an ``Sql`` expression is true. Also while running.
 
-        Raises ``ConfigError``.
+        Raises ``ConfigError``, ``ClientStateError`` when stopped.
         """
-        topic = with_namespace(topic, self._namespace)
+        if self._state == "stopped":
+            raise ClientStateError(f"the consumer {self.group} is stopped: make a new one")
+        topic = with_namespace(checked_topic(topic), self._namespace)
         self._member.subscribe(subscription_of(topic, expression, self.instance.clock.time_ms()))
 
     def unsubscribe(self, topic: str) -> None:

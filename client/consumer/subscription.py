@@ -53,7 +53,7 @@ def same_expression(one: SubscriptionData, other: SubscriptionData) -> bool:
 
 def tag_subscription(topic: str, expression: str | None, now_ms: int) -> SubscriptionData:
     """The subscription of a topic by tags. Raises ``ConfigError`` for a bad topic and for an
-    expression without a tag."""
+    expression without a tag, or with a single ``|``, which hardly anybody means."""
     checked_topic(topic)
     if expression is not None and not isinstance(expression, str):
         raise ConfigError(
@@ -67,6 +67,11 @@ def tag_subscription(topic: str, expression: str | None, now_ms: int) -> Subscri
     if not tags:
         raise ConfigError(
             f"the expression {expression!r} names no tag; write 'TagA || TagB' or '*'"
+        )
+    if (lone := next((tag for tag in tags if "|" in tag), None)) is not None:
+        raise ConfigError(
+            f"the expression {expression!r} asks for one tag {lone!r}: tags are separated by ||. "
+            "For a tag that has a | in it subscribe to all, and compare in the handler"
         )
     return SubscriptionData(
         topic=topic,

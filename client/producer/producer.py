@@ -124,7 +124,8 @@ class Producer(Startable):
         self.fast_path: FastPath | None = None
         """The fast path, while running; it takes messages that are neither gathered nor
         compressed."""
-        self._running = False
+        self._running: bool | None = None
+        """None: not yet."""
 
     # --- life
     # ----------------------------------------------------------------------------------------------
@@ -452,6 +453,8 @@ class Producer(Startable):
 
     def _check_running(self) -> None:
         if not self._running:
+            if self._running is False:
+                raise ClientStateError("this producer is stopped: make a new one")
             how = "use it inside of 'async with' ('with' in aiorocketmq.sync), or start it"
             raise ClientStateError(f"this producer is not running: {how}")
 

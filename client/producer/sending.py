@@ -205,11 +205,11 @@ def plain_properties(message: Message, msg_id: str) -> str:
     """The property string. Most messages have few properties, which need not be looked at one by
     one. Raises ``MessageError``."""
     tags, keys = message.tags, message.keys
-    if message.properties or message.delay_level > 0 or not message.wait_store_ok or keys:
+    if message.properties or message.delay_level or not message.wait_store_ok or keys:
         return _properties(message, msg_id).decode()
     if not tags:
         return f"UNIQ_KEY\x01{msg_id}\x02WAIT\x01true"
-    if type(tags) is not str or len(tags) > 1000 or "\x02" in tags:
+    if type(tags) is not str or len(tags) > 1000 or "\x02" in tags or "||" in tags:
         return _properties(message, msg_id).decode()
     return f"TAGS\x01{tags}\x02UNIQ_KEY\x01{msg_id}\x02WAIT\x01true"
 

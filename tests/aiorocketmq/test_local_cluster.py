@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq import LocalCluster, Message, Producer, PullConsumer
+from aiorocketmq import (
+    ConnectError,
+    ExpressionRefused,
+    LocalCluster,
+    Message,
+    Producer,
+    PullConsumer,
+    Sql,
+)
 from aiorocketmq.client.offsets.start_offset import StartFrom
 from aiorocketmq.daemon.launch import LaunchError
 from aiorocketmq.remoting.errors import AddressInUseError
@@ -239,3 +247,32 @@ def test_what_is_known_once_it_runs(name: str, text: str) -> None:
 def test_not_running() -> None:
     with pytest.raises(RuntimeError, match="not running"):
         asyncio.run(LocalCluster().create_topic("x"))
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
+    """``/proc`` has no room for files, whoever asks; a file is no folder."""
+    file = tmp_path / "file"
+    file.touch()
+    for folder in (Path("/proc/self"), file, file / "below"):
+        with pytest.raises(LaunchError, match=f"data_dir={folder.resolve()} cannot be written to"):
+            with LocalCluster(data_dir=folder):
+                pass
+
+
+def test_what_a_broker_refuses_says_what_to_do() -> None:
+    async def run() -> None:
+        async with LocalCluster(properties={"enablePropertyFilter": "false"}) as cluster:
+            await cluster.create_topic("T")
+            consumer = PullConsumer("g", namesrv=cluster.namesrv_address)
+            consumer.subscribe("T", Sql("a > 1"))
+            with pytest.raises(
+                ExpressionRefused, match="; set enablePropertyFilter=true there; topic"
+            ):
+                await consumer.start()
+            async with Producer("p", namesrv=cluster.broker_address) as producer:
+                with pytest.raises(
+                    ConnectError, match=r"that is no name server \(perhaps a broker\)"
+                ):
+                    await producer.send(Message("T", b"x"))
+
+    asyncio.run(run())

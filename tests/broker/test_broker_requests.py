@@ -32,9 +32,15 @@ def test_configuration_is_read_and_changed(play: Play, tmp_path: Path) -> None:
             "autoCreateTopicEnable=true",
         } <= set(lines)
         answer = await client.ask(
-            RequestCode.UPDATE_BROKER_CONFIG, None, b"autoCreateTopicEnable=false\nnobodyKnows=1\n"
+            RequestCode.UPDATE_BROKER_CONFIG,
+            None,
+            b"autoCreateTopicEnable=false\nnobodyKnows=1\nlistenPort=1234\n",
         )
         assert answer.code == 0
+        assert answer.remark == (
+            "this broker has no property nobodyKnows: that has changed nothing; "
+            "takes effect at the next start: listenPort"
+        )
         assert not sim.broker.settings.broker.auto_create_topic_enable
         text = (tmp_path / "config" / "broker.properties").read_text()
         assert "autoCreateTopicEnable=false" in text.splitlines()

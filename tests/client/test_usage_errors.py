@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -102,6 +102,17 @@ def test_an_option_that_does_not_exist(call: Callable[[], object], text: str) ->
             lambda: make_push("g", namesrv=NAMESRV).subscribe("T", ["a"]),
             "an expression is a text such as 'TagA || TagB'",
         ),
+        (lambda: make_producer(5, namesrv=NAMESRV), r"a group has a name, .* not 5 \(int\)"),
+        (lambda: make_pull(None, namesrv=NAMESRV), "a group has a name, .* not None"),
+        (lambda: make_pull("g", 5, namesrv=NAMESRV, namespace="n"), "a topic has a name, .* not 5"),
+        (
+            lambda: make_push("g", namesrv=NAMESRV, namespace="n").subscribe(5),
+            "a topic has a name, which is text, not 5",
+        ),
+        (
+            lambda: make_push("g", namesrv=NAMESRV).subscribe("T", "a | b"),
+            r"asks for one tag 'a | b': tags are separated by \|\|\.",
+        ),
     ],
 )
 def test_a_value_that_cannot_be_taken(call: Callable[[], object], text: str) -> None:
@@ -124,7 +135,10 @@ def test_whatever_takes_one_argument_is_a_handler(handler: Any) -> None:
         (make_message(b"body", "T"), "the topic must be text, not b'body'; it is Message"),
         (make_message("T", b"x", tags=["a"]), "the tags of a message are one text"),
         (make_message("T", b"x", tags=b"a"), "the tags of a message are one text"),
+        (make_message("T", b"x", tags="a || b"), "a message has one tag, not 'a || b': nobody"),
         (make_message("T", b"x", keys=[42]), r"a key must be text, not 42 \(int\)"),
+        (make_message("T", b"x", keys=5), r"keys are a list of texts, or one text, not 5 \(int\)"),
+        (make_message("T", b"x", delay_level=-1), r"delay level is 1 \(1 s\) to 18 .*, not -1"),
         (
             make_message("T", b"x", properties={"price": 3}),
             "names and values of properties must be text, not 3",
@@ -153,6 +167,53 @@ def test_what_is_no_message(wrong: Any) -> None:
                 match=r"what is sent is a Message\(topic, body\) or a list of them, not ",
             ):
                 await producer.send(wrong)
+
+    asyncio.run(main())
+
+
+async def stopped(client: Any) -> Any:
+    await client.start()
+    await client.stop()
+    return client
+
+
+@pytest.mark.parametrize(
+    ("make", "use"),
+    [
+        (make_producer, lambda client: client.send(Message("T", b"x"))),
+        (make_producer, lambda client: client.queues("T")),
+        (make_pull, lambda client: client.poll(0.001)),
+        (make_pull, lambda client: asyncio.to_thread(client.subscribe, "T")),
+        (make_push, lambda client: asyncio.to_thread(client.subscribe, "T")),
+        (lambda _group, **options: Admin(**options), lambda client: client.cluster_info()),
+        (lambda _group, **options: Admin(**options), lambda client: client.topic_route("T")),
+        (lambda _group, **options: Admin(**options), lambda client: client.broker_config("b:1")),
+        (
+            lambda _group, **options: Admin(**options),
+            lambda client: client.put_kv_config("n", "k", "v"),
+        ),
+    ],
+)
+def test_a_client_that_is_stopped(make: Any, use: Callable[[Any], Awaitable[object]]) -> None:
+    async def main() -> None:
+        client = make("g", namesrv=NAMESRV)
+        if isinstance(client, PushConsumer):
+            client._state = "stopped"  # it starts only where a name server answers
+        else:
+            await stopped(client)
+        with pytest.raises(ClientStateError, match="stopped: make a new one"):
+            await use(client)
+
+    asyncio.run(main())
+
+
+def test_a_consumer_that_reads_nothing() -> None:
+    async def main() -> None:
+        async with PullConsumer("g", namesrv=NAMESRV) as consumer:
+            with pytest.raises(ClientStateError, match="reads nothing: give topics to Pull"):
+                await consumer.poll(0.001)
+            with pytest.raises(ClientStateError, match="reads nothing: give topics to Pull"):
+                await anext(aiter(consumer))
 
     asyncio.run(main())
 

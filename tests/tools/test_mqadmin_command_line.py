@@ -340,6 +340,14 @@ def test_what_the_cluster_refuses(admin: MqAdmin, arguments: str, problem: str) 
     assert printed.code == 1
 
 
+def test_a_change_that_counts_at_the_next_start_is_told(admin: MqAdmin) -> None:
+    target = ("-c", "DefaultCluster")
+    printed = admin("updateBrokerConfig", *target, "-k", "flushDiskType", "-v", "SYNC_FLUSH")
+    assert printed.code == 0
+    assert "update broker config success" in printed.out
+    assert printed.err.endswith("takes effect at the next start: flushDiskType\n")
+
+
 def test_exit_codes_of_the_original(admin: MqAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
     failing = ("topicRoute", "-t", "NoSuchTopic")
     assert admin(*failing).code == 1

@@ -3,6 +3,8 @@ D)."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..bodies.kv import KVTable
 from ..bodies.stats import BrokerStatsData, QueryConsumeQueueBody
 from ..codes import RequestCode
@@ -33,6 +35,10 @@ class QueryConsumeQueueRequest(Record, frozen=True, kw_only=True):
     count: i32 = 0
     consumer_group: str | None = None
 
+
+TAKES_EFFECT_LATER: Final = "takes effect at the next start: "
+"""Ours: how the remark to a change begins (code 25, done) that a broker has written down, and goes
+on without; the names follow. The original says nothing."""
 
 _UPDATE_CONFIG = Command(NoFields, NoFields, request_body=bytes)
 _UPKEEP = Command(NoFields, NoFields)

@@ -5,10 +5,15 @@ both are made of live next door (``properties``, ``message_id``, ``message_queue
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from .properties import RESERVED_PROPERTIES, MessageError
+
+TAG_SEPARATOR: Final = "||"
+"""Between the tags of a subscription. The original lets messages have it in theirs, which then only
+those get who want all."""
 
 
 class Message(msgspec.Struct):
@@ -34,8 +39,8 @@ def message_properties(message: Message, extra: Mapping[str, str] | None = None)
     """All properties of a message as they go over the wire; ``extra`` are the sender's (UNIQ_KEY,
     ...) and win.
 
-    Raises MessageError for a user property with a reserved name and for a key with a space or an
-    empty key.
+    Raises MessageError for a user property with a reserved name, for a key with a space or an
+    empty key, for tags that nobody could subscribe to and for a delay level below 0.
     """
     properties = dict(message.properties)
     if properties and not RESERVED_PROPERTIES.isdisjoint(properties):
@@ -47,9 +52,18 @@ def message_properties(message: Message, extra: Mapping[str, str] | None = None)
     if message.tags:
         if not isinstance(message.tags, str):
             raise MessageError(f"the tags of a message are one text, not {message.tags!r}")
+        if TAG_SEPARATOR in message.tags:
+            raise MessageError(
+                f"a message has one tag, not {message.tags!r}: nobody could subscribe to that, "
+                f"because {TAG_SEPARATOR} separates the tags that a consumer wants"
+            )
         properties["TAGS"] = message.tags
     if message.keys:
         properties["KEYS"] = _join_keys(message.keys)
+    if message.delay_level < 0:
+        raise MessageError(
+            f"the delay level is 1 (1 s) to 18 (2 h), 0 for none, not {message.delay_level}"
+        )
     if message.delay_level > 0:
         properties["DELAY"] = str(message.delay_level)
     if not message.wait_store_ok:

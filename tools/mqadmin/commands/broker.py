@@ -10,6 +10,7 @@ import click
 
 from ....client.admin import Admin
 from ....remoting.errors import RocketMQError
+from ....remoting.protocol.commands.admin import TAKES_EFFECT_LATER
 from ..command import BOOLEAN, TEXT, Number, broker_address_option, cluster_option, command
 from ..java_text import hash_order, seconds_text
 from ..output import Layout, Output
@@ -73,10 +74,12 @@ async def update_broker_config(
             said[address] = await admin.update_broker_config(address, {key: value})
 
         async for address in each(shell, addresses, update):
-            if (remark := said[address]) is not None:
-                shell.warn(f"{address}: {remark}")
-            else:
+            remark = said[address]
+            is_done = remark is None or remark.startswith(TAKES_EFFECT_LATER)
+            if is_done:
                 shell.out.line(f"update broker config success, {address}")
+            if remark is not None:
+                (shell.tell if is_done else shell.warn)(f"{address}: {remark}")
 
 
 @command("getBrokerConfig", json=True, one_of=("broker_addr", "cluster"))
