@@ -11,8 +11,8 @@ cancelled. ``main`` does the rest:
 * SIGTERM and SIGINT cancel the coroutine, which cleans up in its ``finally``; a second SIGINT ends
   the process at once;
 * it may have as many files and connections open as the system allows it to (``descriptors``);
-* exit code 0 after a clean stop; 1 after one line that says what failed. Only a bug leaves a
-  traceback.
+* exit code 0 after a clean stop; 1 after one line that says what failed, 2 where that is the
+  command line. Only a bug leaves a traceback.
 
 One file: from the command line to the exit code it is one sequence.
 """
@@ -20,6 +20,7 @@ One file: from the command line to the exit code it is one sequence.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import signal
@@ -37,7 +38,6 @@ from ..remoting.protocol.java_properties import (
     Property,
     PropertyError,
     choices,
-    description_of,
     enum_type_of,
     parse_properties,
     record_from_properties,
@@ -50,11 +50,16 @@ from .event_loop import new_event_loop
 from .logs import FORMS, LEVELS, LogFile, set_up_logging
 from .persist import read_file
 from .pid_files import rocketmq_home
+from .property_texts import help_text
+from .version import version_option
 
 R = TypeVar("R", bound=Record)
 log: Final = logging.getLogger(__name__)
 
 COMMAND_LINE = "command line"
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+"""The command line is wrong."""
 
 
 class LaunchError(Exception):
@@ -154,9 +159,12 @@ def main(daemon: Daemon, arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        return _fail(daemon, f"{error.format_message()} ({daemon.name} -h shows the options)")
+        _fail(daemon, f"{error.format_message()} ({daemon.name} -h shows the options)")
+        return EXIT_USAGE
     except (LaunchError, PropertyError, OSError) as error:
-        return _fail(daemon, describe(error))
+        _fail(daemon, describe(error))
+        by_option = isinstance(error, PropertyError) and error.found.source == COMMAND_LINE
+        return EXIT_USAGE if by_option else EXIT_FAILED
     with files_are(settings.file_mode):
         try:
             _set_up_logging(params)
@@ -227,6 +235,7 @@ def command_of(daemon: Daemon) -> click.Command:
                 ["-m", "--printImportantConfig", "print_important"], is_flag=True, help=text
             )
         )
+    options.append(version_option())
     properties = [
         option for kind in daemon.records for option in _property_options(kind, daemon.aliases)
     ]
@@ -289,9 +298,17 @@ def _set_up_logging(params: Mapping[str, Any]) -> None:
 class _PropertyOption(click.Option):
     """One property of a Record; ``property_name`` is its name in files."""
 
-    def __init__(self, property_name: str, shown: str, **more: Any) -> None:
+    def __init__(
+        self, property_name: str, shown: str, *, text: Callable[[], str] = str, **more: Any
+    ) -> None:
+        """``text``: what ``--help`` says; every start does without it."""
         super().__init__([f"--{shown}", f"property_{shown.replace('.', '_')}"], **more)
         self.property_name = property_name
+        self._text = text
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        self.help = self._text()
+        return super().get_help_record(ctx)
 
 
 class _DaemonCommand(click.Command):
@@ -315,10 +332,16 @@ def _property_options(
         if field.wire_name == "namesrvAddr":  # has -n
             continue
         default = defaults.get(field.wire_name, "")
-        text = " ".join(filter(None, (description_of(field), f"[{default}]" if default else "")))
-        yield _PropertyOption(field.wire_name, field.wire_name, metavar=_metavar(field), help=text)
+        text = functools.partial(_help_text, record_type, field, default)
+        yield _PropertyOption(field.wire_name, field.wire_name, metavar=_metavar(field), text=text)
         for alias in (alias for alias, name in aliases.items() if name == field.wire_name):
             yield _PropertyOption(alias, alias, hidden=True)
+
+
+def _help_text(record_type: type[Record], field: Field, default: str) -> str:
+    return " ".join(
+        filter(None, (help_text(record_type, field), f"[{default}]" if default else ""))
+    )
 
 
 def _metavar(field: Field) -> str:
@@ -424,4 +447,4 @@ def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
 
 def _fail(daemon: Daemon, problem: str) -> int:
     click.echo(f"{daemon.name}: {problem}", err=True)
-    return 1
+    return EXIT_FAILED

@@ -3,8 +3,8 @@
 
 ``commands.md`` comes from ``COMMANDS`` and the processor tables of real daemons,
 ``configuration.md`` from the configuration Records and, where the code says nothing of a property,
-from ``properties.toml``. Nothing of this machine goes into a page: a default that depends on it is
-shown by the rule in ``SYMBOLIC``.
+from ``daemon/properties.toml``. Nothing of this machine goes into a page: a default that depends
+on it is shown by the rule in ``SYMBOLIC``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import inspect
 import sys
 import tempfile
 import textwrap
-import tomllib
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator
@@ -40,6 +39,7 @@ from aiorocketmq.broker.config.runtime_config import ALWAYS_BLACK_LISTED, NEXT_S
 from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.raft.network import SERVED
 from aiorocketmq.client.cluster.instance import ClientInstance
+from aiorocketmq.daemon.property_texts import property_texts
 from aiorocketmq.namesrv.config import ClusterTestConfig, NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.remoting.protocol.codes import RequestCode
@@ -426,12 +426,6 @@ CHANGED_BY_25: Final = (
 """What at once and what at the next start, ``runtime_config`` knows."""
 
 
-@functools.cache
-def properties_toml() -> dict[str, Any]:
-    """``properties.toml``: what the code does not say about a property."""
-    return tomllib.loads((FOLDER / "properties.toml").read_text(encoding="utf-8"))
-
-
 def is_machine_dependent(default: ast.expr | None) -> bool:
     """Made by a function when a Record is made, or computed from the number of cores."""
     nodes = list(ast.walk(default)) if default is not None else []
@@ -442,23 +436,14 @@ def is_machine_dependent(default: ast.expr | None) -> bool:
 
 def effect_of(record_type: type[Record], field: Field) -> str:
     """What a property does. Raises ``LookupError`` when nobody says."""
-    told = properties_toml().get(record_type.__name__, {}).get(field.wire_name)
-    text = told or " ".join(
-        filter(
-            None,
-            (
-                sentence(description_of(field)),
-                sentence(declared(record_type)[field.name].docstring),
-            ),
-        )
-    )
+    told = property_texts().get(record_type.__name__, {}).get(field.wire_name)
+    text = told or description_of(field)
     if not text:
         raise LookupError(
             f"nothing says what {record_type.__name__}.{field.wire_name} does: add it to "
-            "properties.toml"
+            "daemon/properties.toml"
         )
-    text = text.replace("No effect here", "No effect")
-    return sentence(text)
+    return sentence(text).replace("No effect here", "No effect")
 
 
 def configuration_page() -> str:
@@ -467,7 +452,7 @@ def configuration_page() -> str:
         "",
         GENERATED,
         "",
-        *properties_toml()["intro"].strip().splitlines(),
+        *property_texts()["intro"].strip().splitlines(),
         "",
         "Other spellings that are taken: "
         + ", ".join(f"`{alias}` for `{name}`" for alias, name in ALIASES.items())
@@ -480,12 +465,12 @@ def configuration_page() -> str:
 
 
 def _intro(record_type: type[Record]) -> list[str]:
-    text = properties_toml().get(record_type.__name__, {}).get("intro")
+    text = property_texts().get(record_type.__name__, {}).get("intro")
     return [text.strip(), ""] if text else []
 
 
 def _property_table(record_type: type[Record]) -> list[str]:
-    at_once = set(properties_toml().get(record_type.__name__, {}).get("at_once", ()))
+    at_once = set(property_texts().get(record_type.__name__, {}).get("at_once", ()))
     if record_type in CHANGED_BY_25:
         at_once = (
             {field.wire_name for field in fields_of(record_type)} - NEXT_START - ALWAYS_BLACK_LISTED

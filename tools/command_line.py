@@ -6,11 +6,17 @@ from typing import IO, Any
 
 import click
 
-__all__ = ["OneLineCommand"]
+from ..daemon.version import version_option
+
+__all__ = ["OneLineCommand", "WrongCommandLine"]
 
 
 class OneLineCommand(click.Command):
-    """A program of one command."""
+    """A program of one command, which has ``--version``."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.params.append(version_option())
 
     def make_context(
         self,
@@ -23,12 +29,14 @@ class OneLineCommand(click.Command):
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
             problem = " ".join(error.format_message().split())
-            raise _WrongCommandLine(
+            raise WrongCommandLine(
                 f"{self.name}: {problem} ({self.name} -h shows the options)"
             ) from None
 
 
-class _WrongCommandLine(click.ClickException):
+class WrongCommandLine(click.ClickException):
+    """What is wrong with it, in one line."""
+
     exit_code = 2
 
     def show(self, file: IO[Any] | None = None) -> None:

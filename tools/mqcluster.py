@@ -26,11 +26,13 @@ from ..daemon.logs import FORMS, LEVELS, set_up_logging
 from ..daemon.pid_files import pid_file
 from ..local_cluster import LOOPBACK, LocalCluster
 from ..local_group import LARGEST
+from ..local_properties import checked
 from ..remoting.errors import AddressInUseError
 from ..remoting.file_mode import FileMode, files_are
+from ..remoting.protocol.java_properties import PropertyError
 from ..remoting.transport.config import ALL_INTERFACES
 from ..store.model.errors import StoreError
-from .command_line import OneLineCommand
+from .command_line import OneLineCommand, WrongCommandLine
 
 log: Final = logging.getLogger(__name__)
 
@@ -115,6 +117,10 @@ def main(
     log_format: str,
 ) -> None:
     """Run a name server and a broker, or a group of brokers, until Ctrl-C."""
+    try:
+        checked(dict(properties))
+    except (LaunchError, PropertyError) as error:
+        raise WrongCommandLine(f"mqcluster: {launch.describe(error)}") from None
     cluster = LocalCluster(
         data_dir=data_dir,
         namesrv_port=namesrv_port,

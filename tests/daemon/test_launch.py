@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from enum import Enum
@@ -121,7 +122,12 @@ def test_important_properties_are_printed_where_there_are_any(
 ) -> None:
     assert main(daemon(nothing, frozenset({"fileSize"})), ["-m"]) == 0
     assert capsys.readouterr().out == "fileSize=1024\n"
-    assert main(daemon(nothing), ["-m"]) == 1
+    assert main(daemon(nothing), ["-m"]) == 2
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(daemon(nothing), ["--version"]) == 0
+    assert re.fullmatch(r"mqtoy \S+, leaves: (compiled|python)\n", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
@@ -143,29 +149,31 @@ def test_help_names_every_property_with_what_it_takes(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "problem"),
+    ("arguments", "problem", "code"),
     [
         (
             ["--listenPort=x"],
             "command line: listenPort must be a whole number from 0 to 65535, not 'x'",
+            2,
         ),
-        (["-c", "toy.conf"], "toy.conf:2: role must be MASTER or SLAVE, not 'KING'"),
-        (["-c", "none.conf"], "there is no configuration file none.conf"),
-        (["-c", "."], "Is a directory: ."),
-        (["--listenProt=1"], "No such option '--listenProt'"),
-        (["more"], "Got unexpected extra argument (more)"),
+        (["-c", "toy.conf"], "toy.conf:2: role must be MASTER or SLAVE, not 'KING'", 1),
+        (["-c", "none.conf"], "there is no configuration file none.conf", 1),
+        (["-c", "."], "Is a directory: .", 1),
+        (["--listenProt=1"], "No such option '--listenProt'", 2),
+        (["more"], "Got unexpected extra argument (more)", 2),
     ],
 )
 def test_what_cannot_be_used_is_told_in_one_line(
     arguments: list[str],
     problem: str,
+    code: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("toy.conf").write_text("fileSize=1\nrole=KING\n")
-    assert main(daemon(nothing), arguments) == 1
+    assert main(daemon(nothing), arguments) == code
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"mqtoy: {problem}")
 

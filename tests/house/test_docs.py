@@ -86,9 +86,7 @@ def test_properties_toml_names_properties_that_exist(generator: ModuleType) -> N
         for record, _ in generator.CONFIGURATION
     }
     told = {
-        name: texts
-        for name, texts in generator.properties_toml().items()
-        if isinstance(texts, dict)
+        name: texts for name, texts in generator.property_texts().items() if isinstance(texts, dict)
     }
     assert set(told) <= set(known)
     for record, texts in told.items():

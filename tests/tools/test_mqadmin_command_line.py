@@ -216,7 +216,7 @@ def test_aliases() -> None:
 def test_wrong_command_line(mqadmin: MqAdmin, arguments: str, problem: str) -> None:
     printed = mqadmin(*arguments.split())
     assert printed.problem.startswith(problem)
-    assert printed.code == 1
+    assert printed.code == 2
 
 
 def test_an_empty_value_is_none(mqadmin: MqAdmin) -> None:
@@ -240,7 +240,7 @@ def test_no_name_server(mqadmin: MqAdmin) -> None:
         "NAMESRV_ADDR"
     )
     printed = mqadmin("topicList")
-    assert (printed.code, printed.problem) == (1, problem)
+    assert (printed.code, printed.problem) == (2, problem)
 
 
 def test_the_table_of_arguments_is_complete() -> None:
@@ -289,7 +289,7 @@ def test_missing_options_are_named(mqadmin: MqAdmin, name: str) -> None:
         assert printed.problem.startswith(f"mqadmin {name}: Missing option '{param.opts[0]}'"), (
             printed
         )
-        assert printed.code == 1
+        assert printed.code == 2
 
 
 @pytest.mark.parametrize("name", SERVED)
@@ -352,7 +352,8 @@ def test_exit_codes_of_the_original(admin: MqAdmin, monkeypatch: pytest.MonkeyPa
     failing = ("topicRoute", "-t", "NoSuchTopic")
     assert admin(*failing).code == 1
     assert admin(*failing, "--compat-exit").code == 0
-    assert admin("noSuchCommand").code == 1
+    assert admin("noSuchCommand").code == 2
+    assert admin("topicRoute").code == 2
     assert admin("noSuchCommand", "--compat-exit").code == 0
     assert admin("topicRoute", "--compat-exit").code == 1, (
         "the original says 1 to a wrong command line"

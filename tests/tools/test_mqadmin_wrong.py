@@ -3,6 +3,7 @@ exit code, no traceback."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,6 +40,10 @@ NOBODY_MINDS = {
     "getBrokerConfig",
 }
 """They name no topic or group that must be there."""
+IS_OF_THE_COMMAND_LINE = re.compile(
+    r"Invalid value|neither a number|\badd -|give both|leave (one )?out|there is no charset"
+)
+"""Exit code 2."""
 REASONS = {
     "queryMsgById": "cannot connect to 127.0.0.1:27811: connection refused (nothing listens there)",
     "queryMsgTraceById": "nothing was ever traced: there is no topic RMQ_SYS_TRACE_TOPIC",
@@ -166,7 +171,9 @@ def test_what_does_not_exist(
 def test_wrong_values(admin: MqAdmin, arguments: str, problem: str) -> None:
     printed = admin(*arguments.split())
     assert problem in printed.problem
-    assert printed.code == 1
+    assert printed.code == (2 if IS_OF_THE_COMMAND_LINE.search(problem) else 1)
+    if printed.code == 2:
+        assert admin(*arguments.split(), "--compat-exit").code in (0, 1)
 
 
 # --- no permission

@@ -2,7 +2,6 @@
 
 import io
 import re
-from collections import Counter
 
 import pytest
 
@@ -111,8 +110,8 @@ def test_a_narrow_terminal_cuts_nothing_off(monkeypatch: pytest.MonkeyPatch, col
     cells = (*row, "37.00(0,0ms)", 0, "48.21", "0.2600")
     lines = printed(cluster.BASE, [cells], terminal=True).splitlines()
     assert max(map(len, lines)) <= columns
-    missing = Counter("".join(map(str, cells))) - Counter("".join(lines))
-    assert not missing
+    of_the_row = " ".join(lines[len(lines) // 2 :]).split()
+    assert of_the_row == [str(cell) for cell in cells], "none is broken"
     if columns == 140:
         assert lines[1].split() == [str(cell) for cell in cells]
 

@@ -1,7 +1,7 @@
 """``mqadmin <command> [options]``, also ``python -m aiorocketmq.tools.mqadmin``.
 
-Exit codes: 0 done; 1 a wrong command line or a failure, with one line on standard error; 130
-interrupted. ``--compat-exit`` gives the original's: 0 for every failure but a wrong command line.
+Exit codes: 0 done; 1 a failure, 2 a wrong command line, with one line on standard error; 130
+interrupted. ``--compat-exit`` gives the original's: 0 for a failure, 1 for a wrong command line.
 
 Shell completion: ``eval "$(mqadmin completion bash)"``, or ``zsh``, or ``mqadmin completion fish |
 source``.
@@ -23,8 +23,9 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import get_completion_class, shell_complete
 
+from ...daemon.version import version_option
 from .catalog import CATALOG, Entry, find, load
-from .command import COMPAT_EXIT, COMPAT_EXIT_VARIABLE, EXIT_FAILED
+from .command import COMPAT_EXIT, COMPAT_EXIT_VARIABLE, EXIT_FAILED, EXIT_USAGE
 from .shell import one_line
 
 EXIT_INTERRUPTED = 130
@@ -104,6 +105,9 @@ def _root(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+_root.params.append(version_option())
+
+
 def _entry(name: str) -> Entry:
     """Raises ``UnknownCommand``."""
     entry = find(name)
@@ -131,22 +135,20 @@ def run(arguments: Sequence[str]) -> int:
 def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
     """Say in one line what is wrong with the command line."""
     ctx = error.ctx if isinstance(error, click.UsageError) else None
+    problem = error.format_message()
     known = ctx is not None and ctx.parent is not None
     name = f"mqadmin {ctx.info_name}" if ctx is not None and known else "mqadmin"
     if ctx is not None and known:
         hint = f" (mqadmin help {ctx.info_name} shows the options)"
+    elif isinstance(error, click.NoSuchOption):
+        problem = error.message  # without a guess: --help and --version are all that there is
+        hint = " (options stand behind the command: mqadmin topicList --json)"
     else:
-        hint = (
-            " (options stand behind the command: mqadmin topicList --json)"
-            if isinstance(error, click.NoSuchOption)
-            else ""
-        )
-    print(f"{name}: {one_line(error.format_message())}{hint}", file=sys.stderr)
-    if isinstance(error, UnknownCommand) and (
-        COMPAT_EXIT in arguments or os.environ.get(COMPAT_EXIT_VARIABLE)
-    ):
-        return 0
-    return EXIT_FAILED
+        hint = ""
+    print(f"{name}: {one_line(problem)}{hint}", file=sys.stderr)
+    if COMPAT_EXIT in arguments or os.environ.get(COMPAT_EXIT_VARIABLE):
+        return 0 if isinstance(error, UnknownCommand) else EXIT_FAILED
+    return EXIT_USAGE
 
 
 def main() -> None:

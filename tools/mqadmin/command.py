@@ -39,9 +39,10 @@ from ...daemon.logs import FORMS, LEVELS, set_up_logging
 from ...remoting.errors import RocketMQError
 from .java_text import parse_time
 from .output import Output
-from .shell import Shell
+from .shell import Shell, WrongUsage
 
 EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
 COMPAT_EXIT: Final = "--compat-exit"
 COMPAT_EXIT_VARIABLE: Final = "MQADMIN_COMPAT_EXIT"
 TLS_CONFIG_VARIABLE: Final = "MQADMIN_TLS_CONFIG"
@@ -167,8 +168,8 @@ class AdminCommand(click.Command):
         shell = Shell(
             self.name or "", namesrv, output, namesrv_by_option=by_option, tls_config=tls_config
         )
-        failed = asyncio.run(_run(shell, self._handler, params, watch_s))
-        return EXIT_FAILED if failed and not compat_exit else 0
+        exit_code = asyncio.run(_run(shell, self._handler, params, watch_s))
+        return 0 if compat_exit else exit_code
 
     def _check_exclusive(self, ctx: click.Context) -> None:
         given = [name for name in self._one_of if ctx.params[name] is not None]
@@ -209,13 +210,15 @@ class AdminCommand(click.Command):
 
 async def _run(
     shell: Shell, handler: Handler, options: dict[str, Any], watch_s: float | None
-) -> bool:
-    """Whether something failed; that was said then. With ``watch_s`` again and again, whatever
+) -> int:
+    """The exit code; what failed was said then. With ``watch_s`` again and again, whatever
     fails."""
     while True:
+        wrong_usage = False
         try:
             await handler(shell, **options)
         except RocketMQError as error:
+            wrong_usage = isinstance(error, WrongUsage)
             shell.warn(error)
         except OSError as error:
             if isinstance(error, BrokenPipeError):
@@ -223,8 +226,8 @@ async def _run(
             shell.warn(f"{error.filename or 'a file'}: {error.strerror or error}")
         if not (shell.out.as_json and shell.failed and shell.out.is_empty):
             shell.out.close()
-        if watch_s is None:
-            return shell.failed
+        if watch_s is None or wrong_usage:
+            return EXIT_USAGE if wrong_usage else EXIT_FAILED if shell.failed else 0
         await asyncio.sleep(watch_s)
         shell.out.clear()
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TextIO
 
-_FOLDED_WIDTH: Final = 6
+from ..fitted_table import print_fitted
+
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]*|[a-z]+|\d+")
 _FIXED_POINT: Final = re.compile(r"-?\d+\.\d+")
 
@@ -204,44 +205,12 @@ class _FittedTable(Table):
         self._rules.add(len(self._rows))
 
     def print_to(self, stream: TextIO) -> None:
-        from rich.console import Console  # here, because a pipe does without it
-        from rich.table import Table as RichTable
-
-        console = Console(file=stream, highlight=False, markup=False, emoji=False)
-        table = RichTable(box=None, header_style="bold cyan", pad_edge=False, padding=(0, 2, 0, 0))
-        columns = [
-            [str(row[position]).strip() for row in self._rows]
-            for position in range(len(self._headings))
-        ]
-        titles = [heading.removeprefix("#") for heading in self._headings]
-        widths = [
-            max(map(len, [title, *cells])) for title, cells in zip(titles, columns, strict=True)
-        ]
-        folded = _folded(widths, console.width - 2 * (len(widths) - 1))
-        for position, (title, cells) in enumerate(zip(titles, columns, strict=True)):
-            numbers = bool(cells) and all(map(_is_number, cells))
-            table.add_column(
-                title,
-                justify="right" if numbers else "left",
-                overflow="fold",
-                no_wrap=position not in folded,
-            )
-        for position, row in enumerate(self._rows):
-            if position in self._rules:
-                table.add_row(*("─" * 8 for _ in row), style="dim")
-            table.add_row(*(_harmless(str(cell).strip()) for cell in row))
-        console.print(table)
-
-
-def _folded(widths: list[int], width: int) -> set[int]:
-    """Columns that go on in a second line so that the others fit whole: the widest ones; nothing is
-    ever cut off."""
-    folded: set[int] = set()
-    for position in sorted(range(len(widths)), key=widths.__getitem__, reverse=True):
-        if sum(_FOLDED_WIDTH if n in folded else wide for n, wide in enumerate(widths)) <= width:
-            break
-        folded.add(position)
-    return folded
+        print_fitted(
+            stream,
+            [heading.removeprefix("#") for heading in self._headings],
+            [[_harmless(str(cell).strip()) for cell in row] for row in self._rows],
+            rules=self._rules,
+        )
 
 
 def _json_value(cell: object) -> object:
@@ -256,7 +225,3 @@ def _harmless(text: str) -> str:
     return "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
     )
-
-
-def _is_number(cell: str) -> bool:
-    return cell.replace(".", "", 1).removeprefix("-").isdecimal()

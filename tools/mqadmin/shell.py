@@ -29,6 +29,10 @@ class CommandFailed(RocketMQError):
     """A command cannot do what was asked for; the text says why in one line."""
 
 
+class WrongUsage(CommandFailed):
+    """Options are missing, or do not go together."""
+
+
 class Shell:
     """One run of one command."""
 
@@ -52,9 +56,9 @@ class Shell:
 
     @property
     def namesrv(self) -> str:
-        """The name servers. Raises ``CommandFailed`` when none are known."""
+        """The name servers. Raises ``WrongUsage`` when none are known."""
         if self._namesrv is None:
-            raise CommandFailed(
+            raise WrongUsage(
                 "no name server is known: add -n HOST:PORT or set the variable NAMESRV_ADDR"
             )
         return self._namesrv

@@ -7,19 +7,19 @@ from typing import Final
 
 from ...client.admin import Admin
 from ...remoting.errors import RocketMQError
-from .shell import CommandFailed, Shell
+from .shell import Shell, WrongUsage
 
 NEEDED: Final = "a broker or a cluster is needed: add -b HOST:PORT or -c CLUSTER"
 
 
 def check_target(broker_addr: str | None, cluster: str | None) -> None:
-    """Raises ``CommandFailed`` when neither is given."""
+    """Raises ``WrongUsage`` when neither is given."""
     if broker_addr is None and cluster is None:
-        raise CommandFailed(NEEDED)
+        raise WrongUsage(NEEDED)
 
 
 async def masters(admin: Admin, broker_addr: str | None, cluster: str | None) -> list[str]:
-    """Addresses. Raises ``CommandFailed`` when neither is given."""
+    """Addresses. Raises ``WrongUsage`` when neither is given."""
     check_target(broker_addr, cluster)
     return [broker_addr] if broker_addr is not None else await admin.masters_of(cluster or "")
 

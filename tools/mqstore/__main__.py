@@ -24,14 +24,15 @@ from typing import Any, Final
 import click
 
 from ...daemon.launch import LaunchError
+from ...daemon.version import version_option
 from ...remoting.file_mode import files_are_as_open_as
 from ...remoting.protocol.java_properties import PropertyError
-from ...remoting.protocol.leaves import KIND
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.transport.tls import TlsError
 from ...store.inspect import StoreDirectory
 from ...store.model.config import MessageStoreConfig
 from ...store.model.errors import StoreError
+from ..fitted_table import print_fitted
 from . import parquet, selection, summary, verify
 from .arguments import (
     Address,
@@ -72,13 +73,15 @@ class MqStore(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-@click.version_option(package_name="aiorocketmq", message=f"%(prog)s %(version)s, leaves: {KIND}")
 @click.pass_context
 def _root(ctx: click.Context) -> None:
     """Look into a store directory of RocketMQ 4.9 or aiorocketmq. Only rebuild, mend, repair and
     export write anything."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+
+
+_root.params.append(version_option())
 
 
 @_root.command()
@@ -277,14 +280,7 @@ def _json(value: Any) -> str:
 
 
 def _print_table(messages: Iterator[MessageExt]) -> None:
-    from rich.console import Console  # here, because a pipe does without it
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold cyan", pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("topic", "queue", "offset", "stored", "tags", "keys", "body"):
-        table.add_column(
-            name, justify="right" if name in ("queue", "offset") else "left", overflow="fold"
-        )
+    rows = []
     for message in messages:
         row = selection.described(message)
         body = row["body"] if "body" in row else f"base64:{row['bodyBase64']}"
@@ -299,8 +295,8 @@ def _print_table(messages: Iterator[MessageExt]) -> None:
             if len(body) <= _BODY_ON_TERMINAL
             else f"{body[:_BODY_ON_TERMINAL]}… ({len(body)})",
         )
-        table.add_row(*map(printable, cells))
-    Console(highlight=False, markup=False, emoji=False).print(table)
+        rows.append([*map(printable, cells)])
+    print_fitted(sys.stdout, ("topic", "queue", "offset", "stored", "tags", "keys", "body"), rows)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from ....remoting.protocol.message.topic_names import group_of_retry_topic, is_s
 from ..command import BOOLEAN, TEXT, command
 from ..java_text import cut, fixed, hash_order, seconds_text
 from ..output import Layout
-from ..shell import CommandFailed, Shell
+from ..shell import CommandFailed, Shell, WrongUsage
 
 PROGRESS: Final = Layout(
     ("#Topic", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset", "#Diff", "#LastTime"),
@@ -68,7 +68,7 @@ async def consumer_progress(
     shell: Shell, group: str | None, show_client: bool, every: bool, sort: str | None
 ) -> None:
     if group is not None and (every or sort):
-        raise CommandFailed("--all and --sort are for the list of groups: leave out -g")
+        raise WrongUsage("--all and --sort are for the list of groups: leave out -g")
     async with shell.admin() as admin:
         if group is None:
             await _print_groups(shell, admin, every=every, sort=sort)

@@ -31,7 +31,7 @@ from ....remoting.protocol.message.topic_names import (
 )
 from ..command import TEXT, command
 from ..java_text import hash_order
-from ..shell import CommandFailed, Shell
+from ..shell import Shell, WrongUsage
 from ..targets import NEEDED
 from .cluster import number_of
 from .figures import sum_of_24_hours
@@ -88,9 +88,9 @@ async def export_metadata(
     special: bool,
 ) -> None:
     if broker_addr is None and cluster is None:
-        raise CommandFailed(NEEDED)
+        raise WrongUsage(NEEDED)
     if broker_addr is not None and not (topics or groups):
-        raise CommandFailed(
+        raise WrongUsage(
             "of one broker either topics or groups are exported: add -t or -g, or use -c"
         )
     async with shell.admin() as admin:

@@ -16,7 +16,7 @@ from ....remoting.protocol.message.topic_names import is_dlq_topic, is_retry_top
 from ..command import TEXT, command, topic_option
 from ..java_text import cut, fixed, hash_order
 from ..output import Layout, Table
-from ..shell import CommandFailed, Shell
+from ..shell import CommandFailed, Shell, WrongUsage
 
 STATS: Final = Layout(
     (
@@ -135,7 +135,7 @@ async def allocate_mq(shell: Shell, topic: str, clients: str) -> None:
     """As consumers share queues by default: clients and queues sorted."""
     members = sorted_client_ids({name.strip() for name in clients.split(",") if name.strip()})
     if not members:
-        raise CommandFailed("nobody is there to share the queues: add -i CLIENT,CLIENT")
+        raise WrongUsage("nobody is there to share the queues: add -i CLIENT,CLIENT")
     async with shell.admin() as admin:
         queues = sorted_queues(await admin.read_queues(topic))
     shares = {name: averagely(name, queues, members) for name in hash_order(members)}

@@ -16,7 +16,7 @@ from ....remoting.protocol.record.decode import MessageExt
 from ..command import BOOLEAN, TEXT, TIME, Number, command, grouped, topic_option
 from ..java_text import message_text, queue_text
 from ..output import Layout, Output
-from ..shell import CommandFailed, Shell
+from ..shell import CommandFailed, Shell, WrongUsage
 
 SENT: Final = Layout(
     ("#Broker Name", "#QID", "#Send Result", "#MsgId"), row="%-32s  %-4s  %-20s    %s"
@@ -44,7 +44,7 @@ async def send_message(
     trace: bool,
 ) -> None:
     if queue_id is not None and broker_name is None:
-        raise CommandFailed("a queue is chosen by -i and -b: add -b with the name of the broker")
+        raise WrongUsage("a queue is chosen by -i and -b: add -b with the name of the broker")
     message = Message(
         topic, body.encode("utf-8", "surrogateescape"), tags=tags, keys=keys.split() if keys else ()
     )
@@ -85,9 +85,9 @@ class _Period(NamedTuple):
         now = time.time_ns() // 1_000_000
         for name, moment in (("-s", self.begin), ("-e", self.end)):
             if moment is not None and moment > now:
-                raise CommandFailed(f"the time given with {name} is in the future")
+                raise WrongUsage(f"the time given with {name} is in the future")
         if self.begin is not None and self.end is not None and self.begin > self.end:
-            raise CommandFailed("the time given with -s is later than the one given with -e")
+            raise WrongUsage("the time given with -s is later than the one given with -e")
 
     def has(self, message: MessageExt) -> bool:
         at = message.store_timestamp
@@ -136,9 +136,9 @@ async def consume_message(
     count: int,
 ) -> None:
     if queue_id is not None and broker_name is None:
-        raise CommandFailed("a queue is chosen by -i and -b: add -b with the name of the broker")
+        raise WrongUsage("a queue is chosen by -i and -b: add -b with the name of the broker")
     if offset is not None and queue_id is None:
-        raise CommandFailed(
+        raise WrongUsage(
             "an offset belongs to a queue: add -i with its number and -b with the name of the "
             "broker"
         )

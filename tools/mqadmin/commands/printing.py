@@ -13,7 +13,7 @@ from ....client.admin import TOOLS_GROUP, Admin, Pulled, PullStatus
 from ....remoting.protocol.message.message_queue import MessageQueue
 from ..command import BOOLEAN, TEXT, TIME, Number, command, grouped, topic_option
 from ..java_text import message_text, queue_text
-from ..shell import CommandFailed, Shell
+from ..shell import CommandFailed, Shell, WrongUsage
 
 RULE: Final = "-" * 56
 BATCH: Final = 32
@@ -147,7 +147,7 @@ def _check_charset(charset: str) -> None:
     try:
         codecs.lookup(charset)
     except LookupError:
-        raise CommandFailed(f"there is no charset {charset}") from None
+        raise WrongUsage(f"there is no charset {charset}") from None
 
 
 async def _range(admin: Admin, queue: MessageQueue, period: _Period) -> tuple[int, int]:

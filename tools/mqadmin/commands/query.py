@@ -22,7 +22,7 @@ from ....remoting.protocol.record.decode import MessageExt
 from ..command import BOOLEAN, TEXT, Number, command, topic_option
 from ..java_text import boolean, map_text, millis_text, seconds_text, send_result_text
 from ..output import Layout, camel_case
-from ..shell import CommandFailed, Shell
+from ..shell import CommandFailed, Shell, WrongUsage
 
 BODIES: Final = Path("/tmp/rocketmq/msgbodys")  # noqa: S108 - as the original
 """Where the original writes bodies; scripts read them there."""
@@ -155,7 +155,7 @@ async def query_msg_by_key(shell: Shell, topic: str, key: str, with_body: bool) 
 
 def _check_directly(group: str | None, client_id: str | None) -> None:
     if (group is None) != (client_id is None):
-        raise CommandFailed("a group and one of its clients belong together: give both -g and -d")
+        raise WrongUsage("a group and one of its clients belong together: give both -g and -d")
 
 
 async def _print_message(

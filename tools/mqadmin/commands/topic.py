@@ -27,7 +27,7 @@ from ..command import (
 )
 from ..java_text import cut, hash_order, millis_text, topic_config_text
 from ..output import Layout, Output
-from ..shell import CommandFailed, Shell
+from ..shell import CommandFailed, Shell, WrongUsage
 
 QUEUE_NUMS: Final = 8
 DASHES: Final = 158
@@ -207,7 +207,7 @@ async def topic_cluster_list(shell: Shell, topic: str) -> None:
 )
 async def update_order_conf(shell: Shell, topic: str, method: str, order_conf: str | None) -> None:
     if method == "put" and order_conf is None:
-        raise CommandFailed(
+        raise WrongUsage(
             "what the topic is to look like is missing: add -v BROKER:QUEUES;BROKER:QUEUES"
         )
     async with shell.admin() as admin:
@@ -243,7 +243,7 @@ async def update_order_conf(shell: Shell, topic: str, method: str, order_conf: s
 )
 async def topic_list(shell: Shell, by_cluster: bool, stats: bool) -> None:
     if by_cluster and stats:
-        raise CommandFailed("-c and --stats are two different lists: leave one out")
+        raise WrongUsage("-c and --stats are two different lists: leave one out")
     async with shell.admin() as admin:
         if by_cluster:
             await _list_by_cluster(shell.out, admin)
