@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ...remoting.services import happens_within
 from ...remoting.transport.address import split_address
 
@@ -35,6 +36,7 @@ class MemberAddresses:
         self._found: dict[str, set[str]] = {host: set() for host in hosts - self._fixed}
         self._members_are = members_are
         self._clock = clock
+        self._outages = Outages(clock)
         self._wanted = asyncio.Event()
         self._tell()
 
@@ -65,8 +67,15 @@ class MemberAddresses:
         try:
             found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except OSError as error:
-            log.warning("member has no address host=%s reason=%s", host, error.strerror or error)
+            self._outages.fails(
+                log,
+                (host,),
+                "member has no address host=%s reason=%s",
+                host,
+                error.strerror or error,
+            )
             return
+        self._outages.works((host,))
         addresses = {str(each[4][0]).partition("%")[0] for each in found}
         if addresses != self._found[host]:
             log.info("member found host=%s addresses=%s", host, ", ".join(sorted(addresses)))

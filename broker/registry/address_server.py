@@ -10,6 +10,7 @@ from typing import Final
 
 from ...client.cluster.address_server import address_server_url, first_line, http_get
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ..config.config import BrokerConfig
 from .name_servers import NameServers
 
@@ -43,6 +44,7 @@ class BrokerAddressServer:
         self._config = config
         self._name_servers = name_servers
         self._clock = clock
+        self._outages = Outages(clock)
         self._fetch = fetch
 
     async def run(self) -> None:
@@ -57,12 +59,19 @@ class BrokerAddressServer:
         try:
             addresses = first_line(await asyncio.to_thread(self._fetch, self._url))
         except (OSError, ValueError) as error:
-            log.warning(
-                "address server does not tell the name servers url=%s error=%s", self._url, error
+            self._outages.fails(
+                log,
+                (self._url,),
+                "address server does not tell the name servers url=%s error=%s",
+                self._url,
+                error,
             )
             return False
         if not addresses:
-            log.warning("address server knows no name servers url=%s", self._url)
+            self._outages.fails(
+                log, (self._url,), "address server knows no name servers url=%s", self._url
+            )
             return False
+        self._outages.works((self._url,))
         self._name_servers.use(addresses)
         return True

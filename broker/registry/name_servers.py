@@ -33,6 +33,7 @@ from typing import Final
 
 from ...remoting.clock import Clock
 from ...remoting.errors import ConnectError, ConnectionLostError, RocketMQError
+from ...remoting.outages import Outages
 from ...remoting.peer import Peer
 from ...remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from ...remoting.protocol.bodies.kv import KVTable
@@ -95,6 +96,7 @@ class NameServers:
         self.topics = topics
         self.remoting = remoting
         self.clock = clock
+        self.outages: Outages = Outages(clock)
         self.identity = identity
         self.links: list[NameServerLink] = [
             NameServerLink(address, self) for address in name_server_addresses(config.namesrv_addr)
@@ -173,8 +175,15 @@ class NameServers:
                 )
                 known = decode_body(ClusterInfo, answer.check(link.address).body).broker_addr_table
             except (RocketMQError, BodyError) as error:
-                log.warning("slaves are not known name_server=%s error=%s", link.address, error)
+                self.outages.fails(
+                    log,
+                    ("slaves", link.address),
+                    "slaves are not known name_server=%s error=%s",
+                    link.address,
+                    error,
+                )
                 continue
+            self.outages.works(("slaves", link.address))
             own = known.get(self.config.broker_name)
             addresses = (
                 []
@@ -354,6 +363,7 @@ class NameServerLink:
         return is_outdated(mine, response.header.changed, theirs)
 
     def _has_registered(self, response: Response) -> None:
+        self._owner.outages.ends(("register", self.address))
         if not self.registered:
             log.info("registered name_server=%s %s", self.address, self._owner.identity())
         self.registered = True
@@ -383,12 +393,13 @@ class NameServerLink:
 
     def _has_failed(self, error: Exception) -> None:
         self._failures += 1
-        if self.registered or self._failures == 1:
-            log.warning(
-                "not registered, tried again until it works name_server=%s error=%s",
-                self.address,
-                error,
-            )
+        self._owner.outages.fails(
+            log,
+            ("register", self.address),
+            "not registered, tried again until it works name_server=%s error=%s",
+            self.address,
+            error,
+        )
         self.registered = False
 
     # -- changes

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.codec import decode_body
 from ...remoting.protocol.fastjson.pretty_table import PrettyTable
 from ...remoting.protocol.wire import Record
@@ -42,9 +43,14 @@ class ConfigFile:
     where it is large."""
 
     def __init__(
-        self, file: JsonFile, snapshot: Callable[[], Record | Steps[Any]], wake: Callable[[], None]
+        self,
+        file: JsonFile,
+        snapshot: Callable[[], Record | Steps[Any]],
+        wake: Callable[[], None],
+        outages: Outages,
     ) -> None:
         self._file = file
+        self._outages = outages
         self._snapshot = snapshot
         self._text = PrettyTable()
         self._wake = wake
@@ -95,8 +101,17 @@ class ConfigFile:
         try:
             await self.save()
         except StoreFileError as error:
-            log.error("table not saved, tried again in %.0f s: %s", RETRY_S, error)
+            self._outages.fails(
+                log,
+                (self._file.path,),
+                "table not saved, tried again in %.0f s: %s",
+                RETRY_S,
+                error,
+                level=logging.ERROR,
+            )
             self._rests_until, self._failed = now + RETRY_S, True
+        else:
+            self._outages.works((self._file.path,))
 
     async def save(self) -> None:
         """Write the table as it is now, in a thread. Raises ``StoreFileError``, and so does who
@@ -139,6 +154,7 @@ class ConfigFiles:
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder = folder
         self._clock = clock
+        self._outages = Outages(clock)
         self._files: list[ConfigFile] = []
         self._wake = asyncio.Event()
         self._loaded: dict[str, JsonFile] = {}
@@ -156,7 +172,7 @@ class ConfigFiles:
     def add(self, name: str, snapshot: Callable[[], Record | Steps[Any]]) -> ConfigFile:
         """Keep a table in a file of that name from now on."""
         json_file = self._loaded.get(name) or JsonFile(self._folder / name)
-        file = ConfigFile(json_file, snapshot, self._wake.set)
+        file = ConfigFile(json_file, snapshot, self._wake.set, self._outages)
         self._files.append(file)
         if json_file.restored:
             file.changed()

@@ -38,6 +38,7 @@ SQL92: Final = "SQL92"
 MAX_EXPRESSION_CHARS: Final = 1 << 20
 """Of all filters together: clients bring them, and a compiled one takes about 60 bytes per
 character."""
+MAX_REFUSED: Final = 1000
 _CHARS_AT_ONCE: Final = 2048
 """Of expressions that are compiled in one slice, which takes about ten milliseconds."""
 _LOADED_AGE_MS: Final = 30_000
@@ -139,6 +140,8 @@ class ConsumerFilters:
         self._topics: dict[str, dict[str, ConsumerFilter]] = {}
         self._by_group: dict[str, dict[str, ConsumerFilter]] = {}
         self._chars = 0
+        self._refused: dict[tuple[str, str], str] = {}
+        """By group and topic the expressions that do not compile: each was told once."""
 
     def __len__(self) -> int:
         return sum(map(len, self._topics.values()))
@@ -202,6 +205,9 @@ class ConsumerFilters:
                 return
         if old is not None:
             self._remove(old)
+        text = wanted.data.sub_string or ""
+        if self._refused.get((group, wanted.topic)) == text:
+            return  # every heartbeat brings it again
         try:
             compiled = compile_expression(wanted.data.sub_string, wanted.expression_type)
         except FilterError as error:
@@ -210,7 +216,11 @@ class ConsumerFilters:
                 "error=%s",
                 group, wanted.topic, wanted.data.sub_string, error,
             )  # fmt: skip
+            if len(self._refused) >= MAX_REFUSED:
+                self._refused.clear()
+            self._refused[group, wanted.topic] = text
             return
+        self._refused.pop((group, wanted.topic), None)
         if self._chars + len(compiled.text) > MAX_EXPRESSION_CHARS:
             log.warning(
                 "too many filters, the group gets nothing group=%s topic=%s", group, wanted.topic

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...remoting.clock import Clock
 from ...remoting.errors import RemotingError
+from ...remoting.outages import Outages
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.transaction import CheckTransactionStateRequest
 from ...remoting.protocol.message.properties import PropertyName
@@ -101,6 +102,7 @@ class TransactionCheck:
         self._topics = context.topics
         self._dead_letters = context.dead_letters
         self._clock = clock
+        self._outages = Outages(clock)
         self._save_offsets = save_offsets
         self._begun: tuple[int, int, int, int] | None = None
         """Of both queues what has to be read."""
@@ -128,8 +130,15 @@ class TransactionCheck:
         try:
             await work
         except StoreError as error:
-            log.error("transactions not checked, tried again: %s", error)
+            self._outages.fails(
+                log,
+                ("check",),
+                "transactions not checked, tried again: %s",
+                error,
+                level=logging.ERROR,
+            )
             return False
+        self._outages.works(("check",))
         return True
 
     # -- at start
@@ -268,7 +277,7 @@ class TransactionCheck:
         if result.status.is_for_good:
             return self._set_aside(half, result, now_ms)
         if result.status is not PutStatus.PUT_OK:
-            return _says_not_checked(result)
+            return self._says_not_checked(result)
         if verdict is Verdict.GIVE_UP:
             self._given_up += 1
             log.info("transaction given up %r checks=%d", half, facts.check_times)
@@ -281,7 +290,7 @@ class TransactionCheck:
         often."""
         passing = self._dead_letters.take(half, why, TopicName.TRANS_CHECK_MAX_TIME, now_ms)
         if passing is not None:
-            return _says_not_checked(passing)
+            return self._says_not_checked(passing)
         self._halves.dropped(half.queue_offset)
         return True
 
@@ -297,7 +306,11 @@ class TransactionCheck:
         try:
             await self._save_offsets()
         except StoreFileError as error:
-            log.error("progress of transactions not saved: %s", error)
+            self._outages.fails(
+                log, ("save",), "progress of transactions not saved: %s", error, level=logging.ERROR
+            )
+        else:
+            self._outages.works(("save",))
         return True
 
     def _saved_progress(self) -> tuple[int, int]:
@@ -365,7 +378,13 @@ class TransactionCheck:
             self._work = self._bytes = 0
             await asyncio.sleep(0)
 
-
-def _says_not_checked(refusal: PutResult) -> bool:
-    log.error("transactions not checked: %s %s", refusal.status.name, refusal.remark)
-    return False
+    def _says_not_checked(self, refusal: PutResult) -> bool:
+        self._outages.fails(
+            log,
+            ("store", refusal.status),
+            "transactions not checked: %s %s",
+            refusal.status.name,
+            refusal.remark,
+            level=logging.ERROR,
+        )
+        return False

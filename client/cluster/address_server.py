@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ..errors import ConfigError
 from .name_servers import NameServers
 from .server_addresses import parse_addresses
@@ -46,16 +47,22 @@ class AddressServer:
         self._name_servers = name_servers
         self._clock = clock
         self._fetch = fetch or http_get
+        self._outages = Outages(clock)
 
     async def look_up(self) -> None:
         """Ask now. When that fails, the addresses stay as they are and the log says why."""
         try:
             addresses = parse_addresses(first_line(await asyncio.to_thread(self._fetch, self.url)))
         except (OSError, ValueError) as error:
-            log.warning(
-                "address server does not tell the name servers url=%s error=%s", self.url, error
+            self._outages.fails(
+                log,
+                (self.url,),
+                "address server does not tell the name servers url=%s error=%s",
+                self.url,
+                error,
             )
         else:
+            self._outages.works((self.url,))
             self._name_servers.replace(addresses)
 
     async def run(self) -> None:

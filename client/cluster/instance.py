@@ -24,6 +24,7 @@ from typing import Final, NoReturn, Unpack
 from ...remoting.clock import Clock
 from ...remoting.dispatch import Dispatcher
 from ...remoting.errors import BrokerError, ConnectError, RemotingError
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from ...remoting.protocol.bodies.route import MASTER_ID
@@ -106,6 +107,8 @@ class ClientInstance(Startable):
             name=self.client_id,
         )
         self._tasks = TaskSet(self.client_id)
+        self.outages: Outages = Outages(self.clock)
+        """What fails at present, for all that works here: it is told without a flood."""
         url = None
         if namesrv is None and not os.environ.get(ENVIRONMENT_VARIABLE):
             url = address_server_url(settings.address_server, unit_name)
@@ -315,8 +318,16 @@ class ClientInstance(Startable):
             )
             answer.check(address)
         except (RemotingError, BrokerError) as error:
-            log.warning("request failed code=%s broker=%s error=%s", code.name, address, error)
+            self.outages.fails(
+                log,
+                (code, address),
+                "request failed code=%s broker=%s error=%s",
+                code.name,
+                address,
+                error,
+            )
             return False
+        self.outages.works((code, address))
         return True
 
     # --- calling brokers

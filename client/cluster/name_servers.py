@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...remoting.errors import ConnectError, RemotingError
+from ...remoting.outages import Outages
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.wire import Record
 from ...remoting.responses import Response
@@ -45,6 +46,7 @@ class NameServers:
         self._shuffle = shuffle or random.Random()
         self._shuffle.shuffle(self.addresses)
         self._remoting = remoting
+        self._outages = Outages(remoting.clock)
         self._current = 0
 
     @property
@@ -100,6 +102,7 @@ class NameServers:
                 unknown = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
                 if unknown and code in _ALWAYS_KNOWN:
                     raise ConnectError(_NO_NAME_SERVER)
+                self._outages.works((address,))
                 return answer
             except RemotingError as error:
                 failures.append(f"{address}: {error}")
@@ -131,4 +134,6 @@ class NameServers:
         """The server failed. Concurrent calls that failed on the same one move on once."""
         if self.current == address and len(self.addresses) > 1:
             self._current = (self._current + 1) % len(self.addresses)
-            log.warning("name server changed from=%s to=%s", address, self.current)
+            self._outages.fails(
+                log, (address,), "name server changed from=%s to=%s", address, self.current
+            )

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from ...remoting.clock import Clock
 from ...remoting.errors import BrokerError, ConnectError, RemotingError, RocketMQError
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.route import MASTER_ID, QueueData, TopicRouteData
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.route import GetRouteInfoRequest
@@ -160,6 +161,7 @@ class RouteCache:
     ) -> None:
         self._name_servers = name_servers
         self._clock = clock
+        self._outages = Outages(clock)
         self._tasks = tasks
         self._timeout = timeout
         self.interval: Final = interval
@@ -333,7 +335,12 @@ class RouteCache:
             try:
                 await self.refresh(topic)
             except (RemotingError, BrokerError) as error:
-                log.warning("route not refreshed topic=%s error=%s", topic, error)
+                self._outages.fails(
+                    log, ("refresh",), "route not refreshed topic=%s error=%s", topic, error,
+                    who=topic,
+                )  # fmt: skip
+            else:
+                self._outages.works(("refresh",), who=topic)
         in_use = set().union(*(_brokers_of(route) for route in self._routes.values()))
         for name in set(self._brokers) - in_use:
             del self._brokers[name]

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from ...remoting.clock import Clock
 from ...remoting.errors import RocketMQError
+from ...remoting.outages import Outages
 from ...remoting.protocol.message.retries import FIRST_DELAY_LEVEL
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
@@ -80,6 +81,7 @@ class ConcurrentConsumption:
         self._call = call
         self._send_back = send_back
         self._clock = clock
+        self._outages = Outages(clock)
         self._tasks = tasks
         self._batch_size = batch_size
         self._backlog: Backlog[Work] = Backlog()
@@ -159,13 +161,16 @@ class ConcurrentConsumption:
         try:
             await send_back(message, delay_level)
         except RocketMQError as error:
-            log.warning(
+            self._outages.fails(
+                log,
+                ("give back", self._group),
                 "message not given back, tried again here group=%s message=%r error=%s",
                 self._group,
                 message,
                 error,
             )
             return False
+        self._outages.works(("give back", self._group))
         return True
 
     async def _again(self, work: Work) -> None:

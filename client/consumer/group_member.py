@@ -85,6 +85,7 @@ class GroupMember:
         """``broadcast_offsets``: every member has all queues, and keeps its own account there.
         ``locks``: no queue is taken that is not ours alone."""
         self.instance = instance
+        self._outages = instance.outages
         self.group = group
         self.offsets: OffsetStore = broadcast_offsets or BrokerOffsets(instance, group)
         self.broadcasting: bool = broadcast_offsets is not None
@@ -215,8 +216,15 @@ class GroupMember:
         try:
             await self.introduce()
         except (RemotingError, BrokerError) as error:
-            log.warning("rebalance postponed group=%s error=%s", self.group, error)
+            self._outages.fails(
+                log,
+                ("introduce", self.group),
+                "rebalance postponed group=%s error=%s",
+                self.group,
+                error,
+            )
             return False
+        self._outages.works(("introduce", self.group))
         settled = True
         for topic in sorted(self.subscriptions):
             settled &= await self._divide(topic)
@@ -236,10 +244,17 @@ class GroupMember:
             try:
                 members = await self._member_ids(route)
             except (RemotingError, BrokerError) as error:
-                log.warning(
-                    "rebalance postponed group=%s topic=%s error=%s", self.group, topic, error
+                self._outages.fails(
+                    log,
+                    ("members", self.group),
+                    "rebalance postponed group=%s topic=%s error=%s",
+                    self.group,
+                    topic,
+                    error,
+                    who=topic,
                 )
                 return False
+            self._outages.works(("members", self.group), who=topic)
             if self.instance.client_id not in members:
                 # The broker has lost sight of us. Giving up everything would only move the queues
                 # to and fro.
@@ -330,9 +345,18 @@ class GroupMember:
         try:
             offset = await self._start.offset(self.instance, self.offsets, queue)
         except (RemotingError, BrokerError, ConfigError) as error:
-            log.warning("queue not taken group=%s queue=%s error=%s", self.group, queue, error)
+            self._outages.fails(
+                log,
+                ("take", self.group, queue.broker_name),
+                "queue not taken group=%s queue=%s error=%s",
+                self.group,
+                queue,
+                error,
+                who=queue,
+            )
             await self._unlock([queue])
             return False
+        self._outages.works(("take", self.group, queue.broker_name), who=queue)
         if queue.topic not in self.subscriptions:  # not any more
             await self._unlock([queue])
             return True

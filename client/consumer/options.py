@@ -94,7 +94,7 @@ class ConsumerSettings(Settings, frozen=True, kw_only=True):
         """Where a broadcasting consumer keeps how far it got."""
         ip = instance.client_id.partition("@")[0]
         return (
-            LocalOffsets(self.offset_folder, ip, instance.chosen_name, group)
+            LocalOffsets(self.offset_folder, ip, instance.chosen_name, group, instance.clock)
             if self.broadcasting
             else None
         )

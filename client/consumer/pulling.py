@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from ...remoting.errors import BrokerError, ConnectError, ConnectionLostError, RemotingError
+from ...remoting.outages import Cause
 from ...remoting.protocol.bodies.heartbeat import SubscriptionData
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
@@ -193,10 +194,18 @@ class QueuePuller:
         self._target = target
         self._filter = TagFilter(subscription)
         self._broker_id = 0
-        self._failing = False
+        self._cause: Cause | None = None
+        """What keeps it from being pulled at present."""
 
     async def run(self) -> None:
-        """Pull until cancelled. What goes wrong is logged once and tried again."""
+        """Pull until cancelled. What goes wrong is tried again, and told once for all queues that
+        it concerns."""
+        try:
+            await self._run()
+        finally:
+            self._is_told(None)
+
+    async def _run(self) -> None:
         self._waits = True
         while True:
             await self._target.room()
@@ -207,9 +216,9 @@ class QueuePuller:
             except (RemotingError, BrokerError) as error:
                 await self._after_failure(error, changes)
                 continue
-            if self._failing:
-                self._failing = False
-                log.info("pulling again group=%s queue=%s/%s/%d", self._member.group, *self.queue)
+            if self._cause is not None:
+                self._instance.outages.works(self._cause, who=self.queue)
+                self._cause = None
             if pulled.status is PullStatus.OFFSET_ILLEGAL:
                 log.warning(
                     "offset out of range group=%s queue=%s/%s/%d asked=%d goes on at=%d",
@@ -328,19 +337,29 @@ class QueuePuller:
         tell_damaged(pulled.damaged, self._member.group, self.queue, asked)
         return pulled
 
+    def _is_told(self, cause: Cause | None) -> None:
+        """From now on it is this that concerns the queue, whatever was before."""
+        if self._cause is not None and self._cause != cause:
+            self._instance.outages.ends(self._cause, who=self.queue)
+        self._cause = cause
+
     async def _after_failure(self, error: RemotingError | BrokerError, changes: int) -> None:
         """``changes``: of the routes, as it was asked."""
         if isinstance(error, BrokerError) and error.code == ResponseCode.FLOW_CONTROL:
             await self._instance.clock.sleep(FLOW_CONTROL_DELAY)
             return
-        if not self._failing:
-            self._failing = True
-            log.warning(
-                "pull failed group=%s queue=%s/%s/%d error=%s",
-                self._member.group,
-                *self.queue,
-                error,
-            )
+        kind = error.code if isinstance(error, BrokerError) else "unreachable"
+        cause = ("pull", self._member.group, self.queue.broker_name, kind)
+        self._is_told(cause)
+        self._instance.outages.fails(
+            log,
+            cause,
+            "pull failed group=%s queue=%s/%s/%d error=%s",
+            self._member.group,
+            *self.queue,
+            error,
+            who=self.queue,
+        )
         if isinstance(error, BrokerError) and error.code in _UNKNOWN_SUBSCRIPTION:
             await (
                 self._instance.heartbeat()

@@ -97,10 +97,16 @@ class QueueLocks:
             )
             granted = set(answer_body(answer, LockBatchResponseBody, address).lock_ok_mq_set)
         except (RemotingError, BrokerError) as error:
-            log.warning(
-                "queues not locked group=%s broker=%s error=%s", self._group, broker_name, error
+            self._instance.outages.fails(
+                log,
+                ("lock", self._group, broker_name),
+                "queues not locked group=%s broker=%s error=%s",
+                self._group,
+                broker_name,
+                error,
             )
             return set()
+        self._instance.outages.works(("lock", self._group, broker_name))
         lock = _Lock(asked_at, asked_at_ms, self._instance.remoting.connected_to(address))
         for queue in queues:
             if queue in granted:

@@ -17,6 +17,8 @@ from typing import Final
 import msgspec
 
 from ...daemon.backed_file import BackedFile, UnusableFileError
+from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.codec import decode_body
 from ...remoting.protocol.fastjson.writer import dumps_pretty
 from ...remoting.protocol.message.message_queue import MessageQueue
@@ -40,8 +42,11 @@ class LocalOffsets(KnownOffsets):
     """Offsets of one group on one machine. Two consumers must not share a file: give one of them an
     ``instance_name``."""
 
-    def __init__(self, folder: Path | None, ip: str, instance_name: str | None, group: str) -> None:
+    def __init__(
+        self, folder: Path | None, ip: str, instance_name: str | None, group: str, clock: Clock
+    ) -> None:
         super().__init__()
+        self._outages = Outages(clock)
         home = (folder or DEFAULT_FOLDER).expanduser()
         self.path: Path = (
             home / f"{ip}@{instance_name or _DEFAULT_INSTANCE}" / group / "offsets.json"
@@ -73,7 +78,11 @@ class LocalOffsets(KnownOffsets):
         try:
             await self.commit(known)
         except (OSError, ConfigError) as error:
-            log.warning("offsets not written file=%s error=%s", self.path, error)
+            self._outages.fails(
+                log, (self.path,), "offsets not written file=%s error=%s", self.path, error
+            )
+        else:
+            self._outages.works((self.path,))
 
     # --- in a thread
     # ----------------------------------------------------------------------------------------------

@@ -103,12 +103,16 @@ class BrokerOffsets(KnownOffsets):
         )
         failures = [error for error in outcomes if error is not None]
         if failures:
-            log.warning(
+            self._instance.outages.fails(
+                log,
+                ("offsets", self._group),
                 "offsets not persisted group=%s queues=%d error=%s",
                 self._group,
                 len(failures),
                 failures[0],
             )
+        elif wanted:
+            self._instance.outages.works(("offsets", self._group))
 
     async def _try_send(
         self, queue: MessageQueue, offset: int

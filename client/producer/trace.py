@@ -137,12 +137,16 @@ class Tracer:
             self._some.clear()
             self._many.clear()
             if self._dropped:
-                log.warning(
+                self._instance.outages.fails(
+                    log,
+                    ("traces dropped", self._group),
                     "traces dropped, there were too many group=%s dropped=%d",
                     self._group,
                     self._dropped,
                 )
                 self._dropped = 0
+            else:
+                self._instance.outages.works(("traces dropped", self._group))
 
     def _next_message(self) -> tuple[str, str, dict[str, None]]:
         """Topic, text, keys."""
@@ -171,7 +175,16 @@ class Tracer:
             )
             await self._delivery.deliver(outgoing, None, _SEND_TIMEOUT_S)
         except (RocketMQError, MessageError) as error:
-            log.warning("trace not sent group=%s topic=%s error=%s", self._group, topic, error)
+            self._instance.outages.fails(
+                log,
+                ("trace", self._group, topic),
+                "trace not sent group=%s topic=%s error=%s",
+                self._group,
+                topic,
+                error,
+            )
+        else:
+            self._instance.outages.works(("trace", self._group, topic))
 
     # --- of producers (SendHook)
     # ------------------------------------------------------------------------------------

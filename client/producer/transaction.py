@@ -268,13 +268,16 @@ class TransactionProducer(Producer):
             topic = with_namespace(sent.queue.topic, self.instance.namespace)
             remark = _remark("executeLocalTransactionBranch exception", reason)
             address = await self._say_to_master(sent.queue.broker_name, topic, header, remark)
+            self.instance.outages.works(("end", self.group))
             if self._tracer is not None:
                 told = _TRACED_AS[state]
                 self._tracer.transaction_ended(
                     message, sent.msg_id, sent.transaction_id, told, address, from_check=False
                 )
         except RemotingError as error:
-            log.warning(
+            self.instance.outages.fails(
+                log,
+                ("end", self.group),
                 "the broker was not told %s, it will ask msg_id=%s error=%s",
                 state.name,
                 sent.msg_id,
@@ -310,12 +313,15 @@ class TransactionProducer(Producer):
     ) -> None:
         """A broker asks. The answer goes back to it, with the numbers that it named."""
         if self._waiting >= MAX_CHECKS_WAITING:
-            log.warning(
+            self.instance.outages.fails(
+                log,
+                ("too many checks", self.group),
                 "too many checks, one is not answered group=%s msg_id=%s",
                 self.group,
                 message.msg_id,
             )
             return
+        self.instance.outages.works(("too many checks", self.group))
         self._waiting += 1
         try:
             async with self._slots:
@@ -335,13 +341,16 @@ class TransactionProducer(Producer):
             await self._say(
                 broker, header, _remark("checkLocalTransactionState exception", failure)
             )
+            self.instance.outages.works(("check", self.group))
             if self._tracer is not None:
                 told, its_id = _TRACED_AS[state], request.transaction_id
                 self._tracer.transaction_ended(
                     message, message.msg_id, its_id, told, broker, from_check=True
                 )
         except RemotingError as error:
-            log.warning(
+            self.instance.outages.fails(
+                log,
+                ("check", self.group),
                 "check not answered, the broker will ask again msg_id=%s error=%s",
                 message.msg_id,
                 error,

@@ -14,6 +14,7 @@ from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.client.offsets.local_offsets import LocalOffsets
 from aiorocketmq.remoting.protocol.bodies.heartbeat import MessageModel
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from tests.sim import ManualClock
 
 FIRST, SECOND = MessageQueue("Orders", "b1", 2), MessageQueue("Orders", "b1", 0)
 AS_JAVA_WRITES_IT = """{
@@ -31,7 +32,7 @@ AS_JAVA_WRITES_IT = """{
 
 
 def offsets_in(folder: Path) -> LocalOffsets:
-    return LocalOffsets(folder, "10.0.0.1", None, "g")
+    return LocalOffsets(folder, "10.0.0.1", None, "g", ManualClock())
 
 
 def test_the_file_is_that_of_the_original(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from aiorocketmq.remoting.errors import BrokerError, RocketMQError
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from tests.sim import ManualClock
 
 from ..scripted_broker import BROKER, ScriptedBroker
 
@@ -112,12 +113,14 @@ def test_where_a_broadcasting_consumer_begins(
         broker = script(77)
         instance = broker.instance()
         first, second, *_ = broker.know_topic(instance, "T")
-        file = LocalOffsets(tmp_path, "10.0.0.1", None, "g")
+        file = LocalOffsets(tmp_path, "10.0.0.1", None, "g", ManualClock())
         policy = StartPolicy(start_from, None, NOW_MS)
         assert await policy.offset(instance, file, first) == expected
         await file.commit({second: 5})
         assert (
-            await policy.offset(instance, LocalOffsets(tmp_path, "10.0.0.1", None, "g"), second)
+            await policy.offset(
+                instance, LocalOffsets(tmp_path, "10.0.0.1", None, "g", ManualClock()), second
+            )
             == 5
         )
         assert broker.requests(RequestCode.QUERY_CONSUMER_OFFSET) == []

@@ -1,0 +1,115 @@
+"""What fails again and again, told without a flood: a line when it begins, one a minute while it
+lasts, one when it is over.
+
+::
+
+    outages = Outages(clock)
+    try:
+        ...
+    except RemotingError as error:
+        outages.fails(log, ("heartbeat", address), "heartbeat failed broker=%s error=%s", address,
+                      error)
+    else:
+        outages.works(("heartbeat", address))
+
+Pure: time comes from the clock that is passed in.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable
+from typing import Final
+
+from .clock import Clock
+
+__all__ = ["Cause", "Outages"]
+
+AGAIN_S: Final = 60.0
+MOST_CAUSES: Final = 1000
+"""Peers name some of them: the one that was told of longest ago is forgotten."""
+
+Cause = tuple[Hashable, ...]
+"""What fails, in words that stay the same: not with the text of the error."""
+
+
+class Outages:
+    """The outages that somebody has at present. Not for several threads.
+
+    Of one cause there are at most a beginning and an end in a minute, however often it comes and
+    goes: what begins again sooner is only told of when it still lasts then.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: dict[Cause, _Outage] = {}
+
+    def fails(
+        self,
+        log: logging.Logger,
+        cause: Cause,
+        message: str,
+        *args: object,
+        who: Hashable = None,
+        level: int = logging.WARNING,
+    ) -> None:
+        """It has failed, perhaps once more. ``who``: of several that a cause makes fail at a time,
+        such as all queues of a broker; it is over when each of them works."""
+        now = self._clock.monotonic()
+        outage = self._known.get(cause)
+        if outage is None:
+            if len(self._known) >= MOST_CAUSES:
+                self._forget_one()
+            outage = self._known[cause] = _Outage()
+        if not outage.who:
+            outage.since, outage.times, outage.is_told = now, 0, False
+        outage.who.add(who)
+        outage.times += 1
+        outage.log, outage.text = log, (message, args)
+        if now - outage.told_at >= AGAIN_S:
+            outage.told_at = now
+            if not outage.is_told:
+                outage.is_told = True
+                log.log(level, message, *args)
+            else:
+                outage.tell(level, "still", now)
+
+    def works(self, cause: Cause, *, who: Hashable = None) -> None:
+        """It works. Nothing happens where nothing has failed."""
+        outage = self._known.get(cause)
+        if outage is None or who not in outage.who:
+            return
+        outage.who.discard(who)
+        if not outage.who and outage.is_told:
+            outage.tell(logging.INFO, "over", self._clock.monotonic())
+
+    def ends(self, cause: Cause, *, who: Hashable = None) -> None:
+        """``who`` is not concerned any more: it has neither failed nor worked."""
+        outage = self._known.get(cause)
+        if outage is not None:
+            outage.who.discard(who)
+
+    def _forget_one(self) -> None:
+        del self._known[min(self._known, key=lambda cause: self._known[cause].told_at)]
+
+
+class _Outage:
+    __slots__ = ("is_told", "log", "since", "text", "times", "told_at", "who")
+
+    def __init__(self) -> None:
+        self.who: set[Hashable] = set()
+        """Who fails; empty: it is over."""
+        self.since = 0.0
+        self.times = 0
+        self.told_at = float("-inf")
+        self.is_told = False
+        """A line has told that this one began."""
+        self.log: logging.Logger | None = None
+        self.text: tuple[str, tuple[object, ...]] = ("", ())
+
+    def tell(self, level: int, word: str, now: float) -> None:
+        assert self.log is not None
+        message, args = self.text
+        lasted_s = now - self.since
+        text = message % args
+        self.log.log(level, "%s: %s lasted_s=%.0f times=%d", word, text, lasted_s, self.times)
