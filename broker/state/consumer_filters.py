@@ -140,7 +140,7 @@ class ConsumerFilters:
         self._topics: dict[str, dict[str, ConsumerFilter]] = {}
         self._by_group: dict[str, dict[str, ConsumerFilter]] = {}
         self._chars = 0
-        self._refused: dict[tuple[str, str], str] = {}
+        self._refused: dict[tuple[str, str], tuple[str, str]] = {}
         """By group and topic the expressions that do not compile: each was told once."""
 
     def __len__(self) -> int:
@@ -205,8 +205,8 @@ class ConsumerFilters:
                 return
         if old is not None:
             self._remove(old)
-        text = wanted.data.sub_string or ""
-        if self._refused.get((group, wanted.topic)) == text:
+        brought = (wanted.expression_type or "", wanted.data.sub_string or "")
+        if self._refused.get((group, wanted.topic)) == brought:
             return  # every heartbeat brings it again
         try:
             compiled = compile_expression(wanted.data.sub_string, wanted.expression_type)
@@ -218,7 +218,7 @@ class ConsumerFilters:
             )  # fmt: skip
             if len(self._refused) >= MAX_REFUSED:
                 self._refused.clear()
-            self._refused[group, wanted.topic] = text
+            self._refused[group, wanted.topic] = brought
             return
         self._refused.pop((group, wanted.topic), None)
         if self._chars + len(compiled.text) > MAX_EXPRESSION_CHARS:

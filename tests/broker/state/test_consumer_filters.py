@@ -86,6 +86,19 @@ def test_what_does_not_compile_is_told_and_leaves_the_rest(
     assert "there is no expression type XPATH" in caplog.text
 
 
+def test_what_does_not_compile_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    filters = ConsumerFilters(BLOOM)
+    for version in range(1, 6):  # a heartbeat each
+        at_once(filters.register("g", [sql("T", "a >", version)], version))
+    assert len(caplog.records) == 1
+    at_once(filters.register("g", [sql("T", "a = ", 6)], 6))
+    assert len(caplog.records) == 2
+    at_once(filters.register("g", [sql("T", "a = 1", 7)], 7))
+    assert expression_of(filters) == "a = 1"
+    at_once(filters.register("g", [sql("T", "a >", 8)], 8))
+    assert len([r for r in caplog.records if r.levelname == "WARNING"]) == 3
+
+
 def test_a_filter_dies_with_its_subscription_or_group_and_comes_back() -> None:
     filters = filters_with(sql("T", "a > 1", 5), sql("U", "a > 1", 5))
     at_once(filters.register("g", [sql("T", "a > 1", 5)], 200))

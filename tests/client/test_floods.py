@@ -1,0 +1,62 @@
+"""A minute without brokers is some lines in the log, however many queues there are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from aiorocketmq import PushConsumer
+from aiorocketmq.remoting.protocol.codes import RequestCode
+
+from .scripted_broker import ScriptedBroker
+
+QUEUES = 8
+STEP_S = 0.25
+
+
+async def pass_time(broker: ScriptedBroker, seconds: float) -> None:
+    for _ in range(round(seconds / STEP_S)):
+        broker.clock.advance(STEP_S)
+        for _ in range(30):
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_minute_without_brokers(caplog: pytest.LogCaptureFixture, ordered: bool) -> None:
+    broker = ScriptedBroker()
+    broker.have_nothing(0)
+
+    async def main() -> None:
+        instance = broker.instance()
+        for topic in ("T", "U", "%RETRY%g"):
+            broker.know_topic(instance, topic, QUEUES)
+        consumer = PushConsumer("g", instance=instance, ordered=ordered)
+        for topic in ("T", "U"):
+            consumer.subscribe(topic)
+        consumer.on_message(lambda _message: None)
+        async with instance, consumer:
+            await pass_time(broker, 2)
+            assert len(consumer.assignment()) == 3 * QUEUES
+            broker.down = True
+            broker.restart()
+            await pass_time(broker, 65)
+            warnings = [record.getMessage() for record in caplog.records]
+            begun = [text for text in warnings if not text.startswith("still: ")]
+            assert 3 <= len(begun) <= 8, begun
+            assert len(set(begun)) == len(begun)
+            assert any(text.startswith("still: pull failed group=g") for text in warnings)
+            assert len(warnings) <= 2 * len(begun)
+            broker.down = False
+            pulls = len(broker.requests(RequestCode.PULL_MESSAGE))
+            await pass_time(broker, 40)
+            assert len(broker.requests(RequestCode.PULL_MESSAGE)) > pulls + QUEUES
+            told = [record.getMessage() for record in caplog.records]
+            assert sum(text.startswith("over: ") for text in told) == len(begun)
+
+    with caplog.at_level(logging.INFO, "aiorocketmq.client"):
+        caplog.handler.addFilter(
+            lambda record: record.levelno > logging.INFO or "over: " in record.getMessage()
+        )
+        asyncio.run(main())
