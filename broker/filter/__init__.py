@@ -1,4 +1,5 @@
-"""SQL92: an expression to a function on the properties of a message, and bloom filters for groups.
+"""Filters of groups: SQL92 expressions on stored records, and the bloom filters of their bitmaps.
 
-Pure; imports nothing of the broker. Start with ``sql92.py``; ``parser.py`` is the grammar.
+Pure; imports nothing of the broker. Start with ``sql92.py``; the language is in
+``remoting/protocol/sql92``.
 """

@@ -13,9 +13,9 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from ...remoting.protocol.message.properties import decode_properties, find_property
-from .evaluation import EvaluationError
-from .lexer import MAX_EXPRESSION_LENGTH, FilterError
-from .parser import parse
+from ...remoting.protocol.sql92.evaluation import EvaluationError
+from ...remoting.protocol.sql92.lexer import MAX_EXPRESSION_LENGTH, FilterError
+from ...remoting.protocol.sql92.parser import parse
 from .records import record_properties, scan_limit
 
 _BYTES_PER_CHARACTER: Final = 60

@@ -19,11 +19,11 @@ from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import ConsumerGroupRequest
 from ...remoting.protocol.commands.client import UnregisterClientRequest
 from ...remoting.protocol.message.topic_names import retry_topic, topic_error
+from ...remoting.protocol.sql92.lexer import FilterError
 from ...remoting.protocol.wire import EmptyFields, NoFields
 from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps
 from ..config.config import BrokerConfig
-from ..filter.lexer import FilterError
 from ..state.client_watch import ClientWatch
 from ..state.clients import TAG, ClientChannel, Consumers, Producers
 from ..state.consumer_filters import SQL92, ConsumerFilters, compile_expression

@@ -28,12 +28,12 @@ from ...remoting.peer import Peer
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
 from ...remoting.protocol.message.properties import tags_code
+from ...remoting.protocol.sql92.lexer import MAX_EXPRESSION_LENGTH, FilterError
 from ...remoting.protocol.wire import EmptyFields
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
 from ...store.model.status import GetMessageStatus, GetResult
 from ..config.config import BrokerConfig
-from ..filter.lexer import MAX_EXPRESSION_LENGTH, FilterError
 from ..pulls.long_polling import HeldPull, HeldPulls, Wanted
 from ..pulls.offset_moved import OffsetMovedEvents
 from ..pulls.slow_consumers import SlowConsumers

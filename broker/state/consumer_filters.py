@@ -24,10 +24,10 @@ from ...remoting.protocol.bodies.consumer_filter import (
     TopicFilterData,
 )
 from ...remoting.protocol.message.properties import PropertyName, find_property
+from ...remoting.protocol.sql92.lexer import FilterError
 from ...remoting.slices import Steps
 from ...store.queues.consume_queue_ext import ExtUnit
 from ..filter.bloom import BloomFilter, is_hit, mask_of
-from ..filter.lexer import FilterError
 from ..filter.records import record_properties
 from ..filter.sql92 import SqlFilter, sql_filter
 from .clients import Subscription

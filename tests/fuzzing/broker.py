@@ -21,9 +21,6 @@ from aiorocketmq.broker.acl.permissions import (
 from aiorocketmq.broker.acl.yaml import YamlError, format_yaml, parse_yaml
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.filter.bloom import BloomFilter
-from aiorocketmq.broker.filter.evaluation import EvaluationError, Long, parse_like
-from aiorocketmq.broker.filter.lexer import FilterError, tokenize
-from aiorocketmq.broker.filter.parser import parse
 from aiorocketmq.broker.filter.sql92 import SqlFilter
 from aiorocketmq.broker.replication.accepted_offsets import AcceptedOffsets, AcceptedOffsetTable
 from aiorocketmq.broker.schedule.schedule_offsets import DelayOffsets
@@ -57,6 +54,9 @@ from aiorocketmq.remoting.protocol.bodies.subscription_group import Subscription
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfigTable
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
 from aiorocketmq.remoting.protocol.message.send_sequence import SendSequence
+from aiorocketmq.remoting.protocol.sql92.evaluation import EvaluationError, Long, parse_like
+from aiorocketmq.remoting.protocol.sql92.lexer import FilterError, tokenize
+from aiorocketmq.remoting.protocol.sql92.parser import parse
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.model.errors import StoreFileError
 
@@ -305,7 +305,7 @@ def _kv_file(data: bytes) -> object:
 
 
 _ACL: Final = "broker/acl/"
-_FILTER: Final = "broker/filter/"
+_FILTER: Final = "remoting/protocol/sql92/"
 _STATE: Final = "broker/state/"
 _JSON: Final = (
     "remoting/protocol/fastjson/reader.py: MAX_JSON_BYTES",

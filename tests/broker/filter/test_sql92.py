@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.broker.filter.expression import MAX_DEPTH
-from aiorocketmq.broker.filter.lexer import MAX_EXPRESSION_LENGTH, FilterError
-from aiorocketmq.broker.filter.parser import MAX_OPERANDS
 from aiorocketmq.broker.filter.records import record_properties
 from aiorocketmq.broker.filter.sql92 import sql_filter
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
+from aiorocketmq.remoting.protocol.sql92.expression import MAX_DEPTH
+from aiorocketmq.remoting.protocol.sql92.lexer import MAX_EXPRESSION_LENGTH, FilterError
+from aiorocketmq.remoting.protocol.sql92.parser import MAX_OPERANDS
 
 
 def record(

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import pytest
 
-from aiorocketmq.broker.filter.evaluation import EvaluationError
-from aiorocketmq.broker.filter.lexer import FilterError
-from aiorocketmq.broker.filter.parser import parse
 from aiorocketmq.broker.filter.sql92 import SqlFilter
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
+from aiorocketmq.remoting.protocol.sql92.evaluation import EvaluationError
+from aiorocketmq.remoting.protocol.sql92.lexer import FilterError
+from aiorocketmq.remoting.protocol.sql92.parser import parse
 
 TABLE = """
 -- equality with integers: the text is read as an integer of 32 bits

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from aiorocketmq.broker.filter.evaluation import _DOUBLE, EvaluationError, parse_double
+from aiorocketmq.remoting.protocol.sql92.evaluation import _DOUBLE, EvaluationError, parse_double
 
 
 @pytest.mark.parametrize(

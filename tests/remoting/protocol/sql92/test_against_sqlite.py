@@ -11,7 +11,7 @@ import sqlite3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.broker.filter.parser import parse
+from aiorocketmq.remoting.protocol.sql92.parser import parse
 
 TEXTS = ("x", "y", "it's", "5")
 Pair = tuple[str, str]
