@@ -50,9 +50,9 @@ class NoRouteError(RocketMQError):
 
 
 class ExpressionRefused(BrokerError):
-    """A broker cannot filter by the expression of a subscription: it is not SQL92 (code 23, the
-    text names position and reason), or the broker does not filter by properties (code 1: set
-    ``enablePropertyFilter=true`` there).
+    """A broker cannot filter by the expression of a subscription: it does not filter by properties
+    (code 1: set ``enablePropertyFilter=true`` there), or it does not take for SQL92 what is it here
+    (code 23).
     """
 
     def __init__(

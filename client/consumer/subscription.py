@@ -31,19 +31,31 @@ class Sql(msgspec.Struct, frozen=True):
 
 
 def subscription_of(topic: str, expression: str | Sql | None, now_ms: int) -> SubscriptionData:
-    """The subscription of a topic, by tags or by SQL92. Raises ``ConfigError`` for a bad topic or
-    nothing to filter by.
+    """The subscription of a topic, by tags or by SQL92. Raises ``ConfigError`` for a bad topic,
+    nothing to filter by, and SQL that is none.
 
-    Whether SQL is SQL is for the broker to say, when the consumer starts.
+    Whether a broker filters by SQL at all it says when the consumer starts.
     """
     if not isinstance(expression, Sql):
         return tag_subscription(topic, expression, now_ms)
     checked_topic(topic)
     if not expression.expression.strip():
         raise ConfigError("the SQL expression is empty; leave it out to get all messages")
+    _check_sql(expression.expression)
     return SubscriptionData(
         topic=topic, sub_string=expression.expression, sub_version=now_ms, expression_type=SQL92
     )
+
+
+def _check_sql(text: str) -> None:
+    # here, because most consumers filter by tags
+    from ...remoting.protocol.sql92.lexer import FilterError
+    from ...remoting.protocol.sql92.parser import parse
+
+    try:
+        parse(text)
+    except FilterError as error:
+        raise ConfigError(f"the SQL expression {text[:1000]!r} is none: {error}") from None
 
 
 def same_expression(one: SubscriptionData, other: SubscriptionData) -> bool:

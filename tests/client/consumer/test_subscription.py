@@ -53,6 +53,21 @@ def test_sql_that_says_nothing_and_bad_topics_are_refused(topic: str, expression
         subscription_of(topic, Sql(expression), 5)
 
 
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("a >", "position 4: "),
+        ("a = 010", "position 6: 10 follows a complete expression"),
+        ("a LIKE 'n%'", "position 3: "),
+        ("a = 1 AND " * 2000 + "a = 1", "characters|operands"),
+    ],
+)
+def test_sql_that_is_none_is_refused_with_its_place(expression: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem) as refused:
+        subscription_of("T", Sql(expression), 5)
+    assert len(str(refused.value)) < 1500
+
+
 def test_tags_and_sql_of_the_same_text_are_not_the_same() -> None:
     by_tag, by_sql = tag_subscription("T", "a", 5), subscription_of("T", Sql("a"), 5)
     assert not same_expression(by_tag, by_sql)
