@@ -23,8 +23,9 @@ Items come in the order of the commit log. The seconds of item 1 are those since
 before, as in the original, and say nothing: its time is beginTimestamp.
 
 Pure: the buffer (a mapping) is given from outside; no view of it outlives a call. It is touched to
-put items into it, or to cut them, when it is fully reserved. Else it is only read, and that has a
-way of its own: the original makes sparse files, of which no hole may be touched (``mapped_file``).
+put items into it, or to cut them, as far as it is reserved: header, slots and the items that are
+there or are put. Else it is only read, and that has a way of its own: the files are sparse, and no
+hole may be touched (``mapped_file``).
 """
 
 from __future__ import annotations
@@ -100,6 +101,15 @@ class IndexFile:
     def free_items(self) -> int:
         """How many items still fit."""
         return self._max_count - self.count
+
+    @property
+    def end(self) -> int:
+        """Where the next item goes: what lies in front of it has to be reserved for a ``cut``."""
+        return self._item_at(self.count)
+
+    def room(self, reserved: int) -> int:
+        """How many items may be put into the first ``reserved`` bytes."""
+        return min(self.free_items, max(0, reserved - self.end) // ITEM_SIZE)
 
     def follow(self, previous: IndexFile) -> None:
         """A new file behind a full one begins with what that one ends with."""

@@ -2,8 +2,9 @@
 IndexService).
 
 A file is named after the moment it was made, ``yyyyMMddHHmmssSSS`` in local time, and is of full
-length, with disk space for all of it, before the first byte is written (see ``mapped_file``). Files
-that are no index files of the configured size are left alone and not searched.
+length before the first byte is written. Disk space it has for header and slots, and for items some
+megabytes ahead (see ``mapped_file``): the original's are as sparse. Files that are no index files
+of the configured size are left alone and not searched.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from .index_file import HEADER_SIZE, SLOT_SIZE, Fits, IndexFile, index_file_size
 log: Final = logging.getLogger(__name__)
 
 _NAME_DIGITS: Final = 17
+RESERVE_STEP: Final = 4 << 20
+"""Items get disk space in such pieces, 200,000 at a time."""
 _TOUCH_STEP: Final = 1 << 20
 _ZEROS_STEP: Final = 64 << 10
 """So much that is written at once is one piece of memory to the system (a folio), where page faults
@@ -153,19 +156,35 @@ class IndexFiles:
         now."""
         return not self._dirty
 
-    def current(self) -> IndexFile | None:
-        """The file to put into; None when a new one has to be made (``make``, then ``use``)."""
+    def current(self) -> tuple[IndexFile, int] | None:
+        """The file to put into, and how many items may be; None when there has to be room for some
+        first (``make``, then ``use``)."""
         if not self._entries:
             return None
         file, index = self._entries[-1]
-        if file.reserved < self._size or not index.free_items:  # the original makes sparse files
+        if not (room := index.room(file.reserved)):
             return None
         self._dirty.add(file)
-        return index
+        return index, room
 
     def make(self) -> MappedFile:
-        """A new file with all its disk space; may be called in a thread. Raises OutOfSpaceError,
-        StoreFileError."""
+        """Room for more items: disk space in the present file, or a new one when that is full. May
+        be called in a thread while nothing is put. Raises OutOfSpaceError, StoreFileError."""
+        if self._entries and self._entries[-1].table.free_items:
+            file, index = self._entries[-1]
+            file.reserve(index.end + RESERVE_STEP)
+            file.map_now()
+            return file
+        return self._make_new()
+
+    def reserve_current(self) -> None:
+        """At the start, so that what is put next is found at once. Without space for it ``make`` is
+        tried again when it is needed, and tells."""
+        if self._entries and self._entries[-1].table.free_items:
+            with contextlib.suppress(OutOfSpaceError):
+                self.make()
+
+    def _make_new(self) -> MappedFile:
         now = datetime.fromtimestamp(self._now_ms() / 1000, UTC).astimezone()
         number = int(f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}")
         if self._entries:  # clocks are set back: the order of the names is the order of the files
@@ -177,8 +196,8 @@ class IndexFiles:
         file = MappedFile.create_at(path, self._size, self._disk)
         file.random = True
         try:
-            file.reserve(self._size)
             stop = HEADER_SIZE + self._slots * SLOT_SIZE
+            file.reserve(stop + RESERVE_STEP)
             zeros = memoryview(bytes(_ZEROS_STEP))
             for at in range(0, stop, _ZEROS_STEP):
                 file.write(at, zeros[: stop - at])
@@ -194,22 +213,15 @@ class IndexFiles:
         return file
 
     def use(self, file: MappedFile) -> None:
-        """Go on in a file that was made."""
+        """Go on in what was made."""
+        if self._entries and self._entries[-1].file is file:
+            return
         entry = self._entry(file)
         if self._entries:
             entry.table.follow(self._entries[-1].table)
             self._entries[-1].file.end_writing()
         self._entries.append(entry)
         self._new_names = True
-
-    def reserve_current(self) -> None:
-        """The original makes sparse files: give the one that is written to its disk space. Without
-        it goes on in a new file, as soon as there is space."""
-        try:
-            if self._entries:
-                self._entries[-1].file.reserve(self._size)
-        except OutOfSpaceError as error:
-            log.error("nothing more is written into an index file: %s", error)
 
     # -- syncing
 
@@ -279,7 +291,7 @@ class IndexFiles:
                 and index.end_phy_offset < phy_offset
             ):
                 continue
-            file.reserve(self._size)
+            file.reserve(index.end)
             damage = index.cut(phy_offset, fits)
             self._dirty.add(file)
             if damage is not None:

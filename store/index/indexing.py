@@ -138,7 +138,7 @@ class Indexing:
         self.build_all()
 
     def build_all(self) -> None:
-        """Everything that waits; blocks when a file has to be made. Raises OutOfSpaceError,
+        """Everything that waits; blocks when there has to be room for it. Raises OutOfSpaceError,
         StoreFileError."""
         while self.waits:
             if not self.step():
@@ -147,7 +147,7 @@ class Indexing:
     # -- the work
 
     def step(self) -> bool:
-        """Write some items. False when a new file has to be made first."""
+        """Write some items. False when they need room first (``IndexFiles.make``)."""
         if self._files.synced:
             self._size = min(self._size, _FIRST_STEP)
         began = self._clock.monotonic()
@@ -155,11 +155,12 @@ class Indexing:
             self._take()
             if not self._left:  # those messages had no keys
                 return True
-        index = self._files.current()
-        if index is None:
+        current = self._files.current()
+        if current is None:
             return False
+        index, room = current
         start = self._written
-        stop = min(start + min(index.free_items, self._size), len(self._entries[0]))
+        stop = min(start + min(room, self._size), len(self._entries[0]))
         index.put(*(column[start:stop] for column in self._entries))
         self._written = stop
         took = self._clock.monotonic() - began

@@ -1,7 +1,7 @@
 """The index is built beside the writer (class IndexService).
 
-A new file is made in a thread. When that fails (the disk is full) the store refuses messages until
-it succeeds.
+Room for more items, or a new file, is made in a thread. When that fails (the disk is full) the
+store refuses messages until it succeeds.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class IndexingService:
     async def _turn(self) -> None:
         for _ in range(self._indexing.steps_of_a_turn()):
             if not self._indexing.step():
-                self._files.use(await self._make_file())
+                self._files.use(await self._make_room())
         await asyncio.sleep(0)
 
-    async def _make_file(self) -> MappedFile:
-        """A new file, made in a thread. A full disk is tried again every second."""
+    async def _make_room(self) -> MappedFile:
+        """Made in a thread. A full disk is tried again every second."""
         blocked = False
         while True:
             self._making = self._threads.submit(self._files.make)

@@ -50,6 +50,19 @@ def on_full_tmpfs(work: Work, source: Path) -> subprocess.CompletedProcess[str]:
         return _ended(["unshare", "-m", "sh", "-c", command])
 
 
+def done_on_tmpfs(work: Work, mib: int) -> str:
+    """What a process says that calls ``work`` with an empty tmpfs of so many MiB, and comes to its
+    end."""
+    if not _can_mount():
+        pytest.skip("a file system of one's own needs the right to mount")
+    with tempfile.TemporaryDirectory() as disk:
+        command = (
+            f"mount -t tmpfs -o size={mib}m tmpfs {disk} && exec "
+            f"{shlex.join(_command(work, Path(disk)))}"
+        )
+        return _said(_ended(["unshare", "-m", "sh", "-c", command]))
+
+
 @functools.cache
 def _can_mount() -> bool:
     if shutil.which("unshare") is None:

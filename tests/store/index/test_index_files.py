@@ -7,7 +7,7 @@ import logging
 import random
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
@@ -19,10 +19,12 @@ from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.disk.checkpoint import Checkpoint
 from aiorocketmq.store.disk.system_disk import PosixDisk, SystemDisk
+from aiorocketmq.store.index import index_files
 from aiorocketmq.store.index.index_file import IndexFile
 from aiorocketmq.store.index.index_files import IndexFiles
 from aiorocketmq.store.log.log_scanner import LogScanner
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.errors import OutOfSpaceError
 from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.model.status import PutStatus
 from aiorocketmq.store.services.flush import FlushService
@@ -337,7 +339,7 @@ def test_a_full_disk_does_not_keep_a_store_from_opening(tmp_path: Path) -> None:
     assert bodies(store, "u1") == ["1"]
 
 
-def test_nothing_is_put_into_a_file_that_has_not_all_its_disk_space(tmp_path: Path) -> None:
+def test_nothing_is_put_into_a_file_without_disk_space_for_it(tmp_path: Path) -> None:
     """A crash takes the newest files; the one in front of them may be a sparse one, of the
     original."""
     store = open_store(tmp_path)
@@ -347,6 +349,7 @@ def test_nothing_is_put_into_a_file_that_has_not_all_its_disk_space(tmp_path: Pa
     store.close()
     index = IndexFiles(tmp_path / "index", 10, 40, SystemDisk(), lambda: NOW)
     index.load()
+    assert index.current() is None
     index.reserve_current()
     assert index.current() is not None
     first, last = index._entries
@@ -355,9 +358,68 @@ def test_nothing_is_put_into_a_file_that_has_not_all_its_disk_space(tmp_path: Pa
     assert index.drop_newer(first.table.end_timestamp) is not None
     assert index.paths == [first.file.path]
     assert index.current() is None
-    index.reserve_current()
-    assert index.current() is first.table
+    assert index.make() is first.file
+    index.use(first.file)
+    assert index.current() == (first.table, 1)
     index.close()
+
+
+SPARSE: Final[dict[str, Any]] = {"max_hash_slot_num": 1000, "max_index_num": 1_000_000}
+"""A file of 20 MB."""
+
+
+def on_disk(path: Path) -> int:
+    return path.stat().st_blocks * 512
+
+
+def test_a_file_takes_the_disk_space_of_its_items(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In steps, and what they cost is all that a first message takes."""
+    monkeypatch.setattr(index_files, "RESERVE_STEP", 64 << 10)
+    store = open_store(tmp_path, **SPARSE)
+    send(store, 0)
+    build(store)
+    (path,) = files_of(tmp_path)
+    assert path.stat().st_size == 40 + 4 * 1000 + 20 * 1_000_000
+    assert on_disk(path) < 100 << 10
+    for number in range(1, 20_000):
+        send(store, number)
+    build(store)
+    assert 400_000 <= on_disk(path) < 600_000
+    store.close()
+    store = open_store(tmp_path, **SPARSE)
+    send(store, 20_000)
+    assert [bodies(store, f"u{n}") for n in (0, 19_999, 20_000)] == [["0"], ["19999"], ["20000"]]
+    store.close()
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No item is written where there is no disk space; when there is again, it goes on in the same
+    file."""
+    monkeypatch.setattr(index_files, "RESERVE_STEP", 4096)
+    disk = FullDisk(1 << 30)
+    store = open_store(tmp_path, disk, **SPARSE)
+    send(store, 0)
+    build(store)
+    for number in range(1, 1000):
+        send(store, number)
+    disk.free = 4096
+    with pytest.raises(OutOfSpaceError):
+        build(store)
+    (_, index) = store._index._entries[-1]
+    assert 0 < index.count < 1000
+    assert index.end <= store._index._entries[-1].file.reserved
+    disk.free = 1 << 30
+    build(store)
+    assert len(files_of(tmp_path)) == 1
+    assert [bodies(store, f"u{n}") for n in (0, 500, 999)] == [["0"], ["500"], ["999"]]
+    crash(store)
+    store = open_store(tmp_path, **SPARSE)
+    assert [bodies(store, f"u{n}") for n in (0, 500, 999)] == [["0"], ["500"], ["999"]]
+    store.close()
 
 
 # --- syncing and recovery
