@@ -226,7 +226,7 @@ class LocalGroup:
         )
         leader = await self.leader(timeout_s)
         async with Admin(namesrv=self._namesrv) as admin:
-            await admin.create_topic(leader.address, config)
+            await admin.create_topic_on(leader.address, config)
 
             async def known() -> bool:
                 try:

@@ -368,6 +368,7 @@ class Admin(Facade):
     topic_route: Final = awaited(AsyncAdmin.topic_route)
     read_queues: Final = awaited(AsyncAdmin.read_queues)
     create_topic: Final = awaited(AsyncAdmin.create_topic)
+    create_topic_on: Final = awaited(AsyncAdmin.create_topic_on)
     delete_topic: Final = awaited(AsyncAdmin.delete_topic)
     delete_topic_in_broker: Final = awaited(AsyncAdmin.delete_topic_in_broker)
     delete_topic_in_name_servers: Final = awaited(AsyncAdmin.delete_topic_in_name_servers)

@@ -291,7 +291,7 @@ async def consumers(options: Options) -> int:
                 topic_name=TOPIC, read_queue_nums=options.queues, write_queue_nums=options.queues
             )
             async with Admin(namesrv=daemons.namesrv_address) as admin:
-                await admin.create_topic(daemons.broker_address, config)
+                await admin.create_topic_on(daemons.broker_address, config)
             os.mkdir(members := folder / "members")
             campaign = Campaign(members, daemons.namesrv_address, TOPIC, options)
             await daemons.watch(campaign.run())

@@ -279,7 +279,7 @@ async def fuzz(options: Options) -> int:
         async with SmallDaemons.started(folder) as daemons:
             async with Admin(namesrv=daemons.namesrv_address) as admin:
                 config = TopicConfig(topic_name=PROBE, read_queue_nums=2, write_queue_nums=2)
-                await admin.create_topic(daemons.broker_address, config)
+                await admin.create_topic_on(daemons.broker_address, config)
             before = _memory(daemons)
             await daemons.watch(campaign(daemons, options, tally))
             after = _memory(daemons)

@@ -148,7 +148,7 @@ async def _campaign(daemons: Daemons, options: Options) -> list[str]:
     host, _, port = daemons.broker_address.rpartition(":")
     async with Admin(namesrv=daemons.namesrv_address) as admin:
         for name in (_TOPIC, *(f"Topic-{number}" for number in range(500))):
-            await admin.create_topic(daemons.broker_address, TopicConfig(topic_name=name))
+            await admin.create_topic_on(daemons.broker_address, TopicConfig(topic_name=name))
     async with Producer("good", namesrv=daemons.namesrv_address) as producer:
         before = _private_mib(daemons.broker.pid)
         print(_told("alone", await _send(producer, 5.0)), flush=True)

@@ -168,7 +168,7 @@ def _problems(reports: list[Report], arrivals: Arrivals, total: int) -> list[str
 async def _make_topic(daemons: Daemons, queues: int) -> None:
     config = TopicConfig(topic_name=TOPIC, read_queue_nums=queues, write_queue_nums=queues)
     async with Admin(namesrv=daemons.namesrv_address) as admin:
-        await admin.create_topic(daemons.broker_address, config)
+        await admin.create_topic_on(daemons.broker_address, config)
 
 
 def _queues_of(consumer: PushConsumer) -> int:

@@ -88,7 +88,7 @@ async def _measured(
     namesrv = daemons.namesrv_address
     async with Admin(namesrv=namesrv) as admin:
         config = TopicConfig(topic_name=TOPIC, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
-        await admin.create_topic(daemons.broker_address, config)
+        await admin.create_topic_on(daemons.broker_address, config)
     if isinstance(daemons, RelayedNameServer):
         namesrv = daemons.relay
     async with Load(namesrv, daemons.broker.pid) as load:

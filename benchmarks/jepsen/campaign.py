@@ -198,7 +198,7 @@ class Elsewhere(Campaign):
                 topic_name=self._topic, read_queue_nums=QUEUES, write_queue_nums=QUEUES
             )
             for each in masters:
-                await admin.create_topic(each.address, config)
+                await admin.create_topic_on(each.address, config)
             try:
                 await self._load(asked, masters)
             finally:

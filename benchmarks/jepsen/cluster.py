@@ -182,7 +182,7 @@ class Cluster:
             master = await self.master()
             try:
                 async with Admin(namesrv=self.namesrv) as admin:
-                    return await admin.create_topic(master.address, config)
+                    return await admin.create_topic_on(master.address, config)
             except RocketMQError:
                 if time.monotonic() > deadline:
                     raise

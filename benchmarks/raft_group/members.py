@@ -149,7 +149,7 @@ class Group:
             leader = await self.leader()
             try:
                 async with Admin(namesrv=self.namesrv) as admin:
-                    return await admin.create_topic(leader.address, config)
+                    return await admin.create_topic_on(leader.address, config)
             except RocketMQError:
                 if time.monotonic() > deadline:
                     raise

@@ -4,9 +4,7 @@ DefaultMQAdminExtImpl).
 ::
 
     async with Admin(namesrv="ns1:9876") as admin:
-        for address in await admin.masters_of("DefaultCluster"):
-            order = TopicConfig(topic_name="Order", read_queue_nums=8, write_queue_nums=8)
-            await admin.create_topic(address, order)
+        await admin.create_topic("Order", queues=8)
 
 Every operation raises ``RemotingError`` when a server cannot be asked and ``BrokerError`` (by code)
 when it refuses; what else one raises, it says. Addresses are ``host:port``, times milliseconds

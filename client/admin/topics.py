@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from ...remoting.protocol.bodies.lists import GroupList, TopicList
 from ...remoting.protocol.bodies.route import TopicRouteData
 from ...remoting.protocol.bodies.stats import TopicOffset, TopicStatsTable
@@ -16,6 +18,7 @@ from ...remoting.protocol.commands.topic import CreateTopicRequest
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import TopicName
 from ..errors import ConfigError, NoRouteError
+from ..usage_errors import checked_topic, positive
 from .core import address_of, broker_names_of
 from .name_servers import ORDER_NAMESPACE, NameServerOperations
 
@@ -91,9 +94,50 @@ class TopicOperations(NameServerOperations):
     # ----------------------------------------------------------------------------------------------
 
     async def create_topic(
+        self, topic: str, *, queues: int = 8, cluster: str | None = None
+    ) -> list[str]:
+        """Make a topic on all masters (of a cluster), or change its number of queues there; so many
+        on each. Returns their addresses.
+
+        All are asked before the error of the first one that refused is raised. Raises
+        ``ConfigError`` for a bad name or number, an unknown cluster, and where there are several
+        clusters but none is named; ``NoRouteError`` without a master.
+        """
+        config = TopicConfig(
+            topic_name=checked_topic(topic),
+            read_queue_nums=int(positive("queues", queues)),
+            write_queue_nums=int(queues),
+        )
+        masters = await self._all_masters(cluster)
+        outcomes = await asyncio.gather(
+            *(self.create_topic_on(address, config) for address in masters), return_exceptions=True
+        )
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
+        return masters
+
+    async def _all_masters(self, cluster: str | None) -> list[str]:
+        if cluster is None:
+            known = sorted((await self.cluster_info()).cluster_addr_table)
+            if len(known) > 1:
+                raise ConfigError(f"there are several clusters, name one: {', '.join(known)}")
+            cluster = known[0] if known else None
+        masters = [] if cluster is None else await self.masters_of(cluster)
+        if not masters:
+            raise NoRouteError("the name server knows no master; has a broker been started?")
+        return masters
+
+    async def create_topic_on(
         self, address: str, config: TopicConfig, *, template_topic: str = TopicName.AUTO_CREATE
     ) -> None:
-        """Make a topic on a master, or change it."""
+        """Make a topic on one master, or change it. Raises ``ConfigError`` for what is no
+        ``TopicConfig``."""
+        if not isinstance(config, TopicConfig):
+            raise ConfigError(
+                f"the config is a TopicConfig(topic_name=...), not {config!r}; create_topic(name) "
+                "makes a topic on all masters"
+            )
         header = CreateTopicRequest(
             topic=config.topic_name,
             default_topic=template_topic,

@@ -42,7 +42,7 @@ async def register_group(instance: ClientInstance, group: str, broker_name: str)
         config = SubscriptionGroupConfig(group_name=group)
         await admin.create_subscription_group(address, config)
     queues = max(1, config.retry_queue_nums)
-    await admin.create_topic(
+    await admin.create_topic_on(
         address, TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues)
     )
     log.info("the group %s was made known on the broker %s", group, broker_name)

@@ -171,6 +171,28 @@ def test_what_is_no_message(wrong: Any) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("use", "text"),
+    [
+        (lambda admin: admin.create_topic("a b"), "illegal characters"),
+        (lambda admin: admin.create_topic(5), "a topic has a name, which is text, not 5"),
+        (lambda admin: admin.create_topic("T", queues=0), "queues must be greater than 0"),
+        (lambda admin: admin.create_topic("T", queues="8"), "queues must be a number"),
+        (
+            lambda admin: admin.create_topic_on("b:1", "T"),
+            r"a TopicConfig\(topic_name=...\), not 'T'; create_topic\(name\) makes",
+        ),
+    ],
+)
+def test_a_topic_that_cannot_be_made(use: Callable[[Any], Awaitable[object]], text: str) -> None:
+    async def main() -> None:
+        async with Admin(namesrv=NAMESRV) as admin:
+            with pytest.raises(ConfigError, match=text):
+                await use(admin)
+
+    asyncio.run(main())
+
+
 async def stopped(client: Any) -> Any:
     await client.start()
     await client.stop()

@@ -22,7 +22,6 @@ from typing import Any, ParamSpec, Self
 from aiorocketmq import Admin, MessageExt, PullConsumer
 from aiorocketmq.broker.config.addresses import free_port
 from aiorocketmq.remoting.errors import RocketMQError
-from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 
 from ..forked import Forked
 
@@ -222,12 +221,7 @@ def asynchronous(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, No
 async def create_topic(namesrv: str, topic: str, queues: int) -> None:
     """On all masters; every name server knows all its queues when this returns."""
     async with Admin(namesrv=namesrv) as admin:
-        addresses = await admin.masters_of("DefaultCluster")
-        for address in addresses:
-            await admin.create_topic(
-                address,
-                TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues),
-            )
+        addresses = await admin.create_topic(topic, queues=queues)
     for server in namesrv.split(";"):
         async with Admin(namesrv=server) as admin:
 

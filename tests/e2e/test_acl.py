@@ -64,7 +64,7 @@ def _came_twice(tried: dict[str, int], msg_id: str) -> bool:
 async def make_topics(cluster: Cluster, *topics: str) -> None:
     async with Admin(namesrv=cluster.namesrv, credentials=ADMIN) as admin:
         for topic in topics:
-            await admin.create_topic(
+            await admin.create_topic_on(
                 cluster.brokers["broker-a"].address, TopicConfig(topic_name=topic)
             )
             await until(partial(admin.topic_route, topic), f"the name server knows {topic}")
@@ -142,7 +142,7 @@ async def test_administration_needs_an_administrator(guarded: Cluster) -> None:
     address = guarded.brokers["broker-a"].address
     async with Admin(namesrv=guarded.namesrv, credentials=WRITER) as admin:
         with pytest.raises(RocketMQError, match="Need admin permission for request code=17"):
-            await admin.create_topic(address, TopicConfig(topic_name="More"))
+            await admin.create_topic_on(address, TopicConfig(topic_name="More"))
     account = CreateAccessConfigRequest(
         access_key="newcomer", secret_key="new-secret", default_topic_perm="PUB"
     )

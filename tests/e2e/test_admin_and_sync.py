@@ -11,6 +11,7 @@ import aiorocketmq.sync
 from aiorocketmq import (
     Admin,
     ClientStateError,
+    ConfigError,
     Message,
     MessageExt,
     NoRouteError,
@@ -43,7 +44,11 @@ async def test_looking_after_a_cluster(shared: Cluster, topic: str, group: str) 
         consumer,
     ):
         sent = await producer.send(Message(topic, b"x", tags="a", keys="key"))
-        (address,) = await admin.masters_of("DefaultCluster")
+        (address,) = await admin.create_topic(topic, queues=3, cluster="DefaultCluster")
+        assert len((await admin.topic_route(topic)).queue_datas) == 1
+        assert (await admin.topic_config_on(topic))[address].write_queue_nums == 3
+        with pytest.raises(ConfigError, match=r"there is no cluster Other; .*: DefaultCluster"):
+            await admin.create_topic(topic, cluster="Other")
         assert topic in await admin.topic_list()
         stats = await admin.topic_stats(topic)
         assert stats.offset_table[sent.queue].max_offset == 1

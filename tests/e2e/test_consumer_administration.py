@@ -197,7 +197,7 @@ async def test_new_queues_are_noticed(shared: Cluster, topic: str, group: str) -
         await consumer.on_queues_changed(topic, lambda queues: told.append(len(queues)))
         await until(lambda: len(consumer.assignment()) == 1, "the queue")
         config = TopicConfig(topic_name=topic, read_queue_nums=3, write_queue_nums=3)
-        await admin.create_topic(shared.brokers["broker-a"].address, config)
+        await admin.create_topic_on(shared.brokers["broker-a"].address, config)
         await until(lambda: len(consumer.assignment()) == 3, "three queues")
         await until(lambda: told == [3], "the callback")
 

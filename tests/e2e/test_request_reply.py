@@ -112,7 +112,7 @@ def test_a_reply_may_reach_any_broker_of_the_cluster(
     @asynchronous
     async def main() -> None:
         async with Admin(namesrv=cluster.namesrv) as admin:
-            await admin.create_topic(
+            await admin.create_topic_on(
                 alone, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1)
             )
             await until(lambda: admin.topic_route(topic), "the topic is known")

@@ -249,7 +249,7 @@ def test_a_pattern_does_not_mean_topics_of_the_system(own: Cluster, topic: str, 
     async def make() -> None:
         async with Admin(namesrv=own.namesrv) as admin:
             for name in (f"%RETRY%{group}", f"%DLQ%{group}"):
-                await admin.create_topic(
+                await admin.create_topic_on(
                     own.brokers["broker-a"].address, TopicConfig(topic_name=name)
                 )
                 await until(partial(admin.topic_route, name), f"the name server knows {name}")

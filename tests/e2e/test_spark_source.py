@@ -367,7 +367,7 @@ def test_new_queues_and_new_topics_are_found_and_the_group_tells_how_far(
 async def widen(cluster: Cluster, topic: str, queues: int) -> None:
     config = TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues)
     async with Admin(namesrv=cluster.namesrv) as admin:
-        await admin.create_topic(cluster.brokers["broker-a"].address, config)
+        await admin.create_topic_on(cluster.brokers["broker-a"].address, config)
         await until_wide(admin, topic, queues)
 
 
@@ -433,7 +433,7 @@ def test_accounts_and_where_their_secrets_are_not(
 ) -> None:
     async def make_topic() -> None:
         async with Admin(namesrv=guarded.namesrv, credentials=ADMIN) as admin:
-            await admin.create_topic(
+            await admin.create_topic_on(
                 guarded.brokers["broker-a"].address,
                 TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2),
             )

@@ -240,7 +240,7 @@ class Clients:
                 journal.topics[topic] = set()
                 config = TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2)
                 for broker_name, machine in sorted(self.world.masters().items()):
-                    await admin.create_topic(f"{machine.host}:10911", config)
+                    await admin.create_topic_on(f"{machine.host}:10911", config)
                     journal.topics[topic].add(broker_name)
                     self.world.note(f"{topic} was made on {broker_name}, at {machine.name}")
                 body, began = self._body(topic), self.world.loop.now

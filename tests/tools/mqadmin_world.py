@@ -124,7 +124,7 @@ async def _live(cluster: LocalCluster, ready: asyncio.Queue[World], done: asynci
             PRODUCERS, namesrv=namesrv, instance_name="prod", client_ip="192.0.2.2", trace=True
         ) as producer,
     ):
-        await admin.create_topic(
+        await admin.create_topic_on(
             cluster.broker_address,
             TopicConfig(topic_name=TOPIC, read_queue_nums=4, write_queue_nums=4),
         )

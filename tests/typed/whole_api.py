@@ -286,7 +286,7 @@ async def share() -> None:
 
 async def look_after(admin: Admin) -> list[Callable[..., Awaitable[object]]]:
     async with admin:
-        await admin.create_topic(
+        await admin.create_topic_on(
             "a:10911", TopicConfig(topic_name="Order", read_queue_nums=4, write_queue_nums=4)
         )
         print(admin.name_server_addresses)
@@ -314,6 +314,7 @@ async def look_after(admin: Admin) -> list[Callable[..., Awaitable[object]]]:
         admin.create_account,
         admin.create_subscription_group,
         admin.create_topic,
+        admin.create_topic_on,
         admin.delete_account,
         admin.delete_expired_commit_logs,
         admin.delete_kv_config,
@@ -513,6 +514,7 @@ def look_after_without_asyncio() -> list[Callable[..., object]]:
         admin.create_account,
         admin.create_subscription_group,
         admin.create_topic,
+        admin.create_topic_on,
         admin.delete_account,
         admin.delete_expired_commit_logs,
         admin.delete_kv_config,

@@ -126,7 +126,7 @@ async def update_topic(
 
 
 async def _update_on_broker(out: Output, admin: Admin, address: str, config: TopicConfig) -> None:
-    await admin.create_topic(address, config)
+    await admin.create_topic_on(address, config)
     if config.order:
         conf = await admin.set_order_on_broker(config.topic_name, address, config.write_queue_nums)
         out.text(f"set broker orderConf. isOrder=true, orderConf=[{conf}]")
@@ -135,7 +135,7 @@ async def _update_on_broker(out: Output, admin: Admin, address: str, config: Top
 
 async def _update_on_cluster(out: Output, admin: Admin, cluster: str, config: TopicConfig) -> None:
     for address in await admin.masters_of(cluster):
-        await admin.create_topic(address, config)
+        await admin.create_topic_on(address, config)
         out.line(f"create topic to {address} success.")
     if config.order:
         conf = await admin.set_order_on_cluster(config.topic_name, cluster, config.write_queue_nums)
@@ -181,7 +181,7 @@ async def update_topic_perm(
                 shell.out.line("new perm equals to the old one!")
                 continue
             changed = msgspec.structs.replace(config, perm=perm)
-            await admin.create_topic(address, changed)
+            await admin.create_topic_on(address, changed)
             shell.out.line(f"update topic perm from {config.perm} to {perm} in {address} success.")
             if broker_addr is not None:
                 shell.out.line(f"{topic_config_text(changed)}.")
