@@ -1,11 +1,36 @@
-"""What was tried for one send, and what came of it. Pure."""
+"""What was tried for one send, and what came of it; and for how long. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Final
 
+from ...remoting.clock import Clock
 from ..errors import Attempt, SendFailed, SendTimedOut
+
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 0.5
+
+
+class Patience:
+    """Attempts beyond those that are allowed anyway, ``until`` a time (seconds of the monotonic
+    clock); the pauses in front of them grow."""
+
+    __slots__ = ("_clock", "_pause", "_until")
+
+    def __init__(self, clock: Clock, until: float) -> None:
+        self._clock = clock
+        self._until = until
+        self._pause = _FIRST_PAUSE_S
+
+    async def another(self) -> bool:
+        """Rest; whether there is one more attempt then."""
+        pause, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE_S)
+        if self._clock.monotonic() + pause >= self._until:
+            return False
+        await self._clock.sleep(pause)
+        return True
 
 
 class Tried:

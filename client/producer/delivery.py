@@ -20,7 +20,7 @@ from ..cluster.route_cache import TopicRoute, awaits_master, no_route
 from ..errors import Attempt, NoRouteError
 from ..namespaces import unwrap_queue, without_namespace
 from ..options import vip_address
-from .attempts import Tried
+from .attempts import Patience, Tried
 from .fast_path import FastPath
 from .fault_latency import FaultLatency
 from .hooks import SendContext, SendHooks, kind_of
@@ -47,6 +47,8 @@ class DeliverySettings(NamedTuple):
     topic_queue_nums: int = 4
     template_topic: str = TopicName.AUTO_CREATE
     retry_codes: Collection[int] = RETRY_CODES
+    patience: float = 0.0
+    """Seconds from the begin of a send in which further attempts are made, whatever failed."""
     waits: bool = True
     """For brokers that cannot be reached; otherwise that is an attempt like others that fail, for
     whoever waits by rules of its own."""
@@ -74,6 +76,7 @@ class Delivery:
         self._template_topic = settings.template_topic
         self._retry_codes = settings.retry_codes
         self._may_wait = settings.waits
+        self._patience = settings.patience
         self._faults = faults
         self._hooks = hooks
         self._looked_at = faults is not None or hooks is not None
@@ -139,7 +142,7 @@ class Delivery:
         A message ``bound`` to a queue has one attempt. Where no connection can be made nothing was
         sent, nor, as far as it can tell, where a broker with replicas says that it is not the
         master. That uses up time only: a broker that is restarted is waited for, a group that
-        elects another master too.
+        elects another master too. With patience there are further attempts, also of what is bound.
         ``failed``: an attempt was made before, in the same time. Raises ``SendFailed``,
         ``SendTimedOut``, ``NoRouteError``, ``BrokerError``, and ``RemotingError`` when the route is
         not known and no name server answers.
@@ -150,6 +153,7 @@ class Delivery:
         not_ok: SendResult | None = None
         avoid: str | None = None
         left = self._attempts if bound is None else 1
+        patience = Patience(clock, started + min(self._patience, timeout))
         if failed is not None:
             if not may_retry(failed.error, self._retry_codes):
                 raise failed.error
@@ -159,7 +163,7 @@ class Delivery:
                 failed.error, ConnectError
             )
             left -= tried.failed(failed, 0.0, waits=waits)
-        while left:
+        while left > 0 or (not_ok is None and await patience.another()):
             queue = await self._next(topic, bound, avoid, started + timeout, tried)
             began = clock.monotonic() - started
             if queue is None or began >= timeout:

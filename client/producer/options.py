@@ -31,6 +31,7 @@ class ProducerOptions(ClientOptions, total=False):
     instance: ClientInstance | None
     send_timeout: float
     retries: int
+    retry_patience: float
     retry_other_broker_on_not_ok: bool
     compress_over: int
     compress_level: int
@@ -53,6 +54,7 @@ class ProducerSettings(Settings, frozen=True, kw_only=True):
     instance: ClientInstance | None = None
     send_timeout: float = SEND_TIMEOUT
     retries: int = DeliverySettings().attempts - 1
+    retry_patience: float = DeliverySettings().patience
     retry_other_broker_on_not_ok: bool = False
     compress_over: int = 4096
     compress_level: int = 5
@@ -74,6 +76,8 @@ class ProducerSettings(Settings, frozen=True, kw_only=True):
                 f"compression is one of {', '.join(_COMPRESSIONS)}, not {self.compression!r}"
             )
         self.require_positive("send_timeout")
+        if self.retry_patience:
+            self.require_positive("retry_patience")
         self.require_counts("max_message_size", "topic_queue_nums")
         if self.idempotent and (self.latency_fault or self.retry_other_broker_on_not_ok):
             raise ConfigError(
@@ -94,4 +98,5 @@ class ProducerSettings(Settings, frozen=True, kw_only=True):
             topic_queue_nums=self.topic_queue_nums,
             template_topic=self.template_topic,
             retry_codes=RETRY_CODES.union(self.retry_codes),
+            patience=self.retry_patience,
         )

@@ -66,11 +66,13 @@ class Producer(Startable):
 
     ``send_timeout`` (seconds) is the time for a send in all, retries included. ``retries`` counts
     further attempts on other brokers after a failure; a message that is bound to a queue has one
-    attempt. ``retry_other_broker_on_not_ok`` also tries again when a message was stored but less
-    safely than asked; ``retry_codes`` are further answers to try again after. Bodies of
-    ``compress_over`` bytes and more are compressed (``compression``, ``compress_level``), longer
-    ones than ``max_message_size`` refused. A topic that does not exist gets up to
-    ``topic_queue_nums`` queues on each broker that offers ``template_topic``.
+    attempt. ``retry_patience`` (seconds since the send began): until then there are more of both,
+    with pauses, so that a broker may be restarted meanwhile; default 0.
+    ``retry_other_broker_on_not_ok`` also tries again when a message was stored but less safely than
+    asked; ``retry_codes`` are further answers to try again after. Bodies of ``compress_over`` bytes
+    and more are compressed (``compression``, ``compress_level``), longer ones than
+    ``max_message_size`` refused. A topic that does not exist gets up to ``topic_queue_nums`` queues
+    on each broker that offers ``template_topic``.
 
     ``latency_fault``: keep away from slow brokers for a while, see ``fault_latency``. ``trace``:
     tell what was sent in the topic RMQ_SYS_TRACE_TOPIC, or in the one given. ``hooks`` look at

@@ -39,12 +39,12 @@ async def pass_time(broker: ScriptedBroker, seconds: float) -> None:
 class Scene:
     """A producer with default options, and its only broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, retry_patience: float = 0.0) -> None:
         self.broker = ScriptedBroker()
         self.broker.answers[RequestCode.SEND_MESSAGE_V2] = lambda _: STORED
         self.instance: ClientInstance = self.broker.instance()
         self.broker.know_topic(self.instance, TOPIC)
-        self.producer = Producer("g", instance=self.instance)
+        self.producer = Producer("g", instance=self.instance, retry_patience=retry_patience)
 
     def go_away(self) -> None:
         self.broker.down = True
@@ -55,10 +55,12 @@ class Scene:
         return len(self.broker.requests(RequestCode.SEND_MESSAGE_V2))
 
 
-def in_scene(test: Callable[[Scene], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+def in_scene(
+    test: Callable[[Scene], Coroutine[Any, Any, None]], *, retry_patience: float = 0.0
+) -> Callable[[], None]:
     def run() -> None:
         async def main() -> None:
-            scene = Scene()
+            scene = Scene(retry_patience=retry_patience)
             async with asyncio.timeout(60), scene.instance, scene.producer:
                 await test(scene)
 
@@ -138,6 +140,47 @@ async def test_answers_use_up_attempts(scene: Scene) -> None:
     with pytest.raises(SendFailed, match="SERVICE_NOT_AVAILABLE"):
         await send(scene)
     assert scene.sends == 3
+
+
+@pytest.mark.parametrize("how", [send, send_soon, send_bound])
+@pytest.mark.parametrize("answers", [True, False])
+def test_patience_gives_a_broker_time_to_come_back(
+    how: Callable[[Scene], Coroutine[Any, Any, SendResult]], answers: bool
+) -> None:
+    """It says that it stores nothing now, or ends each connection that asks."""
+
+    async def test(scene: Scene) -> None:
+        def refuse(_: Any) -> Reply:
+            if not answers:
+                scene.broker.restart()
+            return Reply(int(ResponseCode.SERVICE_NOT_AVAILABLE))
+
+        scene.broker.answers[RequestCode.SEND_MESSAGE_V2] = refuse
+        sent = asyncio.create_task(how(scene))
+        await pass_time(scene.broker, 1.0)
+        assert not sent.done()
+        assert 4 <= scene.sends <= 8, "pauses of 0.05, 0.1, 0.2, 0.4, 0.5 s"
+        scene.broker.answers[RequestCode.SEND_MESSAGE_V2] = lambda _: STORED
+        await pass_time(scene.broker, 0.6)
+        assert (await sent).queue_offset == 17
+
+    in_scene(test, retry_patience=2.0)()
+
+
+@pytest.mark.parametrize("how", [send, send_soon, send_bound])
+def test_patience_ends(how: Callable[[Scene], Coroutine[Any, Any, SendResult]]) -> None:
+    async def test(scene: Scene) -> None:
+        scene.broker.answers[RequestCode.SEND_MESSAGE_V2] = lambda _: Reply(
+            int(ResponseCode.SERVICE_NOT_AVAILABLE)
+        )
+        sent = asyncio.create_task(how(scene))
+        await pass_time(scene.broker, 1.0)
+        assert not sent.done()
+        await pass_time(scene.broker, 1.0)
+        with pytest.raises(SendFailed, match="SERVICE_NOT_AVAILABLE"):
+            await sent
+
+    in_scene(test, retry_patience=2.0)()
 
 
 @in_scene
