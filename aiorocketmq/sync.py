@@ -287,6 +287,7 @@ class PullConsumer(Facade):
         super().__init__(lambda: AsyncPullConsumer(group, *topics, **options))
 
     subscribe: Final = called(AsyncPullConsumer.subscribe)
+    unsubscribe: Final = called(AsyncPullConsumer.unsubscribe)
     assign: Final = awaited(AsyncPullConsumer.assign)
     assignment: Final = called(AsyncPullConsumer.assignment)
     queues: Final = awaited(AsyncPullConsumer.queues)

@@ -5,6 +5,8 @@ Every 20 seconds, and whenever something changed, each subscribed topic is divid
 compute the same division from the queues of the topic and the ids of the members, which a broker
 knows from their heartbeats. What was lost is handed to ``owner.give_up``, what was gained to
 ``owner.take``.
+
+One file, though over 400 lines: all of it is about one table, whose queues are whose.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from ..errors import ConfigError, ExpressionRefused
 from ..offsets.offset_store import BrokerOffsets, OffsetStore
 from ..offsets.start_offset import StartPolicy
 from ..user_code import UserCode
+from .queue_callbacks import QueueCallbacks
 from .queue_locks import QueueLocks
 from .rebalance import AllocateStrategy, sorted_client_ids, sorted_queues
 from .subscription import TAG, same_expression
@@ -90,6 +93,8 @@ class GroupMember:
         self.offsets: OffsetStore = broadcast_offsets or BrokerOffsets(instance, group)
         self.broadcasting: bool = broadcast_offsets is not None
         self._locks = locks
+        self.callbacks: QueueCallbacks = QueueCallbacks(group, None, None, None)
+        """Of the user, who is told what comes."""
         self.subscriptions: dict[str, SubscriptionData] = {}
         self.owned: set[MessageQueue] = set()
         self.damaged: int = 0
@@ -275,9 +280,7 @@ class GroupMember:
         released = await self._release(lost)
         if not released and self.owned & anew:
             self._stale.add(topic)  # they are still pulled by the old expression
-        taken = await asyncio.gather(
-            *(self._take(queue) for queue in gained if queue not in self.owned)
-        )
+        taken = await self._take_all([queue for queue in gained if queue not in self.owned])
         if lost or gained:
             log.info(
                 "rebalanced group=%s topic=%s members=%d queues=%d of %d lost=%d gained=%d",
@@ -339,9 +342,32 @@ class GroupMember:
         )
         return sorted_client_ids(answer_body(answer, ConsumerIdList, replica[0]).consumer_id_list)
 
+    async def _take_all(self, queues: list[MessageQueue]) -> list[bool]:
+        """Whether each was taken. Who wants to be told of them before they are read is told of all
+        at once."""
+        if not self.callbacks.wants_assigned:
+            return await asyncio.gather(*(self._take(queue) for queue in queues))
+        offsets = await asyncio.gather(*(self._first_offset(queue) for queue in queues))
+        found = [
+            (queue, offset)
+            for queue, offset in zip(queues, offsets, strict=True)
+            if offset is not None
+        ]
+        await self.callbacks.assigned(queue for queue, _ in found)
+        for queue, offset in found:
+            await self._begin(queue, offset)
+        return [offset is not None for offset in offsets]
+
     async def _take(self, queue: MessageQueue) -> bool:
+        offset = await self._first_offset(queue)
+        if offset is not None:
+            await self._begin(queue, offset)
+        return offset is not None
+
+    async def _first_offset(self, queue: MessageQueue) -> int | None:
+        """Where the queue, which nobody else may have, is to be read from; None: another time."""
         if self._locks is not None and not await self._locks.hold(queue):
-            return False  # its last owner still has it
+            return None  # its last owner still has it
         try:
             offset = await self._start.offset(self.instance, self.offsets, queue)
         except (RemotingError, BrokerError, ConfigError) as error:
@@ -355,15 +381,18 @@ class GroupMember:
                 who=queue,
             )
             await self._unlock([queue])
-            return False
+            return None
         self._outages.works(("take", self.group, queue.broker_name), who=queue)
+        return offset
+
+    async def _begin(self, queue: MessageQueue, offset: int) -> None:
         if queue.topic not in self.subscriptions:  # not any more
             await self._unlock([queue])
-            return True
+            return
         self.owned.add(queue)
+        self.callbacks.began(queue)
         self.offsets.update(queue, offset, only_forwards=False)
         self._owner.take(queue, offset)
-        return True
 
     async def _release(self, queues: list[MessageQueue]) -> bool:
         """False: some of them could not be given up yet."""

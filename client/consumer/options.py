@@ -18,6 +18,7 @@ from ..usage_errors import chosen
 from .consume_hooks import ConsumeHook, FilterHook
 from .owned_queue import CacheLimits, checked_limits
 from .pulling import PullSettings
+from .queue_callbacks import QueueCallback, QueueCallbacks
 from .rebalance import AllocateStrategy, averagely
 
 WITHOUT_END = 2**31 - 1
@@ -39,6 +40,8 @@ class ConsumerOptions(ClientOptions, total=False):
     allocate: AllocateStrategy
     trace: bool | str
     filters: Sequence[FilterHook]
+    on_assign: QueueCallback | None
+    on_revoke: QueueCallback | None
 
 
 class PushConsumerOptions(ConsumerOptions, total=False):
@@ -80,6 +83,8 @@ class ConsumerSettings(Settings, frozen=True, kw_only=True):
     allocate: AllocateStrategy = averagely
     trace: bool | str = False
     filters: Sequence[FilterHook] = ()
+    on_assign: QueueCallback | None = None
+    on_revoke: QueueCallback | None = None
 
     def __post_init__(self) -> None:
         chosen("model", self.model, MessageModel)
@@ -98,6 +103,10 @@ class ConsumerSettings(Settings, frozen=True, kw_only=True):
             if self.broadcasting
             else None
         )
+
+    def callbacks(self, instance: ClientInstance, group: str) -> QueueCallbacks:
+        """Raises ``ConfigError``."""
+        return QueueCallbacks(group, instance.namespace, self.on_assign, self.on_revoke)
 
     def tracer(self, instance: ClientInstance, group: str) -> ConsumeTracer | None:
         topic = trace_topic(self.trace)

@@ -53,6 +53,7 @@ from .subscription import Sql, same_expression, subscription_of
 
 log: Final = logging.getLogger(__name__)
 
+_STOPPED: Final = ("stopping", "stopped")
 _TURN = 32
 """Messages of one queue that ``async for`` takes before another queue has its turn."""
 
@@ -67,6 +68,10 @@ class PullConsumer(Startable):
     ``auto_commit`` the brokers are told every ``commit_interval`` and at the end how far the group
     got. With ``model=MessageModel.BROADCASTING`` every member has all queues, and a file in
     ``offset_folder`` has the offsets. ``trace``: tell in a topic what was handed out when.
+    ``on_assign`` is told queues that have become ours, before anything of them is read;
+    ``on_revoke`` those that are about to go, of which nothing is handed out any more: ``commit()``
+    there tells how far they were handled. Both are awaited, for 30 s at most; ``assign`` calls
+    neither.
     """
 
     @takes(PullConsumerSettings)
@@ -93,6 +98,7 @@ class PullConsumer(Startable):
             start=self._start,
             broadcast_offsets=self._file,
         )
+        self._member.callbacks = settings.callbacks(self.instance, self.group)
         self._tasks = TaskSet(f"consumer {self.group}")
         self._assigned = False
         self._joined = False
@@ -143,7 +149,7 @@ class PullConsumer(Startable):
         ``commit=False``."""
         if self._state != "running":
             return
-        self._state = "stopped"
+        self._state = "stopping"
         self._streams.look()
         if self._program is not None:
             self._program.discard(self)
@@ -152,6 +158,7 @@ class PullConsumer(Startable):
         async with (
             AsyncExitStack() as last
         ):  # backwards; a step that is cancelled does not take the others along
+            last.callback(self._has_stopped)
             if self._owns_instance:
                 last.push_async_callback(self.instance.stop)
             elif self._registered:
@@ -160,9 +167,13 @@ class PullConsumer(Startable):
                 last.callback(self.instance.routes.on_change.remove, self._route_changed)
             if self._tracer is not None:
                 last.push_async_callback(self._tracer.close)
+            last.callback(self._member.callbacks.close)
             last.push_async_callback(self._give_up_all)
             last.push_async_callback(self._member.release_all)
             await self._tasks.close()
+
+    def _has_stopped(self) -> None:
+        self._state = "stopped"
 
     async def _give_up_all(self) -> None:
         """Also what was assigned."""
@@ -185,7 +196,7 @@ class PullConsumer(Startable):
 
         Raises ``ConfigError``, and ``ClientStateError`` after ``assign`` and when stopped.
         """
-        if self._state == "stopped":
+        if self._state in _STOPPED:
             raise self._not_running()
         if self._assigned:
             raise ClientStateError(
@@ -195,6 +206,18 @@ class PullConsumer(Startable):
         self._member.subscribe(subscription_of(topic, expression, self.instance.clock.time_ms()))
         if self._state == "running":
             self._join()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Read this topic no more: its queues go to the others of the group, with what was handed
+        out committed. Nothing happens for one that is not subscribed.
+
+        Raises ``ClientStateError`` after ``assign`` (assign other queues) and when stopped.
+        """
+        if self._assigned:
+            raise ClientStateError("this consumer has assigned queues: assign those that are left")
+        if self._state in _STOPPED:
+            raise self._not_running()
+        self._member.unsubscribe(with_namespace(checked_topic(topic), self._namespace))
 
     def _join(self) -> None:
         if not self._joined:
@@ -344,7 +367,7 @@ class PullConsumer(Startable):
             raise self._not_running()
 
     def _not_running(self) -> ClientStateError:
-        if self._state == "stopped":
+        if self._state in _STOPPED:
             return ClientStateError(f"the consumer {self.group} is stopped: make a new one")
         return ClientStateError(
             f"the consumer {self.group} is {self._state}: use it inside of 'async with', or start "
@@ -370,7 +393,8 @@ class PullConsumer(Startable):
         broadcasting consumer's are in its file then. Raises ``RemotingError``, ``BrokerError``,
         ``OSError``.
         """
-        self._check_running()
+        if self._state != "stopping":  # then it is on_revoke that asks
+            self._check_running()
         if offsets is None:
             self.mark_done()
             wanted = {queue: stream.done for queue, stream in self._streams.items()}
@@ -482,7 +506,9 @@ class PullConsumer(Startable):
     async def give_up(self, queues: list[MessageQueue]) -> list[MessageQueue]:
         ours = [queue for queue in queues if queue in self._streams]
         for queue in ours:
-            self._streams.withdraw(self._streams[queue])
+            self._streams.pause(self._streams[queue])
+        await self._member.callbacks.revoked(ours)
+        for queue in ours:
             self._streams[queue].drop()
         if self._options.auto_commit:
             await self._persist(ours)

@@ -87,7 +87,10 @@ class PushConsumer(Startable):
     ``stop`` waits for handlers that still run. ``offset_folder``: where a broadcasting consumer
     keeps how far it got (``client/offsets/local_offsets.py``). ``trace``: tell in a topic what was
     consumed when, as the producer's ``trace``. ``hooks`` and ``filters``: see
-    ``client/consumer/consume_hooks.py``.
+    ``client/consumer/consume_hooks.py``. ``on_assign`` is told queues that have become ours, before
+    anything of them is read; ``on_revoke`` those that are about to go, before their offsets are
+    told and their locks let go (with ``ordered``: when their handlers have ended). Both are
+    awaited, for 30 s at most.
     """
 
     @takes(PushConsumerSettings)
@@ -129,6 +132,7 @@ class PushConsumer(Startable):
             broadcast_offsets=self._file,
             locks=self._locks,
         )
+        self._member.callbacks = settings.callbacks(self.instance, self.group)
         self._replies = Delivery(self.instance, INNER_PRODUCER_GROUP)
         self._queues: dict[MessageQueue, OwnedQueue] = {}
         self._gate = asyncio.Event()
@@ -300,6 +304,7 @@ class PushConsumer(Startable):
             if self._tracer is not None:
                 last.push_async_callback(self._tracer.close)
             last.push_async_callback(self._tasks.close)
+            last.callback(self._member.callbacks.close)
             last.push_async_callback(self._member.release_all)
             if self._handler is not None:
                 last.callback(self._handler.close)
@@ -395,6 +400,7 @@ class PushConsumer(Startable):
         stay = {queue for queue, free in zip(ours, left, strict=True) if not free}
         given = [queue for queue in queues if queue not in stay]
         self._share_cache()
+        await self._member.callbacks.revoked(given)
         if self._locks is None:
             await self._member.offsets.persist(given)
         # an offset of ours must not overwrite that of somebody who has, or had, the lock meanwhile

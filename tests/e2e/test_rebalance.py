@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq import Message, MessageExt, Producer, PushConsumer, StartFrom
+from aiorocketmq import Message, MessageExt, MessageQueue, Producer, PushConsumer, StartFrom
 from benchmarks.consumers import Campaign, Options
 from benchmarks.consumers_ledger import RECORD, Kind, judge_ordered, judge_unordered
 
@@ -150,3 +150,47 @@ def test_a_broker_that_dies_with_the_locks_ends_no_order(
             assert firsts == sorted(firsts), "nothing overtakes"
 
     scenario()
+
+
+@asynchronous
+async def test_a_queue_of_an_ordered_group_is_told_to_go_before_it_is_told_to_come(
+    shared: Cluster, topic: str, group: str
+) -> None:
+    await create_topic(shared.namesrv, topic, 4)
+    events: list[tuple[str, str, int]] = []
+
+    def member(name: str) -> PushConsumer:
+        async def on_assign(queues: tuple[MessageQueue, ...]) -> None:
+            events.extend((name, "comes", q.queue_id) for q in queues if q.topic == topic)
+
+        async def on_revoke(queues: tuple[MessageQueue, ...]) -> None:
+            await asyncio.sleep(0.2)
+            events.extend((name, "goes", q.queue_id) for q in queues if q.topic == topic)
+
+        consumer = PushConsumer(
+            group, namesrv=shared.namesrv, suspend=SUSPEND, ordered=True,
+            on_assign=on_assign, on_revoke=on_revoke,
+        )  # fmt: skip
+        consumer.subscribe(topic)
+        consumer.on_message(lambda _message: None)
+        return consumer
+
+    async def divided() -> bool:
+        return [sum(q.topic == topic for q in each.assignment()) for each in (first, second)] == [
+            2,
+            2,
+        ]
+
+    async with member("first") as first:
+        await until(lambda: _is(len(events) == 4), "the first has all queues")
+        async with member("second") as second:
+            await until(divided, "each has two queues")
+    comes = [event for event in events if event[:2] == ("second", "comes")]
+    assert len(comes) == 2
+    for _, _, queue in comes:
+        assert events.index(("first", "goes", queue)) < events.index(("second", "comes", queue))
+    assert sum(event[1] == "goes" for event in events) == sum(e[1] == "comes" for e in events)
+
+
+async def _is(true: bool) -> bool:
+    return true
