@@ -9,6 +9,7 @@ import functools
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
@@ -210,6 +211,18 @@ class Facade:
 
         self._loop = LoopThread.shared()
         self._client = self._loop.run(on_loop())
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        # a default, because at the end of a process modules are gone already
+        client = getattr(self, "_client", None)
+        if client is not None and client.instance.running:
+            _warn(
+                f"unclosed {type(self).__name__} {client.instance.client_id}: it goes on in the "
+                "background; use 'with', or stop()",
+                ResourceWarning,
+                source=self,
+                stacklevel=2,
+            )
 
     def start(self) -> None:
         """As that of the asyncio client."""

@@ -170,10 +170,7 @@ class BrokerConfig(Record, kw_only=True):
     wait_time_mills_in_transaction_queue: threads = 3000
     start_accept_send_request_time_stamp: i64 = 0
     max_send_sequences: Annotated[int, Meta(ge=0, le=30_000)] = 10_000
-    """So many producers with ``idempotent=True`` are remembered, each queue that one sends to for
-    itself; a further one is refused. 130 bytes of the log for each, every 64 MiB."""
     send_sequence_expire_millis: Annotated[int, Meta(ge=60_000)] = 7 * 24 * 3_600_000
-    """How long after its last message. One that comes back later is refused."""
     trace_on: bool = True
     enable_calc_filter_bit_map: bool = False
     expect_consumer_num_use_filter: Annotated[int, Meta(ge=1, le=10_000)] = 32

@@ -17,7 +17,9 @@ import asyncio
 import contextlib
 import logging
 import os
+import warnings
 import weakref
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Final, NoReturn, Unpack
 
@@ -127,6 +129,8 @@ class ClientInstance(Startable):
         self.masters: MasterWatch = MasterWatch(self.routes, self.clock, self._tasks)
         self._silent_masters = SilentMasters(self.remoting, self.routes, self.masters, self.clock)
         self._producers: set[str] = set()
+        self.owner: str = type(self).__name__
+        """Which class of client it was made for."""
         self._state = "new"
         self._loop: asyncio.AbstractEventLoop | None = None
         _instances.add(self)
@@ -171,6 +175,17 @@ class ClientInstance(Startable):
                 await self._tasks.close()
             finally:
                 await self.remoting.close()
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        # a default, because at the end of a process modules are gone already
+        if getattr(self, "_state", "new") == "running":
+            _warn(
+                f"unclosed {self.owner} {self.client_id}: brokers keep it, and its queues, until "
+                "its connections end; use 'async with', or await stop()",
+                ResourceWarning,
+                source=self,
+                stacklevel=2,
+            )
 
     @property
     def running(self) -> bool:
@@ -400,7 +415,9 @@ def instance_for(
     """The instance that a client was given, else one of its own. Raises ``ConfigError`` for options
     that come with an instance, ``TypeError`` for those that do not exist."""
     if given is None:
-        return ClientInstance(stream=stream, **known_options(client, options))
+        made = ClientInstance(stream=stream, **known_options(client, options))
+        made.owner = type(client).__name__
+        return made
     if options:
         raise ConfigError(
             f"these options belong to the instance that was given: {', '.join(options)}"

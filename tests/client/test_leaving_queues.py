@@ -62,6 +62,6 @@ def test_nothing_is_handled_of_a_queue_that_was_left_while_another_cannot_be_yet
             assert left
             assert slow in left
             assert quick not in left
-        await instance.remoting.close()
+        await instance.stop()
 
     asyncio.run(main())

@@ -47,6 +47,6 @@ def test_no_offset_is_told_of_a_queue_that_another_had_meanwhile(meanwhile: str)
             if request.topic == "T"
         ]
         assert told == ([9] if meanwhile == "kept" else [])
-        await instance.remoting.close()
+        await instance.stop()
 
     asyncio.run(main())

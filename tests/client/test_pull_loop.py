@@ -100,6 +100,7 @@ class Scene:
 
     async def close(self) -> None:
         await self.tasks.close()
+        await self.member.instance.stop()
         await self.member.instance.remoting.close()
 
 

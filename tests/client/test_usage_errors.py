@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from aiorocketmq import sync
 from aiorocketmq.client.admin import Admin
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.consumer.pull_consumer import PullConsumer
@@ -193,6 +195,39 @@ def test_a_topic_that_cannot_be_made(use: Callable[[Any], Awaitable[object]], te
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("make", [make_producer, make_pull, lambda _, **more: Admin(**more)])
+def test_a_client_that_nobody_has_stopped(make: Any) -> None:
+    async def main() -> None:
+        await make("g", namesrv=NAMESRV).start()
+
+    asyncio.run(main())
+    with pytest.warns(ResourceWarning, match=r"unclosed (Producer|PullConsumer|Admin) .*; use 'as"):
+        gc.collect()
+
+
+def test_a_client_that_was_stopped_or_never_started_is_not_told(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    async def main() -> None:
+        await stopped(make_producer("g", namesrv=NAMESRV))
+        make_producer("g", namesrv=NAMESRV)
+        with pytest.raises(ConfigError):
+            make_producer("g", namesrv=5)
+
+    asyncio.run(main())
+    gc.collect()
+    assert not recwarn.list
+
+
+def test_a_blocking_client_that_nobody_has_stopped() -> None:
+    producer = [sync.Producer("g", namesrv=NAMESRV)]
+    producer[0].start()
+    client, loop = producer[0]._client, producer[0]._loop
+    with pytest.warns(ResourceWarning, match="unclosed Producer .*; use 'with'"):
+        producer.clear()
+    loop.run(client.stop())
+
+
 async def stopped(client: Any) -> Any:
     await client.start()
     await client.stop()
@@ -295,3 +330,5 @@ def test_another_event_loop() -> None:
             ClientStateError, match=r"started on another event loop: .*aiorocketmq\.sync"
         ):
             asyncio.run(call())
+    for one in (producer.instance, consumer.instance, admin.instance, instance):
+        one._state = "stopped"  # nothing else may stop them any more

@@ -170,7 +170,7 @@ async def test_states(shared: Cluster, topic: str, group: str) -> None:
     async with producer:
         with pytest.raises(ClientStateError):
             await producer.start()
-    with pytest.raises(ClientStateError, match="not running"):
+    with pytest.raises(ClientStateError, match="is stopped: make a new one"):
         await producer.send(Message(topic, b"x"))
     with pytest.raises(ClientStateError, match="cannot be started again"):
         await producer.start()
