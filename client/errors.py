@@ -134,9 +134,9 @@ class SequenceUnknown(SequenceError):
     whether it has this message."""
 
     advice = (
-        "the broker has forgotten this producer (it was silent for longer than the broker "
-        "remembers, or the broker lost its files, or this machine's clock is behind the broker's): "
-        "if the message is in doubt read the queue to know; the next ones can be sent"
+        "the broker has forgotten this producer (which was silent for longer than "
+        "sendSequenceExpireMillis, or files of the broker were lost): if the message is in doubt "
+        "read the queue to know; the next ones can be sent"
     )
 
 
@@ -163,8 +163,8 @@ class SequencesFull(SequenceError):
     """The broker cannot remember another producer."""
 
     advice = (
-        "the broker remembers as many producers as it may: use fewer and longer-lived ones, or let "
-        "it remember more of them, or for less time"
+        "the broker remembers as many producers and queues as it may: use fewer and longer-lived "
+        "producers, raise its maxSendSequences or lower sendSequenceExpireMillis"
     )
 
 

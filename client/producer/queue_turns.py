@@ -33,7 +33,20 @@ class QueueTurns:
         """For a queue; nobody waits where it is free. For any queue of a topic."""
         self._asked = 0
 
-    async def take(
+    def take(
+        self, topic: str, bound: MessageQueue | None, avoid: Collection[str] = ()
+    ) -> MessageQueue | None:
+        """The queue ``bound``, or any one of the topic but those of brokers to ``avoid``. None: it
+        has to be waited for. It has to be released."""
+        if bound is None and topic in self._lines:
+            return None
+        for queue in (bound,) if bound is not None else self._candidates(topic):
+            if queue not in self._held and queue.broker_name not in avoid:
+                self._held.add(queue)
+                return queue
+        return None
+
+    async def wait(
         self,
         topic: str,
         bound: MessageQueue | None,
@@ -41,12 +54,8 @@ class QueueTurns:
         *,
         again: bool = False,
     ) -> MessageQueue:
-        """Wait for the queue ``bound``, or for any one of the topic but those of brokers to
-        ``avoid``; whoever had one and looks for another comes first (``again``). It has to be
-        released."""
-        if bound is not None and bound not in self._held:
-            self._held.add(bound)
-            return bound
+        """As ``take``, when it is free. Whoever had one and looks for another comes first
+        (``again``)."""
         self._asked += 1
         waiter = _Waiter(0 if again else self._asked, avoid)
         wanted = bound or topic

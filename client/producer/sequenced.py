@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+from collections.abc import Sequence
 from typing import Final
 
 from ...remoting.errors import BrokerError, ClientClosedError, RemotingError
 from ...remoting.protocol.codes import RequestCode, ResponseCode
-from ...remoting.protocol.commands.send import SequenceHelloRequest, SequenceHelloResponse
+from ...remoting.protocol.commands.send import SequenceHelloRequest
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ..cluster.instance import ClientInstance
 from ..errors import (
@@ -34,6 +35,7 @@ from .queue_turns import QueueTurns
 from .sending import Outgoing, SendResult, send_result
 from .sequences import (
     AGAIN,
+    STORED,
     TYPED,
     Numbered,
     QueueSequence,
@@ -175,22 +177,24 @@ class SequencedDelivery(Delivery):
         left = sending.deadline - self._monotonic()
         if left <= 0:
             return None
+        wanted = sending.topic, sending.bound, sending.avoid
+        if (free := self._places.take(*wanted)) is not None:
+            return free
         try:
             async with asyncio.timeout(left):
-                return await self._places.take(
-                    sending.topic, sending.bound, sending.avoid, again=sending.again
-                )
+                return await self._places.wait(*wanted, again=sending.again)
         except TimeoutError:
             return None
 
-    def _candidates(self, topic: str) -> list[MessageQueue]:
+    def _candidates(self, topic: str) -> Sequence[MessageQueue]:
         """The queues of brokers that may be asked at once; all, where there are none."""
         route = self._instance.routes.cached(topic)
         queues = route.publish_queues if route is not None else ()
-        usable = [queue for queue in queues if self._back_off(queue.broker_name) <= 0]
-        ordered = usable or list(queues)
-        start = self._turns.next() % max(1, len(ordered))
-        return ordered[start:] + ordered[:start]
+        names = {queue.broker_name for queue in queues}
+        if away := {name for name in names if self._back_off(name) > 0}:
+            queues = tuple(q for q in queues if q.broker_name not in away) or queues
+        start = self._turns.next() % max(1, len(queues))
+        return queues[start:] + queues[:start]
 
     async def _ready(self, sending: _Sending, queue: MessageQueue) -> bool:
         """Wait until the queue's broker may be asked. False: it may go elsewhere now, or the time
@@ -244,7 +248,7 @@ class SequencedDelivery(Delivery):
         address = await self._instance.master_address(queue.broker_name, sending.topic)
         if sequence.is_forgotten:
             if sequence.epoch:  # what is late of it shall not find a broker that knows nothing
-                await self._hello(sending, sequence, address)
+                await self._hello(sending, sequence, address, sequence.epoch)
             sequence.renew(next(self._ids))
         if sequence.greeted != address:
             await self._hello(sending, sequence, address)
@@ -262,16 +266,19 @@ class SequencedDelivery(Delivery):
         sending.in_doubt = False
         return result
 
-    async def _hello(self, sending: _Sending, sequence: QueueSequence, address: str) -> None:
+    async def _hello(
+        self, sending: _Sending, sequence: QueueSequence, address: str, epoch: int = 0
+    ) -> None:
+        """``epoch``: what comes late of earlier ones is refused."""
         answer = await self._instance.remoting.invoke(
             address,
             RequestCode.SEND_SEQUENCE_HELLO,
-            SequenceHelloRequest(producer_id=sequence.producer_id, epoch=sequence.epoch),
+            SequenceHelloRequest(producer_id=sequence.producer_id, epoch=epoch),
             timeout=self._seconds(sending),
         )
-        header = answer.check(address).header
-        assert isinstance(header, SequenceHelloResponse)
-        sequence.greets(address, header.now_ms)
+        if epoch and answer.code in STORED:
+            return  # less safely than the broker was told to, as messages may be
+        sequence.welcome(address, answer.check(address).header.now_ms)
 
     def _seconds(self, sending: _Sending) -> float:
         """For one attempt."""

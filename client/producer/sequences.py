@@ -40,7 +40,7 @@ from ..errors import (
     SequencesFull,
     SequenceUnknown,
 )
-from .sending import Outgoing, SendResult
+from .sending import Outgoing, SendResult, SendStatus
 
 Refused = type[
     SequenceFenced | SequenceGap | SequenceUnknown | SequencesFull | IdempotenceNotSupported
@@ -65,6 +65,8 @@ AGAIN: Final = frozenset(
 )
 """The same broker may take it soon. After other answers that are worth another attempt another
 broker may."""
+STORED: Final = frozenset(status.value for status in SendStatus)
+"""Answers of a broker that has it."""
 _OURS: Final = f"\x02{PropertyName.SEND_SEQUENCE}\x01"
 
 
@@ -100,19 +102,20 @@ class QueueSequence:
     def renew(self, producer_id: str) -> None:
         """Begin anew, under an id that was never used."""
         self.producer_id: str = producer_id
-        self.begun_ms: int = 0
-        """By the clock of the broker that was asked first, 0 before."""
+        self.begun_ms: int | None = None
+        """By the broker's clock."""
         self.epoch: int = 0
         self.number: int = 0
         self.greeted: str | None = None
-        """The broker that was asked whether it knows sequences."""
+        """The broker that has said that it knows sequences."""
         self.is_forgotten: bool = False
         """The broker knows nothing of this id: it is time for another one."""
 
-    def greets(self, address: str, now_ms: int) -> None:
-        """A broker knows sequences; ``now_ms``: its clock."""
+    def welcome(self, address: str, now_ms: int) -> None:
+        """The broker has answered hello."""
         self.greeted = address
-        self.begun_ms = self.begun_ms or now_ms
+        if self.begun_ms is None:
+            self.begun_ms = now_ms
 
     def stored(self, count: int) -> None:
         """So many messages are."""
@@ -129,13 +132,14 @@ class QueueSequence:
 
     def put_on(self, outgoing: Outgoing) -> Numbered:
         """The message as it is sent. Raises ``MessageError`` when its properties get too long."""
+        assert self.begun_ms is not None, "hello comes first"
         sequence = SendSequence(self.producer_id, self.epoch, self.number, self.begun_ms)
         return numbered(outgoing, sequence)
 
 
 def numbered(outgoing: Outgoing, sequence: SendSequence) -> Numbered:
-    """A message or a batch with its sequence. Raises ``MessageError`` when its properties get
-    too long."""
+    """A message or a batch with its sequence. Raises ``MessageError`` when its properties get too
+    long."""
     properties = outgoing.properties
     if _OURS[1:] in properties:  # of a message that was consumed somewhere and goes on
         others = decode_properties(properties)
@@ -149,10 +153,16 @@ def numbered(outgoing: Outgoing, sequence: SendSequence) -> Numbered:
                 f"the properties take {size} bytes with those of an idempotent producer, the "
                 f"limit is {MAX_PROPERTIES_BYTES}"
             )
-    fields = {name: getattr(outgoing, name) for name in Outgoing.__struct_fields__}
-    fields["properties"] = properties
-    fields["sys_flag"] |= MessageSysFlag.SEQUENCED
-    return Numbered(**fields)
+    return Numbered(
+        outgoing.topic,
+        outgoing.code,
+        outgoing.body,
+        properties,
+        outgoing.msg_id,
+        outgoing.flag,
+        outgoing.sys_flag | MessageSysFlag.SEQUENCED,
+        messages=outgoing.messages,
+    )
 
 
 def count_of(outgoing: Outgoing) -> int:

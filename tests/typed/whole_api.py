@@ -29,6 +29,7 @@ from aiorocketmq import (
     Credentials,
     ExpressionRefused,
     HalfMessageUnsafe,
+    IdempotenceNotSupported,
     LocalCluster,
     Message,
     MessageError,
@@ -51,6 +52,11 @@ from aiorocketmq import (
     SendResult,
     SendStatus,
     SendTimedOut,
+    SequenceError,
+    SequenceFenced,
+    SequenceGap,
+    SequencesFull,
+    SequenceUnknown,
     Sql,
     StartFrom,
     SuspendQueue,
@@ -144,6 +150,11 @@ async def produce(tls: ssl.SSLContext) -> None:
         await producer.send_oneway(MESSAGE)
         assert_type(await producer.request(MESSAGE, timeout=3.0), MessageExt)
         assert_type(await producer.queues("Order"), tuple[MessageQueue, ...])
+
+
+async def produce_once() -> None:
+    async with Producer("shop", namesrv=NAMESRV, idempotent=True) as producer:
+        assert_type((await producer.send(MESSAGE)).repeated, bool)
 
 
 async def answer(producer: Producer, consumer: PushConsumer, message: MessageExt) -> None:
@@ -373,6 +384,11 @@ async def look_after(admin: Admin) -> list[Callable[..., Awaitable[object]]]:
 
 def handle_errors(error: RocketMQError) -> str:
     match error:
+        case SequenceUnknown() | SequenceGap() | SequenceFenced() | SequencesFull():
+            assert_type(error.in_doubt, bool)
+            return "again" if not error.in_doubt else "look into the queue"
+        case SequenceError() | IdempotenceNotSupported():
+            return error.advice
         case SendTimedOut() | SendFailed():
             assert_type(error.attempts, tuple[Attempt, ...])
             return ", ".join(

@@ -29,6 +29,8 @@ from ...sim import ManualClock
 TOPIC = "T"
 ADDRESSES = {"a": "h:10911", "b": "h:20911"}
 BACK_OFF_S = 0.1
+AHEAD_MS = 3_600_000
+"""The brokers' clocks are, of that of the client."""
 QUEUES = [MessageQueue(TOPIC, name, number) for name in ADDRESSES for number in range(2)]
 
 R = TypeVar("R")
@@ -95,7 +97,7 @@ class Broker:
         self._clock.advance(0.001)
         self.known.clear()
         self._fences.clear()
-        self._forgot_ms = self._clock.time_ms()
+        self._forgot_ms = self._clock.time_ms() + AHEAD_MS
 
     def hello(self, request: SequenceHelloRequest) -> tuple[int, dict[str, str]]:
         self.greeted.append(request)
@@ -104,7 +106,7 @@ class Broker:
         self._ready = True
         before = self._fences.get(request.producer_id, 0)
         self._fences[request.producer_id] = max(before, request.epoch)
-        return 0, {"expiresMs": "60000", "nowMs": str(self._clock.time_ms())}
+        return 0, {"expiresMs": "60000", "nowMs": str(self._clock.time_ms() + AHEAD_MS)}
 
     def send(self, header: SendMessageRequestV2, body: bytes) -> tuple[int, dict[str, str]]:
         assert header.sys_flag & MessageSysFlag.SEQUENCED

@@ -25,7 +25,8 @@ class Scene:
 
     async def ask(self, name: str, *args: Any, **options: Any) -> None:
         async def take() -> None:
-            self.got.append((name, await self.turns.take("T", *args, **options)))
+            queue = self.turns.take("T", *args) or await self.turns.wait("T", *args, **options)
+            self.got.append((name, queue))
 
         self.tasks[name] = asyncio.ensure_future(take())
         await self.settle()

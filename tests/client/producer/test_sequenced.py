@@ -364,13 +364,12 @@ def test_a_broker_that_forgets_a_message_in_doubt_is_told_of() -> None:
     assert network.stored()[QUEUE] == [b"0", b"1", b"2"]
 
 
-def test_a_clock_that_is_behind_ends_in_an_error() -> None:
+def test_a_broker_that_never_knows_is_not_asked_for_ever() -> None:
     network = Network()
-    broker_of(network)._forgot_ms = network.clock.time_ms() + 1000
+    broker_of(network)._forgot_ms = network.clock.time_ms() * 2
     [failed] = send_all(network, network.producer(), range(1))
     assert isinstance(failed, SequenceUnknown)
     assert not failed.in_doubt
-    assert "clock" in str(failed)
     assert len(broker_of(network).sent) == 2
 
 
