@@ -96,9 +96,9 @@ sanitize: $(DEV_STAMP)  ## the compiled leaves under AddressSanitizer and Undefi
 	$(PY) -m pytest -q --capture=sys -o "pythonpath=$(SANITIZED) ." --deselect $(LEAVES_TESTS)/test_leaks.py -o faulthandler_timeout=0 $(LEAVES_TESTS) tests/golden && \
 	$(PY) -m tests.remoting.protocol.leaves.fuzz $(ARGS)
 
-soak: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## faults under load: a broker; master, slave, name server; a group that elects; consumers; a Spark query (ONLY=soak, soak_replication, raft_faults, consumers or soak_spark; ARGS="--rounds 1000 --seed 7")
-	@failed=; for name in $(or $(ONLY),soak soak_replication raft_faults consumers soak_spark); do \
-		$(PY) -m benchmarks.$$name $$(case "$$name$(ONLY)" in consumers|soak_spark) ;; *) echo '$(ARGS)';; esac) || failed="$$failed $$name"; done; \
+soak: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## faults under load: a broker; master, slave, name server; a group that elects; consumers; a Spark query (ONLY=soak, soak_replication, raft_faults, consumers, soak_spark or soak_exactly_once; ARGS="--rounds 1000 --seed 7")
+	@failed=; for name in $(or $(ONLY),soak soak_replication raft_faults consumers soak_spark soak_exactly_once); do \
+		$(PY) -m benchmarks.$$name $$(case "$$name$(ONLY)" in consumers|soak_spark|soak_exactly_once) ;; *) echo '$(ARGS)';; esac) || failed="$$failed $$name"; done; \
 		[ -z "$$failed" ] || { echo "not good:$$failed"; exit 1; }
 
 services: $(RUN_STAMP)  ## delayed messages, transactions, held pulls, new groups, slow and deaf peers at full size (ONLY=scheduled, ... slow_peers; ARGS=--help)

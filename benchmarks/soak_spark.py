@@ -51,7 +51,14 @@ class Options(NamedTuple):
 class Driver:
     """One life of the process."""
 
-    def __init__(self, what: str, namesrv: str, folder: Path) -> None:
+    def __init__(
+        self,
+        what: str,
+        namesrv: str,
+        folder: Path,
+        module: str = "benchmarks.soak_spark_driver",
+    ) -> None:
+        self._module = module
         self._what, self._namesrv, self._folder = what, namesrv, folder
         self._log = folder / "driver.log"
         self._output = folder / "driver.out"
@@ -63,7 +70,7 @@ class Driver:
                 *(
                     sys.executable,
                     "-m",
-                    "benchmarks.soak_spark_driver",
+                    self._module,
                     self._what,
                     self._namesrv,
                     str(self._folder),
@@ -89,6 +96,12 @@ class Driver:
         if self._process is not None and self._process.returncode is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             await self._process.wait()
+
+    @property
+    def pid(self) -> int | None:
+        """Of its group, while it lives."""
+        process = self._process
+        return process.pid if process is not None and process.returncode is None else None
 
     def check(self) -> None:
         """Raise ``DemoError`` when it has ended."""
