@@ -165,7 +165,7 @@ def _run(namesrv: str, prefix: str, folder: Path, inputs: Inputs, report: Path) 
     report.write_text(page(story, outcome), encoding="utf-8")
     for each in outcome.checks:
         print(f"  {'yes' if each.good else 'NO '}  {each.what}: {each.found}")
-    print(f"{outcome.repeats} messages came twice, and are dropped by their ids.\nReport: {report}")
+    print(f"Report: {report}")
     return outcome.good
 
 

@@ -114,14 +114,15 @@ def start(spark: SparkSession, namesrv: str, topics: Topics, folder: Path) -> li
 
     def write(totals: DataFrame, batch: int) -> None:
         """Topic and files from one computation. Spark may call it again with the same batch, after
-        a crash in here: files are overwritten then, messages come twice with the same id."""
+        a crash in here: files are overwritten then, and messages that are there stay as they are.
+        """
         totals = totals.persist()
         if not totals.isEmpty():
             rows = to_json_body(totals, keys="id", tags="category").write.format("rocketmq")
             rows = rows.option("rocketmq.namesrv.addr", namesrv).option("topic", topics.revenue)
-            # An id of the row's own, whatever batch or checkpoint it comes from: a window of a
-            # category is given out once.
-            rows = rows.option("dedupPrefix", "revenue").option("dedupKeyColumns", "keys")
+            rows = rows.option("guarantee", "exactly_once").option("batchId", batch)
+            rows = rows.option("writeId", "revenue")
+            rows = rows.option("stagingLocation", str(folder / "staging"))
             rows.mode("append").save()
             totals.write.mode("overwrite").parquet(str(folder / "revenue" / f"batch={batch}"))
         totals.unpersist()
@@ -129,10 +130,9 @@ def start(spark: SparkSession, namesrv: str, topics: Topics, folder: Path) -> li
     orders = good_rows(stream(spark, namesrv, topics.orders), ORDER)
     payments = good_rows(stream(spark, namesrv, topics.payments), PAYMENT)
     results = revenue(orders, payments).writeStream.foreachBatch(write)
-    # The ids are those of Spark: query, batch, partition, row; a batch that is done again gives
-    # its rows the same ones, as nothing is shuffled.
     dead = dead_rows(stream(spark, namesrv, topics.orders, topics.payments), topics)
     dead_letters = dead.writeStream.format("rocketmq").option("rocketmq.namesrv.addr", namesrv)
+    dead_letters = dead_letters.option("guarantee", "exactly_once")
     return [
         writer.option("checkpointLocation", str(folder / "checkpoints" / name))
         .queryName(name)

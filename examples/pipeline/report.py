@@ -75,7 +75,6 @@ def _facts(story: Story, outcome: Outcome) -> dict[str, str]:
         "of them with a delay": f"{sum(message.delay_level > 0 for message in sent):,}",
         "micro-batches of the join": f"{len(batches):,}",
         "no driver for": f"{story.down[1] - story.down[0]:.1f} s",
-        "results and dead rows that came twice": f"{outcome.repeats:,}, dropped by their ids",
         "all in all": f"{story.seconds:.0f} s",
     }
 

@@ -93,7 +93,8 @@ class RocketMQArrowWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """One attempt of each task has been chosen."""
         if self._options.exactly_once:
-            send_batch(self._options, self._write_id, 0, staged_tasks(messages))
+            batch = self._options.batch
+            send_batch(self._options, self._write_id, batch, staged_tasks(messages))
 
 
 def staged_tasks(messages: Iterable[WriterCommitMessage | None]) -> list[StagedTask]:
@@ -146,7 +147,8 @@ class _Task:
     def _stage(self, write_id: str, batch_id: str | None, partition: int) -> StagedRows:
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context is not None else 0
-        folder = folder_of(self._options.staging_location) / write_id / (batch_id or "0")
+        batch = batch_id or str(self._options.batch)
+        folder = folder_of(self._options.staging_location) / write_id / batch
         return StagedRows(folder, write_id, f"part-{partition:05d}-{attempt}.rows")
 
     def send(self, batch: Any) -> None:

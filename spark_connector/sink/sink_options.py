@@ -18,6 +18,8 @@ __all__ = ["SinkOptions", "parse_sink_options"]
 
 DEFAULT_GROUP: Final = "spark-rocketmq-sink"
 _GUARANTEES: Final = ("at_least_once", "exactly_once")
+_MOST_BATCHES: Final = 200_000_000
+"""So many fit into the numbers of rows (``manifest.py``)."""
 _WRITE_ID: Final = re.compile(r"[0-9A-Za-z_-][0-9A-Za-z_.-]{0,99}")
 _OF_SPARK: Final = ("checkpointLocation", "path", "queryName")
 
@@ -47,6 +49,8 @@ class SinkOptions:
     """Where rows wait until one attempt of each task is chosen; empty without ``exactly_once``."""
     write_id: str | None
     """Of a batch write: the same one when it is repeated."""
+    batch: int
+    """Of several writes with one ``write_id``, one after the other."""
 
 
 def parse_sink_options(
@@ -77,6 +81,7 @@ def parse_sink_options(
         exactly_once=reader.choice("guarantee", "at_least_once", _GUARANTEES) == "exactly_once",
         staging_location=reader.text("stagingLocation") or _in_checkpoint(options),
         write_id=reader.text("writeId"),
+        batch=reader.integer("batchId", 0, lowest=0, highest=_MOST_BATCHES),
     )
     reader.finish()
     _check(parsed)
@@ -112,6 +117,8 @@ def _check(options: SinkOptions) -> None:
             "option writeId is for guarantee=exactly_once, and of letters, digits, - _ and . (not "
             f"the first), not {options.write_id!r}"
         )
+    if options.batch and options.write_id is None:
+        raise ConfigError("option batchId counts the writes of one writeId: give that, too")
     if options.send_timeout_s <= 0:
         raise ConfigError("option sendTimeoutMs must be greater than 0")
     if options.delivery_timeout_s <= 0:

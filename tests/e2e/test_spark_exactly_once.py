@@ -132,3 +132,18 @@ def _stored(cluster: Cluster, topic: str) -> int:
         return stored(cluster, topic)
     except RocketMQError:
         return 0
+
+
+def test_writes_of_one_id_are_counted(
+    spark: SparkSession, shared: Cluster, with_queues: str, tmp_path: Path
+) -> None:
+    """As from ``foreachBatch``: a batch that is done again writes nothing, the next one does."""
+    options = {**GUARANTEE, "stagingLocation": tmp_path, "writeId": "w"}
+    for batch in (0, 1, 1, 2):
+        write(numbers(spark, 100), shared, with_queues, **options, batchId=batch)
+    assert numbers_in(shared, with_queues) == Counter(dict.fromkeys(range(100), 3))
+    assert [path.name for path in (tmp_path / "w").iterdir()] == ["2"]
+    with pytest.raises(PySparkException, match="give that, too"):
+        write(
+            numbers(spark, 1), shared, with_queues, **GUARANTEE, stagingLocation=tmp_path, batchId=3
+        )
