@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +17,8 @@ _LINK: Final = re.compile(r"\[([^]]+)\]\([^)]*\)")
 @functools.cache
 def property_texts() -> dict[str, Any]:
     """The tables of the file, by the names of the Records."""
+    import tomllib  # here: only who asks for help needs it
+
     return tomllib.loads(Path(__file__).with_name("properties.toml").read_text(encoding="utf-8"))
 
 

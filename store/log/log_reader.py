@@ -8,16 +8,16 @@ bodies are checked, so are all fields read in Python, never by the compiled leav
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import crcmod.predefined
 import msgspec
 
 from ...remoting.protocol.record import MessageExt, Reason, Records, scan
@@ -27,14 +27,21 @@ from ...remoting.protocol.record.layout import glance
 from ...remoting.protocol.record.walk import CHUNK, LogFile, LogWalk
 from ..disk.holes import data_ranges
 
-_crc32: Final = crcmod.predefined.mkCrcFun("crc-32")
 _BODY_CRC: Final = glance("body_crc")
 _NAME: Final = re.compile(r"[0-9]{20}")
 
 
 def independent_crc(body: bytes | memoryview) -> int:
     """The bodyCRC field of a body, by crcmod."""
-    return int(_crc32(body)) & 0x7FFFFFFF if body else 0
+    return int(_crc32()(body)) & 0x7FFFFFFF if body else 0
+
+
+@functools.cache
+def _crc32() -> Callable[[bytes | memoryview], int]:
+    import crcmod.predefined  # here: who only reads does without
+
+    made: Callable[[bytes | memoryview], int] = crcmod.predefined.mkCrcFun("crc-32")
+    return made
 
 
 def crc_engine() -> str:

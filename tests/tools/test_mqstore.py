@@ -233,7 +233,7 @@ def test_on_a_terminal(command: str, expected: str, tmp_path: Path) -> None:
 
 def test_export_writes_parquet(mqstore: MqStore, tmp_path: Path) -> None:
     reader = pytest.importorskip(
-        "pyarrow.parquet", reason="pyarrow is not installed: pip install aiorocketmq[spark]"
+        "pyarrow.parquet", reason="pyarrow is not installed: pip install aiorocketmq[arrow]"
     )
     root, file = small_store(tmp_path / "store"), tmp_path / "messages.parquet"
     before = folder_contents(root)
@@ -264,7 +264,7 @@ def test_export_without_pyarrow_says_how_to_get_it(
     printed = mqstore("export", small_store(tmp_path / "store"), tmp_path / "file")
     assert (printed.code, printed.out) == (2, "")
     assert printed.err == f"mqstore: {parquet.PyarrowMissing()}\n"
-    assert "pip install aiorocketmq[spark]" in printed.err
+    assert "pip install 'aiorocketmq[arrow]'" in printed.err
     assert not (tmp_path / "file").exists()
 
 

@@ -21,7 +21,8 @@ class PyarrowMissing(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "Parquet is written by pyarrow, which is not installed: pip install aiorocketmq[spark]"
+            "Parquet is written by pyarrow, which is not installed: pip install "
+            "'aiorocketmq[arrow]'"
         )
 
 

@@ -21,7 +21,6 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any
 
-import msgpack
 import msgspec
 
 from ..codes import VERSION, LanguageCode
@@ -106,6 +105,8 @@ def decode_head(serialize_type: int, header: bytes) -> RemotingCommand:
             raise HeaderError("binary header ends too early")
         code, _, _, opaque, flag, _ = _FIXED.unpack_from(header)
     elif serialize_type == SerializeType.MSGPACK:
+        import msgpack  # in all three: only our own clients speak it, when they are told to
+
         unpacker = msgpack.Unpacker(max_buffer_size=_MSGPACK_HEAD_BYTES)  # else it takes a MiB
         unpacker.feed(header[:_MSGPACK_HEAD_BYTES])
         try:
@@ -333,6 +334,8 @@ _MSGPACK_HEAD_BYTES = 1 + 5 * 9
 
 
 def _decode_msgpack(header: bytes, max_keys: int) -> RemotingCommand:
+    import msgpack
+
     try:
         values = msgpack.unpackb(header, strict_map_key=True)
         code, language, version, opaque, flag, remark, ext_fields = values
@@ -356,6 +359,8 @@ def _decode_msgpack(header: bytes, max_keys: int) -> RemotingCommand:
 
 
 def _encode_msgpack(command: RemotingCommand) -> bytes:
+    import msgpack
+
     language = None if command.language is None else int(command.language)
     values = [
         command.code,

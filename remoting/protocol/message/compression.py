@@ -1,7 +1,7 @@
 """Bodies compressed by the producer (message-encoding.md §4.7). The broker never looks inside.
 
 ZLIB (a zlib container, not raw deflate) is always there. LZ4 (frame format) and ZSTD need the
-packages ``lz4`` and ``zstandard``, imported on first use.
+packages ``lz4`` and ``zstandard`` (extras ``[lz4]``, ``[zstd]``), imported on first use.
 """
 
 from __future__ import annotations
@@ -59,13 +59,9 @@ def compress_body(body: bytes | memoryview, kind: int, level: int = 5) -> bytes:
         case MessageSysFlag.COMPRESSION_ZLIB:
             return zlib.compress(body, level)
         case MessageSysFlag.COMPRESSION_LZ4:
-            return bytes(
-                _package("lz4.frame", "lz4").compress(bytes(body), compression_level=level)
-            )
+            return bytes(_package("lz4.frame").compress(bytes(body), compression_level=level))
         case MessageSysFlag.COMPRESSION_ZSTD:
-            return bytes(
-                _package("zstandard", "zstandard").ZstdCompressor(level=level).compress(bytes(body))
-            )
+            return bytes(_package("zstandard").ZstdCompressor(level=level).compress(bytes(body)))
         case unknown:
             raise CompressionError(f"unknown compression type {unknown >> 8}")
 
@@ -83,7 +79,7 @@ def _inflate(body: bytes | memoryview, max_bytes: int) -> bytes:
 
 
 def _unpack_lz4(body: bytes | memoryview, max_bytes: int) -> bytes:
-    unpacker = _package("lz4.frame", "lz4").LZ4FrameDecompressor()
+    unpacker = _package("lz4.frame").LZ4FrameDecompressor()
     try:
         data = bytes(unpacker.decompress(bytes(body), max_length=max_bytes + 1))
     except (RuntimeError, ValueError, EOFError) as error:
@@ -95,7 +91,7 @@ def _unpack_lz4(body: bytes | memoryview, max_bytes: int) -> bytes:
 
 
 def _unpack_zstd(body: bytes | memoryview, max_bytes: int) -> bytes:
-    package = _package("zstandard", "zstandard")
+    package = _package("zstandard")
     unpacker = package.ZstdDecompressor().decompressobj()
     pieces, size, start = [], 0, 0
     try:
@@ -116,11 +112,15 @@ def _check_size(size: int, max_bytes: int) -> None:
         raise CompressionError(f"the body would be longer than {max_bytes} bytes when decompressed")
 
 
-def _package(module: str, distribution: str) -> Any:
+_EXTRAS: Final = {"lz4.frame": "lz4", "zstandard": "zstd"}
+
+
+def _package(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
+        package = module.partition(".")[0]
         raise CompressionUnavailable(
-            f"this message is compressed in a way that needs the package {distribution}: pip "
-            f"install {distribution}"
+            f"this message is compressed in a way that needs the package {package}: pip install "
+            f"'aiorocketmq[{_EXTRAS[module]}]'"
         ) from error
