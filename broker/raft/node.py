@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from ...remoting.clock import Clock
 from ...remoting.dispatch import PENDING, Body, Context, Outcome, Reply, reply_together
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.codec import BodyError
 from ...remoting.protocol.bodies.dledger import (
     REQUEST_CODES,
@@ -109,6 +110,7 @@ class RaftNode:
         self._store: Final = store
         self._append_noop: Final = append_noop
         self._clock: Final = clock
+        self._outages: Final = Outages(clock)
         self._member: Final = Member(
             raft,
             store.hard_state,
@@ -380,7 +382,9 @@ class RaftNode:
             try:
                 answer = decode_dledger(RESPONSE_BODIES[REQUEST_CODES[type(request)]], body)
             except BodyError as error:
-                log.warning("answer not understood peer=%s error=%s", peer, error)
+                self._outages.fails(
+                    log, (peer,), "answer not understood peer=%s error=%s", peer, error
+                )
         self._inbox.append((self._member.answered, (peer, request, answer)))
         if not self._was_expected(answer):
             self._work.set()

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ...remoting.clock import Clock
 from ...remoting.errors import RequestError
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.subscription_group import (
     SubscriptionGroupConfig,
     SubscriptionGroupTable,
@@ -47,6 +48,7 @@ class SubscriptionGroups:
         self._light = light
         self._config = config
         self._clock = clock
+        self._outages = Outages(clock)
         self._table: dict[str, SubscriptionGroupConfig] = {}
         self.frame_budget: FrameBudget = FrameBudget(
             "groups", "delete groups that are not used or start another broker"
@@ -89,10 +91,12 @@ class SubscriptionGroups:
         if not allowed:
             return None
         if error := group_error(name):
-            log.warning("no group made: %s", error)
+            self._outages.fails(log, ("name", name), "no group made: %s", error)
             return None
         if len(self._table) >= MAX_GROUPS:
-            log.warning(
+            self._outages.fails(
+                log,
+                ("too many",),
                 "the broker holds %d groups, none is made for %s: delete unused ones",
                 MAX_GROUPS,
                 name,

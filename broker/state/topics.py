@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from ...remoting.clock import Clock
 from ...remoting.errors import RequestError
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.topic_config import (
     DataVersion,
     TopicConfig,
@@ -141,6 +142,7 @@ class Topics:
         """``light``: topics whose names begin with ``%LMQ%`` need not be made (``lmq.py``)."""
         self._config = config
         self._clock = clock
+        self._outages = Outages(clock)
         self._table: dict[str, Topic] = {}
         self._system: set[str] = {
             config.broker_cluster_name,
@@ -200,7 +202,9 @@ class Topics:
             return topic
         pattern = self._table.get(default_topic)
         if pattern is None:
-            log.warning(
+            self._outages.fails(
+                log,
+                ("not made", name),
                 "no topic made: the default topic is unknown topic=%s default=%s",
                 name,
                 default_topic,
@@ -209,7 +213,9 @@ class Topics:
         if default_topic == TopicName.AUTO_CREATE and not self._config.auto_create_topic_enable:
             pattern.apply(replace(pattern.config, perm=READ_WRITE))
         if not pattern.perm & PermName.INHERIT:
-            log.warning(
+            self._outages.fails(
+                log,
+                ("not made", name),
                 "no topic made: the default topic may not be inherited topic=%s default=%s",
                 name,
                 default_topic,
@@ -241,11 +247,14 @@ class Topics:
         try:
             return self.create_for_broker(name, queue_nums=queue_nums)
         except RequestError as error:
-            log.error(
+            self._outages.fails(
+                log,
+                ("not made", name),
                 "no topic for what the broker stores itself, make it to read that topic=%s "
                 "error=%s",
                 name,
                 error.remark,
+                level=logging.ERROR,
             )
             return None
 

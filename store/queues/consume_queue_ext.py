@@ -67,7 +67,7 @@ class ExtUnit(NamedTuple):
 class ConsumeQueueExt:
     """The extension of one queue. One thread writes."""
 
-    __slots__ = ("_file", "_limit", "end", "files", "flushed")
+    __slots__ = ("_complained", "_file", "_limit", "end", "files", "flushed")
 
     def __init__(self, files: MappedFileQueue) -> None:
         self.files: Final = files
@@ -76,6 +76,7 @@ class ConsumeQueueExt:
         self.end: int = 0
         """Offset behind the last unit, where the next one goes."""
         self._file: MappedFile | None = None
+        self._complained = False
         self._limit = 0
         """Up to where it may go without asking."""
 
@@ -94,8 +95,13 @@ class ConsumeQueueExt:
             try:
                 self._make_room(size)
             except StoreFileError as error:
-                log.warning("the filter bitmap of a message is not kept: %s", error)
+                if not self._complained:
+                    log.warning(
+                        "filter bitmaps are not kept until there is space for them: %s", error
+                    )
+                self._complained = True
                 return None
+            self._complained = False
         file = self._file
         assert file is not None
         position = self.end - file.start

@@ -93,3 +93,10 @@ def test_the_file_wins_over_the_built_in_groups() -> None:
     others = make_groups()
     others.load(groups.record())
     assert others.record() == groups.record()
+
+
+def test_a_name_that_is_none_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    groups = make_groups()
+    for _ in range(50):
+        assert groups.get("a b") is None
+    assert len(caplog.records) == 1

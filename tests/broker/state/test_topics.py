@@ -242,3 +242,15 @@ def test_what_is_saved_is_what_is_loaded(wanted: list[TopicConfig]) -> None:
 )
 def test_sys_flag_of_unit_mode(name: str, unit_mode: bool, flag: int) -> None:
     assert topic_sys_flag(name, unit_mode=unit_mode) == flag
+
+
+def test_who_sends_to_no_topic_again_and_again_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topics = make_topics()
+    for name in ("T", "U"):
+        for _ in range(50):
+            assert topics.create_on_send(name, default_topic="none", queue_nums=4) is None
+    assert [record.getMessage() for record in caplog.records] == [
+        f"no topic made: the default topic is unknown topic={name} default=none" for name in "TU"
+    ]
