@@ -111,6 +111,10 @@ class GroupMember:
         self._wake = asyncio.Event()
         self._stale: set[str] = set()
         """Topics that are pulled by an expression which is not the present one."""
+        self._unchecked: set[str] = set()
+        """Topics whose SQL expression no broker has seen yet."""
+        self.refused: ExpressionRefused | None = None
+        """Why a subscription was given up while running, until somebody was told."""
         self._missing: dict[str, float] = {}
         """Topics without queues, and since when; infinity: that was told."""
         self.lost: set[MessageQueue] = set()
@@ -141,11 +145,15 @@ class GroupMember:
             if subscription.sub_version <= before.sub_version:  # brokers take only what is newer
                 subscription = replace(subscription, sub_version=before.sub_version + 1)
         self.subscriptions[subscription.topic] = subscription
+        self._unchecked.discard(subscription.topic)
+        if subscription.expression_type != TAG:
+            self._unchecked.add(subscription.topic)
         self._changed = True
         self.wake()
 
     def unsubscribe(self, topic: str) -> None:
         """Its queues are given up at the next rebalance."""
+        self._unchecked.discard(topic)
         if self.subscriptions.pop(topic, None) is not None:
             self._changed = True
             self.wake()
@@ -157,30 +165,47 @@ class GroupMember:
     async def introduce(self, *, check_expressions: bool = False) -> None:
         """Tell the brokers of every subscribed topic who we are, if they do not know it yet.
 
-        A topic that does not exist is looked for again at every rebalance. Raises
-        ``RemotingError``, ``BrokerError``; with ``check_expressions`` also for an SQL expression
-        that a broker cannot use (``ExpressionRefused``).
+        A topic that does not exist is looked for again at every rebalance. An SQL expression that a
+        broker cannot use is given up, or, with ``check_expressions``, raises ``ExpressionRefused``.
+        Raises ``RemotingError``, ``BrokerError``.
         """
         routes = self.instance.routes
         for topic in self.subscriptions:
             route = routes.cached(topic)
             if route is None or route.from_template:
                 await routes.refresh(topic)
-        if check_expressions:
-            for subscription in self.subscriptions.values():
+        for topic in sorted(self._unchecked):
+            if (subscription := self.subscriptions.get(topic)) is None:
+                continue  # not any more
+            try:
                 await self._check_expression(subscription)
+            except ExpressionRefused as error:
+                if check_expressions:
+                    raise
+                self._give_up_subscription(topic, error)
         changed, self._changed = self._changed, False
         await self.instance.heartbeat(only_new=not changed)
 
+    def _give_up_subscription(self, topic: str, error: ExpressionRefused) -> None:
+        """Every pull would be refused."""
+        log.error(
+            "subscription given up, no broker filters by it group=%s topic=%s error=%s",
+            self.group,
+            topic,
+            error,
+        )
+        self.refused = error
+        self.unsubscribe(topic)
+
     async def _check_expression(self, subscription: SubscriptionData) -> None:
-        """Ask a broker of the topic whether it can filter by this expression; all of them are told
-        it in the heartbeat."""
+        """Ask a broker of the topic, if one is known, whether it can filter by this expression; all
+        of them are told it in the heartbeat. Raises ``ExpressionRefused``."""
         route = self.instance.routes.cached(subscription.topic)
         names = (
             [broker.broker_name for broker in route.data.broker_datas] if route is not None else []
         )
         replica = self.instance.routes.replica(random.choice(names), 0) if names else None
-        if subscription.expression_type == TAG or replica is None:
+        if replica is None:
             return
         body = CheckClientRequestBody(
             client_id=self.instance.client_id, group=self.group, subscription_data=subscription
@@ -194,6 +219,7 @@ class GroupMember:
         )
         if answer.code not in (ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED):
             raise ExpressionRefused(answer.code, answer.remark, replica[0], subscription)
+        self._unchecked.discard(subscription.topic)
 
     async def run(self) -> None:
         """Divide whenever woken. ``tick`` wakes regularly; what could not be settled is tried

@@ -311,7 +311,8 @@ class PullConsumer(Startable):
         ``timeout`` seconds.
 
         What an earlier ``poll`` returned counts as done now. Raises ``ClientStateError`` when not
-        running, and while nothing is subscribed or assigned.
+        running, and while nothing is subscribed or assigned; once ``ExpressionRefused`` for an SQL
+        expression that was subscribed while running and that no broker filters by.
         """
         self._check_reading()
         self.mark_done()
@@ -376,6 +377,9 @@ class PullConsumer(Startable):
 
     def _check_reading(self) -> None:
         self._check_running()
+        if (refused := self._member.refused) is not None:
+            self._member.refused = None
+            raise refused
         if not self._assigned and not self._member.subscriptions:
             self.instance.check_loop()
             raise ClientStateError(

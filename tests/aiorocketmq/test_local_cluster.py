@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from aiorocketmq import (
+    ClientStateError,
     ConnectError,
     ExpressionRefused,
     LocalCluster,
@@ -259,6 +260,13 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
                 pass
 
 
+async def polls(consumer: PullConsumer) -> None:
+    """Nothing comes, until it raises."""
+    async with asyncio.timeout(30):
+        while True:
+            assert await consumer.poll(0.05) == []
+
+
 def test_what_a_broker_refuses_says_what_to_do() -> None:
     async def run() -> None:
         async with LocalCluster(properties={"enablePropertyFilter": "false"}) as cluster:
@@ -269,6 +277,12 @@ def test_what_a_broker_refuses_says_what_to_do() -> None:
                 ExpressionRefused, match="; set enablePropertyFilter=true there; topic"
             ):
                 await consumer.start()
+            async with PullConsumer("h", namesrv=cluster.namesrv_address) as running:
+                running.subscribe("T", Sql("a > 1"))
+                with pytest.raises(ExpressionRefused, match="; set enablePropertyFilter=true"):
+                    await polls(running)
+                with pytest.raises(ClientStateError, match="reads nothing"):
+                    await running.poll(0.05)
             async with Producer("p", namesrv=cluster.broker_address) as producer:
                 with pytest.raises(
                     ConnectError, match=r"that is no name server \(perhaps a broker\)"
