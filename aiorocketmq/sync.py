@@ -396,6 +396,7 @@ class Admin(Facade):
     delete_kv_config: Final = awaited(AsyncAdmin.delete_kv_config)
     set_order_on_broker: Final = awaited(AsyncAdmin.set_order_on_broker)
     set_order_on_cluster: Final = awaited(AsyncAdmin.set_order_on_cluster)
+    lost_brokers: Final = awaited(AsyncAdmin.lost_brokers)
     members: Final = awaited(AsyncAdmin.members)
     broker_stats: Final = awaited(AsyncAdmin.broker_stats)
     broker_consume_stats: Final = awaited(AsyncAdmin.broker_consume_stats)
