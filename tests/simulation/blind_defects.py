@@ -76,6 +76,16 @@ def _votes_for_anybody(
     return _decided(self, now_ms, request, taking_term)
 
 
+class _Forgets(set[int]):
+    def add(self, _number: int) -> None: ...
+
+
+def _nothing_is_committing(self: HalfMessages) -> None:
+    _made_halves(self)
+    self.committing = _Forgets()  # type: ignore[misc]
+
+
+_made_halves = HalfMessages.__init__
 _loaded_delays, _loaded_offsets, _decided = DelayOffsets.load, ConsumerOffsets.load, Voter._decide
 
 BLIND = (
@@ -90,7 +100,7 @@ BLIND = (
     Defect("who is told to ask again where it is does so at once", True,
            QueuePuller, "_is_stuck", _never),
     Defect("two words about one transaction are two", True,
-           HalfMessages, "is_decided", lambda self, number: self.state(number) == 1),
+           HalfMessages, "__init__", _nothing_is_committing),
     Defect("a start passes over one delayed message of each level", False,
            DelayOffsets, "load", _one_further),
     Defect("a start passes over one message of each group and queue", False,

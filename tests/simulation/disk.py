@@ -1,7 +1,8 @@
 """A disk in memory that forgets, when the power fails, what was not synced.
 
 Of a file that was written since its last sync each sector of 512 bytes may be the old or the new
-one, or all from some sector on the old ones; the newest files that were never synced may be empty.
+one, or a single one is old, or all from some sector on; the newest files that were never synced may
+be empty.
 A file that was made since its folder was synced may be gone; one that was deleted stays deleted.
 
 A call may fail. Where a sync does, what it should have written is taken for written by the kernel:
@@ -54,7 +55,7 @@ class SimulatedDisk(MemoryDisk):
         number = self.trouble(call)
         if number is None:
             result = real(*args)
-            self.reached("disk")
+            self.reached(f"disk {call}")
             return result
         if call == "sync" and number in LOSES_WHAT_IT_HAD:
             self._forget_dirty(self._open[args[0]][0])
@@ -147,6 +148,10 @@ class SimulatedDisk(MemoryDisk):
         return found
 
 
+def _differ(one: bytes, other: bytes, at: int) -> bool:
+    return one[at : at + SECTOR] != other[at : at + SECTOR]
+
+
 def _left(written: bytes, synced: bytes, random: Random) -> bytes:
     before = synced[: len(written)].ljust(len(written), b"\0")
     if before == written:
@@ -156,6 +161,10 @@ def _left(written: bytes, synced: bytes, random: Random) -> bytes:
         at = next(at for at in range(len(written)) if written[at] != before[at])
         torn = random.randint(at, min(len(written), at + 4096)) // SECTOR * SECTOR
         return written[:torn] + before[torn:]
+    if random.random() < 0.3:
+        dirty = [at for at in range(0, len(written), SECTOR) if _differ(written, before, at)]
+        lost = random.choice(dirty)
+        return written[:lost] + before[lost : lost + SECTOR] + written[lost + SECTOR :]
     parts = []
     for at in range(0, len(written), SECTOR):
         new, old = written[at : at + SECTOR], before[at : at + SECTOR]

@@ -14,7 +14,7 @@ from .disk import SimulatedDisk
 from .invariants import STOPS_S, stored
 from .journal import TOPIC
 from .workload import CLIENTS
-from .world import STEPS, Machine, World
+from .world import Machine, World
 
 VOTES_S = 60.0
 """A member whose disk was lost has been filled again by then."""
@@ -23,10 +23,14 @@ TAKES_SPACE = ("open", "resize", "append", "allocate", "make_directories", "tabl
 
 
 class Faults:
-    """``power``: the power of brokers may fail; if not, they are killed instead."""
+    """``power``: the power of brokers may fail; if not, they are killed instead. ``steps``: at
+    which of theirs."""
 
-    def __init__(self, world: World, brokers: list[str], *, power: bool) -> None:
+    def __init__(
+        self, world: World, brokers: list[str], *, power: bool, steps: tuple[str, ...]
+    ) -> None:
         self.world = world
+        self.steps = steps
         self.brokers = brokers
         self.power = power
         self._busy: set[object] = set()
@@ -100,25 +104,40 @@ class Faults:
         return [each for each in machines if each.broker_name == machine.broker_name]
 
     async def _power(self, machine: Machine, lasts: float) -> None:
-        await self._kill(machine, lasts, power=self.power)
+        """Mostly when it matters: in front of a sync, or when a table claims something."""
+        random = self.world.random
+        if self.power and random.random() < 0.7:
+            await self._at_step(machine, lasts, (random.choice(["unsynced", "table"]),), power=True)
+        else:
+            await self._kill(machine, lasts, power=self.power)
 
     async def _step(self, machine: Machine, lasts: float) -> None:
         """Between any two steps: right behind one that others can see, or that a disk does."""
-        random = self.world.random
-        steps = random.choice([STEPS, *([each] for each in STEPS)])
-        count = 1 + int(random.expovariate(1 / random.choice([2, 20, 200])))
-        power, reached = self.power and random.random() < 0.7, asyncio.Event()
+        power = self.power and self.world.random.random() < 0.7
+        await self._at_step(machine, lasts, self.steps, power=power)
+
+    async def _at_step(
+        self, machine: Machine, lasts: float, kinds: tuple[str, ...], *, power: bool
+    ) -> None:
+        """Rare steps are chosen as often as those that are usual."""
+        random, reached = self.world.random, asyncio.Event()
+        steps = [each for each in machine.steps if each.split()[0] in kinds]
+        if not steps:
+            return
+        if random.random() < 0.7:
+            steps = [random.choice(steps)]
+        count = 1 + int(random.expovariate(1 / random.choice([0.5, 2, 20, 200])))
         process = machine.process
 
         def kill() -> None:
             machine.kill(power=power)
             reached.set()
 
-        machine.at_step(steps, count, kill)
+        machine.at_step(tuple(steps), count, kill)
         try:
             await asyncio.wait_for(reached.wait(), 5.0)
         except TimeoutError:
-            machine.at_step([], 0, kill)
+            machine.at_step((), 0, kill)
             return
         if process is not None:
             await asyncio.sleep(lasts)
@@ -251,7 +270,7 @@ class Faults:
             return
         first = random.randrange(len(bodies))
         machine.kill()
-        for place, phy_offset, record, at in bodies[first : first + random.choice([1, 1, 2, 4])]:
+        for place, phy_offset, record, at in bodies[first : first + random.choice([1, 2, 4])]:
             path = _log_file(machine, phy_offset)
             if (
                 path is not None

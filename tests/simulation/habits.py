@@ -9,7 +9,7 @@ from typing import NamedTuple
 FAULTS = {
     "kill": 4,
     "power": 4,
-    "step": 6,
+    "step": 8,
     "all": 2,
     "relay": 3,
     "stop": 2,
@@ -35,6 +35,12 @@ CHORES = {"make": 2, "delete": 1, "reset": 1, "look": 1}
 """What an administrator does next."""
 
 
+STEPS = ("sent", "disk", "unsynced", "table")
+"""Kinds of steps. A program can be killed right behind one: bytes that others get, a call of the
+disk that changes something, a table that was replaced; or in front of a sync, when most is lost
+with the power."""
+
+
 class Habits(NamedTuple):
     """Of one seed. Times in seconds; those that vary are means."""
 
@@ -45,10 +51,14 @@ class Habits(NamedTuple):
     """Between a fault and the next one."""
     lasts_s: float
     """Until who is down starts again, and what is cut is whole."""
+    steps: tuple[str, ...]
+    """Programs are killed at steps of these kinds."""
     at_once: int
     """So many faults may last at the same time."""
     thread_s: float
     """What a thread does takes so long: a sync, mostly."""
+    slower: float
+    """What some of the threads do, the same ones all the time, takes so many times as long."""
     latency_s: float
     drift: float
     """Of clocks, in seconds per second."""
@@ -71,8 +81,10 @@ def habits(random: Random) -> Habits:
         chores=_some(CHORES, random),
         pause_s=random.choice([0.2, 0.5, 1.5]),
         lasts_s=random.choice([0.05, 0.5, 3.0]),
+        steps=random.choice([STEPS, *((each,) for each in STEPS)]),
         at_once=random.choice([1, 1, 2, 3]),
         thread_s=random.choice([0.0005, 0.0005, 0.02, 0.2]),
+        slower=random.choice([1.0, 10.0]),
         latency_s=random.choice([0.0002, 0.0002, 0.01]),
         drift=random.choice([0.0, 0.001, 0.02]),
         pace_s=random.choice([0.15, 0.3, 0.6]),
@@ -84,8 +96,8 @@ def habits(random: Random) -> Habits:
 
 
 def _some(weights: dict[str, int], random: Random) -> dict[str, int]:
-    """All of them, or a half."""
-    if random.random() < 0.3:
-        return weights
-    kept = random.sample(sorted(weights), (len(weights) + 1) // 2)
+    """All of them, or a half, or a few."""
+    most = len(weights)
+    count = random.choice([most, (most + 1) // 2, (most + 1) // 2, min(most, 3)])
+    kept = random.sample(sorted(weights), count)
     return {kind: weights[kind] for kind in kept}

@@ -28,6 +28,8 @@ Ts = TypeVarTuple("Ts")
 START_S = 1000.0
 TURN_S = 1e-9
 """So long a turn of the loop takes at least: who waits for less than the clock can tell gets on."""
+SLOWEST_S = 2.0
+"""What a thread does takes no longer."""
 PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
 _GRAVEYARD: list[object] = []
 """Tasks of killed processes: collecting one would run its ``finally``."""
@@ -117,6 +119,9 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.usually_s = 0.0005
         """How long what a thread does takes, about."""
         self.thread_s: Callable[[], float] = lambda: random.expovariate(1 / self.usually_s)
+        self.slower = 1.0
+        """How many times as long what some threads do takes."""
+        self._speeds: dict[str, float] = {}
         super().__init__(_NoFiles(lambda: self))
         self.set_task_factory(_own_task)
 
@@ -149,7 +154,13 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
         future: asyncio.Future[T] = self.create_future()
-        self.call_later(self.thread_s(), run_in_thread, future, func, args)
+        name = getattr(executor, "_thread_name_prefix", "")
+        if name.startswith("ThreadPoolExecutor"):  # a number follows
+            name = ""
+        if name not in self._speeds:
+            self._speeds[name] = self.random.choice([1.0, 1.0, self.slower])
+        seconds = self.thread_s() * self._speeds[name]
+        self.call_later(min(seconds, SLOWEST_S), run_in_thread, future, func, args)
         return future
 
     # -- what sockets do

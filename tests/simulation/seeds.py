@@ -28,6 +28,7 @@ from .world import Machine, World
 log = logging.getLogger(__name__)
 
 SHAPES = ("masters", "pair", "group")
+FLUSHES = (FlushDiskType.SYNC_FLUSH, FlushDiskType.SYNC_FLUSH, FlushDiskType.ASYNC_FLUSH)
 MOST_CPU_S = 60
 QUIET_S = 100.0
 """Until everything has settled: brokers register and clients ask for routes every 30 s, a consumer
@@ -83,7 +84,7 @@ def _in_this_process(seed: int, skip: frozenset[int]) -> Verdict:
     with tempfile.TemporaryDirectory(dir=home) as folder:
         os.chdir(folder)  # no path that anybody tells of is another one the next time
         world = World(seed, Path())
-        flush = world.random.choice([FlushDiskType.SYNC_FLUSH, FlushDiskType.ASYNC_FLUSH])
+        flush = world.random.choice(FLUSHES)
         found: dict[str, Any] = {}
         try:
             world.run(_story(world, flush, skip, found))
@@ -109,6 +110,7 @@ async def _story(
     world.note(f"{shape}, {flush.name}; {often}")
     world.note(f"{world.settings}")
     world.network.usually_s, world.loop.usually_s = often.latency_s, often.thread_s
+    world.loop.slower = often.slower
     for machine in world.name_servers():
         machine.start()
     for machine in brokers(world, shape, flush):
@@ -119,7 +121,9 @@ async def _story(
     clients = found["clients"] = Clients(world, often)
     power = flush is FlushDiskType.SYNC_FLUSH and shape != "group"
     machines = [each.name for each in world.machines.values() if each.broker_name]
-    schedule = Schedule(world, Faults(world, machines, power=power), often, skip=skip)
+    schedule = Schedule(
+        world, Faults(world, machines, power=power, steps=often.steps), often, skip=skip
+    )
     growing = Growing(world, often)
     watch = asyncio.ensure_future(growing.run())
     faults = asyncio.ensure_future(schedule.run())

@@ -53,9 +53,6 @@ MOST_CHECKS = 1000
 """No transaction is given up: its producer can be asked in the end."""
 SMALL_FILES = {"mapped_file_size_commit_log": 64 << 10, "mapped_file_size_consume_queue": 20 * 200}
 AHEAD = "has another history"
-STEPS = ["sent", "disk", "unsynced", "table"]
-"""A program can be killed right behind one: bytes that others get, a call of the disk that changes
-something, a table that was replaced; or in front of a sync, when most is lost with the power."""
 
 
 class Machine:
@@ -80,8 +77,10 @@ class Machine:
         """Of its program's ports."""
         self.left: list[str] = []
         """What programs had open when they had ended."""
+        self.steps: dict[str, None] = {}
+        """Those that its programs have come to: their kind, and what they were about."""
         self._then: Callable[[], None] = lambda: None
-        self._steps: list[str] = []
+        self._awaited: tuple[str, ...] = ()
         self._count = 0
 
     @property
@@ -99,15 +98,16 @@ class Machine:
         self.task = process.start(self.main())
         self.task.add_done_callback(partial(self._has_ended, process))
 
-    def at_step(self, steps: list[str], count: int, then: Callable[[], None]) -> None:
+    def at_step(self, steps: tuple[str, ...], count: int, then: Callable[[], None]) -> None:
         """``then`` is called in the middle of whatever is done, at that many of these steps."""
-        self._steps, self._count, self._then = steps, count, then
+        self._awaited, self._count, self._then = steps, count, then
 
     def _reached(self, step: str) -> None:
-        if step in self._steps:
+        self.steps[step] = None
+        if step in self._awaited:
             self._count -= 1
             if self._count == 0:
-                self._steps = []
+                self._awaited = ()
                 self.world.note(f"{self.name} has come to a step: {step}")
                 self._then()
 
@@ -194,6 +194,8 @@ class World:
         """Slaves that have said that their master lacks what they have."""
         self.logs: list[str] = []
         """What programs said that a person should see."""
+        self._table = ""
+        """The one that was written last."""
         self._trace = hashlib.sha256()
 
     # -- what happens
@@ -343,12 +345,13 @@ class World:
         number = errno.EIO if machine is None else machine.call_ends_with("table")
         if number is not None:
             raise OSError(number, os.strerror(number), str(path))
+        self._table = path.name.partition(".")[0]
         _write_to_disk(path, *what)
 
     def _table_written(self, folder: Path) -> None:
         machine = self._at_work()
         if machine is not None and machine.process is not None:
-            machine.process.reached("table")
+            machine.process.reached(f"table {self._table}")
 
     def _with_buffers(self, init: Callable[..., None]) -> Callable[..., None]:
         def made(buffers: Buffers, *args: Any) -> None:
