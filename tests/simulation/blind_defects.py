@@ -90,9 +90,9 @@ _loaded_delays, _loaded_offsets, _decided = DelayOffsets.load, ConsumerOffsets.l
 
 BLIND = (
     Defect("the tables of a master that came back empty are taken over", True,
-           SlaveSync, "_is_believed", _believed),
+           SlaveSync, "_is_believed", _believed, ("pair", "group")),
     Defect("a member with damaged entries asks nobody for them", True,
-           EntryMending, "mend", _goes_on),
+           EntryMending, "mend", _goes_on, ("group",)),
     Defect("messages are read before they are on the disk", True,
            Readable, "end_of", _all_of),
     Defect("slaves get what is not on the disk yet", True,
@@ -110,6 +110,6 @@ BLIND = (
     Defect("nobody is asked about transactions", False,
            TransactionCheck, "check", _nobody_is_asked),
     Defect("votes are given whatever the candidate's log has", False,
-           Voter, "_decide", _votes_for_anybody),
+           Voter, "_decide", _votes_for_anybody, ("group",)),
     Defect("a start takes every stop for a clean one", False, AbortFile, "exists", _never),
 )  # fmt: skip

@@ -24,15 +24,19 @@ from aiorocketmq.store.raft.ready import HardState
 from aiorocketmq.store.replica import repair
 from aiorocketmq.store.services.flush import FlushService
 
+from .seeds import SHAPES
+
 
 class Defect(NamedTuple):
-    """``of.name`` becomes ``by``; ``real``: so it once was."""
+    """``of.name`` becomes ``by``; ``real``: so it once was. ``shapes``: the clusters in which that
+    code runs."""
 
     what: str
     real: bool
     of: Any
     name: str
     by: Any
+    shapes: tuple[str, ...] = SHAPES
 
 
 def _nothing(*_args: Any, **_more: Any) -> None: ...
@@ -113,7 +117,7 @@ KNOWN = (
     Defect("opening a store forgets the damage that it finds", True,
            MessageStore, "_know_damage", _nothing),
     Defect("damaged places side by side keep each other damaged", True,
-           repair, "intact_beside", _whole_file),
+           repair, "intact_beside", _whole_file, ("pair",)),
     Defect("what is given back waits for nobody", True,
            SendBackProcessor, "send_back", _give_back_at_once),
     Defect("a transaction is decided before its message is safe", True,
@@ -124,8 +128,8 @@ KNOWN = (
            DelayOffsetPersistence, "_make_safe_later", _safe_at_once),
     Defect("sends are answered at once", False, Durability, "answer", _acknowledged_at_once),
     Defect("a sync syncs nothing", False, FlushService, "_sync_files", _nothing),
-    Defect("a leader commits alone", False, Leadership, "_commit", _commits_alone),
-    Defect("votes are kept in memory", False, RaftStore, "save", _votes_in_memory),
+    Defect("a leader commits alone", False, Leadership, "_commit", _commits_alone, ("group",)),
+    Defect("votes are kept in memory", False, RaftStore, "save", _votes_in_memory, ("group",)),
     Defect("offsets go past what is being handled", False,
            ProcessQueue, "remove", _everything_is_consumed),
     Defect("what cannot be given back is dropped", False,

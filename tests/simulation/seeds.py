@@ -13,6 +13,7 @@ import resource
 import tempfile
 import time
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
@@ -84,10 +85,10 @@ def _in_this_process(seed: int, skip: frozenset[int]) -> Verdict:
     with tempfile.TemporaryDirectory(dir=home) as folder:
         os.chdir(folder)  # no path that anybody tells of is another one the next time
         world = World(seed, Path())
-        flush = world.random.choice(FLUSHES)
+        shape, flush = _drawn(world.random)
         found: dict[str, Any] = {}
         try:
-            world.run(_story(world, flush, skip, found))
+            world.run(_story(world, shape, flush, skip, found))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the verdict
             found.setdefault("broken", []).append(f"the world ended: {error!r}")
     clients: Clients | None = found.get("clients")
@@ -101,10 +102,19 @@ def _in_this_process(seed: int, skip: frozenset[int]) -> Verdict:
     )  # fmt: skip
 
 
+def _drawn(random: Random) -> tuple[str, FlushDiskType]:
+    flush = random.choice(FLUSHES)
+    return random.choice(["masters", "masters", "pair", "group"]), flush
+
+
+def shape_of(seed: int) -> str:
+    """Of its cluster."""
+    return _drawn(Random(seed))[0]
+
+
 async def _story(
-    world: World, flush: FlushDiskType, skip: frozenset[int], found: dict[str, Any]
+    world: World, shape: str, flush: FlushDiskType, skip: frozenset[int], found: dict[str, Any]
 ) -> None:
-    shape = world.random.choice(["masters", "masters", "pair", "group"])
     often = habits(world.random)
     world.settings = settings(world.random)
     world.note(f"{shape}, {flush.name}; {often}")
