@@ -139,9 +139,11 @@ class _Columns:
     def __init__(self, records: RecordArrays, options: DecodeOptions) -> None:
         self._records: Final = records
         self._options: Final = options
+        self._with_maps = False
 
     def batch(self, names: Sequence[str]) -> pa.RecordBatch:
         own = self._options.properties
+        self._with_maps = "properties" in names
         schema = arrow_schema(names, own.types)
         if not len(self._records):
             return pa.RecordBatch.from_pylist([], schema=schema)
@@ -165,7 +167,8 @@ class _Columns:
 
     @functools.cached_property
     def _properties(self) -> Properties:
-        return Properties(self._records, (*_NAMED, *self._options.properties.types))
+        names = (*_NAMED, *self._options.properties.types)
+        return Properties(self._records, names, with_maps=self._with_maps)
 
     def property(self, name: str) -> pa.Array:
         return self._properties.column(name)

@@ -1,21 +1,22 @@
-"""Named properties of many records, and all of them as a map: taken from where they lie.
+"""Named properties of many records, and all of them as a map.
 
-A leaf says where the pairs are (``remoting/protocol/record/property_pairs``); it leaves strings
-that are not ASCII to ``decode_properties``, which takes a copy apart.
+A leaf makes the columns (``remoting/protocol/record/property_pairs``); it leaves strings that are
+not ASCII to ``decode_properties``, which takes a copy of them apart.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pyarrow as pa
 
-from ...remoting.protocol.record.property_pairs import property_edges, property_maps
+from ...remoting.protocol.record.property_pairs import property_columns
 from .decode_properties import PropertyTable
-from .record_arrays import Array, RecordArrays, gather
+
+if TYPE_CHECKING:
+    from .record_arrays import RecordArrays
 
 __all__ = ["Properties"]
 
@@ -23,17 +24,19 @@ __all__ = ["Properties"]
 class Properties:
     """Those of some records."""
 
-    def __init__(self, records: RecordArrays, names: Sequence[str]) -> None:
+    def __init__(
+        self, records: RecordArrays, names: Sequence[str], *, with_maps: bool = False
+    ) -> None:
         """``names``: of which there is to be a column."""
         self._records: Final = records
-        self._strings: Final = records.octets, records.properties_at, records.ends
-        edges = property_edges(*self._strings, [name.encode() for name in names])
-        columns = None if edges is None else [np.frombuffer(each, np.int32) for each in edges]
-        self._edges: dict[str, tuple[Array, Array]] | None = (
-            None
-            if columns is None
-            else dict(zip(names, zip(columns[::2], columns[1::2], strict=True), strict=True))
+        self._found: Final = property_columns(
+            records.octets,
+            records.properties_at,
+            records.ends,
+            [name.encode() for name in names],
+            with_maps,
         )
+        self._places: Final = {name: number for number, name in enumerate(names)}
 
     @functools.cached_property
     def _table(self) -> PropertyTable:
@@ -41,20 +44,21 @@ class Properties:
 
     def column(self, name: str) -> pa.Array:
         """The values of one of the properties, null where a record does not have it."""
-        if self._edges is None:
+        if self._found is None:
             return self._table.column(name)
-        begins, ends = self._edges[name]
-        return gather(self._records.octets, begins, ends, pa.string(), missing=begins == 0)
+        return _texts(*self._found[0][self._places[name]])
 
     def maps(self) -> pa.Array:
-        """All properties of every record."""
-        if self._edges is None or (found := property_maps(*self._strings)) is None:
+        """All properties of every record; if they were asked for."""
+        if self._found is None or self._found[1] is None:
             return self._table.maps()
-        firsts, *parts = map(pa.py_buffer, found)
-        count = len(found[1]) - 1
-        names, values = (
-            pa.Array.from_buffers(pa.string(), count, [None, *parts[side : side + 2]])
-            for side in (0, 2)
+        firsts, name_ends, names, value_ends, values = self._found[1]
+        offsets = pa.Array.from_buffers(pa.int32(), len(firsts), [None, pa.py_buffer(firsts)])
+        return pa.MapArray.from_arrays(
+            offsets, _texts(None, name_ends, names), _texts(None, value_ends, values)
         )
-        offsets = pa.Array.from_buffers(pa.int32(), len(found[0]), [None, firsts])
-        return pa.MapArray.from_arrays(offsets, names, values)
+
+
+def _texts(there: Any, ends: Any, octets: Any) -> pa.Array:
+    buffers = [None if there is None else pa.py_buffer(there), *map(pa.py_buffer, (ends, octets))]
+    return pa.Array.from_buffers(pa.string(), len(ends) - 1, buffers)

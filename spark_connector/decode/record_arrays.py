@@ -146,17 +146,12 @@ def interleave(octets: Array, begins: Array, ends: Array, *, kind: Any) -> pa.Ar
     )
 
 
-def gather(
-    octets: Array, begins: Array, ends: Array, kind: Any, *, missing: Array | None = None
-) -> pa.Array:
-    """Copies of pieces of ``octets``, in order, as Arrow's binary or string; null where they are
-    ``missing``."""
+def gather(octets: Array, begins: Array, ends: Array, kind: Any) -> pa.Array:
+    """Copies of pieces of ``octets``, in order, as Arrow's binary or string."""
     count = len(begins)
     if not count:
         return pa.nulls(0, kind)
-    if missing is not None and missing.any():
-        evens = from_numbers(np.arange(0, 2 * count, 2, dtype=np.int32), missing=missing)
-    elif count <= len(_EVENS):
+    if count <= len(_EVENS):
         evens = _EVENS.slice(0, count)
     else:
         evens = from_numbers(np.arange(0, 2 * count, 2, dtype=np.int32))

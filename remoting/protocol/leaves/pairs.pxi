@@ -54,73 +54,84 @@ cdef class _Strings:
             PyBuffer_Release(&self.data)
 
 
-def property_edges(data, begins, ends, list names not None, /):
+cdef class _Texts:
+    """Strings for Arrow; room for `octets` bytes, and `most` of them."""
+    cdef array.array ends, data, there
+    cdef pairs_strings to
+
+    def __cinit__(self, Py_ssize_t most, Py_ssize_t octets, bint may_be_missing):
+        self.ends, self.data = array.clone(_ints, most + 1, False), array.clone(_octets, octets + PAIRS_SLACK, False)
+        self.there = array.clone(_octets, (most + 7) // 8, True) if may_be_missing else None
+        self.ends.data.as_ints[0] = 0
+        self.to.ends, self.to.data, self.to.size = <int32_t *>self.ends.data.as_ints + 1, self.data.data.as_uchars, 0
+
+    cdef tuple take(self, Py_ssize_t count):
+        array.resize(self.ends, count + 1)
+        array.resize(self.data, self.to.size)
+        return self.ends, self.data
+
+
+def property_columns(data, begins, ends, list names not None, bint with_maps, /):
     cdef _Strings strings = _Strings(data, begins, ends)
     cdef property_pair pairs[PAIRS_MOST]
     cdef const uint8_t *texts[PAIRS_MOST]
     cdef int32_t sizes[PAIRS_MOST]
-    cdef int32_t *found[2 * PAIRS_MOST]
+    cdef pairs_strings *to[PAIRS_MOST]
+    cdef uint8_t *there[PAIRS_MOST]
+    cdef Py_ssize_t missing[PAIRS_MOST]
+    cdef pairs_strings *map_names = NULL
+    cdef pairs_strings *map_values = NULL
+    cdef int32_t *first = NULL
     cdef int number, name, wanted = len(names), count = 0
-    cdef Py_ssize_t row
-    if strings.data.len > MOST_OF_DATA or wanted > PAIRS_MOST:
-        return None
-    columns = [array.clone(_ints, strings.count, True) for _ in range(2 * wanted)]
-    for name in range(wanted):
-        texts[name] = <const uint8_t *>PyBytes_AS_STRING(<bytes?>names[name])
-        sizes[name] = PyBytes_GET_SIZE(names[name])
-    for name in range(2 * wanted):
-        found[name] = <int32_t *>(<array.array>columns[name]).data.as_ints
-    with nogil:
-        for row in range(strings.count):
-            count = pairs_take_apart(strings.start, strings.begin[row], strings.end[row], pairs)
-            if count == PAIRS_NOT_PLAIN:
-                break
-            for number in range(count):
-                for name in range(wanted):
-                    if pairs_same_name(strings.start, &pairs[number], texts[name], sizes[name]):
-                        found[2 * name][row], found[2 * name + 1][row] = pairs[number].value_at, pairs[number].value_end
-                        break
-    return None if count == PAIRS_NOT_PLAIN else columns
-
-
-def property_maps(data, begins, ends, /):
-    cdef _Strings strings = _Strings(data, begins, ends)
-    cdef property_pair pairs[PAIRS_MOST]
-    cdef pairs_strings names, values
-    cdef array.array firsts, name_ends, name_data, value_ends, value_data
-    cdef int32_t *first
-    cdef int number, count = 0
-    cdef int64_t octets = 0, room = 0
     cdef int32_t total = 0
+    cdef int64_t octets = 0, room = 0
     cdef Py_ssize_t row
+    cdef _Texts column, names_of_maps, values_of_maps
+    cdef array.array firsts
     for row in range(strings.count):
         octets += strings.end[row] - strings.begin[row]
         room += min((strings.end[row] - strings.begin[row] + 1) // 4, <int64_t>PAIRS_MOST)
-    if strings.data.len > MOST_OF_DATA or octets > MOST_OF_DATA - PAIRS_SLACK:
+    if strings.data.len > MOST_OF_DATA or octets > MOST_OF_DATA - PAIRS_SLACK or wanted > PAIRS_MOST:
         return None
-    firsts = array.clone(_ints, strings.count + 1, True)
-    name_ends, value_ends = array.clone(_ints, room + 1, False), array.clone(_ints, room + 1, False)
-    name_data = array.clone(_octets, octets + PAIRS_SLACK, False)
-    value_data = array.clone(_octets, octets + PAIRS_SLACK, False)
-    first = <int32_t *>firsts.data.as_ints
-    names.ends, names.data, names.size = <int32_t *>name_ends.data.as_ints + 1, name_data.data.as_uchars, 0
-    values.ends, values.data, values.size = <int32_t *>value_ends.data.as_ints + 1, value_data.data.as_uchars, 0
-    name_ends.data.as_ints[0], value_ends.data.as_ints[0] = 0, 0
+    columns = [_Texts(strings.count, octets, True) for _ in range(wanted)]
+    for name in range(wanted):
+        texts[name] = <const uint8_t *>PyBytes_AS_STRING(<bytes?>names[name])
+        sizes[name] = PyBytes_GET_SIZE(names[name])
+        column = columns[name]
+        to[name], there[name], missing[name] = &column.to, column.there.data.as_uchars, 0
+    if with_maps:
+        names_of_maps, values_of_maps = _Texts(room, octets, False), _Texts(room, octets, False)
+        map_names, map_values = &names_of_maps.to, &values_of_maps.to
+        firsts = array.clone(_ints, strings.count + 1, True)
+        first = <int32_t *>firsts.data.as_ints
     with nogil:
         for row in range(strings.count):
             count = pairs_take_apart(strings.start, strings.begin[row], strings.end[row], pairs)
             if count == PAIRS_NOT_PLAIN:
                 break
-            count = pairs_without_repeated(strings.start, pairs, count)
-            for number in range(count):
-                pairs_append(&names, total + number, strings.start, strings.data.len, pairs[number].name_at, pairs[number].name_end)
-                pairs_append(&values, total + number, strings.start, strings.data.len, pairs[number].value_at, pairs[number].value_end)
-            total += count
-            first[row + 1] = total
+            for name in range(wanted):
+                number = count - 1
+                while number >= 0 and not pairs_same_name(strings.start, &pairs[number], texts[name], sizes[name]):
+                    number -= 1
+                if number >= 0:
+                    pairs_append(to[name], row, strings.start, strings.data.len, pairs[number].value_at, pairs[number].value_end)
+                    there[name][row >> 3] |= 1 << (row & 7)
+                else:
+                    to[name].ends[row] = to[name].size
+                    missing[name] += 1
+            if first != NULL:
+                count = pairs_without_repeated(strings.start, pairs, count)
+                for number in range(count):
+                    pairs_append(map_names, total + number, strings.start, strings.data.len,
+                                 pairs[number].name_at, pairs[number].name_end)
+                    pairs_append(map_values, total + number, strings.start, strings.data.len,
+                                 pairs[number].value_at, pairs[number].value_end)
+                total += count
+                first[row + 1] = total
     if count == PAIRS_NOT_PLAIN:
         return None
-    array.resize(name_ends, total + 1)
-    array.resize(value_ends, total + 1)
-    array.resize(name_data, names.size)
-    array.resize(value_data, values.size)
-    return firsts, name_ends, name_data, value_ends, value_data
+    found = []
+    for name in range(wanted):
+        column = columns[name]
+        found.append((column.there if missing[name] else None, *column.take(strings.count)))
+    return found, (firsts, *names_of_maps.take(total), *values_of_maps.take(total)) if with_maps else None

@@ -7,24 +7,29 @@ pairs, are left to others: for those the answer is ``None``.
 from __future__ import annotations
 
 from array import array
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from ..leaves import leaf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from typing_extensions import Buffer
 
     Column = array[int]
 
-__all__ = ["property_edges", "property_maps"]
+__all__ = ["Maps", "Texts", "property_columns"]
 
 _MOST_PAIRS: Final = 64
 _MOST_OF_DATA: Final = 2**31 - 1
 _MOST_OCTETS: Final = _MOST_OF_DATA - 16
-_Pair = tuple[int, int, int, int]
-"""Begin and end of the name, and of the value."""
+Texts = tuple["Column | None", "Column", "Column"]
+"""A bit for each that is there, ``None`` where all are; where the first one begins, and each one
+ends; the bytes."""
+Maps = tuple["Column", "Column", "Column", "Column", "Column"]
+"""Which pair is the first of each string, and at last how many there are; of the names, and of the
+values, what ``Texts`` has behind its bits."""
 
 
 class _NotPlain(Exception):
@@ -32,64 +37,45 @@ class _NotPlain(Exception):
 
 
 @leaf
-def property_edges(
-    data: Buffer, begins: Buffer, ends: Buffer, names: list[bytes], /
-) -> list[Column] | None:
-    """Begins and ends of the values of these properties, a column of each for every name in turn; 0
-    where a string does not have one.
+def property_columns(
+    data: Buffer, begins: Buffer, ends: Buffer, names: list[bytes], with_maps: bool, /
+) -> tuple[list[Texts], Maps | None] | None:
+    """The values of the properties of these names, and if they are asked for all pairs of all
+    strings, as Arrow has texts and maps. Of pairs of one name only the last one counts.
 
     ``begins`` and ``ends`` of the strings are 64-bit numbers. Raises ValueError where they do not
     lie in ``data``.
     """
     view, strings = _strings(data, begins, ends)
-    if len(view) > _MOST_OF_DATA or len(names) > _MOST_PAIRS:
+    octets = sum(end - begin for begin, end in strings)
+    if len(view) > _MOST_OF_DATA or octets > _MOST_OCTETS or len(names) > _MOST_PAIRS:
         return None
-    columns = [array("i", bytes(4 * len(strings))) for _ in range(2 * len(names))]
-    numbers = {name: number for number, name in reversed([*enumerate(names)])}
     try:
-        for row, string in enumerate(strings):
-            for name_at, name_end, at, end in _pairs(view, *string):
-                if (number := numbers.get(bytes(view[name_at:name_end]))) is not None:
-                    columns[2 * number][row], columns[2 * number + 1][row] = at, end
+        all_pairs = [_pairs(bytes(view[begin:end])) for begin, end in strings]
     except _NotPlain:
         return None
-    return columns
+    columns = [_texts([pairs.get(name) for pairs in all_pairs]) for name in names]
+    if not with_maps:
+        return columns, None
+    firsts = array("i", accumulate(map(len, all_pairs), initial=0))
+    keys = [name for pairs in all_pairs for name in pairs]
+    values = [value for pairs in all_pairs for value in pairs.values()]
+    return columns, (firsts, *_texts(keys)[1:], *_texts(values)[1:])
 
 
-@leaf
-def property_maps(
-    data: Buffer, begins: Buffer, ends: Buffer, /
-) -> tuple[Column, Column, Column, Column, Column] | None:
-    """All pairs of all strings, as Arrow has maps: which pair is the first of each string, and at
-    last how many there are; where each name begins, and the last one ends, among all of them; their
-    bytes; and the same of the values. Of pairs of one name only the last one is there.
-
-    ``begins`` and ``ends`` as above. Raises ValueError.
-    """
-    view, strings = _strings(data, begins, ends)
-    if len(view) > _MOST_OF_DATA or sum(end - begin for begin, end in strings) > _MOST_OCTETS:
-        return None
-    firsts, name_ends, value_ends = array("i", [0]), array("i", [0]), array("i", [0])
-    names, values = array("B"), array("B")
-    try:
-        for string in strings:
-            last: dict[bytes, bytes] = {}
-            for name_at, name_end, at, end in _pairs(view, *string):
-                name = bytes(view[name_at:name_end])
-                last.pop(name, None)
-                last[name] = bytes(view[at:end])
-            for name, value in last.items():
-                names.frombytes(name)
-                values.frombytes(value)
-                name_ends.append(len(names))
-                value_ends.append(len(values))
-            firsts.append(len(name_ends) - 1)
-    except _NotPlain:
-        return None
-    return firsts, name_ends, names, value_ends, values
+def _texts(values: Sequence[bytes | None]) -> Texts:
+    there = array("B", bytes((len(values) + 7) // 8))
+    for row, value in enumerate(values):
+        if value is not None:
+            there[row >> 3] |= 1 << (row & 7)
+    plain = [value or b"" for value in values]
+    ends = array("i", accumulate(map(len, plain), initial=0))
+    return there if None in values else None, ends, array("B", b"".join(plain))
 
 
-def _strings(data: Buffer, begins: Buffer, ends: Buffer) -> tuple[memoryview, list[_Edges]]:
+def _strings(
+    data: Buffer, begins: Buffer, ends: Buffer
+) -> tuple[memoryview, list[tuple[int, int]]]:
     view = memoryview(data).cast("B")
     columns = [memoryview(each).cast("B").cast("q") for each in (begins, ends)]
     if len(columns[0]) != len(columns[1]):
@@ -101,18 +87,17 @@ def _strings(data: Buffer, begins: Buffer, ends: Buffer) -> tuple[memoryview, li
     return view, strings
 
 
-_Edges = tuple[int, int]
-
-
-def _pairs(view: memoryview, begin: int, end: int) -> Iterator[_Pair]:
-    text = bytes(view[begin:end])
+def _pairs(text: bytes) -> dict[bytes, bytes]:
+    """In the order of the places that count."""
     if not text.isascii():
         raise _NotPlain
-    count, at = 0, begin
+    found: dict[bytes, bytes] = {}
+    count = 0
     for part in text.split(b"\x02"):
         name, _, value = part.partition(b"\x01")
         if name and value:
             if (count := count + 1) > _MOST_PAIRS:
                 raise _NotPlain
-            yield at, at + len(name), at + len(name) + 1, at + len(part)
-        at += len(part) + 1
+            found.pop(name, None)
+            found[name] = value
+    return found

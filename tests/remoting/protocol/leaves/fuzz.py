@@ -45,7 +45,7 @@ from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.record.batch_records import batch_size
 from aiorocketmq.remoting.protocol.record.entries import entries_json, entry_checksums, entry_units
 from aiorocketmq.remoting.protocol.record.entry import entry_head
-from aiorocketmq.remoting.protocol.record.property_pairs import property_edges, property_maps
+from aiorocketmq.remoting.protocol.record.property_pairs import property_columns
 from aiorocketmq.remoting.protocol.record.stored_properties import stored_properties
 from aiorocketmq.remoting.protocol.record.units import believed_units, queue_runs
 from aiorocketmq.remoting.protocol.signed import signed_of
@@ -273,15 +273,13 @@ def _of_records(runs: Callable[..., Any], entries: Callable[..., Any]) -> Callab
     return read
 
 
-def _paired(
-    property_edges: Callable[..., Any], property_maps: Callable[..., Any]
-) -> Callable[[bytes], Any]:
+def _paired(property_columns: Callable[..., Any]) -> Callable[[bytes], Any]:
     """Three strings of one buffer."""
 
     def read(data: bytes) -> Any:
         edges = [len(data) * number // 3 for number in range(4)]
         strings = data, array("q", edges[:3]), array("q", edges[1:])
-        return property_edges(*strings, [b"KEYS", b"a", b"TAGS"]), property_maps(*strings)
+        return property_columns(*strings, [b"KEYS", b"a", b"TAGS"], True)
 
     return read
 
@@ -393,7 +391,6 @@ def targets() -> list[Target]:
     several = [*records, b"".join(records)]
     pulled = b"".join(pack(">qiq", at, 97, 0) for at in (7, 104, 104)) + sample() * 2
     pull_leaves = pull.survey_units, pull.join_records, pull.records_fit
-    pair_leaves = property_edges, property_maps
     return [
         Target(
             "JSON headers", 15, _headers(0), lambda data: read(0, data, 0, None), _general(0), True
@@ -477,8 +474,8 @@ def targets() -> list[Target]:
             "pairs of properties",
             5,
             [f"{_PROPERTIES}\x02a\x01b\x02{_PROPERTIES}".encode()],
-            _paired(*(getattr(compiled, leaf.__name__) for leaf in pair_leaves)),
-            _paired(*(TWINS[leaf.__name__] for leaf in pair_leaves)),
+            _paired(compiled.property_columns),
+            _paired(TWINS[property_columns.__name__]),
         ),
         Target(
             "pulls",

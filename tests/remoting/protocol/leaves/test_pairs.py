@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol import leaves
 from aiorocketmq.remoting.protocol.message.properties import decode_properties
-from aiorocketmq.remoting.protocol.record import property_pairs
+from aiorocketmq.remoting.protocol.record.property_pairs import property_columns
 
 from .both import compiled_leaves, outcome
 
 compiled = compiled_leaves()
-EDGES, MAPS = leaves.TWINS["property_edges"], leaves.TWINS["property_maps"]
+TWIN = leaves.TWINS["property_columns"]
 
 texts = st.text(st.sampled_from("\x00\x01\x02\x02abKTX"), max_size=40).map(str.encode)
 pairs = st.lists(
@@ -37,23 +37,31 @@ def laid_out(some: list[bytes], gap: bytes) -> tuple[bytes, array[int], array[in
     return data, begins, array("q", map(sum, zip(begins, map(len, some), strict=True)))
 
 
-@given(st.lists(strings, max_size=6), st.sampled_from([b"", b"\x02", b"\xff", b"x" * 20]))
-def test_leaf_twin_and_reader(some: list[bytes], gap: bytes) -> None:
-    arguments = laid_out(some, gap)
-    edges = EDGES(*arguments, NAMES)
-    maps = MAPS(*arguments)
-    assert compiled.property_edges(*arguments, NAMES) == edges
-    assert compiled.property_maps(*arguments) == maps
+@given(
+    st.lists(strings, max_size=20),
+    st.sampled_from([b"", b"\x02", b"\xff", b"x" * 20]),
+    st.booleans(),
+)
+def test_leaf_twin_and_reader(some: list[bytes], gap: bytes, with_maps: bool) -> None:
+    arguments = *laid_out(some, gap), NAMES, with_maps
+    found = TWIN(*arguments)
+    assert compiled.property_columns(*arguments) == found
     is_plain = all(each.isascii() and each.count(b"b\x02") < 65 for each in some)
-    assert (edges is not None) == (maps is not None) == is_plain
-    if maps is None:
+    assert (found is not None) == is_plain
+    if found is None:
         return
+    columns, maps = found
+    assert (maps is not None) == with_maps
+    if maps is not None:
+        assert entries(*maps) == [[*each.items()] for each in map(by_last, some)]
     read = [decode_properties(each) for each in some]
-    assert entries(*maps) == [[*each.items()] for each in map(by_last, some)]
-    data = arguments[0]
-    for name, begins, ends in zip(NAMES[:3], edges[::2], edges[1::2], strict=False):
-        found = [data[at:end].decode() or None for at, end in zip(begins, ends, strict=True)]
-        assert found == [each.get(name.decode()) for each in read]
+    for name, (there, ends, data) in zip(NAMES, columns, strict=True):
+        values = [text or None for text in pieces(ends, data)]
+        assert values == [each.get(name.decode()) for each in read]
+        bits = [value is not None for value in values]
+        assert (there is None) == all(bits)
+        if there is not None:
+            assert [bool(there[row >> 3] >> (row & 7) & 1) for row in range(len(bits))] == bits
 
 
 def entries(firsts: Any, name_ends: Any, names: Any, value_ends: Any, values: Any) -> Any:
@@ -79,9 +87,9 @@ def by_last(text: bytes) -> dict[str, str]:
 @pytest.mark.parametrize("many", [64, 65])
 def test_very_many_pairs_are_for_others(many: int) -> None:
     arguments = laid_out([b"".join(b"n%d\x01v\x02" % number for number in range(many))], b"")
-    for leaf, twin in ((compiled.property_maps, MAPS), (compiled.property_edges, EDGES)):
-        more = [[b"n63"]] if twin is EDGES else []
-        assert (found := leaf(*arguments, *more)) == twin(*arguments, *more)
+    for with_maps in (False, True):
+        found = compiled.property_columns(*arguments, [b"n63"], with_maps)
+        assert found == TWIN(*arguments, [b"n63"], with_maps)
         assert (found is None) == (many == 65)
 
 
@@ -89,24 +97,35 @@ def test_very_many_pairs_are_for_others(many: int) -> None:
 def test_every_place_of_what_is_not_ascii(position: int) -> None:
     text = bytearray(b"KEYS\x01" + b"k" * 40)
     text[position] = 0x80
-    arguments = laid_out([b"a\x01b", bytes(text)], b"")
-    assert compiled.property_edges(*arguments, []) is EDGES(*arguments, []) is None
-    assert compiled.property_maps(*arguments) is MAPS(*arguments) is None
+    arguments = *laid_out([b"a\x01b", bytes(text)], b""), [b"a"], True
+    assert compiled.property_columns(*arguments) is TWIN(*arguments) is None
 
 
 @pytest.mark.parametrize(
     ("begins", "ends"), [([0], [4]), ([-1], [2]), ([2], [1]), ([0, 1], [1]), ([2**62], [2**62])]
 )
 def test_what_cannot_be(begins: list[int], ends: list[int]) -> None:
-    arguments = b"a\x01b", array("q", begins), array("q", ends)
-    for name, more in (("property_edges", [[b"a"]]), ("property_maps", [])):
-        found = outcome(getattr(compiled, name), *arguments, *more)
-        assert found == outcome(leaves.TWINS[name], *arguments, *more)
-        assert isinstance(found, tuple)
-        assert found[0] is ValueError
+    arguments = b"a\x01b", array("q", begins), array("q", ends), [b"a"], True
+    found = outcome(compiled.property_columns, *arguments)
+    assert found == outcome(TWIN, *arguments)
+    assert isinstance(found, tuple)
+    assert found[0] is ValueError
 
 
-def test_what_is_used() -> None:
-    assert property_pairs.property_maps(b"", array("q"), array("q")) == MAPS(
-        b"", array("q"), array("q")
-    )
+def test_long_values_and_the_end_of_the_buffer() -> None:
+    """Values are copied in 16 bytes at once where there are so many behind their beginning."""
+    for size in (1, 15, 16, 17, 300):
+        arguments = *laid_out([b"KEYS\x01" + b"k" * size] * 3, b""), [b"KEYS", b"no"], True
+        assert compiled.property_columns(*arguments) == TWIN(*arguments)
+
+
+def test_columns_come_as_buffers_of_their_size() -> None:
+    found = property_columns(*laid_out([b"a\x01b"] * 9, b""), [b"a", b"no"], False)
+    assert found is not None
+    (_, ends, data), (_, none, _) = found[0]
+    assert (ends.itemsize * len(ends), bytes(data), none.tolist()) == (40, b"b" * 9, [0] * 10)
+
+
+def test_too_many_names_are_for_others() -> None:
+    arguments = *laid_out([b"a\x01b"], b""), [b"a"] * 65, False
+    assert compiled.property_columns(*arguments) is TWIN(*arguments) is None
