@@ -11,18 +11,18 @@ group of three             kill of any       is there, with its number; all have
 =========================  ================  =====================================================
 
 Besides: what comes to its queue later (delayed, committed) is there, what was rolled back is not,
-a transaction is committed once; what is there was sent; a number of a queue is one message for
-ever, and what somebody was given stays; of one key, what was sent later lies later; each group had
-everything at least once, an ordered one without a gap, and of a queue of its no two members at a
-time; its offsets only grow while a broker runs; topics that were made are there; a term has one
-leader; no program ends by itself, asks others without a pause, or leaves a task behind when it
-ends.
+a transaction is committed once; what is there was sent, and is there once where its producer is
+idempotent; a number of a queue is one message for ever, and what somebody was given stays; of one
+key, what was sent later lies later; each group had everything at least once, an ordered one without
+a gap, and of a queue of its no two members at a time; its offsets only grow while a broker runs;
+topics that were made are there; a term has one leader; no program ends by itself, asks others
+without a pause, or leaves a task behind when it ends.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
@@ -106,6 +106,7 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
     for name in sorted(world.ahead):
         yield f"{name} said that its master lacks what it has"
     yield from _stored_as_told(there, journal)
+    yield from _stored_once(there, journal)
     yield from _in_order(journal)
     for group, topic in GROUPS.items():
         given = [each for each in journal.delivered if each.group == group]
@@ -194,6 +195,16 @@ def _stored_as_told(there: Stored, journal: Journal) -> Iterator[str]:
     for body, state in journal.decided.items():
         if state is TransactionState.ROLLBACK and body in bodies:
             yield f"rolled back, and there: {body!r}"
+
+
+def _stored_once(there: Stored, journal: Journal) -> Iterator[str]:
+    """What an idempotent producer was told, against what there is."""
+    times = Counter(there.values())
+    for body in journal.sent:
+        if times[body] > 1 and body in journal.once:
+            yield f"twice: {body!r} is there {times[body]} times, its producer is idempotent"
+        if times[body] and body in journal.refused:
+            yield f"refused, and there: {body!r}"
 
 
 def _made_topics(machine: Machine, journal: Journal) -> Iterator[str]:

@@ -71,6 +71,10 @@ class Journal:
         self.promised: dict[bytes, str] = {}
         """Topics of those that were acknowledged and come to their queue later: delayed ones, and
         transactions that their producer committed."""
+        self.once: set[bytes] = set()
+        """Those of a producer that is idempotent: never there twice."""
+        self.refused: set[bytes] = set()
+        """It was told that these are not stored."""
         self.decided: dict[bytes, TransactionState] = {}
         """What the producer made of a transaction."""
         self.delivered: list[Delivered] = []

@@ -14,6 +14,7 @@ from aiorocketmq import (
     MessageExt,
     Producer,
     PushConsumer,
+    SendFailed,
     StartFrom,
     TransactionProducer,
     TransactionState,
@@ -44,6 +45,8 @@ class Clients:
         self._until = world.loop.now + LOAD_S
         self.journal = Journal()
         self._number = self._topics = 0
+        self._is_idempotent = world.seed % 4 == 3
+        """The producer, in every fourth world."""
         mains: tuple[Callable[[], Any], ...] = (
             self._produce,
             lambda: self._consume("c1", GROUP, TOPIC),
@@ -70,7 +73,7 @@ class Clients:
 
     async def _produce(self) -> None:
         options = self._options("producer")
-        producer = Producer("p", retries=2, **options)
+        producer = Producer("p", retries=2, idempotent=self._is_idempotent, **options)
         transactions = TransactionProducer("tp", checker=self._check, **options)
         async with producer, transactions:
             random = self.world.random
@@ -97,34 +100,42 @@ class Clients:
         try:
             match kind:
                 case "list":
-                    await self._send_list(producer)
+                    bodies = [self._body(TOPIC) for _ in range(random.randint(2, 6))]
+                    await self._send(producer, [Message(TOPIC, body) for body in bodies])
                 case "keyed":
-                    await self._send_keyed(producer, str(random.randrange(KEYS)))
+                    key = str(random.randrange(KEYS))
+                    message = Message(KEYED, self._body(KEYED), keys=[key])
+                    await self._send(producer, [message], key)
                 case "delayed":
                     body = self._body(TOPIC)
                     message = Message(TOPIC, body, delay_level=random.randint(1, 3))
-                    if _is_safe(await producer.send(message, timeout=SEND_S)):
+                    sends = transactions if self._is_idempotent else producer
+                    if _is_safe(await sends.send(message, timeout=SEND_S)):
                         self.journal.promised[body] = TOPIC
                 case "transaction":
                     await self._transact(transactions)
                 case _:
-                    body, began = self._body(TOPIC), self.world.loop.now
-                    result = await producer.send(Message(TOPIC, body), timeout=SEND_S)
-                    self._acknowledge(TOPIC, [body], result, began)
+                    await self._send(producer, [Message(TOPIC, self._body(TOPIC))])
         except RocketMQError:
             pass  # it may be stored or not
 
-    async def _send_list(self, producer: Producer) -> None:
-        bodies = [self._body(TOPIC) for _ in range(self.world.random.randint(2, 6))]
-        began = self.world.loop.now
-        result = await producer.send([Message(TOPIC, body) for body in bodies], timeout=SEND_S)
-        self._acknowledge(TOPIC, bodies, result, began)
-
-    async def _send_keyed(self, producer: Producer, key: str) -> None:
-        body, began = self._body(KEYED), self.world.loop.now
-        message = Message(KEYED, body, keys=[key])
-        result = await producer.send(message, sharding_key=key, timeout=SEND_S)
-        self._acknowledge(KEYED, [body], result, began)
+    async def _send(
+        self, producer: Producer, messages: list[Message], key: str | None = None
+    ) -> None:
+        """One, or a list."""
+        began, journal = self.world.loop.now, self.journal
+        bodies = [message.body for message in messages]
+        if self._is_idempotent:
+            journal.once.update(bodies)
+        try:
+            result = await producer.send(
+                messages if len(messages) > 1 else messages[0], sharding_key=key, timeout=SEND_S
+            )
+        except SendFailed as error:
+            if not error.in_doubt:
+                journal.refused.update(bodies)
+            raise
+        self._acknowledge(messages[0].topic, bodies, result, began)
 
     async def _transact(self, transactions: TransactionProducer) -> None:
         body, random = self._body(TOPIC), self.world.random
@@ -150,6 +161,9 @@ class Clients:
         if not _is_safe(result):
             return
         queue, now = result.queue, self.world.loop.now
+        if result.queue_offset < 0:  # where is not known any more
+            self.journal.promised.update(dict.fromkeys(bodies, topic))
+            return
         for number, body in enumerate(bodies):
             self.journal.acknowledged.append(
                 Acknowledged(
