@@ -85,7 +85,11 @@ class Tables:
         )
         self.filters_file: ConfigFile = add(FILTERS_FILE, state.filters.record)
         self._offset_persistence = OffsetPersistence(
-            state.offsets, self.offsets_file, lambda: config.flush_consumer_offset_interval, clock
+            state.offsets,
+            self.offsets_file,
+            lambda: config.flush_consumer_offset_interval,
+            clock,
+            often=settings.store.enable_dledger_commit_log,
         )
         self._filter_persistence = FilterPersistence(
             config, state.filters, self.filters_file, clock

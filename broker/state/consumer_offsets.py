@@ -44,8 +44,8 @@ class OffsetTableFullError(RequestError):
 
 
 class ConsumerOffsets:
-    """``changes`` grows with every commit; who persists compares it with what it was at the last
-    time."""
+    """``changes`` grows with every commit of another offset; who persists compares it with what it
+    was at the last time."""
 
     def __init__(self) -> None:
         self._table: dict[str, dict[int, int]] = {}
@@ -65,8 +65,9 @@ class ConsumerOffsets:
             queues = self._new_queue(group, topic, queue_id, limited=limited)
         if (offset >= _LONG) is not (queues.get(queue_id, 0) >= _LONG):
             self._resize(f"{topic}{SEPARATOR}{group}", offset, limited=limited)
-        queues[queue_id] = offset
-        self.changes += 1
+        if queues.get(queue_id) != offset:
+            queues[queue_id] = offset
+            self.changes += 1
 
     def get(self, group: str, topic: str, queue_id: int) -> int:
         """Where the group goes on, ``NO_OFFSET`` when it never committed."""

@@ -10,11 +10,15 @@ import pytest
 
 from aiorocketmq.broker.assembly.appearance import CommittedDelayOffsets
 from aiorocketmq.broker.assembly.group import append_noop
+from aiorocketmq.broker.assembly.tables import Tables
+from aiorocketmq.broker.config.config import BrokerConfig
+from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.schedule.offset_persistence import DelayOffsetPersistence
 from aiorocketmq.broker.schedule.schedule_offsets import DelayOffsets
 from aiorocketmq.remoting.errors import RequestError
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import DelayOffsetTable
+from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.model.errors import StoreError
 
 from ..sim import ManualClock
@@ -53,5 +57,30 @@ def test_the_first_entry_of_a_term_is_a_message_that_the_original_can_dispatch(
             store._refusals.from_now_on("the test says so")
             with pytest.raises(StoreError, match="the test says so"):
                 append_noop(store, sim.clock)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("member", "pause"), [(True, 1.0), (False, 5.0)])
+def test_a_member_that_leads_right_after_its_start_knows_offsets_of_a_second_ago(
+    tmp_path: Path, member: bool, pause: float
+) -> None:
+    async def run() -> None:
+        store = MessageStoreConfig(
+            store_path_root_dir=str(tmp_path), enable_dledger_commit_log=member
+        )
+        settings, clock = BrokerSettings(BrokerConfig(), store=store), ManualClock()
+        tables = Tables(settings, clock)
+        services = [asyncio.create_task(each.run()) for each in tables.services[:2]]
+        tables.state.offsets.commit("g", "T", 0, 7)
+        while clock.next_due is None:
+            await asyncio.sleep(0.001)
+        assert clock.next_due == clock.monotonic() + pause
+        clock.advance(pause)
+        while Tables(settings, clock).state.offsets.get("g", "T", 0) != 7:
+            await asyncio.sleep(0.001)
+        for service in services:
+            service.cancel()
+        await asyncio.gather(*services, return_exceptions=True)
 
     asyncio.run(run())

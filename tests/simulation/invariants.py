@@ -42,6 +42,9 @@ from .world import Machine, World
 LOOK_S = 0.5
 STOPS_S = 60.0
 """A program that is told to stop has ended by then."""
+LATE_S = 10.0
+"""A member that has just been started knows what its file has, which some trouble of its disk may
+have made older by five seconds; and leaders may follow each other fast."""
 HEARD_S = 1.0
 LOCK_LIFE_S = 30.0
 """So long a member believes in a lock that nobody has renewed."""
@@ -121,14 +124,21 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
 
 class Growing:
     """Watches what the group that consumes in order has committed, as long as each broker runs and
-    leads: who leads next knows what the last one knew a second ago. (Of groups of two members both
-    may have a queue for a moment, while it moves; the later word counts, as in the original. So
-    those are not watched.)"""
+    leads. (Of groups of two members both may have a queue for a moment, while it moves; the later
+    word counts, as in the original. So those are not watched.)
+
+    Who leads next knows what the last one knew two seconds ago; or more than that one, which may
+    have been the member that knew less. So the first word of a consumer in a term is held against
+    what leaders had ``LATE_S`` before.
+    """
 
     def __init__(self, world: World, habits: Habits) -> None:
         self._world = world
         self._watched = habits.in_order == 1
-        self._seen: dict[tuple[Process, int, int], int] = {}
+        self._seen: dict[tuple[Process, int, int], tuple[int, int]] = {}
+        """What there was, and the least that the next word may be."""
+        self._led: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        """By queue: when a leader of a group had what."""
         self.broken: list[str] = []
 
     async def run(self) -> None:
@@ -141,16 +151,26 @@ class Growing:
         broker, process = machine.broker, machine.process
         if broker is None or process is None:
             return
+        term = max(self._world.leaders, default=0)
         for queue_id in broker.store.queue_ids(KEYED):
             offset = broker.state.offsets.get(ORDERED, KEYED, queue_id)
-            key = process, queue_id, max(self._world.leaders, default=0)
-            before = self._seen.get(key, -1)
-            self._seen[key] = offset
-            if offset < before:
+            key = process, queue_id, term
+            before, least = self._seen.get(key) or (offset, self._least(queue_id, offset))
+            if term:
+                self._led[queue_id].append((self._world.loop.now, offset))
+            if offset < least:
                 self.broken.append(
-                    f"{ORDERED} had {before} of {KEYED}/{queue_id} at {machine.name} and has "
+                    f"{ORDERED} had {least} of {KEYED}/{queue_id} at {machine.name} and has "
                     f"{offset} {self._world.loop.now - 1000:.1f} s after all began"
                 )
+            self._seen[key] = offset, least if offset == before else offset
+
+    def _least(self, queue_id: int, offset: int) -> int:
+        """That a consumer may say to a broker that begins to serve with ``offset``."""
+        if not self._world.leaders:
+            return offset
+        at = self._world.loop.now - LATE_S
+        return min(offset, max((had for when, had in self._led[queue_id] if when <= at), default=0))
 
 
 async def left_behind(world: World) -> list[str]:

@@ -144,6 +144,8 @@ async def _story(
     found["faults"] = schedule.count
     await asyncio.sleep(QUIET_S)
     names = {world.machines[each].broker_name for each in machines}
+    if watch.done():
+        watch.result()  # it has looked, or had nobody to watch
     watch.cancel()
     found["broken"] = growing.broken + list(broken(world, clients.journal, often, names))
     found["broken"] += await left_behind(world)

@@ -307,5 +307,69 @@ def test_offsets_are_written_only_after_commits(tmp_path: Path) -> None:
         file.save_now()
         persistence.check()
         assert not file.dirty
+        offsets.commit("g", "T", 0, 2)  # it knows that
+        persistence.check()
+        assert not file.dirty
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("often", "takes_s", "pauses"),
+    [(False, 0.0, [5.0, 5.0]), (True, 0.0, [1.0, 1.0]), (True, 0.3, [1.0, 3.0]), (True, 2, [1, 5])],
+)
+def test_offsets_are_written_in_time(
+    tmp_path: Path, often: bool, takes_s: float, pauses: list[float]
+) -> None:
+    """A member of a group may lead with them in a moment; large tables take their time."""
+    offsets, clock = ConsumerOffsets(), ManualClock()
+
+    def record() -> ConsumerOffsetTable:
+        clock.advance(takes_s)
+        return offsets.record()
+
+    async def scenario() -> None:
+        files = ConfigFiles(tmp_path, clock)
+        file = files.add("consumerOffset.json", record)
+        persistence = OffsetPersistence(offsets, file, lambda: 5000, clock, often=often)
+        services = [asyncio.create_task(each.run()) for each in (persistence, files)]
+        for offset, pause in enumerate(pauses, 7):
+            offsets.commit("g", "T", 0, offset)
+            while clock.next_due is None:
+                await asyncio.sleep(0.001)
+            assert clock.next_due == pytest.approx(clock.monotonic() + pause)
+            clock.advance(pause)
+            while read_offsets(tmp_path) != {"T@g": {0: offset}}:
+                await asyncio.sleep(0.001)
+        for service in services:
+            service.cancel()
+        await asyncio.gather(*services, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+def test_offsets_that_cannot_be_written_are_tried_again(tmp_path: Path) -> None:
+    folder = tmp_path / "config"
+    folder.write_text("in the way")
+    offsets, clock = ConsumerOffsets(), ManualClock()
+
+    async def scenario() -> None:
+        files = ConfigFiles(folder, clock)
+        file = files.add("consumerOffset.json", offsets.record)
+        persistence = OffsetPersistence(offsets, file, lambda: 5000, clock, often=True)
+        services = [asyncio.create_task(each.run()) for each in (persistence, files)]
+        offsets.commit("g", "T", 0, 7)
+        while not file._failed:
+            clock.advance(0.1)
+            await asyncio.sleep(0.001)
+        folder.unlink()
+        while file.dirty:
+            clock.advance(0.1)
+            await asyncio.sleep(0.001)
+        assert not services[0].done()
+        for service in services:
+            service.cancel()
+        await asyncio.gather(*services, return_exceptions=True)
+
+    asyncio.run(scenario())
+    assert read_offsets(folder) == {"T@g": {0: 7}}
