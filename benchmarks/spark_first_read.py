@@ -6,16 +6,21 @@ Each round is a process of its own; the time begins when the session is there.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .harness.figures import Row, Sample, figure
+from .harness.figures import BenchmarkError, Row, Sample, figure
 from .harness.rows import Rows, in_turn
 from .harness.servers import work_folder
-from .spark_common import REPOSITORY, cluster, fill
+from .spark_common import REPOSITORY, cluster, fill, measured
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NAME = "spark first read of a plain session"
 FLOOR = "a Python source that has its Arrow batches ready"
@@ -36,11 +41,14 @@ def run(rows: Rows) -> None:
             partial(_first_read, folder, "rocketmq", server.namesrv.address),
             partial(_first_read, folder, "synthetic", ""),
         )
-        ours, floor = (
-            [sample["s"] for sample in of] for of in in_turn(min(rows.options.rounds, 2), *works)
-        )
-        value = figure("s", ours, floor, mark=MARK_S)
-        rows.add(Row(benchmark="", name=NAME, figures={"value": value}, floor_is=FLOOR))
+        ours, floor = in_turn(min(rows.options.rounds, 2), *works)
+        figures = {
+            name: figure(
+                "s", [each[key] for each in ours], [each[key] for each in floor], mark=mark
+            )
+            for name, key, mark in (("value", "s", MARK_S), ("CPU time", "cpu", None))
+        }
+        rows.add(Row(benchmark="", name=NAME, figures=figures, floor_is=FLOOR))
 
 
 def _first_read(folder: Path, source: str, namesrv: str) -> Sample:
@@ -56,13 +64,12 @@ def _first_read(folder: Path, source: str, namesrv: str) -> Sample:
         check=True,
         timeout=120,
     )
-    return {"s": float(done.stdout)}
+    found: Sample = json.loads(done.stdout)
+    return found
 
 
 def main(source: str, namesrv: str, count: str) -> None:
     """In the process of one round."""
-    import time
-
     from pyspark.sql import SparkSession
 
     from aiorocketmq.spark_connector import register
@@ -75,13 +82,15 @@ def main(source: str, namesrv: str, count: str) -> None:
     options = {"rocketmq.namesrv.addr": namesrv, "subscribe": "Benchmark"}
     if source == "synthetic":
         options = {"rows": count, "size": "128"}
-    begin = time.perf_counter()
-    found = spark.read.format(source).options(**options).load().count()
-    seconds = time.perf_counter() - begin
+    sample = measured(lambda: _read_all(spark, source, options, int(count)), 1, spark)
     spark.stop()
-    if found != int(count):
-        raise ValueError(f"{found} rows instead of {count}")
-    print(seconds)
+    print(json.dumps({"s": 1 / sample["rate"], "cpu": sample["cpu"] / 1e6}))
+
+
+def _read_all(spark: SparkSession, source: str, options: dict[str, str], count: int) -> None:
+    found = spark.read.format(source).options(**options).load().count()
+    if found != count:
+        raise BenchmarkError(f"{found} rows instead of {count}")
 
 
 if __name__ == "__main__":
