@@ -112,6 +112,9 @@ def test_a_narrow_terminal_cuts_nothing_off(monkeypatch: pytest.MonkeyPatch, col
     assert max(map(len, lines)) <= columns
     of_the_row = " ".join(lines[len(lines) // 2 :]).split()
     assert of_the_row == [str(cell) for cell in cells], "none is broken"
+    (titles,) = (line for line in lines if "Addr" in line)
+    (values,) = (line for line in lines if "192.168.100.200:10911" in line)
+    assert values.index("192.168.100.200:10911") == titles.index("Addr"), "below its title"
     if columns == 140:
         assert lines[1].split() == [str(cell) for cell in cells]
 
