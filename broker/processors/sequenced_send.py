@@ -44,6 +44,8 @@ class Sequenced(NamedTuple):
     """The properties of the request, with SEND_SEQUENCE as it is stored."""
     body: Body
     """Without those that are stored."""
+    log_end: int
+    """Before they are stored."""
 
     @property
     def is_repeated(self) -> bool:
@@ -127,7 +129,7 @@ class SequencedSends:
         if 0 < have < count:
             body = encode_batch(decode_batch(body)[have:])
         text = f"{before}{_PAIR}{stored}{end}{behind}"[1:]
-        return Sequenced(key, sequence, count, have, text, body)
+        return Sequenced(key, sequence, count, have, text, body, self._store.log_end)
 
     def stored(self, it: Sequenced, result: PutResult, now_ms: int) -> None:
         """It is in the log now."""
@@ -139,7 +141,7 @@ class SequencedSends:
     def not_stored(self, it: Sequenced) -> None:
         """It was refused. Of a batch a member of a group may have the first ones all the same: the
         log tells."""
-        if it.messages > 1:
+        if self._store.log_end != it.log_end:
             self._log.forget()
 
     def first_result(self, it: Sequenced) -> PutResult:

@@ -26,9 +26,10 @@ from aiorocketmq.remoting.protocol.message.message_id import parse_offset_messag
 from aiorocketmq.remoting.protocol.message.send_sequence import SendSequence
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.protocol.message.topic_names import TopicName
-from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
+from aiorocketmq.remoting.protocol.record.batch import BatchItem, decode_batch, encode_batch
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
+from aiorocketmq.store.model.status import PutResult, PutStatus
 from tests.stored import decode_messages
 
 from ..sim import ManualClock
@@ -262,6 +263,36 @@ def test_a_batch_that_cannot_be_read_or_of_nothing_is_refused(tmp_path: Path) ->
             refused = await client.ask(RequestCode.SEND_BATCH_MESSAGE, header, body)
             assert refused.code == ResponseCode.MESSAGE_ILLEGAL
         assert bodies(world) == []
+
+    play(tmp_path, scene)
+
+
+def test_a_refusal_forgets_nothing_unless_a_part_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        store, log = world.broker.store, world.broker.storage.sequences
+        answer(await send(client, 0, b"0"))
+        monkeypatch.setattr(store._log, "max_body", 10)
+        refused = await send_batch(client, 1, [bytes(50), b"2"])
+        assert refused.code == ResponseCode.MESSAGE_ILLEGAL
+        assert log.is_ready
+        monkeypatch.undo()
+        put = store.put_batch
+
+        def put_one_of_them(batch: Any) -> Any:
+            """As where a log of entries is full behind the first one."""
+            put(replace(batch, items=encode_batch(decode_batch(batch.items)[:1])))
+            return PutResult(PutStatus.OS_PAGECACHE_BUSY, remark="the disk is full")
+
+        monkeypatch.setattr(store, "put_batch", put_one_of_them)
+        assert (await send_batch(client, 1, [b"1", b"2"])).code == ResponseCode.SYSTEM_ERROR
+        monkeypatch.undo()
+        again = await send_batch(client, 1, [b"1", b"2"])
+        assert again.code == ResponseCode.SEQUENCES_NOT_READY
+        await hello(client)
+        assert answer(await send_batch(client, 1, [b"1", b"2"])).sequence == "new"
+        assert bodies(world) == [b"0", b"1", b"2"]
 
     play(tmp_path, scene)
 
