@@ -386,7 +386,8 @@ def test_what_cannot_be_read_just_now_is_checked_in_a_later_round(
         assert len(asked(client)) == 1
 
     play(tmp_path, scene)
-    assert caplog.text.count("transactions not checked, tried again: ") == 2
+    told = caplog.text.count("transactions not checked, tried again: ")
+    assert told == 1, "what fails again within a minute is told once"
 
 
 def test_nothing_stands_for_a_half_message_that_is_decided(tmp_path: Path) -> None:
