@@ -65,13 +65,14 @@ def _campaigns() -> Iterator[Iterable[str]]:
 
 
 def _planted() -> Iterator[Iterable[str]]:
-    yield "Defect", "", "Seed", "What was broken first", "Commit"
+    yield "Defect", "", "Seed", "What was broken first", "Other tests that fail", "Commit"
     for each in _read("planted.json"):
         yield (
             each["what"],
             "real" if each["real"] else "made up",
             f"none of {each['tried']}" if each["seed"] is None else f"{each['seed']}",
             each["broken"].replace("|", "\\|"),
+            each.get("others", "not tried"),
             each["commit"],
         )
 

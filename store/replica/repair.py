@@ -134,14 +134,14 @@ def fetch_again(
         phy_offset,
         end,
         (file.start, file.end),
-        lambda at, length: read_over_files(log.files.find, at, length, MappedFile.read_unmapped),
+        lambda at, length: bytes_over_files(log.files.find, at, length, MappedFile.read_unmapped),
         stream_from,
         intact=intact_beside(phy_offset, end, log.min_phy_offset, log.max_phy_offset, damaged),
     )
     file.put_back(front - file.start, data)
 
 
-def read_over_files(
+def bytes_over_files(
     find: Callable[[int], F | None],
     phy_offset: int,
     size: int,

@@ -4,10 +4,10 @@ Name server, brokers with their stores, producers and consumers are the real one
 under the store, clocks, threads and randomness are replaced. ``loop.py`` is time and processes,
 ``threads.py`` what blocks, ``network.py`` connections, ``disk.py`` what a power failure leaves,
 ``world.py`` the cluster, ``workload.py`` its clients, ``journal.py`` what they saw, ``habits.py``
-what a seed does often, ``knobs.py`` constants that it changes, ``faults.py`` what goes wrong and
-``schedule.py`` when, ``invariants.py`` what must hold all the same. ``python -m tests.simulation``
-runs seeds (``make sim``), ``python -m tests.simulation.planted`` those that find defects of
-``defects.py`` and ``blind_defects.py``.
+what a seed does often, ``knobs.py`` constants and properties that it changes, ``faults.py`` what
+goes wrong and ``schedule.py`` when, ``invariants.py`` what must hold all the same. ``python -m
+tests.simulation`` runs seeds (``make sim``), ``python -m tests.simulation.planted`` those that find
+defects of ``defects.py`` and ``blind_defects.py``.
 
 What is not simulated: tables of a broker lie on a real disk, where a replaced file is there at once
 (``tests/fault`` tries the steps of that); a file that was deleted does not come back; a sector is

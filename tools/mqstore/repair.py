@@ -18,7 +18,7 @@ from ...store.inspect import StoreDirectory
 from ...store.log.log_reader import Damage, FileSequence, LogReader
 from ...store.model.errors import StoreError
 from ...store.replica.log_fetch import LogStream, log_stream
-from ...store.replica.repair import intact_beside, intact_bytes, read_over_files
+from ...store.replica.repair import bytes_over_files, intact_beside, intact_bytes
 from .entry_check import ELSEWHERE, refuse_member
 from .findings import printable
 
@@ -121,7 +121,7 @@ def _mend(
     assert file is not None
 
     def read(offset: int, size: int) -> bytes:
-        return read_over_files(log.find, offset, size, lambda file, *where: file.read(*where))
+        return bytes_over_files(log.find, offset, size, lambda file, *where: file.read(*where))
 
     intact = intact_beside(place.begin, place.end, log.start, log_end, damaged)
     place_of_file = file.start, file.end
