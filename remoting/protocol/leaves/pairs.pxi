@@ -61,7 +61,7 @@ cdef class _Texts:
 
     def __cinit__(self, Py_ssize_t most, Py_ssize_t octets, bint may_be_missing):
         self.ends, self.data = array.clone(_ints, most + 1, False), array.clone(_octets, octets + PAIRS_SLACK, False)
-        self.there = array.clone(_octets, (most + 7) // 8, True) if may_be_missing else None
+        self.there = array.clone(_octets, most // 8 + 1, True) if may_be_missing else None  # not 0, for memset
         self.ends.data.as_ints[0] = 0
         self.to.ends, self.to.data, self.to.size = <int32_t *>self.ends.data.as_ints + 1, self.data.data.as_uchars, 0
 
@@ -133,5 +133,6 @@ def property_columns(data, begins, ends, list names not None, bint with_maps, /)
     found = []
     for name in range(wanted):
         column = columns[name]
+        array.resize(column.there, (strings.count + 7) // 8)
         found.append((column.there if missing[name] else None, *column.take(strings.count)))
     return found, (firsts, *names_of_maps.take(total), *values_of_maps.take(total)) if with_maps else None
