@@ -22,6 +22,7 @@ from ...remoting.transport.address import split_address
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
 from ...store.replica.log_fetch import LogStream, log_stream
+from ...store.replica.repair import BESIDE
 from .door import LinkSecurity
 
 log: Final = logging.getLogger(__name__)
@@ -88,9 +89,16 @@ class SelfMending:
             )  # fmt: skip
             return
         self._store.mended(phy_offset, size)
+        self._ask_beside(phy_offset - BESIDE, phy_offset + size + BESIDE)
         log.info(
             "a damaged record is mended phy_offset=%d size=%d master=%s", phy_offset, size, address
         )
+
+    def _ask_beside(self, begin: int, end: int) -> None:
+        """What lies there can be told by what is intact again: soon, as if for the first time."""
+        for phy_offset, size in self._store.damage.places.items():
+            if phy_offset <= end and begin <= phy_offset + size:
+                self._tries.pop(phy_offset, None)
 
     @contextlib.contextmanager
     def _stream_from(self, address: str, begin: int) -> Iterator[LogStream]:

@@ -146,13 +146,33 @@ def test_files_that_were_lost_as_a_whole_are_told_by_those_beside_them(
     with replica_of(tmp_path / "master") as replica:
         service = mending(slave, replica, clock)
         asyncio.run(service.mend())
-        clock.advance(PAUSES_S[1])
         asyncio.run(service.mend())  # of two the first is told by the second, which is mended now
     assert slave.damage.places == {}
     end = master.max_phy_offset
     assert slave.read(0, 8192) == master.read(0, 8192)
     assert slave.read(8192, 8192) == master.read(8192, 8192)
     assert slave.read(16384, end - 16384) == master.read(16384, end - 16384)
+    master.close()
+    slave.close()
+
+
+def test_of_many_side_by_side_each_is_told_by_the_one_that_was_mended_before(
+    tmp_path: Path,
+) -> None:
+    """Whose first attempt came too early is not left for an hour."""
+    master, places = stores(tmp_path)
+    slave = open_slave(tmp_path / "slave")
+    replicate(master, slave)
+    for number in range(4):  # from the begin of the log on: nothing is in front of them
+        flip(tmp_path / "slave", places[number] + 90)
+        slave.damage.note(places[number], places[1] - places[0], "it is", "here")
+    assert list(slave.damage.places) == places[:4]
+    with replica_of(tmp_path / "master") as replica:
+        service = mending(slave, replica, ManualClock())
+        for _ in range(4):
+            asyncio.run(service.mend())
+    assert slave.damage.places == {}
+    assert bodies_of(slave) == bodies_of(master)
     master.close()
     slave.close()
 
