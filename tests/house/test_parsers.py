@@ -49,7 +49,6 @@ NOT_PARSERS: Final[dict[str, str]] = {
     "store/disk/disk.py: Disk.read_into": "reads into a buffer, understands nothing",
     "store/disk/system_disk.py: PosixDisk.read_into": "reads into a buffer, understands nothing",
     "store/put/refusals.py: Refusals.from_now_on": _NO_BYTES,
-    "store/replica/repair.py: read_over_files": "joins bytes of files, understands nothing",
     "tools/mqadmin/command.py: AdminCommand.parse_args": "a command line, read by click",
     "tools/mqadmin/commands/cluster.py: _load": "shows figures as they came",
     "tools/mqadmin/commands/message.py: _Reader.read_topic": _NO_BYTES,
