@@ -40,6 +40,7 @@ def test_a_seed_is_the_same_in_another_process() -> None:
 
 @pytest.mark.parametrize("seed", [2])
 def test_a_planted_defect_is_found(seed: int) -> None:
-    """The first seed that finds it (``python -m tests.simulation.planted`` has all)."""
+    """Soon from the first seed that finds it (``python -m tests.simulation.planted`` has all). What
+    other tests leave in a process may make another world of a seed."""
     [number] = [n for n, each in enumerate(DEFECTS) if each.what == "sends are answered at once"]
-    assert find(number, most=1, first=seed).broken.startswith("lost: ")
+    assert find(number, most=10, first=seed).broken.startswith("lost: ")

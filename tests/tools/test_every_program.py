@@ -1,7 +1,9 @@
 """What every program of the package has alike."""
 
+import logging
 import re
 import tomllib
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -16,6 +18,15 @@ from aiorocketmq.remoting.transport.tls import TlsConfig
 
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 PROGRAMS: dict[str, str] = tomllib.loads(PYPROJECT.read_text())["project"]["scripts"]
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """Programs set the level of all that is ours."""
+    own = logging.getLogger("aiorocketmq")
+    before = own.level
+    yield
+    own.setLevel(before)
 
 
 def run(program: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int | str | None:
