@@ -23,6 +23,10 @@ async def pass_time(broker: ScriptedBroker, seconds: float) -> None:
             await asyncio.sleep(0)
 
 
+def _told(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.INFO or "over: " in record.getMessage()
+
+
 @pytest.mark.parametrize("ordered", [False, True])
 def test_a_minute_without_brokers(caplog: pytest.LogCaptureFixture, ordered: bool) -> None:
     broker = ScriptedBroker()
@@ -56,7 +60,8 @@ def test_a_minute_without_brokers(caplog: pytest.LogCaptureFixture, ordered: boo
             assert sum(text.startswith("over: ") for text in told) == len(begun)
 
     with caplog.at_level(logging.INFO, "aiorocketmq.client"):
-        caplog.handler.addFilter(
-            lambda record: record.levelno > logging.INFO or "over: " in record.getMessage()
-        )
-        asyncio.run(main())
+        caplog.handler.addFilter(_told)
+        try:
+            asyncio.run(main())
+        finally:
+            caplog.handler.removeFilter(_told)  # it serves all tests
