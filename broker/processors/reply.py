@@ -43,6 +43,9 @@ _NOT_STORED_ID: Final = "0"
 MAX_PUSHED_BYTES: Final = 256 << 20
 """Of replies that wait for their requesters; more are answered SYSTEM_BUSY."""
 
+_PLAIN: Final = ~(MessageSysFlag.TRANSACTION_MASK | MessageSysFlag.SEQUENCED)
+"""A reply is no part of a transaction, and its number was not looked at (``sequences.py``)."""
+
 
 class ReplyProcessor:
     def __init__(
@@ -182,7 +185,7 @@ class ReplyProcessor:
                 ctx.received_at_ms,
                 tags_code_of(properties),
                 request.flag,
-                request.sys_flag & ~MessageSysFlag.TRANSACTION_MASK,
+                request.sys_flag & _PLAIN,
                 request.reconsume_times or 0,
             )
         )

@@ -314,6 +314,26 @@ def test_a_stranger_who_reads_the_messages_cannot_send_in_their_producers_name(
     play(tmp_path, scene)
 
 
+def test_a_reply_with_a_made_up_number_keeps_no_message_out(tmp_path: Path) -> None:
+    """Replies are stored without a look at numbers."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        answer(await send(client, 0, b"mine"))
+        (message,) = decode_messages(world.broker.store.get("T", 1, 0, 1).body)
+        told = SendSequence.parse(message.properties["SEND_SEQUENCE"])
+        forged = told._replace(number=1000, epoch=7)
+        text = f"SEND_SEQUENCE\x01{forged.text}"
+        header = replace(HEADER, properties=text)
+        await client.ask(RequestCode.SEND_REPLY_MESSAGE_V2, header, b"a stranger's")
+        assert bodies(world) == [b"mine", b"a stranger's"]
+
+    async def again(world: SimBroker, client: SimClient) -> None:
+        assert answer(await send(client, 1, b"mine, too")).sequence == "new"
+
+    play(tmp_path, scene)
+    play(tmp_path, again)
+
+
 def test_who_comes_back_after_expiry_is_told(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         answer(await send(client, 0))
