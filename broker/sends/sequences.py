@@ -106,7 +106,6 @@ class Sequences:
 
     def __init__(self, most: Callable[[], int], expires_ms: Callable[[], int]) -> None:
         self.floor_ms: int = 0
-        self.changes: int = 0
         self._most: Final = most
         self._expires_ms: Final = expires_ms
         self._runs: dict[Key, Run] = {}
@@ -127,7 +126,6 @@ class Sequences:
         self._runs.clear()
         self._seen.clear()
         self.floor_ms = floor_ms
-        self.changes += 1
 
     # --- requests
     # ----------------------------------------------------------------------------------------------
@@ -217,7 +215,6 @@ class Sequences:
         self._runs[key] = Run(
             sequence.epoch, sequence.number + count, first, queue_offset, end, now_ms
         )
-        self.changes += 1
 
     def fence(self, producer: str, epoch: int, now_ms: int) -> bool:
         """Refuse earlier epochs of a producer from now on, in all queues. Whether that is new.
@@ -233,7 +230,6 @@ class Sequences:
             self._check_new(SendSequence(producer, epoch, 0, now_ms), now_ms)
         is_new = run is None or run.epoch < epoch
         self._runs[key] = Run(epoch, 0, 0, -1, 0, now_ms)
-        self.changes += 1
         return is_new
 
     def expire(self, now_ms: int) -> None:
@@ -285,7 +281,6 @@ class Sequences:
         """The log has been read to its end."""
         self._seen.clear()
         self.expire(now_ms)
-        self.changes += 1
 
     # --- snapshots
     # ----------------------------------------------------------------------------------------------
