@@ -139,10 +139,10 @@ class Broker:
         state.topics.listeners += (
             self.tables.topic_changed,
             self.monitoring.topic_changed,
-            self.registry.topic_changed,
             self.sends.new_topics.topic_changed,  # behind the tables': it waits for their file
             pull.topic_changed,
         )
+        self.sends.new_topics.listeners.append(self.registry.name_servers.register_topic)
         state.groups.listeners.append(self.tables.group_changed)
         state.groups.deletion_listeners.append(self.monitoring.stats.forget_group)
         state.consumers.on_gone.append(self.tables.forget_filters)

@@ -11,7 +11,7 @@ from ..registry.address_server import BrokerAddressServer, wants_address_server
 from ..registry.name_servers import NameServers
 from ..registry.registration import Identity
 from ..replication.roles import ha_port
-from ..state.topics import Topic, TopicChange, Topics
+from ..state.topics import Topics
 
 
 class Registry:
@@ -47,8 +47,3 @@ class Registry:
             broker_id=config.broker_id,
             ha_server_addr=f"{config.broker_ip2}:{ha_port(settings.later, port)}",
         )
-
-    def topic_changed(self, topic: Topic, change: TopicChange) -> None:
-        """Name servers are told."""
-        if change.is_for_name_servers:
-            self.name_servers.register_topic(topic)

@@ -1,9 +1,9 @@
-"""Topics that messages make: who sent the first ones is told that they are stored when the topic is
-on the disk, too.
+"""Topics that are made or changed: who sends to one is told that a message is stored when the topic
+is on the disk, too, and name servers, hence consumers, hear of it only then.
 
 Otherwise a kill within the milliseconds that ``topics.json`` takes would leave messages that were
-acknowledged, in a topic that nobody knows. The original writes the file inside the request, and
-every other request waits meanwhile.
+acknowledged or read, in a topic that nobody knows, or in a queue that it does not have. The
+original writes the file inside the request, and every other request waits meanwhile.
 """
 
 from __future__ import annotations
@@ -43,20 +43,22 @@ class NewTopics:
         self.waits: bool = behind.waits
         self.answer: Answer = behind.answer
         """See ``AnswersWait``. While there is no such topic nothing stands in between."""
+        self.listeners: Final[list[Callable[[Topic], None]]] = []
+        """Called with each topic that was made or changed, when it is on the disk."""
         self._held: Final[dict[str, list[Waiting]]] = {}
         """For each of these topics the answers that wait."""
         self._failing: Final[set[str]] = set()
         """Those of them of which the file could not be written."""
+        self._changes: Final[dict[str, int]] = {}
+        """How many changes of each of them are not in the file yet: the last one counts."""
 
     def topic_changed(self, topic: Topic, change: TopicChange) -> None:
         """Listens to topics, after the file of their table, which is to be written then."""
-        if change is TopicChange.MADE:
-            self._made(topic.name)
-
-    def _made(self, topic: str) -> None:
-        self.waits, self.answer = True, self._answer
-        self._held.setdefault(topic, [])
-        self._when_saved(partial(self._written, topic))
+        if change.is_for_name_servers:
+            self.waits, self.answer = True, self._answer
+            self._held.setdefault(topic.name, [])
+            self._changes[topic.name] = self._changes.get(topic.name, 0) + 1
+            self._when_saved(partial(self._written, topic))
 
     def _answer(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
         if self.for_all:
@@ -80,18 +82,25 @@ class NewTopics:
         else:
             self._pass_on([(phy_offset, ctx, answer)])
 
-    def _written(self, topic: str, error: StoreFileError | None) -> None:
-        held = self._held.pop(topic, [])
-        if error is None:
-            self._failing.discard(topic)
-            if not self._held:
-                self.waits, self.answer = self._behind.waits, self._behind.answer
-            self._pass_on(held)
+    def _written(self, topic: Topic, error: StoreFileError | None) -> None:
+        name = topic.name
+        if error is not None:
+            self._failing.add(name)
+            held, self._held[name] = self._held[name], []
+            _tell_not_safe(held)
+            self._when_saved(partial(self._written, topic))
             return
-        self._held[topic] = []
-        self._failing.add(topic)
-        _tell_not_safe(held)
-        self._when_saved(partial(self._written, topic))
+        self._changes[name] -= 1
+        if self._changes[name]:
+            return
+        del self._changes[name]
+        self._failing.discard(name)
+        held = self._held.pop(name)
+        if not self._held:
+            self.waits, self.answer = self._behind.waits, self._behind.answer
+        self._pass_on(held)
+        for listener in self.listeners:
+            listener(topic)
 
     def _pass_on(self, answers: list[Waiting]) -> None:
         if not self._behind.waits:

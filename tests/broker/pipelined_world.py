@@ -170,6 +170,10 @@ class World:
             connect(sim.owner, ("127.0.0.1", 50000 + number)) for number in range(CONNECTIONS)
         ]
 
+    async def begin(self) -> None:
+        """Nothing waits for the file of the topics."""
+        await self.sim.broker.tables.topics_file.saved()
+
     def receive(self, connection: int, data: bytes) -> None:
         self.ends[connection][0].data_received(data)
 
@@ -207,6 +211,8 @@ async def compare(turns: list[list[tuple[int, list[Request]]]], one: Path, other
     number = 0
     async with sim_broker(one) as at_once, sim_broker(other) as alone:
         served, singly = World(at_once), World(alone)
+        for each in (served, singly):
+            await each.begin()
         for turn in turns:
             for connection, read in turn:
                 frames = [frame_of(request, number + at) for at, request in enumerate(read)]
@@ -227,6 +233,7 @@ def play(folder: Path, scene: Callable[[World], Awaitable[None]], **config: Any)
     async def main() -> None:
         async with asyncio.timeout(30), sim_broker(folder, **config) as sim:
             served = World(sim)
+            await served.begin()
             for queue_id in range(
                 4
             ):  # the first message of a queue makes it; no answer to these waits for anything

@@ -309,6 +309,7 @@ def test_a_queue_that_the_topic_has_no_more(tmp_path: Path, frames: list[bytes])
     async def scene(served: World) -> None:
         topic = TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2)
         served.sim.broker.state.topics.update(topic)
+        await served.begin()
         served.receive(1, b"".join(frames))
         await served.turn()
         codes = [decode_header(0, header).code for _, header in served.answers[1]]

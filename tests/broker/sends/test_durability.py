@@ -446,6 +446,7 @@ async def member(folder: Path) -> AsyncIterator[tuple[SimBroker, SimClient, Majo
             client = sim.connect()
             await sim.make_topic("T")
             await client.heartbeat("c1", "g", producers=("pg",))
+            await sim.broker.tables.topics_file.saved()
             yield sim, client, majority
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
@@ -24,8 +27,11 @@ class Gate:
 
     def __init__(self, sim: SimBroker) -> None:
         self.opened = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         self.broken = False
         self.begun = 0
+        self.while_it_is_written: Callable[[], None] | None = None
+        """Called once, in the loop, when a file with what has changed so far is being written."""
         self._file = sim.broker.tables.topics_file
         self._save = self._file.save
         self._write = self._file._write
@@ -40,6 +46,15 @@ class Gate:
     def _write_or_fail(self, number: int, record: Record) -> None:
         if self.broken:
             raise StoreFileError(Path("topics.json"), "no space left on device")
+        if (hook := self.while_it_is_written) is not None:
+            self.while_it_is_written, done = None, threading.Event()
+
+            def call() -> None:
+                hook()
+                done.set()
+
+            self._loop.call_soon_threadsafe(call)
+            assert done.wait(30)
         self._write(number, record)
 
 
@@ -103,6 +118,68 @@ def test_an_answer_means_that_the_topic_is_on_the_disk(tmp_path: Path) -> None:
             gate.opened.set()
             assert {(await each).check().code for each in asked} == {0}
             assert "new" in topics_in(tmp_path)
+
+    asyncio.run(scene())
+
+
+def set_queues(sim: SimBroker, queues: int) -> None:
+    known = sim.broker.state.topics.get("known")
+    assert known is not None
+    wanted = replace(known.config, write_queue_nums=queues, read_queue_nums=queues)
+    sim.broker.state.topics.update(wanted)
+
+
+def told_by(sim: SimBroker) -> list[str]:
+    """The topics that name servers are told of from now on."""
+    told: list[str] = []
+    link = type("Link", (), {"register_topic": staticmethod(told.append)})
+    sim.broker.registry.name_servers.links.append(link)  # type: ignore[arg-type]
+    return told
+
+
+def test_consumers_hear_of_a_topic_that_is_on_the_disk(tmp_path: Path) -> None:
+    """Else one reads a message that is gone with the topic, when the broker is killed now."""
+
+    async def scene() -> None:
+        async with gated(tmp_path) as (sim, client, gate):
+            told = told_by(sim)
+            asked = send(client, "new")
+            await turns(lambda: gate.begun > 0)
+            await quiet()
+            assert told == []
+            gate.opened.set()
+            (await asked).check()
+            assert told == ["new"]
+            assert "new" in topics_in(tmp_path)
+
+    asyncio.run(scene())
+
+
+def test_a_message_in_a_queue_that_was_added_waits_for_the_file_too(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with gated(tmp_path) as (sim, client, gate):
+            told = told_by(sim)
+            set_queues(sim, 8)
+            first = send(client, "known", queue_id=7)
+            second: list[asyncio.Future[Any]] = []
+
+            def another_change() -> None:
+                set_queues(sim, 9)
+                second.append(send(client, "known", queue_id=8))
+
+            gate.while_it_is_written = another_change
+            await turns(lambda: gate.begun > 0)
+            await quiet()
+            assert not first.done()
+            assert told == []
+            gate.opened.set()
+            await turns(lambda: gate.begun > 1)
+            assert second
+            assert not second[0].done(), "the file has eight queues"
+            assert told == []
+            (await first).check()
+            (await second[0]).check()
+            assert told == ["known"], "once, with both changes"
 
     asyncio.run(scene())
 
