@@ -10,14 +10,17 @@ from ...remoting.protocol.bodies.lock import (
     LockBatchResponseBody,
     UnlockBatchRequestBody,
 )
-from ...remoting.protocol.codes import RequestCode
+from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.wire import NoFields
+from ...store.message_store import MessageStore
+from ...store.model.config import BrokerRole
 from ..state.queue_locks import QueueLocks
 
 
 class QueueLockProcessor:
-    def __init__(self, locks: QueueLocks) -> None:
+    def __init__(self, locks: QueueLocks, store: MessageStore) -> None:
         self._locks = locks
+        self._store = store
 
     @property
     def table(self) -> ProcessorTable:
@@ -27,7 +30,14 @@ class QueueLockProcessor:
         }
 
     def lock(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
-        """Never an error: the answer names the queues that the client holds now."""
+        """At a master never an error: the answer names the queues that the client holds now.
+
+        A slave refuses, other than in the original: who asks it has an old route, and the master
+        may have given the queue to another member.
+        """
+        if self._store.config.broker_role is BrokerRole.SLAVE:
+            remark = "a slave gives no locks: ask the name servers for the master"
+            return Reply(ResponseCode.SLAVE_NOT_AVAILABLE, remark=remark)
         wanted = decode_request_body(LockBatchRequestBody, body)
         held = self._locks.lock(
             wanted.consumer_group, wanted.client_id, wanted.mq_set, ctx.received_at_ms

@@ -39,6 +39,7 @@ from aiorocketmq.remoting.protocol.commands.client import (
     UnregisterClientRequest,
 )
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
 
 from .sim_broker import SimBroker, sim_broker
 
@@ -192,6 +193,22 @@ def test_queue_locks(play: Play) -> None:
         assert await lock("two", *queues) == queues
 
     play(scenario)
+
+
+def test_a_slave_gives_no_locks(tmp_path: Path) -> None:
+    """Who asks it has an old route: the master may have given the queue to somebody else."""
+
+    async def scenario() -> None:
+        store = MessageStoreConfig(store_path_root_dir=str(tmp_path), broker_role=BrokerRole.SLAVE)
+        async with sim_broker(tmp_path, store=store) as sim:
+            queue = MessageQueue("T", "b", 0)
+            body = LockBatchRequestBody(consumer_group="g", client_id="one", mq_set=(queue,))
+            client = sim.connect()
+            answer = await client.ask(RequestCode.LOCK_BATCH_MQ, None, encode_body(body))
+            assert answer.code == ResponseCode.SLAVE_NOT_AVAILABLE
+            assert "master" in (answer.remark or "")
+
+    asyncio.run(scenario())
 
 
 def test_who_is_connected(play: Play) -> None:
