@@ -49,8 +49,8 @@ def run(rows: Rows) -> None:
                 with rows.attempt(name):
                     count = 20_000 if rows.options.small else ROWS[size]
                     frame = _ready(spark, size, SHAPES[shape], count)
-                    marked = ("rate", "cpu") if size == 128 and shape in GOALS else ()
-                    goals = dict.fromkeys(marked, GOALS[shape])
+                    goal = GOALS.get(shape) if size == 128 else None
+                    goals = dict.fromkeys(("rate", "cpu"), goal) if goal else {}
                     rows.add(_row(name, spark, server, frame, goals, rows.options))
 
 
