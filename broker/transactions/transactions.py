@@ -158,9 +158,7 @@ class HalfMessages:
         it is decided already, and noted to be."""
         at = number - self._base
         state = self._states[at] if 0 <= at < len(self._states) else self.state(number)
-        if state == ENDED:
-            return None
-        return self._newest.get(number, number) if state == REPLACED else number
+        return None if state == ENDED else self._newest.get(number, number)
 
     def meant_by_word(self, number: int, transaction: Transaction) -> int | None:
         """The same, when the half message itself is at hand and ``copies`` is not empty."""
@@ -197,7 +195,10 @@ class HalfMessages:
 
     def _set(self, number: int, state: int) -> None:
         at = number - self._base
-        if 0 <= at < len(self._states) and self._states[at] != ENDED:
+        if at < 0:
+            if state == ENDED:
+                self._ended_earlier(number)
+        elif at < len(self._states) and self._states[at] != ENDED:
             self._states[at] = state
 
     def _forget_copies(self, number: int, state: int) -> None:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from aiorocketmq.broker.transactions import transactions
 from aiorocketmq.broker.transactions.transactions import (
@@ -89,6 +96,22 @@ def test_far_behind_the_front_decisions_are_forgotten() -> None:
     assert halves.state(50) == ENDED
 
 
+def test_a_word_about_one_that_is_forgotten_is_about_its_newest_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And it is decided with it: else a late word would commit it once more."""
+    monkeypatch.setattr(transactions, "KEEP_BEHIND", 0)
+    halves = some(2)
+    for number in (0, 1):
+        halves.added(number + 2)
+        halves.replaced(number, number + 2)
+    halves.progress(0)
+    assert halves.state(1) is None
+    assert halves.meant_by(1) == 3
+    halves.ended(3)
+    assert halves.meant_by(1) is None
+
+
 def test_decisions_about_earlier_ones_are_limited() -> None:
     halves = HalfMessages()
     halves.begin(1_000_000, 1_000_000)
@@ -164,6 +187,15 @@ class Bookkeeping(RuleBasedStateMachine):
         self.ops = 0
         self.op_about: list[int] = []
         self.saved = Progress(0, 0)
+        self.patch = pytest.MonkeyPatch()
+
+    @initialize(keep=st.sampled_from([0, 2, transactions.KEEP_BEHIND]))
+    def remember(self, keep: int) -> None:
+        """Behind the front only so many."""
+        self.patch.setattr(transactions, "KEEP_BEHIND", keep)
+
+    def teardown(self) -> None:
+        self.patch.undo()
 
     @rule()
     def add(self) -> None:
@@ -181,7 +213,7 @@ class Bookkeeping(RuleBasedStateMachine):
         if what == "end":
             meant = self.halves.meant_by(number)
             if self.over.get(owner) == "end":
-                assert meant is None
+                assert meant is None or self.halves.state(number) is None, "forgotten"
             elif owner not in self.over:
                 assert meant == newest
             if meant is not None:
