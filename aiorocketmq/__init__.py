@@ -16,7 +16,16 @@ clients take (``namesrv=``, ``credentials=`` ...): ``aiorocketmq.client.options.
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
+
+# In a clone the rooms stand beside this folder, and Python started in the clone's root finds this
+# folder whatever is installed. Where they were installed they stand in it, and nothing else counts.
+_BESIDE = os.path.dirname(__path__[0])
+if os.path.isfile(f"{_BESIDE}/remoting/protocol/wire.py") and not os.path.isdir(
+    f"{__path__[0]}/remoting"
+):
+    __path__.append(_BESIDE)
 
 if TYPE_CHECKING:
     from .client.admin import Admin
@@ -204,9 +213,9 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names}
 def __getattr__(name: str) -> Any:
     """PEP 562: import a public name when it is first asked for."""
     if name == "__version__":
-        from importlib.metadata import version
+        from .daemon.package_version import package_version
 
-        value: Any = version("aiorocketmq")
+        value: Any = package_version()
     elif name in _HOME:
         value = getattr(importlib.import_module(_HOME[name], __name__), name)
     else:

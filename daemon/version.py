@@ -9,18 +9,10 @@ __all__ = ["version_option", "version_text"]
 
 def version_text(program: str) -> str:
     """``mqbroker 1.0.0, leaves: compiled``, or ``python``: whether the hot path is compiled."""
-    from importlib.metadata import (  # here: who does not ask does without
-        PackageNotFoundError,
-        version,
-    )
+    from ..remoting.protocol.leaves import KIND  # here: who does not ask does without
+    from .package_version import package_version
 
-    from ..remoting.protocol.leaves import KIND
-
-    try:
-        number = version("aiorocketmq")
-    except PackageNotFoundError:
-        number = "of a folder that is not installed"
-    return f"{program} {number}, leaves: {KIND}"
+    return f"{program} {package_version()}, leaves: {KIND}"
 
 
 def version_option() -> click.Option:

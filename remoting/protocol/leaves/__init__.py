@@ -35,7 +35,7 @@ def _why_not_compiled(folder: Path) -> str:
     try:
         from . import _compiled
     except ImportError:
-        return "not built: pip found no C compiler"
+        return "not built: pip found no C compiler, or pip install -e . was not run in this clone"
     if fingerprint(folder) not in (0, _compiled.BUILT_FROM):
         return "built from other sources: pip install -e . builds it again"
     return ""

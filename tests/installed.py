@@ -1,0 +1,82 @@
+"""The package as a user has it: a wheel in an environment of its own, not the editable clone.
+
+The environment borrows what this one has of other packages (a ``.pth`` that names a folder does not
+run what stands in that folder's own ``.pth`` files, so that our editable installation is not seen).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiorocketmq.remoting.protocol import leaves
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+_LEAVES = Path("remoting/protocol/leaves")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment, with or without the package in it."""
+
+    folder: Path
+
+    @property
+    def python(self) -> str:
+        return str(self.programs / "python")
+
+    @property
+    def programs(self) -> Path:
+        return self.folder / "bin"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """As after ``. bin/activate``, in a home of its own and without what was set for us."""
+        ours = ("PYTHON", "PYTEST", "COVERAGE", "VIRTUAL_ENV", "NAMESRV_ADDR", "ROCKETMQ")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        return {
+            **kept,
+            "HOME": str(self.folder),
+            "PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}",
+            "VIRTUAL_ENV": str(self.folder),
+        }
+
+
+def without_package(folder: Path) -> Environment:
+    """An environment that has what the package needs, and not the package."""
+    made = Environment(folder)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return made
+
+
+def with_wheel(folder: Path) -> Environment:
+    """An environment that a wheel of this clone was installed into, without the clone noticing.
+
+    The leaves are not compiled once more: those of this environment are put where pip puts them.
+    """
+    made = without_package(folder / "environment")
+    where = str(folder)
+    setup = ["-c", "import setuptools; setuptools.setup()", "-q", "egg_info", "--egg-base", where]
+    build = ["build", "--build-base", f"{where}/build", "bdist_wheel", "--dist-dir", where]
+    _run(*setup, *build, "--bdist-dir", f"{where}/wheel")
+    (wheel,) = folder.glob("*.whl")
+    install = ["install", "--quiet", "--no-deps", "--no-index", "--no-compile", str(wheel)]
+    _run("-m", "pip", "--disable-pip-version-check", "--python", made.python, *install)
+    (package,) = made.folder.glob("lib/python*/site-packages/aiorocketmq")
+    for module in Path(leaves.__file__).parent.glob("_compiled*.so"):
+        shutil.copy(module, package / _LEAVES)
+    return made
+
+
+def _run(*arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
