@@ -22,6 +22,10 @@ class ConnectError(RemotingError):
     """No connection could be made: the request was not sent."""
 
 
+class NothingListensError(ConnectError):
+    """The connection was refused: what should listen there is stopped, or just starting."""
+
+
 class ClientClosedError(ConnectError):
     """The client itself was closed: no address can be reached any more."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import re
 import socket
 import ssl
 from collections.abc import Coroutine
@@ -14,7 +16,7 @@ import msgspec
 
 from ..clock import Clock
 from ..dispatch import Dispatcher
-from ..errors import ClientClosedError, ConnectError, ConnectionLostError
+from ..errors import ClientClosedError, ConnectError, ConnectionLostError, NothingListensError
 from ..peer import Buffer
 from ..protocol.codes import LanguageCode, RequestCode
 from ..protocol.frames.serialization import RemotingCommand, SerializeType, encode_header
@@ -255,13 +257,14 @@ class RemotingClient:
         try:
             peer.connection = await self._open(*split_address(address))
         except (OSError, ssl.SSLError) as error:
-            refused = isinstance(error, ConnectionRefusedError)
+            refused = _is_refused(error)
             self._failed(
                 peer,
                 _connect_reason(error),
                 _LONGEST_AFTER_REFUSAL_S if refused else _LONGEST_BACK_OFF_S,
             )
-            raise ConnectError(f"cannot connect to {address}: {peer.failure}") from None
+            kind = NothingListensError if refused else ConnectError
+            raise kind(f"cannot connect to {address}: {peer.failure}") from None
         peer.failures, peer.not_before = 0, 0.0
         if self._closed:
             peer.connection.close("client closed")
@@ -334,8 +337,15 @@ class RemotingClient:
 
 
 def _connect_reason(error: OSError) -> str:
-    if isinstance(error, ConnectionRefusedError):
+    if _is_refused(error):
         return "connection refused (nothing listens there)"
     if isinstance(error, socket.gaierror):
         return f"unknown host ({error.strerror})"
     return error.strerror or str(error)
+
+
+def _is_refused(error: OSError) -> bool:
+    """By every address that the host's name has (``localhost`` often has two): of several errors
+    asyncio makes one text."""
+    numbers = set(re.findall(r"\[Errno (\d+)\]", str(error)))
+    return isinstance(error, ConnectionRefusedError) or numbers == {str(errno.ECONNREFUSED)}

@@ -33,7 +33,11 @@ class Tool:
     commands."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
-        self._environment = {"NAMESRV_ADDR": cluster.namesrv, "ROCKETMQ_HOME": str(folder)}
+        self._environment = {
+            "NAMESRV_ADDR": cluster.namesrv,
+            "ROCKETMQ_HOME": str(folder),
+            "MQADMIN_WAIT": "0",
+        }
 
     def __call__(self, line: str) -> Printed:
         out, err = io.StringIO(), io.StringIO()

@@ -23,6 +23,7 @@ from aiorocketmq.remoting.errors import (
     AddressInUseError,
     ConnectError,
     ConnectionLostError,
+    NothingListensError,
     RequestNotSupported,
     RequestTimeout,
 )
@@ -197,6 +198,30 @@ def test_a_restarted_server_is_found_again_after_the_back_off() -> None:
                 assert offset == 30
 
     run(main)
+
+
+class TwoAddresses(asyncio.SelectorEventLoop):
+    """Every name has two, as ``localhost`` often has."""
+
+    async def getaddrinfo(self, host: Any, port: Any, **_options: Any) -> Any:
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port))
+            for address in ("127.0.0.1", "127.0.0.2")
+        ]
+
+
+def test_a_name_with_two_addresses_where_nothing_listens() -> None:
+    async def main() -> None:
+        with socket.socket() as taken:
+            taken.bind(("", 0))
+            async with RemotingClient() as client:
+                with pytest.raises(
+                    NothingListensError, match=r"refused \(nothing listens there\)$"
+                ):
+                    await client.connection(f"localhost:{taken.getsockname()[1]}")
+
+    with asyncio.Runner(loop_factory=TwoAddresses) as runner:
+        runner.run(main())
 
 
 @pytest.mark.parametrize("bad", ["", "localhost", "host:port", ":80", "h:0", "h:70000"])

@@ -23,7 +23,14 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 TEXTS = [*sorted(DOCS.rglob("*.md")), *sorted(REPOSITORY.glob("*.md"))]
-COMMON_OPTIONS = {"namesrv_addr", "compat_exit", "log_level", "log_format", "tls_config"}
+COMMON_OPTIONS = {
+    "namesrv_addr",
+    "compat_exit",
+    "log_level",
+    "log_format",
+    "tls_config",
+    "wait_s",
+}
 
 
 def loaded(name: str) -> ModuleType:

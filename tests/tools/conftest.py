@@ -39,9 +39,10 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def mqadmin(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> MqAdmin:
-    """Run a command line; nothing of the environment counts."""
+    """Run a command line; nothing of the environment counts, and what is dead is not waited for."""
     for name in ("NAMESRV_ADDR", "ROCKETMQ_HOME", "MQADMIN_COMPAT_EXIT"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MQADMIN_WAIT", "0")
 
     def call(*arguments: str) -> Printed:
         capsys.readouterr()

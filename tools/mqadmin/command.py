@@ -18,9 +18,9 @@ Options that belong together come as one value, made by ``grouped``::
         shell: Shell, broker_addr: str | None, config: SubscriptionGroupConfig
     ) -> None: ...
 
-``-h`` ``-n``, ``--compat-exit`` and the options of the log come by themselves, ``--json`` with
-``json=True``, ``--watch`` with ``watch=True``. Errors that using RocketMQ can raise become one line
-on standard error.
+``-h``, ``-n``, ``--wait``, ``--compat-exit`` and the options of the log come by themselves,
+``--json`` with ``json=True``, ``--watch`` with ``watch=True``. Errors that using RocketMQ can raise
+become one line on standard error.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from ...daemon.logs import FORMS, LEVELS, set_up_logging
 from ...remoting.errors import RocketMQError
 from .java_text import parse_time
 from .output import Output
+from .patience import WAIT_S
 from .shell import Shell, WrongUsage
 
 EXIT_FAILED: Final = 1
@@ -46,6 +47,7 @@ EXIT_USAGE: Final = 2
 COMPAT_EXIT: Final = "--compat-exit"
 COMPAT_EXIT_VARIABLE: Final = "MQADMIN_COMPAT_EXIT"
 TLS_CONFIG_VARIABLE: Final = "MQADMIN_TLS_CONFIG"
+WAIT_VARIABLE: Final = "MQADMIN_WAIT"
 USAGE_WIDTH: Final = 110
 
 Handler = Callable[..., Awaitable[None]]
@@ -166,7 +168,13 @@ class AdminCommand(click.Command):
         )
         tls_config = params.pop("tls_config")
         shell = Shell(
-            self.name or "", namesrv, output, namesrv_by_option=by_option, tls_config=tls_config
+            self.name or "",
+            namesrv,
+            output,
+            namesrv_by_option=by_option,
+            tls_config=tls_config,
+            wait_s=params.pop("wait_s"),
+            broker_addr=params.get("broker_addr"),
         )
         exit_code = asyncio.run(_run(shell, self._handler, params, watch_s))
         return 0 if compat_exit else exit_code
@@ -285,6 +293,15 @@ def _common_options() -> list[click.Parameter]:
             help="Exit with 0 even when the command fails, as the original does (also: the "
             "variable "
             f"{COMPAT_EXIT_VARIABLE})",
+        ),
+        click.Option(
+            ["--wait", "wait_s"],
+            type=click.FloatRange(0),
+            default=WAIT_S,
+            envvar=WAIT_VARIABLE,
+            help="Wait so many seconds for what is just starting: a name server or the broker of "
+            f"-b where nothing listens yet, the first broker of a cluster; {WAIT_S:g}, 0: not at "
+            f"all (also: the variable {WAIT_VARIABLE})",
         ),
         click.Option(
             ["--tlsConfig", "tls_config"],

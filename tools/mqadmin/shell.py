@@ -21,6 +21,7 @@ from ...remoting.protocol.java_properties import PropertyError, record_from_prop
 from ...remoting.signature import Credentials
 from ...remoting.transport.tls import TlsConfig, client_context
 from .output import Output
+from .patience import Patience
 
 REQUEST_TIMEOUT_S: Final = 5.0
 
@@ -44,6 +45,8 @@ class Shell:
         *,
         namesrv_by_option: bool = False,
         tls_config: str | None = None,
+        wait_s: float = 0,
+        broker_addr: str | None = None,
     ) -> None:
         self.out = output
         self._tls_config = tls_config
@@ -53,6 +56,7 @@ class Shell:
         """Something went wrong, perhaps only with one of several brokers."""
         self._command = command
         self._namesrv = namesrv
+        self._patience = Patience(wait_s, broker_addr, self.tell)
 
     @property
     def namesrv(self) -> str:
@@ -64,9 +68,11 @@ class Shell:
         return self._namesrv
 
     @asynccontextmanager
-    async def admin(self) -> AsyncIterator[Admin]:
-        """The cluster, for the time of the block."""
+    async def admin(self, *, brokers: bool = True) -> AsyncIterator[Admin]:
+        """The cluster, for the time of the block, once it is there (``--wait``). ``brokers``: name
+        servers alone will not do."""
         async with Admin(**self.client_options()) as admin:
+            await self._patience.wait(admin, for_brokers=brokers)
             yield admin
 
     def client_options(self) -> ClientOptions:
@@ -82,7 +88,9 @@ class Shell:
     async def producer(
         self, group: str | None = None, *, trace: bool = False
     ) -> AsyncIterator[Producer]:
-        """A producer, by default in a group of its own."""
+        """A producer, by default in a group of its own, once the cluster is there."""
+        async with self.admin():
+            pass
         async with Producer(
             group or str(time.time_ns() // 1_000_000),
             send_timeout=REQUEST_TIMEOUT_S,

@@ -19,7 +19,7 @@ from ..shell import Shell
 @click.option("-k", "--key", required=True, type=TEXT, help="The key in it")
 @click.option("-v", "--value", required=True, type=TEXT, help="Its new value")
 async def update_kv_config(shell: Shell, namespace: str, key: str, value: str) -> None:
-    async with shell.admin() as admin:
+    async with shell.admin(brokers=False) as admin:
         await admin.put_kv_config(namespace, key, value)
     shell.out.line("create or update kv config to namespace success.")
 
@@ -28,7 +28,7 @@ async def update_kv_config(shell: Shell, namespace: str, key: str, value: str) -
 @click.option("-s", "--namespace", required=True, type=TEXT, help="The namespace")
 @click.option("-k", "--key", required=True, type=TEXT, help="The key in it")
 async def delete_kv_config(shell: Shell, namespace: str, key: str) -> None:
-    async with shell.admin() as admin:
+    async with shell.admin(brokers=False) as admin:
         await admin.delete_kv_config(namespace, key)
     shell.out.line("delete kv config from namespace success.")
 
@@ -72,7 +72,7 @@ async def _change_perm(
 
 @command("getNamesrvConfig", json=True)
 async def get_namesrv_config(shell: Shell) -> None:
-    async with shell.admin() as admin:
+    async with shell.admin(brokers=False) as admin:
         for address in admin.name_server_addresses:
             config = await admin.name_server_config(address)
             shell.out.line(f"============{address}============")
@@ -85,7 +85,7 @@ async def get_namesrv_config(shell: Shell) -> None:
 @click.option("-k", "--key", required=True, type=TEXT, help="The property")
 @click.option("-v", "--value", required=True, type=TEXT, help="Its new value")
 async def update_namesrv_config(shell: Shell, key: str, value: str) -> None:
-    async with shell.admin() as admin:
+    async with shell.admin(brokers=False) as admin:
         for address in admin.name_server_addresses:
             await admin.update_name_server_config(address, {key: value})
     given = f"[{', '.join(admin.name_server_addresses)}]" if shell.namesrv_by_option else ""
