@@ -3,7 +3,7 @@
 #   make PYTHON=python3.13 demo      another interpreter (only read when .venv is made)
 #   make demo INPUT=orders.csv       your own data
 #   make LOCKED=1 test               with exactly what stands in requirements/, each file by its hash (as CI does)
-#   make SPARK=no demo               without Spark, which is installed where there is Java 17 or newer
+#   make SPARK=no demo               without Spark, which is installed, and run, where there is Java 17 or newer
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && exit; done; echo python3)
@@ -42,7 +42,7 @@ help:  ## what can be made here
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
 
 demo: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## a cluster in processes of its own takes a real data set through a topic (INPUT=file.csv|file.jsonl)
-	@$(PY) -m examples.demo $(if $(INPUT),--input "$(INPUT)")
+	@$(PY) -m examples.demo $(if $(filter no,$(SPARK)),--no-spark) $(if $(INPUT),--input "$(INPUT)")
 
 pipeline: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## two topics joined by Spark into a topic and Parquet, with a driver that is killed; a page of plots (ARGS="--namesrv host:port": your cluster)
 	@$(PY) -m examples.pipeline $(ARGS)

@@ -3,6 +3,7 @@ it fails. Its last step, with Spark, is in test_spark_demo.py."""
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -50,6 +51,20 @@ def fails_with(problem: str, *arguments: str | Path) -> None:
     done = forked.run("examples.demo", "--no-spark", *map(str, arguments), cwd=ROOT, timeout=WITHIN)
     assert done.returncode == 1
     assert re.fullmatch(rf"demo: .*{problem}.*\n", done.stderr)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+@pytest.mark.parametrize(("words", "without"), [(["SPARK=no"], True), ([], False)])
+def test_make_without_spark_runs_none(words: list[str], without: bool) -> None:
+    """Whether it is installed or not."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "SPARK"))}
+    done = subprocess.run(
+        ["make", "-n", *words, "INPUT=rows.csv", "demo"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=WITHIN, check=True,
+    )  # fmt: skip
+    line = done.stdout.splitlines()[-1]
+    assert line.endswith(' --input "rows.csv"')
+    assert ("--no-spark" in line, "pyspark" in line) == (without, False)
 
 
 def table_row(output: str, name: str) -> list[str]:
