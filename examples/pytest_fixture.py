@@ -6,9 +6,8 @@ python -m pytest examples/pytest_fixture.py     or, as here:     python examples
 """
 
 import asyncio
+import subprocess
 import sys
-
-import pytest
 
 from aiorocketmq import Message, Producer, PullConsumer, StartFrom, sync
 from aiorocketmq.local_cluster import LocalCluster
@@ -49,4 +48,6 @@ def test_orders_keep_their_order(rocketmq_cluster: LocalCluster, rocketmq_topic:
 
 
 if __name__ == "__main__":
-    sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", __file__]))
+    # A process of its own: pytest comes before what it tests, and its plugins, are imported.
+    arguments = ["-q", "-p", "no:cacheprovider", __file__]
+    sys.exit(subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode)

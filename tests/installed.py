@@ -6,6 +6,7 @@ run what stands in that folder's own ``.pth`` files, so that our editable instal
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ import sys
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from aiorocketmq.remoting.protocol import leaves
 
@@ -47,6 +50,21 @@ class Environment:
         }
 
 
+def shared(factory: pytest.TempPathFactory) -> Environment:
+    """The one environment with a wheel of this run; whichever process of it comes first makes
+    it."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "installed"
+    folder.mkdir(exist_ok=True)
+    made = folder / "made"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            with_wheel(folder)
+            made.touch()
+    return Environment(folder / "environment")
+
+
 def without_package(folder: Path) -> Environment:
     """An environment that has what the package needs, and not the package."""
     made = Environment(folder)
@@ -57,7 +75,8 @@ def without_package(folder: Path) -> Environment:
 
 
 def with_wheel(folder: Path) -> Environment:
-    """An environment that a wheel of this clone was installed into, without the clone noticing.
+    """``folder / "environment"``, into which a wheel of this clone was installed, without the clone
+    noticing.
 
     The leaves are not compiled once more: those of this environment are put where pip puts them.
     """

@@ -8,11 +8,27 @@ from pathlib import Path
 
 import pytest
 
+from .. import installed as installations
 from .cluster import Cluster
 from .spark_session import spark
 from .spark_writes import small_batches, with_queues
 
-__all__ = ["cluster", "group", "shared", "small_batches", "spark", "topic", "with_queues"]
+__all__ = [
+    "cluster",
+    "group",
+    "installed",
+    "shared",
+    "small_batches",
+    "spark",
+    "topic",
+    "with_queues",
+]
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> installations.Environment:
+    """The package as a user has it: a wheel in an environment of its own."""
+    return installations.shared(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

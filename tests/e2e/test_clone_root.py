@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ..installed import REPOSITORY, Environment, with_wheel, without_package
+from ..installed import REPOSITORY, Environment, without_package
 
 IMPORTS = (
     "from aiorocketmq import Producer, __version__; import aiorocketmq.client as c, os, sys;"
@@ -21,11 +21,12 @@ IMPORTS = (
 
 
 @pytest.fixture(scope="module")
-def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Environment]:
-    folder = tmp_path_factory.mktemp("environments")
+def environments(
+    installed: Environment, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Environment]:
     return {
-        "wheel": with_wheel(folder / "wheel"),
-        "nothing": without_package(folder / "nothing"),
+        "wheel": installed,
+        "nothing": without_package(tmp_path_factory.mktemp("nothing")),
         "editable": Environment(Path(sys.executable).parents[1]),
     }
 

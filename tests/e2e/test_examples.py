@@ -2,12 +2,12 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from .. import forked
+from ..installed import Environment
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -64,9 +64,8 @@ EXPECTED = {
 """What each prints."""
 NEEDS = {"fastapi_lifespan.py": "fastapi"}
 """Packages that this one does not depend on."""
-NEW_INTERPRETER = {"quickstart.py", "sync_quickstart.py", "pytest_fixture.py"}
-"""Of those that people try first Python's start and all imports are seen too; pytest wants to
-import its plugins itself."""
+FROM_A_WHEEL = {"quickstart.py", "sync_quickstart.py", "pytest_fixture.py"}
+"""Those that people try first, by Python as they have it after ``pip install .``"""
 
 
 def test_every_example_is_tested() -> None:
@@ -76,17 +75,30 @@ def test_every_example_is_tested() -> None:
     )
 
 
+def from_a_wheel(
+    environment: Environment, name: str, cwd: Path
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [environment.python, str(EXAMPLES / name)], cwd=cwd, env=environment.variables,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("name", EXPECTED)
-def test_example(name: str, tmp_path: Path) -> None:
+def test_example(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if name in NEEDS:
         pytest.importorskip(NEEDS[name], reason=f"{name} needs the package {NEEDS[name]}")
-    if name in NEW_INTERPRETER:
-        command = [sys.executable, str(EXAMPLES / name)]
-        done = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-        )
+    if name in FROM_A_WHEEL:
+        done = from_a_wheel(request.getfixturevalue("installed"), name, tmp_path)
     else:
         done = forked.run(EXAMPLES / name, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(EXPECTED[name], done.stdout)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_tests_of_the_example_pass_in_the_root_of_the_clone(installed: Environment) -> None:
+    """Where pytest finds the clone's settings."""
+    done = from_a_wheel(installed, "pytest_fixture.py", EXAMPLES.parent)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(EXPECTED["pytest_fixture.py"], done.stdout)
