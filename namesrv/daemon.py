@@ -124,7 +124,9 @@ class NameServer:
         kv_config = kv_config or KvConfig()
         most_topics = usual_topics(usable_memory())
         routes = RouteTable(lambda: config.max_topics or most_topics)
-        self.brokers: BrokerProcessor = BrokerProcessor(routes, kv_config, limits or Limits())
+        self.brokers: BrokerProcessor = BrokerProcessor(
+            routes, kv_config, limits or Limits(), clock
+        )
         route = RouteProcessor(routes, kv_config, config)
         self.table: dict[RequestCode, Handler] = {
             **self.brokers.table,

@@ -7,8 +7,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from ..remoting.clock import Clock
 from ..remoting.dispatch import Body, Context, Handler, ProcessorTable, Reply
 from ..remoting.errors import RequestError
+from ..remoting.outages import Outages
 from ..remoting.peer import Peer
 from ..remoting.protocol.bodies.codec import decode_request_body, encode_body, encode_in_slices
 from ..remoting.protocol.bodies.kv import KVTable
@@ -66,8 +68,11 @@ _MOST_LOGGED: Final = 100
 class BrokerProcessor:
     """Brokers that come, stay and go."""
 
-    def __init__(self, routes: RouteTable, kv_config: KvConfig, limits: Limits) -> None:
+    def __init__(
+        self, routes: RouteTable, kv_config: KvConfig, limits: Limits, clock: Clock
+    ) -> None:
         self._routes = routes
+        self._outages = Outages(clock)
         self._kv_config = kv_config
         self._limits = limits
         self._sliced = SlicedRequests()
@@ -91,7 +96,7 @@ class BrokerProcessor:
                 max_topics=limits.max_topics_per_registration,
             )
         except CrcError as error:
-            _log_refusal(request, error)
+            self._log_refusal(request, error)
             return Reply(
                 ResponseCode.SYSTEM_ERROR, header=RegisterBrokerResponse(), remark=str(error)
             )
@@ -108,7 +113,7 @@ class BrokerProcessor:
                 request, version, filter_servers, topics, ctx.connection, ctx.received_at_ms
             )
         except RouteTableFullError as error:
-            _log_refusal(request, error)
+            self._log_refusal(request, error)
             raise
         except BrokerGoneError as error:
             raise RequestError(ResponseCode.SYSTEM_ERROR, str(error)) from None
@@ -156,18 +161,20 @@ class BrokerProcessor:
             body=b"" if known is None else encode_body(known),
         )
 
+    def _log_refusal(self, request: RegisterBrokerRequest, error: Exception) -> None:
+        """It registers again and again."""
+        self._outages.occurs(
+            log,
+            (request.broker_addr,),
+            "registration refused broker=%s addr=%s error=%s",
+            request.broker_name,
+            request.broker_addr,
+            error,
+        )
+
     def connection_closed(self, connection: Peer) -> None:
         """Whoever registered last over this connection is gone."""
         log_removed(self._routes.disconnect(connection), "connection closed")
-
-
-def _log_refusal(request: RegisterBrokerRequest, error: Exception) -> None:
-    log.warning(
-        "registration refused broker=%s addr=%s error=%s",
-        request.broker_name,
-        request.broker_addr,
-        error,
-    )
 
 
 def _still_there(ctx: Context) -> None:

@@ -28,7 +28,7 @@ import asyncio
 import enum
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from struct import error as StructError
 from typing import Any, Final, cast
 
@@ -64,6 +64,7 @@ log: Final = logging.getLogger(__name__)
 
 _LOG_AGAIN_MS: Final = 60_000
 _MOST_LOGGED: Final = 100
+_TOLD: Final = "dispatch-told"
 _SMALL: Final = 4096
 """Header and body of a request that waits in a task; what is longer counts for the memory
 budget."""
@@ -419,7 +420,8 @@ def _read_fields(ctx: Context, command: RemotingCommand) -> Reply | None:
 
 
 def _not_supported(ctx: Context) -> Reply:
-    log.info("request not supported code=%d peer=%s", ctx.code, ctx.connection.peer)
+    if _is_told(ctx, ctx.code):
+        log.info("request not supported code=%d peer=%s", ctx.code, ctx.connection.peer)
     return Reply(
         ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {ctx.code} not supported"
     )
@@ -427,7 +429,8 @@ def _not_supported(ctx: Context) -> Reply:
 
 def _bad_field(ctx: Context, error: FieldError) -> Reply:
     name = RequestCode(ctx.code).name
-    log.info("bad request code=%s peer=%s error=%s", name, ctx.connection.peer, error)
+    if _is_told(ctx, ctx.code):
+        log.info("bad request code=%s peer=%s error=%s", name, ctx.connection.peer, error)
     return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")
 
 
@@ -438,23 +441,33 @@ def _failure(ctx: Context, error: Exception) -> Reply:
         return _bad_field(ctx, error)
     name = RequestCode(ctx.code).name
     if getattr(error, "is_operating", False):
-        _log_operating(name, str(error), ctx.received_at_ms)
+        if _is_due(_told_at, str(error), ctx.received_at_ms):  # whoever is answered so asks again
+            log.error("request cannot be served just now code=%s reason=%s", name, error)
         return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")
     if isinstance(error, ValueError):
-        log.info("bad request code=%s peer=%s error=%s", name, ctx.connection.peer, error)
+        if _is_told(ctx, ctx.code):
+            log.info("bad request code=%s peer=%s error=%s", name, ctx.connection.peer, error)
         return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")
-    log.error("handler failed code=%s peer=%s", name, ctx.connection.peer, exc_info=error)
+    if _is_told(ctx, (name, type(error).__name__)):
+        log.error("handler failed code=%s peer=%s", name, ctx.connection.peer, exc_info=error)
     return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
 
 
-_logged_at: Final[dict[str, int]] = {}
-"""When (ms) which trouble was logged last."""
+_told_at: Final[dict[Hashable, int]] = {}
+"""When (ms) which trouble of this process was logged last."""
 
 
-def _log_operating(name: str, trouble: str, now_ms: int) -> None:
-    """Once a minute: whoever is answered so asks again."""
-    if not 0 <= now_ms - _logged_at.get(trouble, -_LOG_AGAIN_MS) < _LOG_AGAIN_MS:
-        if len(_logged_at) >= _MOST_LOGGED:
-            _logged_at.clear()
-        _logged_at[trouble] = now_ms
-        log.error("request cannot be served just now code=%s reason=%s", name, trouble)
+def _is_told(ctx: Context, what: Hashable) -> bool:
+    """A line about this connection is due: each of its requests may be as wrong."""
+    told_at = ctx.connection.attributes.setdefault(_TOLD, {})
+    return _is_due(told_at, what, ctx.received_at_ms)
+
+
+def _is_due(told_at: dict[Hashable, int], what: Hashable, now_ms: int) -> bool:
+    """Once a minute. (Not ``Outages``: time comes with the request here.)"""
+    if 0 <= now_ms - told_at.get(what, -_LOG_AGAIN_MS) < _LOG_AGAIN_MS:
+        return False
+    if len(told_at) >= _MOST_LOGGED:
+        told_at.clear()
+    told_at[what] = now_ms
+    return True

@@ -23,14 +23,23 @@ from typing import Final
 
 from .clock import Clock
 
-__all__ = ["Cause", "Outages"]
+__all__ = ["Cause", "Outages", "without_figures"]
 
 AGAIN_S: Final = 60.0
 MOST_CAUSES: Final = 1000
 """Peers name some of them: the one that was told of longest ago is forgotten."""
 
+_MOST_CHARS: Final = 200
+_NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
+
 Cause = tuple[Hashable, ...]
 """What fails, in words that stay the same: not with the text of the error."""
+
+
+def without_figures(text: str) -> str:
+    """The text of an error as part of a cause: seconds, offsets and ports make no other one of
+    it."""
+    return text[:_MOST_CHARS].translate(_NO_DIGITS)
 
 
 class Outages:
@@ -82,6 +91,39 @@ class Outages:
         outage.who.discard(who)
         if not outage.who and outage.is_told:
             outage.tell(logging.INFO, "over", self._clock.monotonic())
+
+    def all_work(self, *first: Hashable) -> None:
+        """Every cause that begins so is over, whoever failed by it."""
+        for cause, outage in self._known.items():
+            if outage.who and cause[: len(first)] == first:
+                outage.who.clear()
+                if outage.is_told:
+                    outage.tell(logging.INFO, "over", self._clock.monotonic())
+
+    def occurs(
+        self,
+        log: logging.Logger,
+        cause: Cause,
+        message: str,
+        *args: object,
+        level: int = logging.WARNING,
+        exc_info: BaseException | None = None,
+    ) -> None:
+        """What has no end that could be seen, such as wrong requests of a peer: a line for the
+        first, then one a minute at most, which says how many there were since the line before."""
+        now = self._clock.monotonic()
+        outage = self._known.get(cause)
+        if outage is None:
+            if len(self._known) >= MOST_CAUSES:
+                self._forget_one()
+            outage = self._known[cause] = _Outage()
+        outage.times += 1
+        if now - outage.told_at >= AGAIN_S:
+            outage.told_at, times = now, outage.times
+            outage.times = 0
+            if times > 1:
+                message, args = message + " times=%d", (*args, times)
+            log.log(level, message, *args, exc_info=exc_info)
 
     def ends(self, cause: Cause, *, who: Hashable = None) -> None:
         """``who`` is not concerned any more: it has neither failed nor worked."""

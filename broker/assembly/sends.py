@@ -64,6 +64,7 @@ class Sends:
                 address,
                 self._send.check,
                 durability,
+                clock,
             ),
             SendBackProcessor(config, context, state.groups, gate, durability),
             TransactionProcessor(context, storage.transactions, durability),

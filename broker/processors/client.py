@@ -186,11 +186,6 @@ class ClientProcessor:
     def list_consumers(self, request: ConsumerGroupRequest, _body: Body, ctx: Context) -> Reply:
         ids = self._consumers.client_ids(request.consumer_group)
         if not ids:
-            log.warning(
-                "nobody is in the group that was asked for group=%s by=%s",
-                request.consumer_group,
-                ctx.peer,
-            )
             remark = f"no consumer for this group, {request.consumer_group}"
             return Reply(ResponseCode.SYSTEM_ERROR, header=_EMPTY, remark=remark)
         return Reply(header=_EMPTY, body=encode_body(ConsumerIdList(consumer_id_list=ids)))

@@ -12,8 +12,10 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from ...remoting.clock import Clock
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RemotingError, RequestError
+from ...remoting.outages import Outages
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import (
     ReplyMessageRequest,
@@ -57,8 +59,10 @@ class ReplyProcessor:
         store_address: tuple[str, int],
         check: CheckSend,
         durability: Durability,
+        clock: Clock,
     ) -> None:
         """``durability``: what answers wait for."""
+        self._outages = Outages(clock)
         self._config = config
         self._store = store
         self._producers = producers
@@ -133,12 +137,15 @@ class ReplyProcessor:
             code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
             response = await connection.invoke(code, header, body, timeout=CLIENT_TIMEOUT_S)
         except RemotingError as error:
-            log.warning("reply not pushed client=%s error=%s", client_id, error)
+            text = "reply not pushed client=%s error=%s"
+            self._outages.occurs(log, ("push", client_id), text, client_id, error)
             return f"push reply message to {client_id}fail."
         finally:
             self._pushed_bytes -= len(body)
         if response.code != ResponseCode.SUCCESS:
-            log.warning(
+            self._outages.occurs(
+                log,
+                ("take", client_id),
                 "reply not taken client=%s code=%d remark=%s",
                 client_id,
                 response.code,
@@ -192,7 +199,9 @@ class ReplyProcessor:
         if result.status is PutStatus.PUT_OK:
             self._stats.stored(result, topic, queue_id)
         else:
-            log.warning(
+            self._outages.occurs(
+                log,
+                ("store", result.status),
                 "reply not stored topic=%s status=%s remark=%s",
                 topic.name,
                 result.status.name,

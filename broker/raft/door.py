@@ -16,7 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from ...remoting.clock import Clock
 from ...remoting.dispatch import Body, Context, Reply
+from ...remoting.outages import Outages, without_figures
 from ...remoting.peer import Peer
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.wire import NoFields
@@ -30,7 +32,6 @@ MAX_PER_STRANGER: Final = 4
 MAX_PER_MEMBER: Final = 64
 """Connections from one address of a member. Two are in use; one that the network has cut is made
 anew long before the system finds out that the old one is dead."""
-MAX_LOGGED: Final = 1024
 _FOR_ALL: Final = frozenset({RequestCode.DLEDGER_METADATA, RequestCode.DLEDGER_HANDSHAKE})
 _MAX_FOR_ALL_BYTES: Final = 4096
 _TOO_LONG: Final = f"such a request has {_MAX_FOR_ALL_BYTES} bytes at most"
@@ -49,6 +50,7 @@ class Door:
         allowed: Callable[[str], bool],
         nonce: Callable[[], bytes],
         look_up: Callable[[], None],
+        clock: Clock,
     ) -> None:
         """``allowed``: addresses that configuration adds. ``nonce`` makes ``NONCE_BYTES`` that were
         never there before. ``look_up``: somebody unknown has come, the addresses of members may
@@ -60,7 +62,7 @@ class Door:
         self._members: frozenset[str] = frozenset()
         self._connections: Counter[str] = Counter()
         self._strangers = 0
-        self._logged: dict[str, str] = {}
+        self._outages = Outages(clock)
 
     def members_are(self, addresses: Iterable[str]) -> None:
         """The addresses, without ports, that the members have now."""
@@ -148,12 +150,10 @@ class Door:
         return Reply(ResponseCode.NO_PERMISSION, remark=reason)
 
     def log(self, host: str, reason: str) -> None:
-        """Once, as long as the reason stays the same for an address."""
-        if self._logged.get(host) != reason:
-            if len(self._logged) >= MAX_LOGGED:
-                self._logged.clear()
-            self._logged[host] = reason
-            log.error("member refused address=%s reason=%s", host, reason)
+        """Strangers come again and again."""
+        cause = host, without_figures(reason)
+        text = "member refused address=%s reason=%s"
+        self._outages.occurs(log, cause, text, host, reason, level=logging.ERROR)
 
 
 OK: Final = 200

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from ...remoting.errors import ConnectError, RocketMQError
+from ...remoting.outages import Outages, without_figures
 from ...remoting.protocol.codes import VERSION, RequestCode
 from ...remoting.responses import Response
 from ...remoting.transport.client import RemotingClient
@@ -35,7 +36,7 @@ MAX_WAITING: Final = 64
 does not answer, so more are none that matter any more."""
 
 _MOST_TROUBLES: Final = 8
-_NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
+"""That are told apart: their texts may be the other member's."""
 
 Answered = Callable[[bytes | None], None]
 """Told the body of an answer, or ``None``: there was none."""
@@ -57,6 +58,7 @@ class PeerLink:
         self._opening = False
         self._waiting: list[tuple[int, bytes, float, Answered]] = []
         self._troubles: set[str] = set()
+        self._outages = Outages(client.clock)
 
     @property
     def connected(self) -> bool:
@@ -98,8 +100,8 @@ class PeerLink:
             answered(None)
             return
         if self._troubles:
-            log.info("member reached again peer=%s", self.peer)
             self._troubles.clear()
+            self._outages.all_work()
         answered(response.body)
 
     async def _open(self) -> None:
@@ -124,12 +126,12 @@ class PeerLink:
         self.flush()
 
     def _log(self, trouble: str) -> None:
-        """Once for each trouble, until it answers again; how many seconds it took makes no other
-        one of it."""
-        kind = trouble.translate(_NO_DIGITS)
-        if kind not in self._troubles and len(self._troubles) < _MOST_TROUBLES:
-            self._troubles.add(kind)
-            log.warning("member not reached peer=%s reason=%s", self.peer, trouble)
+        kind = without_figures(trouble)
+        if len(self._troubles) >= _MOST_TROUBLES and kind not in self._troubles:
+            kind = ""
+        self._troubles.add(kind)
+        text = "member not reached peer=%s reason=%s"
+        self._outages.fails(log, (kind,), text, self.peer, trouble)
 
 
 async def _prove(connection: Connection, secret: bytes) -> None:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages, without_figures
 from ...remoting.protocol.bodies.dledger import Entry
 from ...remoting.services import to_the_end
 from ...store.message_store import MessageStore
@@ -49,6 +50,7 @@ class EntryMending:
         self._hands_over_at = 0.0
         """Not earlier."""
         self._clock: Final = clock
+        self._outages: Final = Outages(clock)
         self._tries: Final[dict[int, tuple[int, float]]] = {}
         """How often each place was asked for, and when it is the next time."""
 
@@ -74,8 +76,12 @@ class EntryMending:
                         await self._hand_over()
                     return
             except StoreError as error:
-                log.warning(
-                    "a damaged record is not mended phy_offset=%d reason=%s", phy_offset, error
+                self._outages.occurs(
+                    log,
+                    (without_figures(str(error)),),
+                    "a damaged record is not mended phy_offset=%d reason=%s",
+                    phy_offset,
+                    error,
                 )
             self._count(phy_offset, now)
 

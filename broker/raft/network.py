@@ -67,7 +67,11 @@ class MemberNetwork:
         self._answered: Final = answered
         self._encoder: Final = PushEncoder()
         self._door: Final = Door(
-            settings.secret, settings.allowed, partial(os.urandom, NONCE_BYTES), self._look_up
+            settings.secret,
+            settings.allowed,
+            partial(os.urandom, NONCE_BYTES),
+            self._look_up,
+            clock,
         )
         self._addresses: Final = MemberAddresses(raft.peers.values(), self._door.members_are, clock)
         table: dict[RequestCode, Any] = {

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from ...remoting.clock import Clock
 from ...remoting.dispatch import PENDING, Body, Context, Outcome, Reply, reply_together
-from ...remoting.outages import Outages
+from ...remoting.outages import Outages, without_figures
 from ...remoting.protocol.bodies.codec import BodyError
 from ...remoting.protocol.bodies.dledger import (
     REQUEST_CODES,
@@ -59,6 +59,8 @@ from .waiting import CommitWaiters
 
 log: Final = logging.getLogger(__name__)
 
+_SILENT: Final = "member is silent: its term and vote cannot be written"
+_NO_TERM: Final = "leader cannot begin its term"
 SAVE_AGAIN_S: Final = 1.0
 HAND_OVER_S: Final = 1.5
 """How long a leader that stops tries to have another one lead first."""
@@ -139,7 +141,6 @@ class RaftNode:
         self._sooner = asyncio.Event()
         self._alarm_ms = 0
         """When the next ``tick`` is due, as far as the one who keeps the time knows."""
-        self._trouble = ""
         store.on_appended = self._entries_appended
         store.on_readable.append(self.more_is_readable)
 
@@ -241,7 +242,7 @@ class RaftNode:
         try:
             found = None if body is None else decode_dledger(MetadataResponse, body)
         except BodyError as error:
-            log.warning("answer not understood peer=%s error=%s", leader, error)
+            self._not_understood(leader or "", error)
             return None
         if found is None or found.leader_id != leader:
             return None
@@ -262,7 +263,7 @@ class RaftNode:
             try:
                 found = None if body is None else decode_dledger(GetResponse, body)
             except BodyError as error:
-                log.warning("answer not understood peer=%s error=%s", peer, error)
+                self._not_understood(peer, error)
                 continue
             if found is not None and found.entries:
                 yield found.entries[0]
@@ -382,9 +383,7 @@ class RaftNode:
             try:
                 answer = decode_dledger(RESPONSE_BODIES[REQUEST_CODES[type(request)]], body)
             except BodyError as error:
-                self._outages.fails(
-                    log, (peer,), "answer not understood peer=%s error=%s", peer, error
-                )
+                self._not_understood(peer, error)
         self._inbox.append((self._member.answered, (peer, request, answer)))
         if not self._was_expected(answer):
             self._work.set()
@@ -477,10 +476,11 @@ class RaftNode:
             try:
                 await to_the_end(self._store.save(hard_state, votes))
             except StoreError as error:
-                self._complain("member is silent: its term and vote cannot be written", error)
+                self._complain(_SILENT, error)
                 await self._clock.sleep(SAVE_AGAIN_S)
             else:
                 self._saving, self._held_bytes = False, 0
+                self._outages.all_work(_SILENT)
 
     def _carry_out(self, ready: Ready, now_ms: int) -> None:
         if ready.answers:
@@ -549,14 +549,18 @@ class RaftNode:
             if self._noop_due:
                 self._append_noop()
                 self._noop_due = False
+            self._outages.all_work(_NO_TERM)
         except StoreError as error:
-            self._complain("leader cannot begin its term", error)
+            self._complain(_NO_TERM, error)
 
     def _complain(self, what: str, error: StoreError) -> None:
-        """Once, as long as it stays the same."""
-        if (trouble := f"{what} reason={error}") != self._trouble:
-            self._trouble = trouble
-            log.error("%s", trouble)
+        cause = what, without_figures(str(error))
+        self._outages.fails(log, cause, "%s reason=%s", what, error, level=logging.ERROR)
+
+    def _not_understood(self, peer: str, error: BodyError) -> None:
+        self._outages.occurs(
+            log, ("answer", peer), "answer not understood peer=%s error=%s", peer, error
+        )
 
     # -- time
 

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages, without_figures
 from ...remoting.transport.accepting import Seats
 from ...remoting.transport.address import host_and_port
 from ...remoting.transport.first_byte import wants_tls
@@ -26,7 +27,6 @@ log: Final = logging.getLogger(__name__)
 
 TLS_HANDSHAKE_S: Final = 5.0
 ASK_AGAIN_S: Final = 1.0
-MAX_LOGGED: Final = 1024
 
 
 class LinkSecurity(NamedTuple):
@@ -71,7 +71,7 @@ class ReplicationDoor:
         self._make_link = make_link
         self._registered = registered
         self._asked_at = -ASK_AGAIN_S
-        self._logged: dict[str, str] = {}
+        self._outages = Outages(clock)
 
     def receive(self, sock: socket.socket, group: asyncio.TaskGroup) -> None:
         """Somebody has connected."""
@@ -135,12 +135,10 @@ class ReplicationDoor:
                 sock.close()
 
     def log(self, host: str, reason: str) -> None:
-        """Once, as long as the reason stays the same for an address."""
-        if self._logged.get(host) != reason:
-            if len(self._logged) >= MAX_LOGGED:
-                self._logged.clear()
-            self._logged[host] = reason
-            log.error("slave refused slave=%s reason=%s", host, reason)
+        """It comes again and again."""
+        cause = host, without_figures(reason)
+        text = "slave refused slave=%s reason=%s"
+        self._outages.occurs(log, cause, text, host, reason, level=logging.ERROR)
 
 
 def _give_up(task: asyncio.Task[None]) -> None:

@@ -17,6 +17,7 @@ from typing import Final
 
 from ...remoting.clock import Clock
 from ...remoting.errors import ConnectError
+from ...remoting.outages import Outages, without_figures
 from ...remoting.services import to_the_end
 from ...remoting.transport.address import split_address
 from ...store.message_store import MessageStore
@@ -45,6 +46,7 @@ class SelfMending:
     ) -> None:
         self._store: Final = store
         self._clock: Final = clock
+        self._outages: Final = Outages(clock)
         self._security: Final = security
         self._master: Final = master
         self._tries: dict[int, tuple[int, float]] = {}
@@ -82,10 +84,12 @@ class SelfMending:
         try:
             await to_the_end(fetch, hurry=self._abort)
         except (StoreError, ConnectError) as error:
-            log.log(
-                logging.ERROR if last else logging.WARNING,
+            self._outages.occurs(
+                log,
+                ("mend", last, without_figures(str(error))),
                 "a damaged record is not mended%s phy_offset=%d master=%s reason=%s",
                 ", and not asked for again" if last else "", phy_offset, address, error,
+                level=logging.ERROR if last else logging.WARNING,
             )  # fmt: skip
             return
         self._store.mended(phy_offset, size)

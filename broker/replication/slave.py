@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages, without_figures
 from ...remoting.services import happens_within
 from ...remoting.transport.address import port_of
 from ...store.message_store import MessageStore
@@ -76,7 +77,7 @@ class ReplicationClient:
             TimeoutError,
         )
         self._changed = asyncio.Event()
-        self._logged = ""
+        self._outages = Outages(clock)
 
     def follow(self, address: str) -> None:
         """The master is there now."""
@@ -111,14 +112,14 @@ class ReplicationClient:
             await self.clock.sleep(min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(failures - 1, 10)))
 
     def _log(self, reason: str) -> None:
-        """Once, as long as the reason stays the same."""
-        if reason != self._logged:
-            self._logged = reason
-            log.error(
-                "not following the master, tried again until it works master=%s reason=%s",
-                self.address,
-                reason,
-            )
+        self._outages.fails(
+            log,
+            (without_figures(reason),),
+            "not following the master, tried again until it works master=%s reason=%s",
+            self.address,
+            reason,
+            level=logging.ERROR,
+        )
 
     async def _connect(self, address: str) -> MasterLink:
         """Raises ``OSError``, ``StoreError``."""
@@ -149,18 +150,26 @@ class ReplicationClient:
         began = self.clock.monotonic()
         try:
             while not link.ended:
+                if self._has_proved_itself(link, began):
+                    failures = 0
+                    self._outages.all_work()
                 link.check(self.clock.monotonic())
                 await link.wait(PAUSED_CHECK_S if link.paused else CHECK_S)
         finally:
             self.link = None
             link.end("this broker stops following")
-        if (
-            self.store.max_phy_offset > link.start
-            or self.clock.monotonic() > began + LONGEST_RETRY_S
-        ):
-            failures, self._logged = 0, ""
+        if self._has_proved_itself(link, began):
+            failures = 0
+            self._outages.all_work()
         self._log(link.reason)
         return failures + 1
+
+    def _has_proved_itself(self, link: MasterLink, began: float) -> bool:
+        """Something has come over it, or it has lasted."""
+        return (
+            self.store.max_phy_offset > link.start
+            or self.clock.monotonic() > began + LONGEST_RETRY_S
+        )
 
 
 class MasterLink(asyncio.BufferedProtocol):

@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 from ...remoting.clock import Clock
 from ...remoting.dispatch import Body, Context, Handler, Reply
 from ...remoting.errors import ConnectError, RocketMQError
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.codec import BodyError, decode_body
 from ...remoting.protocol.bodies.consumer_offsets import DelayOffsetTable, LmqConsumerOffsetTable
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
@@ -111,9 +112,7 @@ class SlaveSync:
         self._unknown: dict[str, None] = {}
         """Topics that the log has brought, and the master not yet."""
         store.replica.on_new_queue.append(self._queue_made)
-        self._failing: set[RequestCode] = set()
-        self._doubts = False
-        """Its last answer was from a master that is not believed."""
+        self._outages = Outages(clock)
 
     def master_is(self, address: str | None) -> None:
         """What a name server says."""
@@ -198,11 +197,11 @@ class SlaveSync:
             lacks = await self._what_it_lacks(master)
         except RocketMQError as error:
             lacks = f"it cannot be asked for this slave's last record: {error}"
-        if lacks and not self._doubts:
-            log.warning("no tables are taken over from the master %s: %s", master, lacks)
-        elif self._doubts and not lacks:
-            log.info("tables are taken over from the master again master=%s", master)
-        self._doubts = bool(lacks)
+        if lacks:
+            text = "no tables are taken over from the master %s: %s"
+            self._outages.fails(log, ("believed",), text, master, lacks)
+        else:
+            self._outages.works(("believed",))
         return not lacks
 
     async def _try(self, step: Callable[[bytes], object], master: str, code: RequestCode) -> bool:
@@ -216,21 +215,19 @@ class SlaveSync:
             if asyncio.iscoroutine(outcome):
                 await outcome
         except (RocketMQError, BodyError) as error:
-            if code not in self._failing:
-                self._failing.add(code)
-                log.warning(
-                    "not taken over from the master request=%s master=%s error=%s",
-                    code.name,
-                    master,
-                    error,
-                )
+            self._outages.fails(
+                log,
+                (code,),
+                "not taken over from the master request=%s master=%s error=%s",
+                code.name,
+                master,
+                error,
+            )
             return False
         if code is RequestCode.GET_ALL_TOPIC_CONFIG:  # what is in none of them has been deleted
             for topic in unknown:
                 self._unknown.pop(topic, None)
-        if code in self._failing:
-            self._failing.discard(code)
-            log.info("taken over from the master again request=%s master=%s", code.name, master)
+        self._outages.works((code,))
         return True
 
     def _version_of(self, code: RequestCode) -> DataVersion | None:

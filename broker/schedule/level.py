@@ -26,7 +26,7 @@ class Level:
     """One delay level. ``look_at`` (ms) is when it has to be looked at next; it is never more than
     one delay away, so a time further off says that the clock was set back."""
 
-    __slots__ = ("delay_ms", "failed_at", "look_at", "lost", "number", "pause_ms", "queue_id")
+    __slots__ = ("delay_ms", "look_at", "lost", "number", "pause_ms", "queue_id")
 
     def __init__(self, number: int, delay_ms: int) -> None:
         self.number: Final = number
@@ -34,8 +34,6 @@ class Level:
         self.delay_ms: Final = delay_ms
         self.pause_ms: Final = max(delay_ms, _SHORTEST_LOOK_MS)
         self.look_at: int = 0
-        self.failed_at: int = 0
-        """When it was last said that a message could not be stored; 0 in good times."""
         self.lost: int = 0
         """Messages passed over, the last ones of the queue so far, that are not where their entries
         say."""

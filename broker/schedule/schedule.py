@@ -18,6 +18,7 @@ import logging
 from typing import Final
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
@@ -35,7 +36,7 @@ log: Final = logging.getLogger(__name__)
 
 SLICE_S: Final = 0.001
 RETRY_MS: Final = 100
-_SAY_AGAIN_MS: Final = 60_000
+_READ: Final = ("read",)
 _LONGEST_SLEEP_S: Final = 1.0
 """The clock on the wall may be set while we sleep."""
 _ENTRIES_PER_READ: Final = 64
@@ -61,6 +62,7 @@ class Schedule:
         self._stats = context.stats
         self._dead_letters = context.dead_letters
         self._clock = clock
+        self._outages = Outages(clock)
         self._consumer_stats = consumer_stats
         self._next = 0
 
@@ -92,6 +94,8 @@ class Schedule:
                     self._look(level, end)
                 except StoreError as error:
                     self._say_unreadable(level, error)
+                else:
+                    self._outages.works(_READ, who=level.number)
                 if self._clock.monotonic() >= end:
                     self._next = (position + 1) % len(
                         levels
@@ -137,16 +141,16 @@ class Schedule:
             now = self._clock.time_ms()
 
     def _say_unreadable(self, level: Level, error: StoreError) -> None:
-        """Once a minute."""
-        now = self._clock.time_ms()
-        level.look_at = now + RETRY_MS
-        if not level.failed_at or not 0 <= now - level.failed_at < _SAY_AGAIN_MS:
-            level.failed_at = now
-            log.error(
-                "delayed messages cannot be read, their level waits for it level=%d reason=%s",
-                level.number,
-                error,
-            )
+        level.look_at = self._clock.time_ms() + RETRY_MS
+        self._outages.fails(
+            log,
+            _READ,
+            "delayed messages cannot be read, their level waits for it level=%d reason=%s",
+            level.number,
+            error,
+            who=level.number,
+            level=logging.ERROR,
+        )
 
     def _jump(self, level: Level, offset: int) -> bool:
         """Messages that expired before they were delivered are passed over; whether there are
@@ -174,7 +178,14 @@ class Schedule:
                 record, check_crc=True
             )  # it gets a new CRC when it is stored again
         except RecordError as error:
-            log.error("delayed message cannot be read phy_offset=%d error=%s", phy_offset, error)
+            self._outages.occurs(
+                log,
+                ("record",),
+                "delayed message cannot be read phy_offset=%d error=%s",
+                phy_offset,
+                error,
+                level=logging.ERROR,
+            )
             return None
         return message if message.topic == TopicName.SCHEDULE else None
 
@@ -204,7 +215,7 @@ class Schedule:
         if result.status.is_for_good:
             return self._give_up(level, message, dead_letters_of(topic), result, now)
         if result.status is not PutStatus.PUT_OK:
-            self._say_failed(level, message, result, now)
+            self._say_failed(level, message, result)
             return False
         self._goes_on(level)
         self._count(level, topic, queue_id, result)
@@ -215,15 +226,13 @@ class Schedule:
     ) -> bool:
         passing = self._dead_letters.take(message, why, dead_letters, now)
         if passing is not None:
-            self._say_failed(level, message, passing, now)
+            self._say_failed(level, message, passing)
             return False
         self._goes_on(level)
         return True
 
     def _goes_on(self, level: Level) -> None:
-        if level.failed_at:
-            log.warning("delayed messages are delivered again level=%d", level.number)
-            level.failed_at = 0
+        self._outages.works((level.number,))
 
     def _count(self, level: Level, topic: str, queue_id: int, result: PutResult) -> None:
         """As put, and as got out of the schedule topic by a group that stands for this service."""
@@ -235,13 +244,14 @@ class Schedule:
             got.messages += 1
             got.size_bytes += result.size
 
-    def _say_failed(self, level: Level, message: MessageExt, result: PutResult, now: int) -> None:
-        """Once a minute: the level waits until its first message can be stored."""
+    def _say_failed(self, level: Level, message: MessageExt, result: PutResult) -> None:
+        """The level waits until its first message can be stored."""
         self._stats.put_failed += 1
-        if not level.failed_at or not 0 <= now - level.failed_at < _SAY_AGAIN_MS:
-            level.failed_at = now
-            log.error(
-                "delayed message cannot be stored, its level waits for it level=%d status=%s %s "
-                "message=%r",
-                level.number, result.status.name, result.remark, message,
-            )  # fmt: skip
+        self._outages.fails(
+            log,
+            (level.number,),
+            "delayed message cannot be stored, its level waits for it level=%d status=%s %s "
+            "message=%r",
+            level.number, result.status.name, result.remark, message,
+            level=logging.ERROR,
+        )  # fmt: skip

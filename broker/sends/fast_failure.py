@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ..config.config import BrokerConfig
 from .send_gate import SendGate
 
@@ -57,6 +58,7 @@ class FastFailure:
         self._config = config
         self._waits = waits
         self._clock = clock
+        self._outages = Outages(clock)
         self._gate = gate
         self._page_cache_busy_ms = page_cache_busy_ms
         self._stored = stored
@@ -92,9 +94,9 @@ class FastFailure:
         self._lags_s = (self._lags_s[-1], max(0.0, lag_s))
         remark = self._verdict() if self._config.broker_fast_failure_enable else None
         if remark is not None and self._gate.busy is None:
-            log.warning("messages are refused: %s", remark)
+            self._outages.fails(log, ("busy",), "messages are refused: %s", remark)
         elif remark is None and self._gate.busy is not None:
-            log.warning("messages are taken again")
+            self._outages.works(("busy",))
         if remark != self._gate.busy:
             self._gate.refuse(remark)
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from ...remoting.clock import Clock
 from ...remoting.errors import RequestError
+from ...remoting.outages import Outages
 from ...remoting.protocol.codes import ResponseCode
 from ...remoting.protocol.message.message_id import pack_host
 from ...remoting.protocol.message.properties import PropertyName, encode_properties, tags_code
@@ -62,7 +63,7 @@ class SequenceLog:
         self._roles = 0
         self._used = asyncio.Event()
         self._one: Final = asyncio.Lock()
-        self._failed = False
+        self._outages = Outages(clock)
 
     def forget(self) -> None:
         """This broker is another one from now on, master or slave: what it knew may not be so."""
@@ -107,7 +108,7 @@ class SequenceLog:
         )
 
     async def save(self) -> None:
-        """Put a snapshot into the log. What fails is said once, and tried again."""
+        """Put a snapshot into the log. What fails is tried again."""
         role, position = self._roles, self._store.log_end
         self.sequences.expire(self._clock.time_ms())
         body = await in_slices(self.sequences.snapshot(position))
@@ -127,10 +128,12 @@ class SequenceLog:
             )
         )
         if result.status is PutStatus.PUT_OK:
-            self._position, self._failed = position, False
-        elif not self._failed:
-            self._failed = True
-            log.warning(
+            self._position = position
+            self._outages.works(("save",))
+        else:
+            self._outages.fails(
+                log,
+                ("save",),
                 "what producers have sent is not written, tried again every %.0f s reason=%s",
                 LOOK_S,
                 result.remark or result.status.name,

@@ -140,6 +140,7 @@ class ConsumerFilters:
         self._topics: dict[str, dict[str, ConsumerFilter]] = {}
         self._by_group: dict[str, dict[str, ConsumerFilter]] = {}
         self._chars = 0
+        self._is_full = False
         self._refused: dict[tuple[str, str], tuple[str, str]] = {}
         """By group and topic the expressions that do not compile: each was told once."""
 
@@ -222,10 +223,13 @@ class ConsumerFilters:
             return
         self._refused.pop((group, wanted.topic), None)
         if self._chars + len(compiled.text) > MAX_EXPRESSION_CHARS:
-            log.warning(
-                "too many filters, the group gets nothing group=%s topic=%s", group, wanted.topic
-            )
+            if not self._is_full:
+                log.warning(
+                    "too many filters, groups get nothing group=%s topic=%s", group, wanted.topic
+                )
+            self._is_full = True
             return
+        self._is_full = False
         self._add(self._make(group, wanted.topic, compiled, wanted.sub_version, now_ms))
         log.info(
             "filter group=%s topic=%s version=%d expression=%s",

@@ -95,7 +95,9 @@ class ClientInstance(Startable):
         self.access_channel: AccessChannel = settings.access_channel
         self.request_timeout: float = settings.request_timeout
         self._heartbeat_interval = settings.heartbeat_interval
-        pushed = PushedRequests(self.namespace)
+        self.outages: Outages = Outages(self.clock)
+        """What fails at present, for all that works here: it is told without a flood."""
+        pushed = PushedRequests(self.namespace, self.outages)
         self.requests: Requests = pushed.replies
         self.checkers: dict[str, TransactionChecker] = pushed.checkers
         """Whom brokers may ask about transactions, by producer group."""
@@ -109,8 +111,6 @@ class ClientInstance(Startable):
             name=self.client_id,
         )
         self._tasks = TaskSet(self.client_id)
-        self.outages: Outages = Outages(self.clock)
-        """What fails at present, for all that works here: it is told without a flood."""
         url = None
         if namesrv is None and not os.environ.get(ENVIRONMENT_VARIABLE):
             url = address_server_url(settings.address_server, unit_name)

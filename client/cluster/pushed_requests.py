@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from ...remoting.protocol.bodies.heartbeat import ConsumerData
 from ...remoting.protocol.bodies.reset import (
@@ -74,13 +75,14 @@ class ConsumerMember(Protocol):
 class PushedRequests:
     """Answers for the consumers and transaction producers of one client."""
 
-    def __init__(self, namespace: str | None) -> None:
+    def __init__(self, namespace: str | None, outages: Outages) -> None:
         self._namespace = namespace
         self.consumers: dict[str, ConsumerMember] = {}
         """By group."""
         self.checkers: dict[str, TransactionChecker] = {}
         """Whom brokers may ask about transactions, by producer group."""
-        self.replies: Requests = Requests()
+        self._outages = outages
+        self.replies: Requests = Requests(outages)
         """Requests of ours that wait for a reply of some consumer."""
 
     @property
@@ -149,15 +151,15 @@ class PushedRequests:
         try:
             message = decode_record(bytes(body), check_crc=True)
         except RecordError as error:
-            log.warning("check of a transaction cannot be read broker=%s error=%s", ctx.peer, error)
+            text = "check of a transaction cannot be read broker=%s error=%s"
+            self._outages.occurs(log, ("check", ctx.peer), text, ctx.peer, error)
             return
         message.topic = without_namespace(message.topic, self._namespace)
         group = message.properties.get(PropertyName.PGROUP, "")
         checker = self.checkers.get(group)
         if checker is None:
-            log.warning(
-                "check of a transaction that is nobody's group=%s broker=%s", group, ctx.peer
-            )
+            text = "check of a transaction that is nobody's group=%s broker=%s"
+            self._outages.occurs(log, ("check", group), text, group, ctx.peer)
             return
         await checker(request, message, ctx.peer)
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ...remoting.dispatch import Body, Context, Reply
+from ...remoting.outages import Outages
 from ...remoting.protocol.commands.send import ReplyMessageRequest
 from ...remoting.protocol.message.message_id import pack_host
 from ...remoting.protocol.message.properties import PropertyName
@@ -24,7 +25,8 @@ log: Final = logging.getLogger(__name__)
 class Requests:
     """The requests of one client that wait for their replies, by correlation id."""
 
-    def __init__(self) -> None:
+    def __init__(self, outages: Outages) -> None:
+        self._outages = outages
         self._waiting: dict[str, asyncio.Future[MessageExt]] = {}
 
     def __len__(self) -> int:
@@ -46,7 +48,8 @@ class Requests:
         message = pushed_message(request, bytes(body), ctx.received_at_ms)
         future = self._waiting.get(message.properties.get(PropertyName.CORRELATION_ID, ""))
         if future is None or future.done():
-            log.warning("a reply that nobody waits for broker=%s message=%r", ctx.peer, message)
+            text = "a reply that nobody waits for broker=%s message=%r"
+            self._outages.occurs(log, ("reply", ctx.peer), text, ctx.peer, message)
         else:
             future.set_result(message)
         return Reply()

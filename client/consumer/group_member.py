@@ -337,7 +337,9 @@ class GroupMember:
             return owned
         stalled = owned.intersection(self._owner.stalled())
         for queue in stalled:
-            log.warning(
+            self._outages.occurs(
+                log,
+                ("stalled", self.group, queue.broker_name),
                 "queue was not pulled for long, taken anew group=%s queue=%s/%s/%d",
                 self.group,
                 *queue,
@@ -346,7 +348,9 @@ class GroupMember:
 
     def _lock_refused(self, queue: MessageQueue) -> None:
         if queue in self.owned and queue not in self.lost:
-            log.warning(
+            self._outages.occurs(
+                log,
+                ("locked", self.group, queue.broker_name),
                 "queue is locked by another member, given up group=%s queue=%s/%s/%d",
                 self.group,
                 *queue,

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from ...remoting.clock import Clock
 from ...remoting.errors import RocketMQError
+from ...remoting.outages import Outages
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet, happens_within
@@ -82,6 +83,7 @@ class OrderedConsumption:
         self._holds_lock = holds_lock
         self._suspend, self._max_reconsume_times, self._to_retry_topic = retries
         self._clock = clock
+        self._outages = Outages(clock)
         self._tasks = tasks
         self._batch_size = batch_size
         self._lines: dict[OwnedQueue, _Line] = {}
@@ -193,11 +195,14 @@ class OrderedConsumption:
         try:
             await self._to_retry_topic(message)
         except RocketMQError as error:
-            log.warning(
+            self._outages.fails(
+                log,
+                ("pass on",),
                 "message not passed on, tried again group=%s message=%r error=%s",
                 self._group,
                 message,
                 error,
             )
             return False
+        self._outages.works(("pass on",))
         return True

@@ -220,7 +220,9 @@ class QueuePuller:
                 self._instance.outages.works(self._cause, who=self.queue)
                 self._cause = None
             if pulled.status is PullStatus.OFFSET_ILLEGAL:
-                log.warning(
+                self._instance.outages.occurs(
+                    log,
+                    ("out of range", self._member.group, self.queue),
                     "offset out of range group=%s queue=%s/%s/%d asked=%d goes on at=%d",
                     self._member.group, *self.queue, self.next_offset, pulled.next_offset,
                 )  # fmt: skip
@@ -319,7 +321,9 @@ class QueuePuller:
             try:
                 other = await self._ask(address, sys_flag, 0, self._instance.request_timeout)
             except (RemotingError, BrokerError) as error:
-                log.warning(
+                self._instance.outages.occurs(
+                    log,
+                    ("no help", address),
                     "another replica is of no help against damage broker=%s error=%s",
                     address,
                     error,
@@ -327,7 +331,9 @@ class QueuePuller:
                 continue
             better = together(pulled, other, self.next_offset)
             if len(better.damaged) < len(pulled.damaged):
-                log.warning(
+                self._instance.outages.occurs(
+                    log,
+                    ("read there", self._member.group, self.queue),
                     "damaged here, read there group=%s queue=%s/%s/%d from_offset=%d here=%s "
                     "there=%s",
                     self._member.group, *self.queue, self.next_offset, asked, address,

@@ -134,9 +134,8 @@ class QueueLocks:
                     address, RequestCode.UNLOCK_BATCH_MQ, None, encode_body(body), timeout=_TIMEOUT
                 )
             except (RemotingError, BrokerError) as error:
-                log.warning(
-                    "queues not unlocked group=%s broker=%s error=%s", self._group, name, error
-                )
+                cause, text = ("unlock", name), "queues not unlocked group=%s broker=%s error=%s"
+                self._instance.outages.occurs(log, cause, text, self._group, name, error)
 
     async def renew(self, owned: Callable[[], Iterable[MessageQueue]]) -> None:
         """Service: keep the locks of the queues that are ours."""

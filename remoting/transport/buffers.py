@@ -8,6 +8,7 @@ import logging
 from typing import Final, Protocol
 
 from ..clock import Clock
+from ..outages import Outages
 from .budget import Action, MemoryBudget
 from .flow import Limits
 from .usable_memory import give_back, usable_memory
@@ -41,6 +42,7 @@ class Buffers:
         limit = limits.max_buffered_bytes or max(usable_memory() // _SHARE, 2 * least)
         self._budget: MemoryBudget[Buffered] = MemoryBudget(limit)
         self._clock = clock
+        self._outages = Outages(clock)
         self._judging = False
 
     def hold(self, connection: Buffered, size: int) -> None:
@@ -61,9 +63,8 @@ class Buffers:
         self._judging = False
         for connection, action, reason in self._budget.judge(self._clock.monotonic()):
             if action is Action.PAUSE:
-                log.warning(
-                    "connection not read for now peer=%s reason=%s", connection.peer, reason
-                )
+                cause, text = (connection.peer,), "connection not read for now peer=%s reason=%s"
+                self._outages.occurs(log, cause, text, connection.peer, reason)
                 connection.hold_back()
             elif action is Action.RESUME:
                 connection.go_on()

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages, without_figures
 from ...remoting.protocol.bodies.dledger import Entry
 from ...remoting.slices import Steps
 from ..log.commit_log import CommitLog
@@ -157,7 +158,8 @@ class RaftStore:
         self._due_index: int = -1
         """Committed, but where it ends could not be read yet, while ``committed_index`` is less."""
         self._wanted: asyncio.Event | None = None
-        self._complaint = ""
+        self._stuck = False
+        self._outages: Final = Outages(clock)
         self._votes: Final = ThreadPoolExecutor(1, "member-votes")
         self._notes: Final = ThreadPoolExecutor(1, "member-notes")
         """Apart, for an election does not wait for a slow sync of other files."""
@@ -278,7 +280,7 @@ class RaftStore:
     @property
     def is_stuck(self) -> bool:
         """What is committed cannot be put into its queues at present."""
-        return bool(self._complaint)
+        return self._stuck
 
     @property
     def lag(self) -> int:
@@ -313,11 +315,13 @@ class RaftStore:
             for each in self.on_readable:
                 each()
         except (StoreFileError, EntryLogError) as error:
-            if self._complaint != str(error):
-                self._complaint = str(error)
-                log.error("committed messages cannot be read yet, tried again: %s", error)
+            self._stuck = True
+            cause, text = without_figures(str(error)), "committed messages cannot be read yet: %s"
+            self._outages.fails(log, (cause,), text, error, level=logging.ERROR)
             return True
-        self._complaint = ""
+        if self._stuck:
+            self._stuck = False
+            self._outages.all_work()
         return more
 
     # -- the service
@@ -338,7 +342,7 @@ class RaftStore:
                 await wanted.wait()
                 wanted.clear()
                 while self._dispatch_one():
-                    if self._complaint:
+                    if self._stuck:
                         await self._clock.sleep(_RETRY_SECONDS)
                     elif self._committed.unindexed > _MOST_UNINDEXED:
                         await self._clock.sleep(_PAUSE_SECONDS)

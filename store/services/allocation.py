@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ..disk.mapped_file import MappedFile
 from ..log.commit_log import RESERVE_AHEAD, CommitLog
 from ..model.config import BrokerRole, FlushDiskType, MessageStoreConfig
@@ -50,17 +51,16 @@ class AllocationService:
         wanted = asyncio.Event()
         wanted.set()
         self._log.want_allocation = wanted.set
-        failed = False
+        outages = Outages(self._clock)
         while True:
             await wanted.wait()
             wanted.clear()
             try:
                 await self._make_room()
-                failed = False
+                outages.all_work()
             except StoreFileError as error:
-                if not failed:
-                    log.error("no room for the commit log, trying again: %s", error)
-                failed = True
+                text = "no room for the commit log, trying again: %s"
+                outages.fails(log, (error.problem,), text, error, level=logging.ERROR)
                 await self._clock.sleep(_RETRY_SECONDS)
                 wanted.set()
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ...remoting.protocol.message.topic_names import TopicName
 from ..disk.disk import Disk
 from ..disk.mapped_file import MappedFile
@@ -76,7 +77,7 @@ class CleaningService:
         self._followed = 0
         """Queues and index have nothing below this physical offset any more."""
         self._cleaning: Final = asyncio.Lock()
-        self._complaints: Final[dict[Path, str]] = {}
+        self._outages: Final = Outages(clock)
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-cleaning")
 
     # -- the service
@@ -165,7 +166,7 @@ class CleaningService:
 
     async def _delete(self, file: MappedFile) -> bool:
         try:
-            await self._in_thread(self._delete_in_order, [file])
+            await self._delete_all_in_order([file])
         except StoreFileError as error:
             self._complain(error)
             return False
@@ -211,13 +212,13 @@ class CleaningService:
         ]
         if expired:
             try:
-                await self._in_thread(self._delete_in_order, expired)
+                await self._delete_all_in_order(expired)
             finally:
                 queue.files.drop_deleted()
             await self._pause(self._config.delete_consume_queue_files_interval)
         if queue.ext is not None and (unused := queue.ext.expired(queue.first_ext_address())):
             try:
-                await self._in_thread(self._delete_in_order, unused)
+                await self._delete_all_in_order(unused)
             finally:
                 queue.ext.files.drop_deleted()
 
@@ -256,6 +257,11 @@ class CleaningService:
             return deleted
 
     # -- small things
+
+    async def _delete_all_in_order(self, files: Sequence[MappedFile]) -> None:
+        await self._in_thread(self._delete_in_order, files)
+        for file in files:
+            self._outages.all_work(file.path)
 
     def _delete_in_order(self, files: Iterable[MappedFile]) -> None:
         """One is gone for good before the next one goes, or a power failure could bring back some
@@ -296,10 +302,9 @@ class CleaningService:
         return UNKNOWN_RATIO
 
     def _complain(self, error: StoreFileError) -> None:
-        """Once for each file and problem: it is tried again in every round."""
-        if self._complaints.get(error.path) != error.problem:
-            self._complaints[error.path] = error.problem
-            log.warning("not deleted, tried again: %s", error)
+        """It is tried again in every round."""
+        cause = error.path, error.problem
+        self._outages.fails(log, cause, "not deleted, tried again: %s", error)
 
     async def _pause(self, interval_ms: int) -> None:
         if interval_ms > 0:

@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages, without_figures
 from ..files import StoreFiles
 from ..index.index_files import SyncWork
 from ..model.config import CQ_UNIT_SIZE, FlushDiskType, MessageStoreConfig
@@ -74,8 +75,10 @@ class FlushService:
         self.on_put_off: Callable[[StoreError | None], None] = lambda _error: None
         """Called with the error when the commit log cannot be synced just now, with None when it
         can again."""
-        self._put_off: Final[dict[str, str]] = {}
-        """What could not be synced the last time, and why."""
+        self._put_off: Final[set[str]] = set()
+        """What could not be synced the last time."""
+        self._outages: Final = Outages(clock)
+        """Of the thread."""
         self.due: bool = False
         """Everything is to be synced in the next round, whatever the interval."""
         sync_flush = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
@@ -353,17 +356,18 @@ class FlushService:
         except StoreFileError as error:
             self._is_put_off(what, error)
             return False
-        if self._put_off.pop(what, None) is not None:
-            log.warning("synced again: %s", what)
+        if what in self._put_off:
+            self._put_off.discard(what)
+            self._outages.all_work(what)
             if what == _LOG:
                 self.on_put_off(None)
         return True
 
     def _is_put_off(self, what: str, error: StoreFileError) -> None:
-        """Told once for as long as the reason stays the same."""
-        if self._put_off.get(what) != str(error):
-            self._put_off[what] = str(error)
-            log.error("not synced, tried again until it works: %s: %s", what, error)
+        self._put_off.add(what)
+        cause = what, without_figures(str(error))
+        text = "not synced, tried again until it works: %s: %s"
+        self._outages.fails(log, cause, text, what, error, level=logging.ERROR)
         if what == _LOG:
             self.on_put_off(error)
 

@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ..disk.mapped_file import MappedFile
 from ..index.index_files import IndexFiles
 from ..index.indexing import Indexing
@@ -35,6 +36,7 @@ class IndexingService:
         self._indexing: Final = indexing
         self._files: Final = files
         self._clock: Final = clock
+        self._outages: Final = Outages(clock)
         self._making: Future[MappedFile] | None = None
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-index")
 
@@ -60,19 +62,20 @@ class IndexingService:
 
     async def _make_room(self) -> MappedFile:
         """Made in a thread. A full disk is tried again every second."""
-        blocked = False
+        blocked, outages = False, self._outages
         while True:
             self._making = self._threads.submit(self._files.make)
             try:
                 file = await asyncio.wrap_future(self._making)
             except StoreFileError as error:
-                if not blocked:
-                    log.error("no room for the index, messages are refused meanwhile: %s", error)
+                text = "no room for the index, messages are refused meanwhile: %s"
+                outages.fails(log, ("index",), text, error, level=logging.ERROR)
                 blocked = True
                 self.on_blocked(error)
                 await self._clock.sleep(_RETRY_SECONDS)
             else:
                 if blocked:
+                    outages.works(("index",))
                     self.on_blocked(None)
                 self._making = None
                 return file

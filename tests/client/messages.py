@@ -20,7 +20,20 @@ def stored(
     queue_id: int = 0,
     properties: Mapping[str, str] | None = None,
 ) -> MessageExt:
-    record = encode_record(
+    data = record(queue_offset, body, topic=topic, queue_id=queue_id, properties=properties)
+    return decode_record(data, broker_name="broker-a")
+
+
+def record(
+    queue_offset: int,
+    body: bytes = b"body",
+    *,
+    topic: str = "T",
+    queue_id: int = 0,
+    properties: Mapping[str, str] | None = None,
+) -> bytes:
+    """As a broker sends it."""
+    return encode_record(
         NewRecord(
             topic,
             queue_id,
@@ -35,4 +48,3 @@ def stored(
             store_host=HOST,
         )
     )
-    return decode_record(record, broker_name="broker-a")

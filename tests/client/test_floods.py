@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
 from aiorocketmq import PushConsumer
+from aiorocketmq.client.cluster.pushed_requests import PushedRequests
+from aiorocketmq.remoting.outages import Outages
 from aiorocketmq.remoting.protocol.codes import RequestCode
 
-from .scripted_broker import ScriptedBroker
+from ..floods import TWO_MINUTES, told
+from ..sim import ManualClock
+from .consumer.test_ordered_consumption import Scene, messages_of
+from .messages import record
+from .producer.test_request_reply import pushed
+from .scripted_broker import ADDRESS, ScriptedBroker
 
 QUEUES = 8
 STEP_S = 0.25
@@ -65,3 +73,45 @@ def test_a_minute_without_brokers(caplog: pytest.LogCaptureFixture, ordered: boo
             asyncio.run(main())
         finally:
             caplog.handler.removeFilter(_told)  # it serves all tests
+
+
+class _Pushed:
+    """What handlers of pushed requests look at."""
+
+    received_at_ms = 99
+    peer = ADDRESS
+
+
+def test_what_brokers_push_for_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        requests = PushedRequests(None, Outages(ManualClock()))
+        half = record(1, properties={"PGROUP": "nobody"})
+        check: Any = None
+        for _ in range(5):
+            await requests._check_transaction(check, half, _Pushed())  # type: ignore[arg-type]
+            await requests._check_transaction(check, b"?", _Pushed())  # type: ignore[arg-type]
+            requests.replies.replied(pushed(), memoryview(b"late"), _Pushed())  # type: ignore[arg-type]
+
+    asyncio.run(main())
+    lines = [each.getMessage().partition(" group=")[0] for each in caplog.records]
+    assert sorted(line.partition(" broker=")[0] for line in lines) == [
+        "a reply that nobody waits for",
+        "check of a transaction cannot be read",
+        "check of a transaction that is nobody's",
+    ]
+
+
+def test_a_dead_letter_that_cannot_be_stored(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        scene = Scene(max_reconsume_times=0)
+        message = messages_of(0, 0)[0]
+        scene.retry_topic_answers = False
+        for _ in range(130):
+            await scene.consumption._passed_on(message)
+            scene.clock.advance(1)
+        scene.retry_topic_answers = True
+        await scene.consumption._passed_on(message)
+
+    with caplog.at_level(logging.INFO, "aiorocketmq.client"):
+        asyncio.run(main())
+    assert told(caplog, "message not passed on") == TWO_MINUTES

@@ -113,6 +113,30 @@ async def test_a_broker_that_does_not_filter_says_so(
 
 
 @asynchronous
+async def test_a_running_consumer_gives_up_what_no_broker_filters_by(
+    shared: Cluster, topic: str, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is told once, and asks no broker any more; the others of its topics go on."""
+    other = f"{topic}-2"
+    await create_topic(shared.namesrv, topic, 1)
+    await create_topic(shared.namesrv, other, 1)
+    async with PullConsumer(
+        group, namesrv=shared.namesrv, start_from=StartFrom.FIRST, suspend=SUSPEND
+    ) as consumer:
+        consumer.subscribe(topic)
+        await until(lambda: len(consumer.assignment()) == 1, "its queue")
+        consumer.subscribe(other, Sql("a = 1"))
+        with pytest.raises(ExpressionRefused, match="enablePropertyFilter"):
+            await total_of(consumer, 1)
+        async with Producer("p", namesrv=shared.namesrv) as producer:
+            await producer.send(Message(topic, b"goes on"))
+        assert [message.body for message in await total_of(consumer, 1)] == [b"goes on"]
+        assert {queue.topic for queue in consumer.assignment()} == {topic}
+    assert caplog.text.count("subscription given up") == 1
+    assert caplog.text.count("pull failed") <= 1
+
+
+@asynchronous
 async def test_filters_and_bit_maps_survive_a_restart(
     filtering: Cluster, topic: str, group: str
 ) -> None:

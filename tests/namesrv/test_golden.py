@@ -34,6 +34,7 @@ from aiorocketmq.remoting.sliced_requests import SlicedRequests
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.flow import Limits
 from tests.golden_files import golden_lines
+from tests.sim import ManualClock
 
 OVERTOOK = {("rocketmq-wire", 698), ("rocketmq-wire", 889)}
 """Route queries (by opaque) that the original's threads answered before a registration that had
@@ -52,7 +53,7 @@ def handlers(tmp_path: Path) -> dict[RequestCode, Handler]:
     kv_config = KvConfig(
         {ORDER_TOPIC_CONFIG: {"GoldOrder": "broker-g:4"}}
     )  # kept from a run before the captured one
-    brokers = BrokerProcessor(routes, kv_config, Limits())
+    brokers = BrokerProcessor(routes, kv_config, Limits(), ManualClock())
     brokers._sliced = SlicedRequests(lambda: 0.0)  # nothing takes any time, so nothing is put off
     parts = (
         brokers,

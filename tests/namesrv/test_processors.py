@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from aiorocketmq.namesrv import route_table
@@ -56,7 +57,7 @@ from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.flow import Limits
 
-from ..sim import SimOwner, connect
+from ..sim import ManualClock, SimOwner, connect
 
 NOTHING = memoryview(b"")
 A = "10.0.0.1:10911"
@@ -100,7 +101,7 @@ class World:
         self.config_path = tmp_path / "namesrv.properties"
         self.kv_config = KvConfig()
         self.config = NamesrvConfig(config_store_path=str(self.config_path), **config)
-        self.brokers = BrokerProcessor(self.routes, self.kv_config, Limits())
+        self.brokers = BrokerProcessor(self.routes, self.kv_config, Limits(), ManualClock())
         self.route = RouteProcessor(self.routes, self.kv_config, self.config)
         self.kv = KvConfigProcessor(
             self.kv_config, SavedFile(str(self.kv_path), self.kv_config.to_json), self.routes.lost
@@ -450,3 +451,13 @@ def test_a_bad_change_is_refused_as_a_whole(world: World, text: str) -> None:
     assert text.partition("=")[0] in reply.remark
     assert world.config.product_env_name == "center"
     assert not world.config_path.exists()
+
+
+def test_a_registration_that_is_refused_again_and_again_is_told_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    request = registration()
+    request = msgspec.structs.replace(request, body_crc32=1)
+    for _ in range(5):
+        at_once(world.brokers.register(request, body_of("T"), context()))
+    assert caplog.text.count("registration refused broker=a") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -607,3 +608,28 @@ def test_another_table_counts_from_the_next_request_on() -> None:
 
 def _refuse_secrets(ctx: Context) -> Reply | None:
     return Reply(ResponseCode.NO_PERMISSION) if ctx.request.consumer_group == "secret" else None
+
+
+def test_wrong_requests_of_a_connection_are_told_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(_request: Any, _body: Body, _ctx: Context) -> Reply:
+        raise ZeroDivisionError
+
+    async def main() -> None:
+        clock = ManualClock()
+        table: dict[RequestCode, Any] = {
+            **OFFSET_TABLE,
+            RequestCode.HEART_BEAT: broken,
+        }
+        connection, _ = connect(SimOwner(Dispatcher(table), clock=clock))
+        for _ in range(70):
+            connection.data_received(request(4711))
+            connection.data_received(request(14, {"queueId": "x"}))
+            connection.data_received(request(int(RequestCode.HEART_BEAT)))
+            clock.advance(1)
+
+    with caplog.at_level(logging.INFO, "aiorocketmq"):
+        asyncio.run(main())
+    told = [record.getMessage().split(" ")[0] for record in caplog.records]
+    assert sorted(told) == ["bad"] * 2 + ["handler"] * 2 + ["request"] * 2

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from aiorocketmq.remoting.outages import AGAIN_S, MOST_CAUSES, Outages
+from aiorocketmq.remoting.outages import AGAIN_S, MOST_CAUSES, Outages, without_figures
 
 from ..sim import ManualClock
 
@@ -82,3 +82,30 @@ def test_peers_cannot_make_it_grow(clock: ManualClock, outages: Outages) -> None
         clock.advance(AGAIN_S / 1000)
     assert len(outages._known) == MOST_CAUSES
     assert (3 * MOST_CAUSES - 1,) in outages._known
+
+
+def test_what_has_no_end_is_counted(
+    clock: ManualClock, outages: Outages, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(1300):
+        outages.occurs(log, ("x",), "wrong request number=%d", number)
+        clock.advance(0.125)
+    assert told(caplog) == [
+        "WARNING wrong request number=0",
+        "WARNING wrong request number=480 times=480",
+        "WARNING wrong request number=960 times=480",
+    ]
+
+
+def test_all_causes_that_begin_alike_end_together(
+    outages: Outages, caplog: pytest.LogCaptureFixture
+) -> None:
+    for peer in ("a", "b"):
+        for reason in ("refused at 1", "refused at 2", "timed out"):
+            cause = peer, without_figures(reason)
+            outages.fails(log, cause, "%s %s", peer, reason, who=reason)
+    outages.all_work("a")
+    assert [line for line in told(caplog) if "over" in line] == [
+        "INFO over: a refused at 2 lasted_s=0 times=2",
+        "INFO over: a timed out lasted_s=0 times=1",
+    ]

@@ -13,7 +13,7 @@ from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.invocations import encode_request
 from aiorocketmq.store.replica.replication_secret import SlaveHandshake
 
-from ...sim import SimOwner, SimTransport, connect, receive
+from ...sim import ManualClock, SimOwner, SimTransport, connect, receive
 
 SECRET = b"sixteen bytes ..."
 
@@ -26,8 +26,19 @@ class Lookups:
         self.count += 1
 
 
-def door(secret: bytes = b"", allowed: str = "", lookups: Lookups | None = None) -> Door:
-    made = Door(secret, lambda host: host == allowed, lambda: b"n" * 16, lookups or Lookups())
+def door(
+    secret: bytes = b"",
+    allowed: str = "",
+    lookups: Lookups | None = None,
+    clock: ManualClock | None = None,
+) -> Door:
+    made = Door(
+        secret,
+        lambda host: host == allowed,
+        lambda: b"n" * 16,
+        lookups or Lookups(),
+        clock or ManualClock(),
+    )
     made.members_are(["10.0.0.1", "10.0.0.2", "fe80::2"])
     return made
 

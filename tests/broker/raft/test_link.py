@@ -31,8 +31,9 @@ class World:
         self.answers: list[bytes | None] = []
         self.opened: list[Connection] = []
         self.answer = Reply(200, body=b"answer")
-        self.door = Door(others, lambda _: True, lambda: b"n" * 16, lambda: None)
-        self.client = RemotingClient(clock=ManualClock())
+        self.clock = ManualClock()
+        self.door = Door(others, lambda _: True, lambda: b"n" * 16, lambda: None, self.clock)
+        self.client = RemotingClient(clock=self.clock)
         monkeypatch.setattr(self.client, "_open", self.open)
         self.tasks: list[asyncio.Task[None]] = []
         self.link = PeerLink("n1", "10.0.0.2:40912", self.client, own, self.spawn)

@@ -12,6 +12,7 @@ from aiorocketmq.client.cluster.pushed_requests import _reset_targets
 from aiorocketmq.client.cluster.replies import Requests, pushed_message
 from aiorocketmq.client.errors import MessageError
 from aiorocketmq.client.producer.request_reply import reply_to, request_properties
+from aiorocketmq.remoting.outages import Outages
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.reset import (
     MessageQueueForC,
@@ -24,6 +25,7 @@ from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.message.properties import decode_properties
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 
+from ...sim import ManualClock
 from ..messages import stored
 
 ASKED = {
@@ -55,7 +57,7 @@ class Pushed:
 
 def test_a_reply_finds_the_request_that_waits_for_it() -> None:
     async def main() -> None:
-        requests = Requests()
+        requests = Requests(Outages(ManualClock()))
         with requests.expect("id-1") as reply, requests.expect("id-2") as other:
             requests.replied(pushed(), memoryview(b"body"), Pushed())  # type: ignore[arg-type]
             assert (await reply).body == b"body"

@@ -32,9 +32,11 @@ class World:
         self.owner = SimOwner(Dispatcher({RequestCode.GET_ALL_TOPIC_CONFIG: answer}), limits=LIMITS)
         self.buffers = Buffers(LIMITS, self.owner.clock)
         self.budget = self.buffers._budget
+        self.ports = 50_000
 
     def connect(self) -> tuple[Connection, SimTransport]:
-        transport = SimTransport()
+        self.ports += 1
+        transport = SimTransport(("127.0.0.1", self.ports))
         connection = Connection(self.owner, buffers=self.buffers)
         transport.protocol = connection
         connection.connection_made(transport)
@@ -201,3 +203,33 @@ def test_long_requests_that_wait_in_tasks_count_until_they_are_answered() -> Non
         assert world.budget.total == 0
 
     play(scene)
+
+
+class _Held:
+    """A connection that has much again and again."""
+
+    peer = "10.0.0.9:4711"
+
+    def __init__(self) -> None:
+        self.paused = 0
+
+    def hold_back(self) -> None:
+        self.paused += 1
+
+    def go_on(self) -> None: ...
+
+    def cut(self, reason: str) -> None: ...
+
+
+def test_who_is_held_back_again_and_again_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(world: World) -> None:
+        connection = _Held()
+        for _ in range(20):
+            world.buffers.hold(connection, 14 * MIB)
+            world.buffers.judge()
+            world.buffers.hold(connection, 0)
+            world.buffers.judge()
+        assert connection.paused == 20
+
+    play(scene)
+    assert caplog.text.count("connection not read for now") == 1

@@ -1,0 +1,138 @@
+"""What lasts because of the disk is some lines in the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.store.disk.mapped_file import MappedFile
+from aiorocketmq.store.index.index_files import IndexFiles
+from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.errors import OutOfSpaceError, StoreFileError
+from aiorocketmq.store.services.allocation import AllocationService
+from aiorocketmq.store.services.flush import FlushService
+
+from ...floods import TWO_MINUTES, told
+from ...sim import ManualClock
+from ..cleaning_world import ANY_HOUR, World
+from ..dledger.world import leader, raft_of
+from ..world import STORE_HOST, config_of, put_ok
+
+
+@pytest.fixture(autouse=True)
+def from_info_on(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with caplog.at_level(logging.INFO, "aiorocketmq"):
+        yield
+
+
+def running(root: Path, clock: ManualClock, until: Callable[[MessageStore], bool]) -> None:
+    """A store whose services run until something is so; a step of a second of its clock for each
+    look."""
+
+    async def main() -> None:
+        store = MessageStore.open(config_of(root), clock, store_host=STORE_HOST)
+        services = asyncio.ensure_future(store.run())
+        put_ok(store, properties={"KEYS": "k"})
+        while not until(store):
+            clock.advance(1)
+            await asyncio.sleep(0.001)
+        services.cancel()
+        await asyncio.wait([services])
+        store.close()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_log_that_cannot_be_synced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    store = MessageStore.open(config_of(tmp_path), clock, store_host=STORE_HOST)
+    flush: FlushService = store.flush
+
+    def sync(works: bool) -> None:
+        if not works:
+            raise StoreFileError(tmp_path, f"too many open files at {clock.monotonic():.0f}")
+
+    for _ in range(130):
+        assert not flush._guarded("the commit log", sync, False)
+        clock.advance(1)
+    assert flush._guarded("the commit log", sync, True)
+    assert told(caplog, "not synced") == TWO_MINUTES
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("owner", "step", "text"),
+    [
+        (AllocationService, "_make_file", "no room for the commit log"),
+        (IndexFiles, "make", "no room for the index"),
+    ],
+)
+def test_a_full_disk(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: type,
+    step: str,
+    text: str,
+) -> None:
+    clock = ManualClock()
+    make = getattr(owner, step)
+
+    def fails(service: object, *values: object) -> MappedFile:
+        if clock.monotonic() < 1130:
+            raise OutOfSpaceError(tmp_path, "No space left on device")
+        made: MappedFile = make(service, *values)
+        return made
+
+    monkeypatch.setattr(owner, step, fails)
+    running(tmp_path, clock, lambda _: f"over: {text}" in caplog.text)
+    lines = told(caplog, text)
+    assert lines[:3] == TWO_MINUTES[:3]
+    assert lines[-1] == "over"
+    assert len(lines) <= 5
+
+
+def test_a_file_that_cannot_be_deleted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, delete_when=ANY_HOUR)
+
+    def refuse(file: MappedFile) -> None:
+        raise StoreFileError(file.path, "cannot be deleted: Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MappedFile, "delete", refuse)
+        for _ in range(13):
+            world.clean()
+            world.clock.advance(10)
+    world.clean()
+    assert told(caplog, "not deleted, tried again") == TWO_MINUTES
+    world.store.close()
+
+
+def test_entries_that_cannot_go_into_their_queues(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = leader(tmp_path)
+    for number in range(3):
+        put_ok(store, body=b"%d" % number)
+    raft = raft_of(store)
+    clock = ManualClock()
+    raft._outages._clock = clock
+    raft.commit(0)
+    at = raft.committed_end
+    head = bytes(store._log.buffer[at : at + 4])
+    store._log.buffer[at : at + 4] = b"\xff" * 4
+    raft.commit(2)
+    for _ in range(130):
+        raft._dispatch_one()
+        clock.advance(1)
+    store._log.buffer[at : at + 4] = head
+    while raft.lag:
+        raft._dispatch_one()
+    assert told(caplog, "committed messages cannot be read yet") == TWO_MINUTES
+    store.close()
