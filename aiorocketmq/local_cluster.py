@@ -16,6 +16,8 @@ three brokers, each a process of its own, in the place of the one broker::
         leader = await cluster.leader()
         await leader.kill()
         assert await cluster.leader() is not leader
+
+and ``LocalCluster(masters=2)`` two masters side by side, each a process (``docs/scaling.md``).
 """
 
 from __future__ import annotations
@@ -23,7 +25,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -42,9 +43,12 @@ from .broker.config.settings import BrokerSettings
 from .broker.opening import open_broker
 from .daemon.descriptors import allowed_connections
 from .daemon.event_loop import new_event_loop
-from .daemon.launch import LaunchError
 from .daemon.local_address import local_address
-from .local_group import LARGEST, LocalGroup, LocalMember, serve_group
+from .local_brokers import LocalBrokers, LocalMember
+from .local_folder import check_folder, make_directory
+from .local_group import LARGEST, LocalGroup
+from .local_masters import LARGEST as MOST_MASTERS
+from .local_masters import LocalMasters
 from .local_properties import DEFAULTS, checked
 from .namesrv.config import NamesrvConfig
 from .namesrv.daemon import NameServer, load_kv_config
@@ -63,9 +67,9 @@ _PATIENCE_S: Final = 60.0
 
 
 class LocalCluster:
-    """One name server, one broker or one group of them. Ports that are 0 become free ones. Once it
-    runs, ``namesrv_address`` and ``broker_address`` (``host:port``) tell where, ``data_dir`` (a
-    ``Path``) where its files lie, ``loop`` what it runs on.
+    """One name server, one broker, one group or several masters. Ports that are 0 become free ones.
+    Once it runs, ``namesrv_address`` and ``broker_address`` (``host:port``) tell where,
+    ``data_dir`` (a ``Path``) where its files lie, ``loop`` what it runs on.
 
     ``host`` is where both listen and what the broker tells clients; with ``"0.0.0.0"`` that is this
     machine's address. ``properties`` are further properties of the broker, by the original's names,
@@ -75,21 +79,26 @@ class LocalCluster:
     messages; 0: one broker without a group. ``members`` are they, ``leader`` finds that one. With
     ``broker_port`` each further member has ports 1000 above those of the one before.
 
+    ``masters`` is the number of brokers side by side, ``broker-0``, ``broker-1``, ..., which share
+    the queues of each topic; 0: one broker in this process. ``members`` are they. With
+    ``broker_port`` each further one has ports 10 above those of the one before.
+
     Starting raises ``AddressInUseError``, ``StoreError``, ``LaunchError`` (also for a property that
     does not exist), ``PropertyError`` (for a value that it cannot take), ``TimeoutError`` when a
-    group does not elect a leader within a minute.
+    group does not elect a leader, or masters do not come up, within a minute.
     """
 
     namesrv_address: str
     """``host:port``; known once the cluster runs."""
     broker_address: str
-    """``host:port``; known once the cluster runs. Of a group: its first leader's."""
+    """``host:port``; known once the cluster runs. Of a group: its first leader's, of masters: the
+    first one's."""
     data_dir: Path
     """Where everything lies; known once the cluster runs."""
     loop: asyncio.AbstractEventLoop
     """What it runs on."""
     members: tuple[LocalMember, ...]
-    """Of a group, else empty; known once the cluster runs."""
+    """Of a group, or all masters, else empty; known once the cluster runs."""
 
     def __init__(
         self,
@@ -100,12 +109,18 @@ class LocalCluster:
         host: str = LOOPBACK,
         properties: Mapping[str, str] = MappingProxyType({}),
         raft: int = 0,
+        masters: int = 0,
     ) -> None:
-        """Raises ``ValueError`` for a number of members that cannot be."""
+        """Raises ``ValueError`` for a number of brokers that cannot be, and for both at once."""
         if not 0 <= raft <= LARGEST:
             raise ValueError(f"raft is the number of brokers of a group, 1 to {LARGEST}, or 0")
+        if not 0 <= masters <= MOST_MASTERS:
+            raise ValueError(f"masters is the number of masters, 1 to {MOST_MASTERS}, or 0")
+        if raft and masters:
+            raise ValueError("raft and masters: a cluster here has a group or masters, not both")
         self._raft = raft
-        self._group: LocalGroup | None = None
+        self._masters = masters
+        self._processes: LocalBrokers | None = None
         self._wanted_dir = data_dir
         self._namesrv_port = namesrv_port
         self._broker_port = broker_port
@@ -161,7 +176,7 @@ class LocalCluster:
         """Serve until cancelled; ``ready`` is called when the broker is registered, so that clients
         find it."""
         temporary = self._wanted_dir is None
-        self.data_dir = _make_directory(
+        self.data_dir = make_directory(
             self._wanted_dir
         )  # at once: from a thread it could come after a cancellation
         try:
@@ -176,9 +191,10 @@ class LocalCluster:
 
     async def create_topic(self, topic: str, *, queue_nums: int = 4) -> None:
         """Make a topic (or change its number of queues) and return when the name server knows it,
-        and every member of a group that serves. For tests of this loop; of a group on any loop."""
-        if self._group is not None:
-            await self._group.create_topic(topic, queue_nums, _PATIENCE_S)
+        and every member of a group that serves; with ``masters`` so many queues are on each. For
+        tests of this loop; of brokers that are processes on any loop."""
+        if self._processes is not None:
+            await self._processes.create_topic(topic, queue_nums, _PATIENCE_S)
             return
         if self._broker is None:
             raise RuntimeError("the cluster is not running")
@@ -190,9 +206,9 @@ class LocalCluster:
     async def leader(self, *, timeout_s: float = _PATIENCE_S) -> LocalMember:
         """The member of the group that takes messages; waits for an election. On any loop. Raises
         ``TimeoutError``."""
-        if self._group is None:
+        if not isinstance(self._processes, LocalGroup):
             raise RuntimeError("no group is running: LocalCluster(raft=3) has one")
-        return await self._group.leader(timeout_s)
+        return await self._processes.leader(timeout_s)
 
     # --- in a thread
     # ----------------------------------------------------------------------------------------------
@@ -230,33 +246,39 @@ class LocalCluster:
             try:
                 await brokers
             finally:
-                self._broker = self._group = None
+                self._broker = self._processes = None
                 serving.cancel()  # after the brokers, which say good-bye to it
 
     def _brokers(self, ready: Callable[[], object]) -> Coroutine[Any, Any, None]:
         """Raises ``LaunchError``, ``PropertyError``."""
-        _check_folder(self.data_dir, self._raft)
-        if not self._raft:
+        check_folder(self.data_dir, raft=self._raft, masters=self._masters)
+        if not self._raft and not self._masters:
             self.members = ()
             return self._serve_broker_on_some_port(self._broker_settings(), ready)
-        group = LocalGroup(
+        kind = LocalGroup if self._raft else LocalMasters
+        brokers = kind(
             self.data_dir,
             namesrv=self.namesrv_address,
-            size=self._raft,
+            size=self._raft or self._masters,
             first_port=self._broker_port,
             bind=self._host,
             host=self._known_host,
             properties=self._properties,
         )
-        return self._serve_group(group, ready)
+        return self._serve_processes(brokers, ready)
 
-    async def _serve_group(self, group: LocalGroup, ready: Callable[[], object]) -> None:
+    async def _serve_processes(self, brokers: LocalBrokers, ready: Callable[[], object]) -> None:
         async def complete() -> None:
-            self.members, self._group = group.members, group
-            self.broker_address = (await group.leader(_PATIENCE_S)).address
+            self.members, self._processes = brokers.members, brokers
+            first = (
+                await brokers.leader(_PATIENCE_S)
+                if isinstance(brokers, LocalGroup)
+                else brokers.members[0]
+            )
+            self.broker_address = first.address
             ready()
 
-        await serve_group(group, complete)
+        await brokers.serve(complete)
 
     async def _serve_broker_on_some_port(
         self, settings: BrokerSettings, ready: Callable[[], object]
@@ -362,30 +384,3 @@ class _ClusterThread:
         async with self._cluster:
             started.set_result(None)
             await self._stop.wait()
-
-
-def _make_directory(wanted: str | os.PathLike[str] | None) -> Path:
-    """Raises ``LaunchError`` for one that nothing can be written to."""
-    if wanted is None:
-        return Path(tempfile.mkdtemp(prefix="aiorocketmq-"))
-    directory = Path(wanted).expanduser().resolve()
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=directory).close()
-    except OSError as error:
-        why = error.strerror or error
-        raise LaunchError(f"data_dir={directory} cannot be written to: {why}") from error
-    return directory
-
-
-def _check_folder(directory: Path, raft: int) -> None:
-    """Raises ``LaunchError`` when the data is that of another kind of cluster."""
-    members = sum(1 for each in directory.glob("n[0-9]") if (each / "store").is_dir())
-    if raft and (directory / "store").is_dir():
-        raise LaunchError(
-            f"{directory} has the data of a broker without a group: choose another folder"
-        )
-    if members != raft and members:
-        raise LaunchError(
-            f"{directory} has the data of a group of {members}: that is raft={members}"
-        )

@@ -3,7 +3,7 @@ that others depend on.
 
 Data lies below ``--dataDir`` and is there again next time; without it, in a temporary directory
 that goes with the cluster. ``--raft 3`` has a DLedger group in the place of the broker, each member
-a process that can be killed.
+a process that can be killed; ``--masters 2`` two masters side by side, likewise.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from typing import Final
 
 import click
 
-from ..broker.config.config import VIP_PORT_DISTANCE
+from ..broker.config.config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
 from ..daemon import launch
 from ..daemon.launch import Daemon, LaunchError, Settings
 from ..daemon.logs import FORMS, LEVELS, set_up_logging
 from ..daemon.pid_files import pid_file
+from ..local_brokers import LocalMember
 from ..local_cluster import LOOPBACK, LocalCluster
 from ..local_group import LARGEST
+from ..local_masters import LARGEST as MOST_MASTERS
 from ..local_properties import checked
 from ..remoting.errors import AddressInUseError
 from ..remoting.file_mode import FileMode, files_are
@@ -38,6 +40,7 @@ log: Final = logging.getLogger(__name__)
 
 NAMESRV_PORT: Final = 9876
 BROKER_PORT: Final = 10911
+DEFAULT_CLUSTER: Final = "DefaultCluster"
 PORT: Final = click.IntRange(0, 65535)
 LEVEL: Final = click.Choice(LEVELS, case_sensitive=False)
 
@@ -102,10 +105,14 @@ class NameAndValue(click.ParamType[tuple[str, str]]):
     default=0,
     help="A group of so many brokers, each a process, their ports 1000 apart; 0: one broker.",
 )
-@click.option("--logLevel", "log_level", type=LEVEL, default="WARNING", show_default=True)
 @click.option(
-    "--logFormat", "log_format", type=click.Choice(FORMS), default="text", show_default=True
+    "--masters",
+    type=click.IntRange(0, MOST_MASTERS),
+    default=0,
+    help="So many brokers side by side, each a process, their ports 10 apart; 0: one broker.",
 )
+@click.option("--logLevel", "level", type=LEVEL, default="WARNING", show_default=True)
+@click.option("--logFormat", "form", type=click.Choice(FORMS), default="text", show_default=True)
 def main(
     namesrv_port: int,
     broker_port: int,
@@ -113,10 +120,12 @@ def main(
     host: str,
     properties: tuple[tuple[str, str], ...],
     raft: int,
-    log_level: str,
-    log_format: str,
+    masters: int,
+    **logs: str,
 ) -> None:
-    """Run a name server and a broker, or a group of brokers, until Ctrl-C."""
+    """Run a name server and a broker, or a group of brokers, or several masters, until Ctrl-C."""
+    if raft and masters:
+        raise WrongCommandLine("mqcluster: --raft and --masters: one of the two")
     try:
         checked(dict(properties))
     except (LaunchError, PropertyError) as error:
@@ -128,8 +137,9 @@ def main(
         host=host,
         properties=dict(properties),
         raft=raft,
+        masters=masters,
     )
-    set_up_logging(log_level, form=log_format)
+    set_up_logging(logs["level"], form=logs["form"])
     if host in ALL_INTERFACES:
         log.warning(
             "open to everybody: listening on all interfaces without access control; leave --host "
@@ -143,7 +153,8 @@ def main(
                 stack.enter_context(
                     pid_file("cluster", int(cluster.namesrv_address.rpartition(":")[2]))
                 )
-                _say_ready(cluster, temporary=data_dir is None)
+                name = dict(properties).get("brokerClusterName", DEFAULT_CLUSTER)
+                _say_ready(cluster, temporary=data_dir is None, name=name)
 
             try:
                 await cluster.run(ready)  # not "async with": when it fails, this process ends too
@@ -163,33 +174,52 @@ def _with_our_options(text: str) -> str:
     )
 
 
-def _say_ready(cluster: LocalCluster, *, temporary: bool) -> None:
+def _say_ready(cluster: LocalCluster, *, temporary: bool, name: str) -> None:
+    is_group = any(member.peer_address for member in cluster.members)
+    brokers = [_member(member, cluster.broker_address) for member in cluster.members]
     for line in (
         f"name server  {cluster.namesrv_address}",
-        *(_members(cluster) or (f"broker       {_with_vip(cluster.broker_address)})",)),
+        *(brokers or [f"broker       {_with_vip(cluster.broker_address)})"]),
         f"data         {cluster.data_dir}"
         + (" (removed at the end; keep it with --dataDir)" if temporary else ""),
         "",
         "Try, in another shell (Ctrl-C here stops everything):",
         f"  export NAMESRV_ADDR={cluster.namesrv_address}",
+        *(_for_masters(name) if brokers and not is_group else ()),
         "  mqadmin sendMessage -t Hello -p 'first message'",
         "  mqadmin consumeMessage -t Hello",
-        *_failover(cluster),
+        *(_failover(cluster) if is_group else ()),
     ):
         click.echo(line)
     sys.stdout.flush()
 
 
 def _with_vip(address: str) -> str:
-    return f"{address} (VIP {int(address.rpartition(':')[2]) - VIP_PORT_DISTANCE}"
+    return f"{address} (VIP {_port(address) - VIP_PORT_DISTANCE}"
 
 
-def _members(cluster: LocalCluster) -> list[str]:
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def _member(member: LocalMember, leader: str) -> str:
+    """With each port that it has."""
+    own = (
+        f"DLedger {_port(member.peer_address)}"
+        if member.peer_address
+        else f"slaves {_port(member.address) + HA_PORT_DISTANCE}"
+    )
+    metrics = f", metrics {_port(member.metrics_address)}" if member.metrics_address else ""
+    return (
+        f"broker {member.id:5} {_with_vip(member.address)}, {own}{metrics}), process {member.pid}"
+        + (", leader" if member.peer_address and member.address == leader else "")
+    )
+
+
+def _for_masters(name: str) -> list[str]:
     return [
-        f"broker {member.id:5} {_with_vip(member.address)}, DLedger "
-        f"{member.peer_address.rpartition(':')[2]}), process {member.pid}"
-        + (", leader" if member.address == cluster.broker_address else "")
-        for member in cluster.members
+        f"  mqadmin updateTopic -c {shlex.quote(name)} -t Hello    # queues on every master",
+        "  mqadmin clusterList    # all of them, with their rates",
     ]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from aiorocketmq.broker.config.addresses import free_port
 from aiorocketmq.daemon.launch import LaunchError
-from aiorocketmq.local_group import LocalMember, until
+from aiorocketmq.local_brokers import LocalMember, until
 from aiorocketmq.local_properties import DEFAULTS
 from aiorocketmq.remoting.protocol.java_properties import format_properties
 
@@ -96,7 +96,7 @@ def test_it_ends_with_its_owner(member: LocalMember) -> None:
     program = f"""
         import asyncio
         from pathlib import Path
-        from aiorocketmq.local_group import LocalMember
+        from aiorocketmq.local_brokers import LocalMember
 
         async def main():
             member = LocalMember("n0", Path({str(member.folder)!r}))

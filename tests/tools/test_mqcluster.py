@@ -1,6 +1,8 @@
 """mqcluster as a process: says where things are, serves, stops on a signal, keeps its data."""
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -116,6 +118,49 @@ def test_a_group_is_said_and_its_leader_can_be_killed(
     assert (code, errors.count("\n")) == (0, errors.count("broker removed"))
 
 
+def test_masters_are_said_with_their_ports_and_share_a_topic(
+    start: Start, mqadmin: MqAdmin, tmp_path: Path
+) -> None:
+    process = start(
+        *("--masters", "2", "--dataDir", str(tmp_path / "data")),
+        *("--property", "brokerClusterName=mine", "--property", "fileReservedTime=1"),
+    )
+    assert process.stdout is not None
+    lines = [process.stdout.readline().rstrip() for _ in range(11)]
+    namesrv = lines[0].split()[2]
+    brokers = [
+        re.fullmatch(
+            r"broker (broker-\d) 127\.0\.0\.1:(\d+) \(VIP (\d+), slaves (\d+)\), process (\d+)",
+            line,
+        )
+        for line in lines[1:3]
+    ]
+    for number, broker in enumerate(brokers):
+        assert broker is not None, lines
+        name, port, vip, slaves, pid = broker.groups()
+        assert (name, int(vip), int(slaves)) == (f"broker-{number}", int(port) - 2, int(port) + 1)
+        os.kill(int(pid), 0)  # it is there
+        assert (tmp_path / "data" / name / "store" / "commitlog").is_dir()
+    assert lines[3].split() == ["data", str(tmp_path / "data")]
+    (create,) = (line for line in lines if "updateTopic" in line)
+    command = shlex.split(create, comments=True)
+    assert command[:3] == ["mqadmin", "updateTopic", "-c"]
+    assert mqadmin(*command[1:], "-n", namesrv).code == 0
+    listed = mqadmin("clusterList", "-n", namesrv).out
+    assert [line.split()[:3] for line in listed.splitlines()[1:]] == [
+        ["mine", "broker-0", "0"],
+        ["mine", "broker-1", "0"],
+    ]
+    route = mqadmin("topicRoute", "-t", "Hello", "-n", namesrv).out
+    assert '"broker-0"' in route
+    assert '"broker-1"' in route
+    assert stopped(process, signal.SIGINT) == (0, "")
+    for broker in brokers:
+        assert broker is not None
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(broker[5]), 0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -137,6 +182,9 @@ def test_a_group_is_said_and_its_leader_can_be_killed(
             "the last member's port for the others would be 66000, and there are 65535",
         ),
         (("--raft", "3", "--property", "dLegerSelfId=n1"), "dLegerSelfId: raft=3 says it already"),
+        (("--raft", "3", "--masters", "2"), "--raft and --masters: one of the two"),
+        (("--masters", "65"), "65 is not in the range 0<=x<=64"),
+        (("--masters", "2", "--property", "brokerName=x"), "brokerName: masters=2 says it already"),
     ],
 )
 def test_what_keeps_it_from_running(
