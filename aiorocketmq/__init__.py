@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False
+"""As typing's: to import that takes longer than all else here."""
 
 # In a clone the rooms stand beside this folder, and Python started in the clone's root finds this
 # folder whatever is installed. Where they were installed they stand in it, and nothing else counts.
@@ -28,6 +30,8 @@ if os.path.isfile(f"{_BESIDE}/remoting/protocol/wire.py") and not os.path.isdir(
     __path__.append(_BESIDE)
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from .client.admin import Admin
     from .client.cluster.instance import ClientInstance
     from .client.consumer.consume_hooks import ConsumeContext, ConsumeHook, ConsumeOutcome

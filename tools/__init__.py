@@ -1,4 +1,5 @@
-"""Command line tools: ``mqadmin``, ``mqstore``, ``mqcluster``, ``mqshutdown``.
+"""Command line tools: ``mqadmin``, ``mqstore``, ``mqcluster``, ``mqhealth``,
+``mqshutdown``.
 
 May import every room; nothing imports them. Start with ``mqcluster.py``, a whole cluster in one
 process.

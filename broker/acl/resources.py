@@ -49,6 +49,8 @@ class Right(Enum):
 
     ADMINISTRATOR = "administrator"
     ANY_ACCOUNT = "any account"
+    EVERYBODY = "everybody"
+    """Also without a signature."""
 
 
 Need = Wanted | Right
@@ -168,6 +170,8 @@ COMPATIBLE_NEEDS: Final[Needs] = {
     RequestCode.SEND_BATCH_MESSAGE: _send,
     RequestCode.SEND_REPLY_MESSAGE: _send,
     RequestCode.SEND_REPLY_MESSAGE_V2: _send,
+    # Who looks after a machine has no account of its users.
+    RequestCode.HEALTH: Right.EVERYBODY,
 }
 """What is looked at whatever ``aclCompatible`` says; with ``needs_of_requests`` 37, too."""
 

@@ -24,6 +24,7 @@ from .administration import Administration
 from .clients import Clients
 from .copies import Copies
 from .group import Group
+from .health import health
 from .monitoring import Monitoring, prometheus_server
 from .ports import Ports
 from .reads import Reads
@@ -171,6 +172,7 @@ class Broker:
             *self.clients.processors,
             *administration.processors,
             self.access.processor,
+            health(self.store, self.registry.name_servers, self.copies.member),
             *of_member,
         )
 

@@ -1,5 +1,5 @@
 """What people and machines look at: runtime information, metrics for Prometheus, progress of
-groups.
+groups, health.
 
 Only reads; imports ``stats``, ``state`` and the gauges of other rooms. Start with
 ``runtime_info.py``, the table that request 28 answers.

@@ -97,6 +97,8 @@ class RequestCode(IntEnum):
     DELETE_EXPIRED_COMMITLOG = 329
     GET_TOPIC_CONFIG = 351
     LITE_PULL_MESSAGE = 361
+    HEALTH = 9_000
+    """Ours: whether this daemon does what it is there for; nobody has to sign it."""
     SEND_SEQUENCE_HELLO = 9_100
     """Ours: whether this broker checks the sequences of sends (``send_sequence``)."""
     DLEDGER_METADATA = 50_000

@@ -169,6 +169,7 @@ ROWS: dict[RequestCode, Row] = {
     Code.QUERY_CONSUME_QUEUE: Row(QUEUE | {"index": "0", "count": "1"}, ("topic:T=SUB",)),
     Code.GET_BROKER_RUNTIME_INFO: Row({}, (ANYBODY,)),
     Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Row({}, (ANYBODY,)),
+    Code.HEALTH: Row({}, (ANYBODY,)),
     Code.SEND_SEQUENCE_HELLO: Row({"producerId": "a", "epoch": "0"}, (ANYBODY,)),
     Code.UPDATE_AND_CREATE_TOPIC: Row(
         {
