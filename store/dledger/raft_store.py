@@ -354,6 +354,7 @@ class RaftStore:
     async def _save_by_interval(self) -> None:
         loop = asyncio.get_running_loop()
         index, end = -1, 0  # what was committed the last time, and is synced since
+        saved: object = None
         while True:
             await self._clock.sleep(_SAVE_SECONDS)
             synced = index if end <= self.log.log.flushed_offset else -1
@@ -361,8 +362,11 @@ class RaftStore:
             ends = index, self.log.end_index, synced
             with contextlib.suppress(StoreError):  # it is only late: tried again
                 self.log.note()  # the next start goes by the index to what is saved
-                await loop.run_in_executor(self._notes, self.log.index.sync)
-                await loop.run_in_executor(self._notes, self.files.save_ends, *ends)
+                now = (*ends, self.log.end_term, self.log.index.end)
+                if now != saved:  # who is idle leaves its disk alone
+                    await loop.run_in_executor(self._notes, self.log.index.sync)
+                    await loop.run_in_executor(self._notes, self.files.save_ends, *ends)
+                    saved = now
 
     def close(self) -> bool:
         """At an orderly stop, when everything is synced. Blocks. False when that failed: then the

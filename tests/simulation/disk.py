@@ -16,11 +16,11 @@ import errno
 import os
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..store.memory_disk import Content, MemoryDisk
+from ..store.memory_disk import Content, MemoryDisk, folder_of
 
 SECTOR = 512
 CALLS = (
@@ -88,7 +88,7 @@ class SimulatedDisk(MemoryDisk):
     def sync_directory(self, path: Path) -> None:
         super().sync_directory(path)
         folder = str(path)
-        self.named.update(each for each in self.files if str(PurePosixPath(each).parent) == folder)
+        self.named.update(each for each in self.files if folder_of(each) == folder)
 
     def replace(self, source: Path, target: Path) -> None:
         super().replace(source, target)

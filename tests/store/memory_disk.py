@@ -73,6 +73,12 @@ class MemoryLock:
             self._mine = False
 
 
+def folder_of(path: str) -> str:
+    """Of the text of a ``Path``. (To make one of it for each file took a third of the time that
+    simulated groups need.)"""
+    return path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+
+
 class MemoryDisk(Disk):
     """See the module. For one thread."""
 
@@ -194,7 +200,7 @@ class MemoryDisk(Disk):
             raise _error(errno.ENOTDIR if folder in self.files else errno.ENOENT, path)
         found = [Entry(name, content) for name, content in self.files.items()]
         found += [Entry(name, None) for name in self.folders - {"/"}]
-        return sorted(entry for entry in found if str(PurePosixPath(entry.path).parent) == folder)
+        return sorted(entry for entry in found if folder_of(entry.path) == folder)
 
     def exists(self, path: Path) -> bool:
         return str(path) in self.files or str(path) in self.folders
@@ -268,7 +274,7 @@ class MemoryDisk(Disk):
         return content
 
     def _in_folder(self, path: str | Path) -> None:
-        if str(PurePosixPath(path).parent) not in self.folders:
+        if folder_of(str(path)) not in self.folders:
             raise _error(errno.ENOENT, path)
 
 

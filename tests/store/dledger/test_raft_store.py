@@ -3,6 +3,7 @@ stop of any kind leaves."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.model.status import GetMessageStatus, PutStatus
 from aiorocketmq.store.put.queue_numbers import QueueNumbers
 from aiorocketmq.store.raft.entry_log import CommittedConflict, EntryLogError
+from tests.sim import ManualClock
 from tests.store.dledger.world import (
     all_entries,
     commit_all,
@@ -361,4 +363,41 @@ def test_a_topic_that_is_deleted_begins_at_0_again(tmp_path: Path) -> None:
     assert put_ok(store, body=b"new").queue_offset == 0
     commit_all(store)
     assert bodies_of(store) == [b"new"]
+    store.close()
+
+
+def test_who_has_nothing_new_leaves_the_disk_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every three seconds it is noted how far everything is, with two syncs."""
+    store = leader(tmp_path)
+    raft = raft_of(store)
+    clock = ManualClock()
+    monkeypatch.setattr(raft, "_clock", clock)
+    notes: list[tuple[int, int, int]] = []
+    save_ends = raft.files.save_ends
+    monkeypatch.setattr(
+        raft.files, "save_ends", lambda *ends: (notes.append(ends), save_ends(*ends))[1]
+    )
+
+    async def scene() -> None:
+        async def interval() -> None:
+            while clock.next_due is None:
+                await asyncio.sleep(0)
+            clock.advance(3)
+            while clock.next_due is None:
+                await asyncio.sleep(0)
+
+        running = asyncio.create_task(raft.run())
+        for _ in range(3):
+            await interval()
+        assert len(notes) == 1
+        put_ok(store, "T", 0)
+        for _ in range(3):
+            await interval()
+        assert [end for _, end, _ in notes[1:]] == [raft.log.end_index], "what was put, once"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scene())
     store.close()
