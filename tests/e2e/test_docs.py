@@ -1,76 +1,231 @@
-"""The snippets of the documentation run: those of a page one after the other, against a cluster in
-this process."""
+"""Every block of every page, as a reader pastes it, on an installed wheel: what can run here runs,
+the blocks of a page one after the other; what cannot is parsed, and listed with the reason."""
+
+from __future__ import annotations
 
 import ast
-import asyncio
-import inspect
+import json
 import re
+import shutil
 import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+import yaml
 
+from aiorocketmq import Message, sync
 from aiorocketmq.local_cluster import LocalCluster
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-SNIPPET = re.compile(
-    r"(?P<mark><!-- pytest -->\n)?^```python$(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
-)
+from ..installed import Environment
+from ..pages import REPOSITORY, Block, blocks
+from .terminal import Terminal
+
+BLOCKS = blocks()
+PROGRAM = REPOSITORY / "tests" / "page_program.py"
+
+NOT_HERE = {
+    "git clone <this repository> aiorocketmq && cd aiorocketmq": (
+        "needs the repository's address; test_demo.py runs the demo"
+    ),
+    "make test": "is what runs this",
+    "make demo": "the targets that tests and checks are run by; test_demo.py runs the demo",
+    "make pipeline": "test_spark_pipeline.py runs it",
+    'make pipeline ARGS="--namesrv ns1:9876 --prefix try1-"': "test_spark_pipeline.py runs it",
+    "docker compose up --build": "needs Docker; test_compose.py runs what the file says without",
+    "pip install 'aiorocketmq[spark]'": "downloads 460 MB",
+    "spark-submit --py-files aiorocketmq-spark.zip job.py": "test_spark_zip.py runs such a job",
+}
+"""Blocks of commands by their first line, with the reason. They can be read by a shell."""
+OF_THEIR_OWN = {
+    "mqnamesrv &": "test_the_daemons_of_the_readme",
+    "mqcluster --raft 3": "test_a_group_is_led_by_another_member",
+    "mqadmin clusterList -n ns1:9876": "test_a_group_is_led_by_another_member",
+}
+"""Those with a test of their own."""
+PARSED_ONLY = {"text", "mermaid"}
+"""What is shown, and not to be typed."""
 
 
-def snippets_of(page: str, *, pytest_file: bool) -> list[str]:
-    text = (DOCS / page).read_text(encoding="utf-8")
-    return [found["code"] for found in SNIPPET.finditer(text) if bool(found["mark"]) is pytest_file]
+def of(language: str) -> list[Block]:
+    return [block for block in BLOCKS if block.language == language]
 
 
-async def run(code: str, names: dict[str, Any]) -> None:
-    """As ``python -m asyncio`` runs it."""
-    program = compile(code, "snippet", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    outcome = eval(program, names)
-    if inspect.isawaitable(outcome):
-        await outcome
+SHELL = [block for block in of("sh") if block.first_line not in {**NOT_HERE, **OF_THEIR_OWN}]
+PROGRAMS = [block for block in of("python") if not block.of_spark and block.page != "README.md"]
 
 
-@pytest.mark.parametrize("page", ["client.md", "consuming.md", "producing.md", "testing.md"])
-def test_snippets_run(page: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    async def main() -> None:
-        names: dict[str, Any] = {"folder": tmp_path}
-        async with asyncio.timeout(60), LocalCluster() as cluster:
-            for code in snippets_of(page, pytest_file=False):
-                await run(code.replace("localhost:9876", cluster.namesrv_address), names)
-
-    asyncio.run(main())
-    assert capsys.readouterr().out
+def name_of(block: Block) -> str:
+    return f"{block.page}: {block.first_line[:40]}"
 
 
-@pytest.mark.parametrize(("number", "passed"), [(0, "2 passed"), (1, "1 passed")])
-def test_the_tests_of_the_page_about_testing_pass(tmp_path: Path, number: int, passed: str) -> None:
-    code = snippets_of("testing.md", pytest_file=True)[number]
-    (tmp_path / "test_order.py").write_text(code, encoding="utf-8")
+# --- nothing is left out
+# --------------------------------------------------------------------------------------------------
+
+
+def test_every_block_says_what_it_is() -> None:
+    known = {"sh", "python", "sql", "properties", "yaml"} | PARSED_ONLY
+    assert [
+        f"{block.page}: ```{block.language}" for block in BLOCKS if block.language not in known
+    ] == []
+    assert {block.page for block in BLOCKS} >= {"README.md", "docs/client.md", "docs/spark.md"}
+
+
+def test_what_is_listed_is_there() -> None:
+    lines = [block.first_line for block in of("sh")]
+    assert {*NOT_HERE, *OF_THEIR_OWN} <= set(lines)
+    assert len(lines) == len(set(lines)), "the first line tells blocks apart"
+    assert {*OF_THEIR_OWN.values()} <= globals().keys()
+
+
+@pytest.mark.parametrize("block", of("sh"), ids=name_of)
+def test_commands_can_be_read_by_a_shell(block: Block) -> None:
+    code = block.code.replace("<this repository>", "repository")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_order.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        ["bash", "-n", "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
-    assert done.returncode == 0, done.stdout
-    assert passed in done.stdout
-
-
-def test_the_first_program_of_the_readme_runs() -> None:
-    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    first = SNIPPET.search(text)
-    assert first is not None
-    with LocalCluster() as cluster:
-        program = first["code"].replace("localhost:9876", cluster.namesrv_address)
-        done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-        )
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(
-        r"\w{32} MessageQueue\(topic='Orders', .*\)\nnew b'one coffee'\n", done.stdout
+
+
+def test_targets_that_are_named_can_be_made() -> None:
+    rules = (REPOSITORY / "Makefile").read_text("utf-8")
+    named = {
+        target
+        for block in of("sh")
+        for target in re.findall(r"^(?:\S+=\S+ )*make (?:\w+=\S+ )*([a-z-]+)", block.code, re.M)
+    }
+    assert named >= {"demo", "test"}
+    assert {target for target in named if not re.search(rf"^{target}:", rules, re.M)} == set()
+
+
+@pytest.mark.parametrize("block", of("python"), ids=name_of)
+def test_programs_are_python(block: Block) -> None:
+    compile(block.code, "block", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+# --- commands
+# --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def running(installed: Environment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    """With a cluster that has the topic of all pages."""
+    with Terminal(installed, tmp_path_factory.mktemp("terminal")) as terminal:
+        terminal.paste("mqcluster --dataDir ./data &")
+        terminal.paste("mqadmin updateTopic -n localhost:9876 -c DefaultCluster -t Orders")
+        yield terminal
+
+
+@pytest.mark.parametrize("block", SHELL, ids=name_of)
+def test_commands(
+    block: Block, installed: Environment, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Those that start daemons have a home of their own; they are there when something registers,
+    and end when they are told."""
+    code = block.code.replace("pip install .\n", "")  # has been done
+    if not re.search(r"^mq(namesrv|broker|cluster)\b", code, re.M):
+        request.getfixturevalue("running").paste(code)
+        return
+    shutil.copytree(REPOSITORY / "conf", tmp_path / "conf")
+    with Terminal(installed, tmp_path) as terminal:
+        if "mqnamesrv" not in code and "mqcluster" not in code:
+            terminal.paste("mqnamesrv &")
+        terminal.paste(code)
+        if "mqshutdown" not in code:
+            assert "DefaultCluster" in terminal.paste("mqadmin clusterList -n localhost:9876")
+
+
+def test_the_daemons_of_the_readme(installed: Environment, tmp_path: Path) -> None:
+    """In one paste; then the programs of the page, the second one until it is told to end."""
+    block = next(block for block in of("sh") if block.first_line == "mqnamesrv &")
+    first, second = (each for each in of("python") if each.page == block.page and not each.of_spark)
+    with Terminal(installed, tmp_path) as terminal:
+        assert "success" in terminal.paste(block.code)
+        (tmp_path / "first.py").write_text(terminal.places.of(first.code))
+        printed = terminal.paste("python first.py")
+        assert re.fullmatch(
+            r"\w{32} MessageQueue\(topic='Orders', .*\)\nnew b'one coffee'\n", printed
+        )
+        imports = first.code.splitlines()[0]
+        (tmp_path / "second.py").write_text(terminal.places.of(f"{imports}\n{second.code}"))
+        online = "until mqadmin consumerConnection -n localhost:9876 -g shipping 2>&1; do :; done"
+        terminal.paste(f"python second.py & second=$!\n{online}\nkill $second; wait $second")
+
+
+def test_a_group_is_led_by_another_member(installed: Environment, tmp_path: Path) -> None:
+    start, ask = (
+        next(block.code for block in of("sh") if block.first_line == line)
+        for line in ("mqcluster --raft 3", "mqadmin clusterList -n ns1:9876")
     )
+    *look, transfer = ask.splitlines()
+    with Terminal(installed, tmp_path) as terminal:
+        terminal.paste(start)
+        terminal.paste("until mqadmin raftStatus -n ns1:9876 | grep ' follower '; do :; done")
+        follower = re.search(r" (n\d) .* follower ", terminal.paste("\n".join(look)))
+        assert follower is not None
+        printed = terminal.paste(re.sub(r"-t n\d", f"-t {follower[1]}", transfer))
+    assert printed == f"leadership of local-broker goes to {follower[1]}\n"
+
+
+def test_the_synopsis_of_mqstore(installed: Environment, tmp_path: Path) -> None:
+    """Without what is optional, on the store of a cluster that has stopped."""
+    (block,) = (block for block in of("text") if block.first_line.startswith("mqstore "))
+    small = {"mappedFileSizeCommitLog": str(1 << 20), "mappedFileSizeConsumeQueue": "20000"}
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    with LocalCluster(data_dir=data, properties=small) as cluster:
+        with sync.Producer("shop", namesrv=cluster.namesrv_address) as producer:
+            producer.send(Message("Orders", b"a book", keys=["1"]))
+    subprocess.run(["cp", "-a", data, copy], check=True)
+    script = re.sub(r" \[.*?\]", "", block.code).replace("DIR", str(copy / "store"))
+    with (
+        LocalCluster(data_dir=data, properties=small) as cluster,
+        Terminal(installed, tmp_path) as terminal,
+    ):
+        printed = terminal.paste(script.replace("HOST:PORT", cluster.broker_address))
+    assert "a book" in printed
+
+
+# --- files
+# --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", of("properties"), ids=name_of)
+def test_properties_are_known(block: Block, installed: Environment, tmp_path: Path) -> None:
+    (tmp_path / "broker.conf").write_text(block.code)
+    with Terminal(installed, tmp_path) as terminal:
+        printed = terminal.paste("command mqbroker -c broker.conf -p")
+    assert "unknown" not in printed
+    for line in block.code.splitlines():
+        assert line.startswith("#") or line in printed
+
+
+@pytest.mark.parametrize("block", of("yaml"), ids=name_of)
+def test_yaml_can_be_read(block: Block) -> None:
+    assert yaml.safe_load(block.code)
+
+
+# --- programs
+# --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in PROGRAMS}))
+def test_programs(page: str, installed: Environment, tmp_path: Path) -> None:
+    """Of one page in one process: a block goes on where the one before ended."""
+    code = [block.code for block in PROGRAMS if block.page == page and not block.of_pytest]
+    done = subprocess.run(
+        [installed.python, "-P", PROGRAM, tmp_path], input=json.dumps(code), cwd=tmp_path,
+        env=installed.variables, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_tests(installed: Environment, tmp_path: Path) -> None:
+    tests = [block.code for block in PROGRAMS if block.of_pytest]
+    for number, code in enumerate(tests):
+        (tmp_path / f"test_{number}.py").write_text(code)
+    done = subprocess.run(
+        [installed.python, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=tmp_path,
+        env=installed.variables, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert f"{sum(code.count('def test_') for code in tests)} passed" in done.stdout

@@ -1,12 +1,13 @@
-"""The example programs do what they say, in processes of their own."""
+"""The example programs do what they say, run as their docstrings say, by Python as people have it
+after ``pip install .``."""
 
+import ast
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from .. import forked
 from ..installed import Environment
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -64,8 +65,6 @@ EXPECTED = {
 """What each prints."""
 NEEDS = {"fastapi_lifespan.py": "fastapi"}
 """Packages that this one does not depend on."""
-FROM_A_WHEEL = {"quickstart.py", "sync_quickstart.py", "pytest_fixture.py"}
-"""Those that people try first, by Python as they have it after ``pip install .``"""
 
 
 def test_every_example_is_tested() -> None:
@@ -75,30 +74,34 @@ def test_every_example_is_tested() -> None:
     )
 
 
-def from_a_wheel(
-    environment: Environment, name: str, cwd: Path
-) -> subprocess.CompletedProcess[str]:
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("[!_]*.py")), ids=lambda path: path.name)
+def test_every_example_says_how_it_is_run(path: Path) -> None:
+    text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+    assert f"python examples/{path.name}" in " ".join(text.split())
+
+
+def run(environment: Environment, cwd: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [environment.python, str(EXAMPLES / name)], cwd=cwd, env=environment.variables,
+        [environment.python, *command], cwd=cwd, env=environment.variables,
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_example(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_example(name: str, installed: Environment, tmp_path: Path) -> None:
     if name in NEEDS:
         pytest.importorskip(NEEDS[name], reason=f"{name} needs the package {NEEDS[name]}")
-    if name in FROM_A_WHEEL:
-        done = from_a_wheel(request.getfixturevalue("installed"), name, tmp_path)
-    else:
-        done = forked.run(EXAMPLES / name, cwd=tmp_path)
+    done = run(installed, tmp_path, str(EXAMPLES / name))
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(EXPECTED[name], done.stdout)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_tests_of_the_example_pass_in_the_root_of_the_clone(installed: Environment) -> None:
+@pytest.mark.parametrize("how", [[], ["-m", "pytest", "-q", "-p", "no:cacheprovider"]])
+def test_the_example_of_tests_in_the_root_of_the_clone(
+    how: list[str], installed: Environment
+) -> None:
     """Where pytest finds the clone's settings."""
-    done = from_a_wheel(installed, "pytest_fixture.py", EXAMPLES.parent)
+    done = run(installed, EXAMPLES.parent, *how, "examples/pytest_fixture.py")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(EXPECTED["pytest_fixture.py"], done.stdout)

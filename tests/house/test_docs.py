@@ -1,9 +1,8 @@
-"""The documentation is what the code says: generated pages are up to date, links lead somewhere,
-snippets are Python."""
+"""The documentation is what the code says: generated pages are up to date, links lead somewhere.
+What stands in blocks is run by ``e2e/test_docs.py``."""
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import re
 import subprocess
@@ -212,7 +211,7 @@ def test_properties_that_the_threat_model_names_exist() -> None:
     assert [name for name in names if f"`{name}`" not in known] == []
 
 
-# --- tables and snippets
+# --- tables
 # --------------------------------------------------------------------------------------------
 
 
@@ -235,24 +234,3 @@ def test_rows_have_as_many_cells_as_their_heading(page: Path) -> None:
         for line, cells, columns in rows_of_tables(page.read_text(encoding="utf-8"))
         if cells != columns
     ] == []
-
-
-def snippets() -> list[tuple[str, str]]:
-    return [
-        (f"{page.name}-{number}", code)
-        for page in TEXTS
-        for number, code in enumerate(
-            re.findall(r"^```python$(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-        )
-    ]
-
-
-@pytest.mark.parametrize(
-    "code", [code for _, code in snippets()], ids=[name for name, _ in snippets()]
-)
-def test_snippets_are_python(code: str) -> None:
-    compile(code, "snippet", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-
-
-def test_there_are_snippets() -> None:
-    assert {name.rpartition("-")[0] for name, _ in snippets()} >= {"client.md", "testing.md"}
