@@ -36,7 +36,7 @@ endef
 export SAY_WHICH_LEAVES
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy spark-versions pipeline spark-zip spark-recipes
+.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs picture fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy spark-versions pipeline spark-zip spark-recipes
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -121,6 +121,9 @@ wheel: $(RUN_STAMP)  ## a wheel for the Python of .venv, with the compiled leave
 
 docs: $(DEV_STAMP)  ## write the pages and pictures that follow from the code
 	@$(PY) docs/generate.py && $(PY) docs/reliability.py && $(PY) docs/rooms.py
+
+picture: $(RUN_STAMP)  ## write the picture of the README anew, from what its commands print
+	@$(PY) docs/picture.py
 
 fmt: $(DEV_STAMP)  ## format the code and fix what can be fixed
 	$(PY) -m ruff check --fix --exit-zero --quiet .

@@ -1,11 +1,15 @@
-"""The fenced blocks of all pages that are read by people, for the tests that run or parse them."""
+"""The fenced blocks of all pages that are read by people, for the tests that run or parse them, and
+the programs that make pages."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
@@ -57,3 +61,16 @@ def blocks() -> list[Block]:
         for page in pages
         for found in _FENCED.finditer(page.read_text(encoding="utf-8"))
     ]
+
+
+def loaded(name: str) -> ModuleType:
+    """A program of ``docs/``; the folder is no package."""
+    spec = importlib.util.spec_from_file_location(
+        f"docs_{name}", REPOSITORY / "docs" / f"{name}.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # annotations are looked up there
+    spec.loader.exec_module(module)
+    return module

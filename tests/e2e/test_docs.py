@@ -18,7 +18,7 @@ from aiorocketmq import Message, sync
 from aiorocketmq.local_cluster import LocalCluster
 
 from ..installed import Environment
-from ..pages import REPOSITORY, Block, blocks
+from ..pages import REPOSITORY, Block, blocks, loaded
 from .terminal import Terminal
 
 BLOCKS = blocks()
@@ -150,6 +150,21 @@ def test_the_daemons_of_the_readme(installed: Environment, tmp_path: Path) -> No
         (tmp_path / "second.py").write_text(terminal.places.of(f"{imports}\n{second.code}"))
         online = "until mqadmin consumerConnection -n localhost:9876 -g shipping 2>&1; do :; done"
         terminal.paste(f"python second.py & second=$!\n{online}\nkill $second; wait $second")
+
+
+def test_the_picture_shows_what_is_printed_today(installed: Environment, tmp_path: Path) -> None:
+    """But for ids, times, queues and what was waited for. Else: make picture."""
+    picture = loaded("picture")
+    recorded = picture.drawn(picture.record(str(installed.programs), tmp_path))
+    assert lines_of(recorded) == lines_of(picture.PICTURE.read_text("utf-8"))
+
+
+def lines_of(svg: str) -> list[str]:
+    lines: dict[str, str] = {}
+    for height, word in re.findall(r'y="(\d+)"[^>]*>([^<]+)</text>', svg):
+        masked = re.sub(r"[0-9A-F]{32}|\d[\d:.-]*( \d\d:\d\d:\d\d)?|N/A", "#", word)
+        lines[height] = f"{lines.get(height, '')} {masked}"
+    return [line for line in lines.values() if ": waiting for" not in line]
 
 
 def test_a_group_is_led_by_another_member(installed: Environment, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ What stands in blocks is run by ``e2e/test_docs.py``."""
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import pytest
 
 from aiorocketmq.tools.mqadmin.catalog import CATALOG, load
 
+from ..pages import loaded
 from .names import ROOMS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -30,17 +30,6 @@ COMMON_OPTIONS = {
     "tls_config",
     "wait_s",
 }
-
-
-def loaded(name: str) -> ModuleType:
-    """A program of ``docs/``; the folder is no package."""
-    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # annotations are looked up there
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
