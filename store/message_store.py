@@ -298,7 +298,7 @@ class MessageStore:
         if self._log.files.files and news:
             self._save_what_was_done()
         if self.raft is None and self.config.broker_role is BrokerRole.SLAVE:
-            self._refusals.from_now_on("this broker is a slave")
+            self._refusals.by_role(self._writer.refused("this broker is a slave"))
         log.info(
             "store opened path=%s last_stop=%s commit_log=%d..%d read_from=%d records=%d queues=%d",
             self.config.root, "clean" if clean else "CRASH", self.min_phy_offset,

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -43,11 +44,30 @@ def compose_file(environment: dict[str, str], name: str = "docker-compose.yml") 
     return content
 
 
-def published_ports(service: dict[str, Any]) -> list[int]:
-    """Published under the same numbers."""
-    pairs = [port.split(":") for port in service["ports"]]
-    assert all(outside == inside for outside, inside in pairs)
-    return [int(inside) for _, inside in pairs]
+def published_ports(service: dict[str, Any], host: str = "") -> list[int]:
+    """To everybody, or at this address only; under the same numbers."""
+    found = [re.fullmatch(r"(?:([\d.]+):)?(\d+):\2", port) for port in service["ports"]]
+    return [int(port[2]) for port in found if port is not None and (port[1] or "") == host]
+
+
+def metrics_port(service: dict[str, Any]) -> int:
+    """For this machine only: whoever asks is answered."""
+    (port,) = published_ports(service, "127.0.0.1")
+    assert {f"--prometheusPort={port}", "--prometheusAddress=0.0.0.0"} <= set(service["command"])
+    return port
+
+
+def assert_no_root(service: dict[str, Any]) -> None:
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["stop_grace_period"] == "30s"
+
+
+def assert_metrics(port: int, broker: str) -> None:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
+        text = answer.read().decode()
+    assert f'node_id="{broker}' in text
+    assert "rocketmq_put_messages_total" in text
 
 
 def starting_order(services: dict[str, Any]) -> list[str]:
@@ -112,7 +132,13 @@ def test_the_cluster_of_the_compose_file_works(tmp_path: Path) -> None:
         (REPOSITORY / "conf" / "broker.conf").read_text() + SMALL_FILES
     )
     services = compose_file({**LOCAL, "ROCKETMQ_CONF": str(conf)})["services"]
-    skip_unless_free([port for service in services.values() for port in published_ports(service)])
+    skip_unless_free(
+        [
+            port
+            for service in services.values()
+            for port in published_ports(service) + published_ports(service, "127.0.0.1")
+        ]
+    )
     with ExitStack() as stack:
         processes = {
             name: stack.enter_context(running(services[name]["command"], tmp_path / name))
@@ -126,6 +152,9 @@ def test_the_cluster_of_the_compose_file_works(tmp_path: Path) -> None:
                 tmp_path / name / "daemon.log",
             )
         asynchronous(cluster_works)()
+        for name, service in services.items():
+            if name.startswith("broker"):
+                assert_metrics(metrics_port(service), name.removesuffix("-slave"))
     assert (tmp_path / "broker-a-slave" / "store" / "commitlog").is_dir(), "data lies in the volume"
 
 
@@ -157,6 +186,36 @@ async def cluster_works() -> None:
         await until(both_replicate, "both masters have a slave that follows")
 
 
+def hardened_container(stateful_set: dict[str, Any]) -> dict[str, Any]:
+    """The only one, which is asked whether it is alive and ready as ``mqhealth`` does it."""
+    pod = stateful_set["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }  # fmt: skip
+    assert pod["terminationGracePeriodSeconds"] >= 30
+    (container,) = pod["containers"]
+    assert isinstance(container, dict)
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
+    }  # fmt: skip
+    ports = [each["containerPort"] for each in container["ports"]]
+    address = f"localhost:{ports[0]}"
+    assert container["readinessProbe"]["exec"]["command"] == ["mqhealth", address]
+    alive = {"exec": {"command": ["mqhealth", "--alive", address]}}
+    assert alive.items() <= container["livenessProbe"].items()
+    for name in ("readinessProbe", "livenessProbe", "startupProbe"):
+        if name in container:  # by itself mqhealth waits for 5 s
+            assert container[name]["timeoutSeconds"] == 6
+    if ports[0] == 10911:
+        assert alive.items() <= container["startupProbe"].items()
+        assert "--prometheusPort=5557 --prometheusAddress=0.0.0.0" in container["command"][2]
+        assert 5557 in ports
+        annotations = stateful_set["spec"]["template"]["metadata"]["annotations"]
+        assert annotations == {"prometheus.io/scrape": "true", "prometheus.io/port": "5557"}
+    return container
+
+
 def test_the_kubernetes_example_is_complete() -> None:
     """Two services, two sets of pods, each set with a disk for every pod."""
     kinds: dict[str, list[str]] = {}
@@ -165,7 +224,7 @@ def test_the_kubernetes_example_is_complete() -> None:
     ):
         kinds.setdefault(each["kind"], []).append(each["metadata"]["name"])
         if each["kind"] == "StatefulSet":
-            (container,) = each["spec"]["template"]["spec"]["containers"]
+            container = hardened_container(each)
             volumes = [claim["metadata"]["name"] for claim in each["spec"]["volumeClaimTemplates"]]
             assert [mount["name"] for mount in container["volumeMounts"]] == volumes
             assert each["spec"]["serviceName"] == each["metadata"]["name"]
@@ -185,6 +244,7 @@ def test_what_a_compose_file_has_to_have() -> None:
     ]
     ports = [port for service in services.values() for port in published_ports(service)]
     assert len(set(ports)) == len(ports), "each service has ports of its own"
+    metrics: set[int] = set()
     for name, service in services.items():
         (volume,) = service["volumes"]
         assert volume.partition(":")[0] == name
@@ -195,8 +255,11 @@ def test_what_a_compose_file_has_to_have() -> None:
             if part.startswith("--listenPort=")
         )
         assert listens in published_ports(service)
-        assert f"localhost:{listens}" in service["healthcheck"]["test"]
+        assert service["healthcheck"]["test"] == ["CMD", "mqhealth", f"localhost:{listens}"]
+        assert_no_root(service)
         if name.startswith("broker"):
             assert f"--brokerIP1={name}" in service["command"]
             assert set(published_ports(service)) == {listens - 2, listens, listens + 1}
+            metrics.add(metrics_port(service))
             assert "--namesrvAddr=namesrv-1:9876;namesrv-2:9877" in service["command"]
+    assert metrics == {5557, 5558, 5559, 5560}

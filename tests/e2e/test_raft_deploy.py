@@ -19,7 +19,11 @@ from .test_compose import (
     LOCAL,
     REPOSITORY,
     SMALL_FILES,
+    assert_metrics,
+    assert_no_root,
     compose_file,
+    hardened_container,
+    metrics_port,
     published_ports,
     running,
     skip_unless_free,
@@ -54,7 +58,9 @@ def test_what_the_compose_file_of_a_group_has_to_have() -> None:
         assert option(service, "dLegerPeers") == PEERS
         assert option(service, "dLegerSelfId") == f"n{number}"
         assert option(service, "brokerIP1") == name
-        assert f"localhost:{listens}" in service["healthcheck"]["test"]
+        assert service["healthcheck"]["test"] == ["CMD", "mqhealth", f"localhost:{listens}"]
+        assert_no_root(service)
+        assert metrics_port(service) == 5557 + number
         assert service["volumes"] == [f"{name}:/home/rocketmq/store"]
         assert name in content["volumes"]
         assert f"{name}:{listens + 30000}" in PEERS
@@ -66,7 +72,11 @@ def test_the_group_of_the_compose_file_works(tmp_path: Path) -> None:
     example = (REPOSITORY / "conf" / "broker-raft.conf").read_text()
     (conf / "broker-raft.conf").write_text(example + SMALL_FILES)
     services = compose_file({**HERE, "ROCKETMQ_CONF": str(conf)}, COMPOSE)["services"]
-    ports = [port for service in services.values() for port in published_ports(service)]
+    ports = [
+        port
+        for service in services.values()
+        for port in published_ports(service) + published_ports(service, HOST)
+    ]
     skip_unless_free([*ports, *(int(port) for port in re.findall(r":(\d+)", PEERS))])
     with ExitStack() as stack:
         processes = {
@@ -76,6 +86,8 @@ def test_the_group_of_the_compose_file_works(tmp_path: Path) -> None:
         for name, service in services.items():
             check, log = service["healthcheck"]["test"], tmp_path / name / "daemon.log"
             wait_until_healthy(name, check, processes[name], log)
+        for name in MEMBERS:
+            assert_metrics(metrics_port(services[name]), "raft-a")
         for namesrv in (f"{HOST}:9876", f"{HOST}:9877"):
             asynchronous(lambda namesrv=namesrv: group_works(namesrv, "raft-a"))()
     for number, name in enumerate(MEMBERS):
@@ -105,10 +117,7 @@ def kubernetes() -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def member_container() -> dict[str, Any]:
-    pod = kubernetes()["StatefulSet", "broker-a"]["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    assert isinstance(container, dict)
-    return container
+    return hardened_container(kubernetes()["StatefulSet", "broker-a"])
 
 
 def on_this_machine(script: str, peer_ports: list[int], namesrv: int) -> str:
@@ -149,17 +158,20 @@ def test_the_group_that_kubernetes_starts_works(tmp_path: Path) -> None:
         stack.enter_context(running(["mqnamesrv", f"--listenPort={namesrv}"], tmp_path / "namesrv"))
         pods = []
         for number, port in enumerate(ports):
-            pod = on_this_machine(script, peer_ports, namesrv).replace(
-                "exec mqbroker",
-                f"exec {BIN}/mqbroker --listenPort={port} --configFile={tmp_path}/small.conf",
+            pod = (
+                on_this_machine(script, peer_ports, namesrv)
+                .replace(
+                    "exec mqbroker",
+                    f"exec {BIN}/mqbroker --listenPort={port} --configFile={tmp_path}/small.conf",
+                )
+                .replace("--prometheusPort=5557", "--prometheusPort=0")
             )
             names = f"export POD_NAME=broker-a-{number} POD_NAMESPACE=default\n"
             command = [shutil.which(shell) or shell, flag, names + pod]
             pods.append(stack.enter_context(running(command, tmp_path / f"pod-{number}")))
         for number, (process, port) in enumerate(zip(pods, ports, strict=True)):
-            *_, ready = container["readinessProbe"]["exec"]["command"]
-            ready = on_this_machine(ready, [], namesrv).replace(":10911", f":{port}")
-            probe = ["CMD", shutil.which(shell) or shell, flag, f"{BIN}/{ready}"]
+            ready = container["readinessProbe"]["exec"]["command"]
+            probe = ["CMD", *(part.replace(":10911", f":{port}") for part in ready)]
             wait_until_healthy(
                 f"pod {number}", probe, process, tmp_path / f"pod-{number}" / "daemon.log"
             )

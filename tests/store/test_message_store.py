@@ -169,6 +169,7 @@ def test_a_slave_takes_no_messages(tmp_path: Path) -> None:
     store = open_store(tmp_path, broker_role=BrokerRole.SLAVE)
     assert put(store).status is PutStatus.SERVICE_NOT_AVAILABLE
     assert not store.writeable
+    assert store.trouble is None, "that is what it is there for"
     store.close()
 
 
