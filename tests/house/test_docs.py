@@ -21,7 +21,12 @@ from .names import ROOMS
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-TEXTS = [*sorted(DOCS.rglob("*.md")), *sorted(REPOSITORY.glob("*.md"))]
+TEXTS = [
+    *sorted(DOCS.rglob("*.md")),
+    *sorted(REPOSITORY.glob("*.md")),
+    *sorted((REPOSITORY / "examples").rglob("*.md")),
+    *sorted((REPOSITORY / "tests").glob("*/*.md")),
+]
 COMMON_OPTIONS = {
     "namesrv_addr",
     "compat_exit",
@@ -169,13 +174,29 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert broken == []
 
 
-def test_every_page_is_in_the_list() -> None:
-    index = (DOCS / "README.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"\]\((\S+?\.md)\)", index))
-    assert {page.name for page in PAGES} - {"README.md"} == {
-        name for name in listed if "/" not in name
-    }
-    assert "design/README.md" in listed
+def links_of(page: Path) -> set[Path]:
+    """The pages that a page links to."""
+    targets = re.findall(r"\]\(([^)\s:#]+\.md)[)#]", without_code(page.read_text("utf-8")))
+    return {(page.parent / target).resolve() for target in targets}
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    """Those of ``docs/`` itself in one step."""
+    index = DOCS / "README.md"
+    assert {*PAGES} - {index} <= links_of(index)
+    reached, new = {index}, {index}
+    while new:
+        new = {target for page in new for target in links_of(page)} - reached
+        reached |= new
+    assert {*TEXTS} - reached == set()
+
+
+def test_the_index_has_pages_of_users_apart_from_those_of_builders() -> None:
+    """Who only uses it need not find out which pages he can leave alone."""
+    for_users, for_builders = (DOCS / "README.md").read_text("utf-8").split("## Build it")
+    builders = {"rooms.md", "where-is.md", "how-it-is-tested.md", "design/README.md"}
+    assert [page for page in builders if f"]({page})" in for_users] == []
+    assert [page for page in builders if f"]({page})" not in for_builders] == []
 
 
 def test_files_that_are_named_exist() -> None:
