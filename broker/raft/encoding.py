@@ -8,13 +8,12 @@ from typing import Final
 
 import msgspec
 
-from ...remoting.protocol.bodies.dledger import (
-    DledgerBody,
-    Entry,
-    PushRequest,
-    encode_dledger,
+from ...remoting.protocol.bodies.dledger import DledgerBody, Entry, PushRequest, encode_dledger
+from ...remoting.protocol.bodies.stored_entries import (
+    StoredEntries,
     encode_entries,
     encode_push,
+    encode_push_in_bytes,
 )
 
 _NOTHING: Final[Sequence[Entry]] = ()
@@ -27,12 +26,16 @@ class PushEncoder:
         self._entries = _NOTHING
         self._encoded = msgspec.Raw(b"[]")
 
-    def encode(self, request: DledgerBody) -> bytes:
+    def encode(self, request: DledgerBody, takes_bytes: bool) -> bytes:
+        """``takes_bytes``: whoever it goes to, of a push's entries."""
         if not isinstance(request, PushRequest) or not request.batch_entry:
             return encode_dledger(request)
-        if request.batch_entry is not self._entries:
-            self._entries = request.batch_entry
-            self._encoded = encode_entries(self._entries)
+        entries = request.batch_entry
+        if takes_bytes and isinstance(entries, StoredEntries):
+            return encode_push_in_bytes(request, entries)
+        if entries is not self._entries:
+            self._entries = entries
+            self._encoded = encode_entries(entries)
         return encode_push(request, self._encoded)
 
     def forget(self) -> None:

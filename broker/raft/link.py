@@ -56,6 +56,7 @@ class PeerLink:
         self._spawn = spawn
         self._connection: Connection | None = None
         self._opening = False
+        self._takes_bytes = False
         self._waiting: list[tuple[int, bytes, float, Answered]] = []
         self._troubles: set[str] = set()
         self._outages = Outages(client.clock)
@@ -63,6 +64,16 @@ class PeerLink:
     @property
     def connected(self) -> bool:
         return self._connection is not None and not self._connection.closed
+
+    @property
+    def takes_bytes(self) -> bool:
+        """Whoever is at the other end of this connection has said that it does; another one may
+        come behind the next."""
+        return self._takes_bytes and self.connected
+
+    @takes_bytes.setter
+    def takes_bytes(self, says_so: bool) -> None:
+        self._takes_bytes = says_so
 
     def send(self, code: int, body: bytes, timeout_s: float, answered: Answered) -> None:
         """``timeout_s`` begins when it is written."""
@@ -116,7 +127,7 @@ class PeerLink:
             self._log(str(error))
             opened = None
         finally:
-            self._opening, self._connection = False, opened
+            self._opening, self._connection, self._takes_bytes = False, opened, False
             waiting, self._waiting = self._waiting, []
         for code, body, timeout_s, answered in waiting:
             if opened is None:

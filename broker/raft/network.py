@@ -138,15 +138,21 @@ class MemberNetwork:
         """What goes to a member leaves in one write, at once."""
         encode = self._encoder.encode
         for peer, request in requests:
-            self._links[peer].send(
+            link = self._links[peer]
+            link.send(
                 REQUEST_CODES[type(request)],
-                encode(request),
+                encode(request, link.takes_bytes),
                 REQUEST_S,
                 partial(self._answered, peer, request),
             )
         self._encoder.forget()
         for link in self._links.values():
             link.flush()
+
+    def takes_bytes(self, peer: str) -> None:
+        """It has said so: from now on pushes to it have their entries as bytes, until its
+        connection ends."""
+        self._links[peer].takes_bytes = True
 
     async def ask(self, peer: str, request: DledgerBody) -> bytes | None:
         """The body of its answer; None: it has not answered, or is no other member."""

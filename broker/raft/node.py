@@ -35,13 +35,16 @@ from ...remoting.protocol.bodies.dledger import (
     Entry,
     GetRequest,
     GetResponse,
+    HeartbeatResponse,
     MetadataRequest,
     MetadataResponse,
+    PushRequest,
     PushResponse,
     TransferResponse,
     decode_dledger,
     encode_dledger,
 )
+from ...remoting.protocol.bodies.stored_entries import decode_push
 from ...remoting.protocol.codes import ResponseCode
 from ...remoting.protocol.wire import NoFields
 from ...remoting.services import happens_within, to_the_end
@@ -369,7 +372,7 @@ class RaftNode:
             if self._held_bytes > MAX_HELD_BYTES or len(self._inbox) >= MAX_HELD:
                 return Reply(ResponseCode.SYSTEM_BUSY, remark="this member waits for its disk")
         try:
-            request = decode_dledger(kind, body)
+            request = decode_push(body) if kind is PushRequest else decode_dledger(kind, body)
         except BodyError as error:  # without a body, as the original
             return Reply(ResponseCode.SYSTEM_ERROR, remark=str(error))
         if isinstance(request, MetadataRequest) and self._network.is_member(ctx.connection):
@@ -384,6 +387,8 @@ class RaftNode:
                 answer = decode_dledger(RESPONSE_BODIES[REQUEST_CODES[type(request)]], body)
             except BodyError as error:
                 self._not_understood(peer, error)
+        if isinstance(answer, HeartbeatResponse) and answer.takes_bytes:
+            self._network.takes_bytes(peer)
         self._inbox.append((self._member.answered, (peer, request, answer)))
         if not self._was_expected(answer):
             self._work.set()
@@ -515,6 +520,8 @@ class RaftNode:
             if isinstance(token, Context):
                 if isinstance(body, MetadataResponse):
                     body = replace(body, broker_addr=self._broker_address())
+                elif isinstance(body, HeartbeatResponse):
+                    body = replace(body, takes_bytes=True)
                 replies.append((token, Reply(OK, body=encode_dledger(body))))
             elif not token.done():
                 token.set_result(body)

@@ -18,8 +18,9 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ...remoting.protocol.bodies.dledger import Entry, StoredEntries
-from ...remoting.protocol.record.entries import entry_checksums, entry_units, join_entries
+from ...remoting.protocol.bodies.dledger import Entry
+from ...remoting.protocol.bodies.stored_entries import StoredEntries, side_by_side
+from ...remoting.protocol.record.entries import entry_checksums, entry_units
 from ...remoting.protocol.record.entry import (
     ENTRY_BLANK_MAGIC,
     ENTRY_HEAD,
@@ -128,16 +129,19 @@ class DledgerLog:
                 raise EntryLogError(str(error)) from error
             if not units and file.start == self.log.base:
                 raise EntryLogError(f"no entry {self._noted} at {stop}, though it was just written")
-            behind = stop if units else file.end
-            if self.index.end == self._noted and self._write_units(self._noted, units, sums):
-                self._indexed_position = behind
-            if units:
-                self._noted += len(units) // _UNIT
-                *_, self._last_term = INDEX_UNIT.unpack_from(units, len(units) - _UNIT)
-            self._noted_position = behind
+            self._go_on_behind(units, sums, stop if units else file.end)
         while self.index.end < self._noted and self._catch_up() and whole:
             pass
         self._told = self._told and self.index.end < self._noted
+
+    def _go_on_behind(self, units: bytes, sums: bytes, position: int) -> None:
+        """The next entries have these units, and end there; none: a blank does."""
+        if self.index.end == self._noted and self._write_units(self._noted, units, sums):
+            self._indexed_position = position
+        if units:
+            self._noted += len(units) // _UNIT
+            *_, self._last_term = INDEX_UNIT.unpack_from(units, len(units) - _UNIT)
+        self._noted_position = position
 
     def _catch_up(self) -> bool:
         """A step of what could not be written into the index; whether it can now. Raises
@@ -370,7 +374,7 @@ class DledgerLog:
         """Those of one file; how many."""
         begin = self.position_for(entries[0].size)
         room = self.log.files.file_size - begin % self.log.files.file_size - BLANK_SIZE
-        data, count = join_entries(entries, room)
+        data, count = side_by_side(entries, room)
         after = EntryEnd(self.log.index - 1, self.end_term)
         timestamp = self._check(entries[: count or 1], data, begin, after)
         try:
@@ -379,12 +383,18 @@ class DledgerLog:
             self.log.write_many(data)
         except StoreFileError as error:
             raise EntryLogError(str(error)) from error
+        if self._noted == self.log.index:  # while they are at hand
+            units, end = entry_units(data, 0, len(data), self._noted, begin)
+            sums = entry_checksums(data, 0, end, self._noted, begin)
+            self._go_on_behind(units, sums, begin + end)
         self.log.index += count
         self._appended = self.log.index, entries[count - 1].term
         self.log.last_store_timestamp = timestamp
         return count
 
-    def _check(self, entries: Sequence[Entry], data: bytes, begin: int, after: EntryEnd) -> int:
+    def _check(
+        self, entries: Sequence[Entry], data: bytes | memoryview, begin: int, after: EntryEnd
+    ) -> int:
         """All of them go on from the last one and are intact; when the last one was stored. Raises
         EntryLogError."""
         first = entries[0]
@@ -436,7 +446,7 @@ class DledgerLog:
                 f"{self.log.files.file_size} bytes begins there; all members need the same "
                 "mappedFileSizeCommitLog"
             )
-        data, _ = join_entries((entry,), self.log.files.file_size - BLANK_SIZE)
+        data, _ = side_by_side((entry,), self.log.files.file_size - BLANK_SIZE)
         self._check((entry,), data, entry.pos, EntryEnd(entry.index - 1, -1))
 
     def begin_with(self, entry: Entry) -> None:

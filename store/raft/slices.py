@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...remoting.protocol.bodies.dledger import Entry, body_bytes
+from ...remoting.protocol.bodies.dledger import Entry
+from ...remoting.protocol.bodies.stored_entries import body_bytes
 from .entry_log import EntryLog
 
 MAX_KEPT_BYTES = 4 * 1024 * 1024

@@ -16,6 +16,12 @@ from aiorocketmq.remoting.protocol.bodies.dledger import (
     decode_dledger,
     encode_dledger,
 )
+from aiorocketmq.remoting.protocol.bodies.stored_entries import (
+    StoredEntries,
+    decode_push,
+    encode_push_in_bytes,
+    side_by_side,
+)
 from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 from aiorocketmq.store.model.errors import StoreConfigError
 from aiorocketmq.store.raft.entry_log import EntryLogError
@@ -129,7 +135,7 @@ _DISK: Final = EntryWorld().disk
 
 def _entries(data: bytes) -> object:
     """Into the log of a follower: what was stored is what was sent, and nothing else."""
-    request = decode_dledger(PushRequest, data)
+    request = decode_push(data)
     entries = request.batch_entry
     world = EntryWorld(_DISK.copy())
     try:
@@ -145,7 +151,10 @@ def _entries(data: bytes) -> object:
 
 def _pushes() -> Iterator[bytes]:
     for bodies in ([b"a"], [b"a", b"b" * 300, b""]):
-        yield encode_dledger(PushRequest(term=1, leader_id="n1", batch_entry=made(bodies)))
+        push = PushRequest(term=1, leader_id="n1", batch_entry=made(bodies))
+        yield encode_dledger(push)
+        joined, count = side_by_side(push.batch_entry, _FILE)
+        yield encode_push_in_bytes(push, StoredEntries(joined, count, 0, 0))
 
 
 def _repair(data: bytes) -> object:
@@ -209,7 +218,10 @@ PARSERS: Final = (
     ),
     Parser(
         "dledger-entries",
-        ("store/log/entry_log.py: DledgerLog.append",),
+        (
+            "store/log/entry_log.py: DledgerLog.append",
+            "remoting/protocol/bodies/stored_entries.py: decode_push",
+        ),
         ("remoting/protocol/record/entry.py: MAX_ENTRY_SIZE",),
         _entries,
         (BodyError,),

@@ -12,20 +12,15 @@ DLedgerRequestCode.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import field
 
-from ..record.entries import entries_json, entry_units
-from ..record.entry import ENTRY_HEAD, INDEX_UNIT
 from ..wire import Record, i32, i64
 from .codec import BodyError
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 B = TypeVar("B", bound="DledgerBody")
 
@@ -131,54 +126,6 @@ class Entry(Record, frozen=True, omit_defaults=True):
     body_crc: i32 = 0
 
 
-class StoredEntries(Sequence[Entry]):
-    """Consecutive entries as they lie side by side in a log: objects only for who asks for them,
-    JSON without."""
-
-    __slots__ = ("_count", "_data", "_first", "_place")
-
-    def __init__(self, data: Buffer, count: int, first: int, place: int) -> None:
-        """``count`` whole entries, from index ``first`` on; ``data`` begins at ``place`` of the
-        log, and is not changed any more."""
-        self._data = memoryview(data)
-        self._count = count
-        self._first = first
-        self._place = place
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, key: int) -> Entry: ...
-    @overload
-    def __getitem__(self, key: slice) -> list[Entry]: ...
-    def __getitem__(self, key: int | slice) -> Entry | list[Entry]:
-        return list(self)[key]
-
-    def __iter__(self) -> Iterator[Entry]:
-        data, place = self._data, self._place
-        units, _ = entry_units(data, 0, len(data), self._first, place)
-        for magic, pos, size, index, term in INDEX_UNIT.iter_unpack(units):
-            at = pos - place
-            yield Entry(
-                index, term, pos, bytes(data[at + ENTRY_HEAD.size : at + size]), size, magic
-            )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def body_bytes(self) -> int:
-        """Of all bodies."""
-        return len(self._data) - self._count * ENTRY_HEAD.size
-
-    def json(self) -> bytes:
-        """An array, as ``encode_entries`` makes it of a list."""
-        return entries_json(self._data, 0, len(self._data), self._first, self._place)
-
-
 class DledgerBody(Record, frozen=True, kw_only=True, omit_defaults=True):
     """The fields of every body (§2.3)."""
 
@@ -273,10 +220,13 @@ class HeartbeatRequest(DledgerBody, frozen=True, kw_only=True):
 class HeartbeatResponse(DledgerBody, frozen=True, kw_only=True):
     """Its code, and with 403 the follower's larger term."""
 
+    takes_bytes: bool | None = None
+    """Only ours: it reads pushes whose entries follow the JSON as bytes (``stored_entries``)."""
+
 
 class PushRequest(DledgerBody, frozen=True, kw_only=True):
     """A leader works on a follower's log (§2.7). ``batch_entry`` is one object for all peers
-    that get the same entries: see ``encode_push``."""
+    that get the same entries: see ``stored_entries``."""
 
     type: PushType = field(default_factory=lambda: PushType.APPEND)
     entry: Entry | None = None
@@ -314,48 +264,9 @@ class TransferResponse(DledgerBody, frozen=True, kw_only=True):
 _ENCODER = msgspec.json.Encoder()
 
 
-class _EncodedPush(DledgerBody, frozen=True, kw_only=True):
-    """A push whose entries are JSON already."""
-
-    type: PushType
-    commit_index: i64
-    batch_entry: msgspec.Raw
-
-
 def encode_dledger(body: DledgerBody) -> bytes:
     """A body as JSON; order of keys means nothing to the original."""
     return _ENCODER.encode(body)
-
-
-def body_bytes(entries: Sequence[Entry]) -> int:
-    """Of all bodies together."""
-    if isinstance(entries, StoredEntries):
-        return entries.body_bytes
-    return sum([len(entry.body) for entry in entries])
-
-
-def encode_entries(entries: Sequence[Entry]) -> msgspec.Raw:
-    """The entries part of a push, for ``encode_push`` to every peer that gets these."""
-    if isinstance(entries, StoredEntries):
-        return msgspec.Raw(entries.json())
-    return msgspec.Raw(_ENCODER.encode(entries))
-
-
-def encode_push(request: PushRequest, entries: msgspec.Raw) -> bytes:
-    """``encode_dledger`` of a push whose ``batch_entry`` is encoded already."""
-    return _ENCODER.encode(
-        _EncodedPush(
-            group=request.group,
-            remote_id=request.remote_id,
-            local_id=request.local_id,
-            leader_id=request.leader_id,
-            term=request.term,
-            code=request.code,
-            type=request.type,
-            commit_index=request.commit_index,
-            batch_entry=entries,
-        )
-    )
 
 
 @functools.cache

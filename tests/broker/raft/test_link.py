@@ -91,6 +91,26 @@ def test_requests_wait_for_a_connection_and_then_go_at_once(
     asyncio.run(main())
 
 
+def test_who_comes_behind_another_connection_has_to_say_again_what_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        world = World(monkeypatch)
+        world.send(b"1")
+        await world.settled(1)
+        assert not world.link.takes_bytes
+        world.link.takes_bytes = True
+        assert world.link.takes_bytes
+        world.opened[0].close("lost")
+        assert not world.link.takes_bytes
+        world.send(b"2")
+        await world.settled(2)
+        assert world.link.connected
+        assert not world.link.takes_bytes
+
+    asyncio.run(main())
+
+
 def test_what_cannot_be_sent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         world = World(monkeypatch)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,12 +18,14 @@ from aiorocketmq.remoting.protocol.bodies.dledger import (
     VoteRequest,
     encode_dledger,
 )
+from aiorocketmq.remoting.protocol.bodies.stored_entries import StoredEntries, side_by_side
 from aiorocketmq.remoting.protocol.wire import NoFields
 from aiorocketmq.store.model.status import PutResult, PutStatus
 from aiorocketmq.store.raft.entry_log import CommittedConflict
 from aiorocketmq.store.raft.ready import Role
 
 from ...sim import SimOwner, connect
+from ...store.raft.list_log import ListLog
 from .world import MOST_WAITING, PEERS, Group, Sends, SimNode
 
 
@@ -88,6 +91,32 @@ def test_what_was_stored_in_a_turn_is_one_push() -> None:
         await group.turns(40)
         assert len(sends.told) == 51, "time stands still: nothing waits for a deadline"
 
+    run(test)
+
+
+def test_members_of_ours_push_entries_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def as_stored(log: ListLog, first: int, most: int) -> Sequence[Entry]:
+        found = listed(log, first, most)
+        data, count = side_by_side(found, 1 << 20)
+        return StoredEntries(data, count, first, found[0].pos) if found else found
+
+    async def test(group: Group) -> None:
+        group.start()
+        leader, sends = await group.leader(), Sends()
+        sends.send(leader, b"before" * 99)
+        await group.until(lambda: group.clock.monotonic() > 5)
+        body = b"as it is" * 99
+        sends.send(leader, body)
+        await group.until(lambda: body in sends.told)
+        for pipe in group.pipes_of(leader):
+            (push,) = (write for write in pipe.writes if body in write)
+            assert b64encode(body[:99]) not in push
+        assert leader.store.log.stored[-1].body == body
+        await group.until(lambda: len({len(each.bodies) for each in group.stores.values()}) == 1)
+        assert len({tuple(each.bodies) for each in group.stores.values()}) == 1
+
+    listed = ListLog.entries
+    monkeypatch.setattr(ListLog, "entries", as_stored)
     run(test)
 
 

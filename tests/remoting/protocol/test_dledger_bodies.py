@@ -22,9 +22,8 @@ from aiorocketmq.remoting.protocol.bodies.dledger import (
     VoteResult,
     decode_dledger,
     encode_dledger,
-    encode_entries,
-    encode_push,
 )
+from aiorocketmq.remoting.protocol.bodies.stored_entries import encode_entries, encode_push
 
 from ...strategies import records
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol import leaves
-from aiorocketmq.remoting.protocol.bodies.dledger import Entry, StoredEntries, encode_entries
+from aiorocketmq.remoting.protocol.bodies.dledger import Entry
+from aiorocketmq.remoting.protocol.bodies.stored_entries import StoredEntries, encode_entries
 from aiorocketmq.remoting.protocol.record.entries import entry_units
 from aiorocketmq.remoting.protocol.record.entry import ENTRY_HEAD, INDEX_UNIT
 
