@@ -35,7 +35,7 @@ class Peer(Protocol):
     """Requests of the peer that were not answered yet."""
     max_in_flight: int
     answer_bytes: int
-    """Bytes of answer bodies since the last write."""
+    """Bytes of answer bodies since the last write, and of what long requests have behind."""
     out: list[Buffer]
     """Encoded frames that have not been written. Whoever puts the first one there has to see to
     ``flush``."""

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ...remoting.errors import ConnectError, RocketMQError
 from ...remoting.outages import Outages, without_figures
+from ...remoting.peer import Buffer
 from ...remoting.protocol.codes import VERSION, RequestCode
 from ...remoting.responses import Response
 from ...remoting.transport.client import RemotingClient
@@ -75,11 +76,13 @@ class PeerLink:
     def takes_bytes(self, says_so: bool) -> None:
         self._takes_bytes = says_so
 
-    def send(self, code: int, body: bytes, timeout_s: float, answered: Answered) -> None:
-        """``timeout_s`` begins when it is written."""
+    def send(
+        self, code: int, body: bytes, timeout_s: float, answered: Answered, behind: Buffer = b""
+    ) -> None:
+        """``timeout_s`` begins when it is written. ``behind``: the rest of the body."""
         connection = self._connection
         if connection is None or connection.closed:
-            self._waiting.append((code, body, timeout_s, answered))
+            self._waiting.append((code, b"".join((body, behind)), timeout_s, answered))
             if len(self._waiting) > MAX_WAITING:
                 self._waiting.pop(0)[3](None)
             if not self._opening:
@@ -88,7 +91,9 @@ class PeerLink:
             return
         opaque = next_opaque()
         header = _HEADER % (code, opaque)
-        future = connection.invoke_encoded(RequestCode(code), opaque, header, body, timeout_s)
+        future = connection.invoke_encoded(
+            RequestCode(code), opaque, header, body, timeout_s, behind
+        )
         future.add_done_callback(partial(self._done, answered))
 
     def flush(self) -> None:

@@ -139,12 +139,9 @@ class MemberNetwork:
         encode = self._encoder.encode
         for peer, request in requests:
             link = self._links[peer]
-            link.send(
-                REQUEST_CODES[type(request)],
-                encode(request, link.takes_bytes),
-                REQUEST_S,
-                partial(self._answered, peer, request),
-            )
+            body, behind = encode(request, link.takes_bytes)
+            answered = partial(self._answered, peer, request)
+            link.send(REQUEST_CODES[type(request)], body, REQUEST_S, answered, behind)
         self._encoder.forget()
         for link in self._links.values():
             link.flush()

@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
         now, loop_now = self._clock.monotonic(), self._loop.time()
         self._signs = SignsOfLife(now, loop_now, idle_s=limits.idle_s, silence_s=silence_s)
         self.answer_bytes: int = 0
-        """Bytes of answer bodies since the last write."""
+        """See ``Peer``."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.max_in_flight: int = limits.max_in_flight
         self.in_flight: int = 0
@@ -479,15 +479,20 @@ class Connection(asyncio.Protocol):
         return future
 
     def invoke_encoded(
-        self, code: int, opaque: int, header: bytes, body: Buffer, timeout: float
-    ) -> asyncio.Future[Any]:
+        self, code: int, opaque: int, header: bytes, body: Buffer, timeout: float,
+        behind: Buffer = b"",
+    ) -> asyncio.Future[Any]:  # fmt: skip
         """As ``invoke`` with a JSON header that the caller has made, with ``opaque`` in it, and a
         body that fits a frame: for what is sent again and again. For a ``Send`` the answer may be
-        its typed header. The connection must not be closed, and its headers must be JSON."""
+        its typed header. ``behind``: the rest of the body, where it is long; it is not copied, and
+        must not change. The connection must not be closed, and its headers must be JSON."""
         future = self._invocations.add(code, opaque, timeout)
         self._signs.spoke = True
-        header_length = len(header)
-        self.out += (pack_prefix(4 + header_length + len(body), header_length), header, body)
+        header_length, more = len(header), len(behind)
+        self.out += (pack_prefix(4 + header_length + len(body) + more, header_length), header, body)
+        if more:
+            self.out.append(behind)
+            self.answer_bytes += more
         if not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self.flush)

@@ -376,19 +376,21 @@ class DledgerLog:
         room = self.log.files.file_size - begin % self.log.files.file_size - BLANK_SIZE
         data, count = side_by_side(entries, room)
         after = EntryEnd(self.log.index - 1, self.end_term)
-        timestamp = self._check(entries[: count or 1], data, begin, after)
+        taken = entries if count == len(entries) else entries[: count or 1]
+        timestamp = self._check(taken, data, begin, after)
         try:
             if self.log.position + len(data) > self.log.limit:
                 self.log.make_room(len(data) - _HEAD)
             self.log.write_many(data)
         except StoreFileError as error:
             raise EntryLogError(str(error)) from error
-        if self._noted == self.log.index:  # while they are at hand
-            units, end = entry_units(data, 0, len(data), self._noted, begin)
+        units, end = entry_units(data, 0, len(data), self.log.index, begin)
+        if self._noted == self.log.index:  # noted while they are at hand
             sums = entry_checksums(data, 0, end, self._noted, begin)
             self._go_on_behind(units, sums, begin + end)
+        *_, term = INDEX_UNIT.unpack_from(units, len(units) - _UNIT)
         self.log.index += count
-        self._appended = self.log.index, entries[count - 1].term
+        self._appended = self.log.index, term
         self.log.last_store_timestamp = timestamp
         return count
 

@@ -21,6 +21,7 @@ from ...remoting.protocol.bodies.dledger import (
     PushResponse,
     PushType,
 )
+from ...remoting.protocol.bodies.stored_entries import body_bytes, first_and_last
 from .catch_up import CatchUp
 from .entry_log import CommittedConflict, EntryLogError
 from .ready import Role
@@ -202,7 +203,7 @@ class Follower:
     def _append(
         self, now_ms: int, request: PushRequest, entries: Sequence[Entry], token: Any
     ) -> None:
-        first, last = entries[0].index, entries[-1].index
+        first, last = first_and_last(entries)
         if not self._led_by(request) or last - first != len(entries) - 1:
             self._answer(token, request, entries, DledgerCode.INCONSISTENT_STATE)
             return
@@ -224,11 +225,11 @@ class Follower:
         """Entries that follow the last one, or are there already, or both."""
         log = self._state.log
         end = log.end_index
-        known = end + 1 - entries[0].index
-        if known > 0:
+        first, last = first_and_last(entries)
+        if (known := end + 1 - first) > 0:
             if not all(map(log.matches, entries[:known])):
                 return DledgerCode.INCONSISTENT_STATE
-            self._found_equal(entries[min(known, len(entries)) - 1].index)
+            self._found_equal(min(end, last))
             entries = entries[known:]
         if entries:
             if self._matched() != end:
@@ -239,7 +240,7 @@ class Follower:
             except EntryLogError:
                 self._found_equal(log.end_index)
                 return DledgerCode.INCONSISTENT_STATE
-            self._found_equal(entries[-1].index)
+            self._found_equal(last)
         self._take_commit(now_ms, request)
         return DledgerCode.SUCCESS
 
@@ -256,7 +257,7 @@ class Follower:
         ):
             early.tokens.append(token)
             return
-        size = sum(len(entry.body) for entry in entries)
+        size = body_bytes(entries)
         if (
             early is not None
             or len(self._early) >= settings.reorder_requests
@@ -296,7 +297,7 @@ class Follower:
                 group=request.group,
                 term=request.term,
                 code=code,
-                index=entries[0].index if entries else None,
+                index=first_and_last(entries)[0] if entries else None,
                 count=len(entries),
                 begin_index=log.begin_index,
                 end_index=log.end_index,

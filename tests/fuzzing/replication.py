@@ -17,9 +17,8 @@ from aiorocketmq.remoting.protocol.bodies.dledger import (
     encode_dledger,
 )
 from aiorocketmq.remoting.protocol.bodies.stored_entries import (
-    StoredEntries,
     decode_push,
-    encode_push_in_bytes,
+    encode_before_bytes,
     side_by_side,
 )
 from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
@@ -153,8 +152,7 @@ def _pushes() -> Iterator[bytes]:
     for bodies in ([b"a"], [b"a", b"b" * 300, b""]):
         push = PushRequest(term=1, leader_id="n1", batch_entry=made(bodies))
         yield encode_dledger(push)
-        joined, count = side_by_side(push.batch_entry, _FILE)
-        yield encode_push_in_bytes(push, StoredEntries(joined, count, 0, 0))
+        yield encode_before_bytes(push) + side_by_side(push.batch_entry, _FILE)[0]
 
 
 def _repair(data: bytes) -> object:

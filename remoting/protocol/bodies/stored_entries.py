@@ -36,14 +36,15 @@ class StoredEntries(Sequence[Entry]):
     """Consecutive entries as they lie side by side in a log: objects only for who asks for them,
     JSON without."""
 
-    __slots__ = ("_count", "_first", "_found", "_place", "data")
+    __slots__ = ("_count", "_found", "_place", "data", "first")
 
     def __init__(self, data: Buffer, count: int, first: int, place: int) -> None:
         """``count`` whole entries and nothing else, from index ``first`` on; ``data`` is at
         ``place`` of the log, and is not changed any more."""
         self.data: Final = memoryview(data)
         self._count = count
-        self._first = first
+        self.first: Final = first
+        """Index of the first one."""
         self._place = place
         self._found: bytes | None = None
 
@@ -63,7 +64,7 @@ class StoredEntries(Sequence[Entry]):
     @property
     def _units(self) -> bytes:
         if self._found is None:
-            self._found, _ = entry_units(self.data, 0, len(self.data), self._first, self._place)
+            self._found, _ = entry_units(self.data, 0, len(self.data), self.first, self._place)
         return self._found
 
     def __len__(self) -> int:
@@ -81,7 +82,7 @@ class StoredEntries(Sequence[Entry]):
             return [self[number] for number in numbers]
         begin, end = self._at(numbers.start), self._at(max(numbers.start, numbers.stop))
         return StoredEntries(
-            self.data[begin:end], len(numbers), self._first + numbers.start, self._place + begin
+            self.data[begin:end], len(numbers), self.first + numbers.start, self._place + begin
         )
 
     def _at(self, number: int) -> int:
@@ -123,7 +124,7 @@ class StoredEntries(Sequence[Entry]):
 
     def json(self) -> bytes:
         """An array, as ``encode_entries`` makes it of a list."""
-        return entries_json(self.data, 0, len(self.data), self._first, self._place)
+        return entries_json(self.data, 0, len(self.data), self.first, self._place)
 
 
 def body_bytes(entries: Sequence[Entry]) -> int:
@@ -131,6 +132,13 @@ def body_bytes(entries: Sequence[Entry]) -> int:
     if isinstance(entries, StoredEntries):
         return entries.body_bytes
     return sum([len(entry.body) for entry in entries])
+
+
+def first_and_last(entries: Sequence[Entry]) -> tuple[int, int]:
+    """Their indexes; there is one at least."""
+    if isinstance(entries, StoredEntries):
+        return entries.first, entries.first + len(entries) - 1
+    return entries[0].index, entries[-1].index
 
 
 def side_by_side(entries: Sequence[Entry], most: int) -> tuple[bytes | memoryview, int]:
@@ -172,10 +180,10 @@ def encode_push(request: PushRequest, entries: msgspec.Raw) -> bytes:
     )
 
 
-def encode_push_in_bytes(request: PushRequest, entries: StoredEntries) -> bytes:
-    """The same push with these entries, for who takes bytes."""
+def encode_before_bytes(request: PushRequest) -> bytes:
+    """The same push for who takes bytes, up to those of its entries."""
     push = encode_dledger(replace(request, batch_entry=[]))
-    return b"".join((_LENGTH.pack(len(push)), push, entries.data))
+    return _LENGTH.pack(len(push)) + push
 
 
 def decode_push(body: bytes | bytearray | memoryview) -> PushRequest:

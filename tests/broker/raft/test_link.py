@@ -91,6 +91,20 @@ def test_requests_wait_for_a_connection_and_then_go_at_once(
     asyncio.run(main())
 
 
+def test_a_body_of_two_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        world = World(monkeypatch)
+        for number in range(2):  # before there is a connection, and over it
+            world.link.send(
+                RequestCode.DLEDGER_VOTE, b"1", 3.0, world.answers.append, memoryview(b"2" * 99_999)
+            )
+            world.link.flush()
+            await world.settled(number + 1)
+        assert world.asked == [b"1" + b"2" * 99_999] * 2
+
+    asyncio.run(main())
+
+
 def test_who_comes_behind_another_connection_has_to_say_again_what_it_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
