@@ -3,7 +3,9 @@ the plan makes of them the second time."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +22,8 @@ from aiorocketmq.spark_connector.session.spark_version import OLDEST_FOR_STREAM_
 from aiorocketmq.spark_connector.sink.dedup import SPARK_DEDUP_ID
 
 from .cluster import Cluster
+from .raft_group import RaftGroup
+from .spark_once_driver import GUARANTEE, begun, killed_at_the_end, partition_id, rows_of
 from .spark_session import needs_spark
 from .spark_writes import (
     QUEUES,
@@ -36,7 +40,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-GUARANTEE = {"guarantee": "exactly_once"}
+    Plan = Callable[[SparkSession, Path], DataFrame]
+
+HALF_SENT = 10 * ROWS
+"""Rows of a batch that takes long enough to be caught while it is sent."""
 
 
 def numbers_in(cluster: Cluster, topic: str) -> Counter[int]:
@@ -77,42 +84,49 @@ def test_a_task_that_is_tried_again_doubles_nothing(
 
 
 def _begun(frame: DataFrame, cluster: Cluster, topic: str, folder: Path) -> StreamingQuery:
-    return (
-        frame.writeStream.format("rocketmq")
-        .options(nameServer=cluster.namesrv, topic=topic, batchBytes="1024", maxInFlight="2",
-                 deliveryTimeout="1s", sendTimeoutMs="500ms", **GUARANTEE)
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )  # fmt: skip
+    return begun(frame, cluster.namesrv, topic, folder, deliveryTimeout="1s", sendTimeoutMs="500ms")
 
 
-def _rows_of(spark: SparkSession, folder: Path) -> DataFrame:
-    return spark.readStream.schema("body string").format("json").load(str(folder / "rows"))
+def _tagged(frame: DataFrame) -> DataFrame:
+    """With a tag that is never the same."""
+    return frame.withColumn("tags", (functions.rand() * 1e9).cast("int").cast("string"))
 
 
 def _shuffled(spark: SparkSession, folder: Path) -> DataFrame:
-    """The same rows from other partitions in another order, and with a body that is never the same
-    but for its number."""
-    return (
-        _rows_of(spark, folder)
-        .repartition(5)
-        .withColumn("tags", (functions.rand() * 1e9).cast("int").cast("string"))
-    )
+    """The same rows from other partitions in another order."""
+    return _tagged(rows_of(spark, folder).repartition(5))
 
 
+def _joined(spark: SparkSession, folder: Path, hint: str) -> DataFrame:
+    return rows_of(spark, folder).join(numbers(spark, HALF_SENT).hint(hint), "body")
+
+
+def _merged(spark: SparkSession, folder: Path) -> DataFrame:
+    """In the order of what they are joined by."""
+    return _joined(spark, folder, "merge")
+
+
+def _hashed(spark: SparkSession, folder: Path) -> DataFrame:
+    """In the order of their files, as when the other side has become small."""
+    return _tagged(_joined(spark, folder, "broadcast"))
+
+
+@pytest.mark.parametrize(
+    ("plan", "another"),
+    [pytest.param(rows_of, _shuffled, id="shuffle"), pytest.param(_merged, _hashed, id="join")],
+)
 def test_a_batch_that_was_half_sent_is_finished_as_it_was_begun(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, plan: Plan, another: Plan
 ) -> None:
     """The broker dies while the driver sends, the query fails; then it starts again with another
     plan."""
     needs_spark("writing a stream", OLDEST_FOR_STREAM_WRITES)
-    rows = 20 * ROWS
+    rows = HALF_SENT
     numbers(spark, rows, 3).write.json(str(tmp_path / "rows"))
     with Cluster(tmp_path / "cluster") as cluster:
         cluster.start_broker("broker-a", defaultTopicQueueNums=QUEUES)
         topic = "Once"
-        query = _begun(_rows_of(spark, tmp_path), cluster, topic, tmp_path)
+        query = _begun(plan(spark, tmp_path), cluster, topic, tmp_path)
         wait_until(lambda: _stored(cluster, topic) > ROWS)
         cluster.kill_broker("broker-a")
         with pytest.raises(PySparkException, match="deliveryTimeout"):
@@ -121,10 +135,62 @@ def test_a_batch_that_was_half_sent_is_finished_as_it_was_begun(
         wait_until(lambda: _stored(cluster, topic) >= ROWS)
         before = _stored(cluster, topic)
         assert before < rows
-        _begun(_shuffled(spark, tmp_path), cluster, topic, tmp_path).awaitTermination()
+        _begun(another(spark, tmp_path), cluster, topic, tmp_path).awaitTermination()
         found = messages(cluster, topic, rows)
         assert Counter(int(each.body) for each in found) == Counter(range(rows))
         assert {each.tags for each in found} == {None}, "rows of the first attempt, all of them"
+
+
+def test_a_driver_that_is_killed_goes_on_with_another_number_of_cores(
+    spark: SparkSession, shared: Cluster, with_queues: str, tmp_path: Path
+) -> None:
+    """It had one, which read all files as one partition; its processes die while it sends."""
+    needs_spark("writing a stream", OLDEST_FOR_STREAM_WRITES)
+    numbers(spark, HALF_SENT, 3).write.json(str(tmp_path / "rows"))
+    with killed_at_the_end(shared.namesrv, with_queues, tmp_path):
+        wait_until((tmp_path / "checkpoint" / "offsets").exists)  # Spark's own start, so far
+        wait_until(lambda: stored(shared, with_queues) > ROWS)
+    assert ROWS < stored(shared, with_queues) < HALF_SENT
+    again = rows_of(spark, tmp_path).withColumn("tags", partition_id())
+    begun(again, shared.namesrv, with_queues, tmp_path).awaitTermination()
+    found = messages(shared, with_queues)
+    assert Counter(int(each.body) for each in found) == Counter(range(HALF_SENT))
+    assert {each.tags for each in found} == {"p0"}, "as the first driver has staged them"
+    once_more = spark.read.json(str(tmp_path / "rows")).select(partition_id().alias("tags"))
+    assert once_more.distinct().count() > 1, "the second one has read them in another way"
+
+
+def test_another_leader_of_a_group_knows_what_of_a_batch_is_stored(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Two of three are killed while the driver sends, so it has to give up. One of them comes back,
+    but not the leader, and the whole batch is sent again."""
+    with RaftGroup(tmp_path / "group") as group:
+        group.start()
+        leader = asyncio.run(group.complete())
+        asyncio.run(group.create_topic("Once"))
+        follower = next(name for name in group.names if name != leader)
+
+        def lose_two() -> None:
+            wait_until(lambda: _stored(group, "Once") > ROWS)
+            group.kill(leader, follower)
+
+        def write_all(**options: str) -> None:
+            write(
+                numbers(spark, HALF_SENT), group, "Once", **GUARANTEE, writeId="w", batchBytes=1024,
+                stagingLocation=tmp_path / "staging", sendTimeoutMs="500ms", **options,
+            )  # fmt: skip
+
+        with ThreadPoolExecutor(1) as pool:
+            lost = pool.submit(lose_two)
+            with pytest.raises(PySparkException, match="deliveryTimeout"):
+                write_all(deliveryTimeout="1s")
+            lost.result()
+        group.start(follower)
+        assert asyncio.run(group.leader(leader)) != leader
+        assert ROWS < _stored(group, "Once") < HALF_SENT
+        write_all()
+        assert numbers_in(group, "Once") == Counter(range(HALF_SENT))
 
 
 def _stored(cluster: Cluster, topic: str) -> int:
