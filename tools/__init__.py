@@ -1,4 +1,4 @@
-"""Command line tools: ``mqadmin``, ``mqstore``, ``mqcluster``, ``mqhealth``,
+"""Command line tools: ``mqadmin``, ``mqdoctor``, ``mqstore``, ``mqcluster``, ``mqhealth``,
 ``mqshutdown``.
 
 May import every room; nothing imports them. Start with ``mqcluster.py``, a whole cluster in one

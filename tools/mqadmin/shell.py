@@ -7,7 +7,7 @@ import os
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -118,12 +118,12 @@ def one_line(problem: str | BaseException) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
 
 
-def credentials() -> Credentials | None:
+def credentials(tell: Callable[[str], None] | None = None) -> Credentials | None:
     """The account to sign with: ``accessKey`` and ``secretKey`` in ``conf/tools.yml`` of
     ROCKETMQ_HOME, if it is there.
 
-    A file that lacks one of them is told about on standard error. Raises ``CommandFailed``,
-    ``OSError``.
+    A file that lacks one of them is told about, by default on standard error. Raises
+    ``CommandFailed``, ``OSError``.
     """
     home = os.environ.get("ROCKETMQ_HOME")
     path = Path(home, "conf", "tools.yml") if home else None
@@ -136,9 +136,11 @@ def credentials() -> Credentials | None:
     access_key, secret_key = entries.get("accessKey"), entries.get("secretKey")
     if access_key and secret_key:
         return Credentials(access_key, secret_key)
-    print(
-        f"mqadmin: requests are not signed, {path} has no accessKey and secretKey", file=sys.stderr
-    )
+    problem = f"requests are not signed, {path} has no accessKey and secretKey"
+    if tell is not None:
+        tell(problem)
+    else:
+        print(f"mqadmin: {problem}", file=sys.stderr)
     return None
 
 
