@@ -120,7 +120,7 @@ wheel: $(RUN_STAMP)  ## a wheel for the Python of .venv, with the compiled leave
 	@ls dist/*.whl
 
 docs: $(DEV_STAMP)  ## write the pages and pictures that follow from the code
-	@$(PY) docs/generate.py && $(PY) docs/reliability.py && $(PY) docs/rooms.py
+	@$(PY) docs/generate.py && $(PY) docs/monitoring.py && $(PY) docs/reliability.py && $(PY) docs/rooms.py
 
 picture: $(RUN_STAMP)  ## write the picture of the README anew, from what its commands print
 	@$(PY) docs/picture.py

@@ -1,8 +1,8 @@
 """What a broker tells Prometheus: read from the counters that are there anyway, when somebody asks.
 
-Names and labels are those of 5.x brokers where they have the same. Metrics come in pieces of a few
-dozen samples, so that a broker with many topics and groups can serve others in between;
-``prometheus.py`` does.
+What there is stands in ``families.py``; names and labels are those of 5.x brokers where they have
+the same. Metrics come in pieces of a few dozen samples, so that a broker with many topics and
+groups can serve others in between; ``prometheus.py`` does.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ from ..config.config import BrokerConfig
 from ..sends.fast_failure import FastFailure
 from ..state.state import State
 from ..stats.broker_stats import PUT_TIME_BOUNDS_MS, BrokerStats, PullCounter, StatsSampler
+from .families import FAMILIES, OWN, PREFIX, Family, Kind
 
 PIECE: Final = 32
 """Samples that are made and written in one go, well below a millisecond."""
-_OWN: Final = ("cluster", "node_id")
-_TOPIC: Final = (*_OWN, "topic")
-_GROUP: Final = (*_OWN, "topic", "consumer_group")
 
 Row = tuple[tuple[str, ...], float]
 """Label values behind those of the broker, and the value."""
@@ -58,9 +56,6 @@ class GroupMember(Protocol):
 
     def lags(self) -> Mapping[str, int]:
         """Of a leader: entries that each other member is behind."""
-
-
-Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
 
 
 class BrokerMetrics:
@@ -97,8 +92,9 @@ class BrokerMetrics:
         """Asks the operating system: blocks."""
         return self._store.disk_ratios()
 
-    def pieces(self, disk_ratios: Mapping[str, float]) -> Iterator[Metric]:
-        """``disk_ratios`` are those of ``disk_ratios``."""
+    def pieces(self, disk_ratios: Mapping[str, float], time_ms: int) -> Iterator[Metric]:
+        """``disk_ratios`` are those of ``disk_ratios``, ``time_ms`` is now."""
+        yield self._one("time_seconds", time_ms / 1000)
         yield from self._of_the_broker()
         yield from self._of_the_store(disk_ratios)
         if self.member is not None:
@@ -106,74 +102,50 @@ class BrokerMetrics:
         yield from self._of_topics()
         yield from self._of_groups()
 
-    def _gauge(self, name: str, text: str, value: float) -> Metric:
-        family = GaugeMetricFamily(f"rocketmq_{name}", text, labels=_OWN)
-        family.add_metric(self._own, value)
-        return family
+    def _one(self, name: str, value: float) -> Metric:
+        """A metric that has no labels but those of the broker."""
+        return self._piece(FAMILIES[name], [((), value)])
 
-    def _counter(self, name: str, text: str, value: float) -> Metric:
-        family = CounterMetricFamily(f"rocketmq_{name}", text, labels=_OWN)
-        family.add_metric(self._own, value)
-        return family
-
-    def _table(
-        self, kind: Kind, name: str, text: str, labels: tuple[str, ...], rows: Iterable[Row]
-    ) -> Iterator[Metric]:
+    def _table(self, name: str, rows: Iterable[Row]) -> Iterator[Metric]:
         found = iter(rows)
         while piece := list(islice(found, PIECE)):
-            family = kind(f"rocketmq_{name}", text, labels=labels)
-            for values, value in piece:
-                family.add_metric((*self._own, *values), value)
-            yield family
+            yield self._piece(FAMILIES[name], piece)
+
+    def _piece(self, family: Family, rows: Iterable[Row]) -> Metric:
+        kind = CounterMetricFamily if family.kind is Kind.COUNTER else GaugeMetricFamily
+        metric = kind(PREFIX + family.name, family.text, labels=(*OWN, *family.labels))
+        for values, value in rows:
+            metric.add_metric((*self._own, *values), value)
+        return metric
 
     # -- the broker itself
 
     def _of_the_broker(self) -> Iterator[Metric]:
         stats, load = self._stats, self._load
-        yield self._gauge(
-            "broker_permission", "4 readable, 2 writeable", self._config.broker_permission
-        )
-        yield self._gauge(
-            "producer_groups", "Producer groups that are online", len(self._producers)
-        )
-        yield self._gauge(
-            "consumer_groups", "Consumer groups that are online", len(self._consumers)
-        )
-        yield self._gauge("held_pulls", "Pulls that wait for messages", self._held_pulls())
-        yield self._counter("put_messages", "Messages stored", stats.all_messages)
-        yield self._counter("put_bytes", "Bytes written into the commit log", stats.all_bytes)
-        yield self._counter("put_failures", "Messages that could not be stored", stats.put_failed)
-        yield self._counter(
-            "dead_letters", "Messages that a limit keeps from their topic", stats.dead_letters
-        )
-        yield self._counter(
-            "skipped_messages", "Those that could not be stored at all", stats.skipped_messages
-        )
-        yield self._counter("got_messages", "Messages handed out", stats.get_messages)
-        yield self._counter("got_bytes", "Bytes handed out", stats.get_bytes)
-        yield self._counter("pulls_found", "Pulls that found messages", stats.get_found)
-        yield self._counter(
-            "pulls_missed", "Pulls that found nothing, each time they looked", stats.get_miss
-        )
-        yield self._gauge(
-            "send_waiting", "Sends that are stored and wait for the disk", load.waiting
-        )
-        yield self._gauge(
+        yield self._one("broker_permission", self._config.broker_permission)
+        yield self._one("producer_groups", len(self._producers))
+        yield self._one("consumer_groups", len(self._consumers))
+        yield self._one("held_pulls", self._held_pulls())
+        yield self._one("put_messages", stats.all_messages)
+        yield self._one("put_bytes", stats.all_bytes)
+        yield self._one("put_failures", stats.put_failed)
+        yield self._one("dead_letters", stats.dead_letters)
+        yield self._one("skipped_messages", stats.skipped_messages)
+        yield self._one("got_messages", stats.get_messages)
+        yield self._one("got_bytes", stats.get_bytes)
+        yield self._one("pulls_found", stats.get_found)
+        yield self._one("pulls_missed", stats.get_miss)
+        yield self._one("send_waiting", load.waiting)
+        yield self._one(
             "send_oldest_wait_seconds",
-            "How long the oldest of them has waited",
             load.oldest_wait_ms / 1000,
         )
-        yield self._gauge(
-            "event_loop_lag_seconds", "How late the event loop is", load.lag_ms / 1000
-        )
+        yield self._one("event_loop_lag_seconds", load.lag_ms / 1000)
         yield self._send_waits()
 
     def _send_waits(self) -> Metric:
-        family = HistogramMetricFamily(
-            "rocketmq_send_wait_seconds",
-            "How long senders waited for the disk, brought up to date every 10 s",
-            labels=_OWN,
-        )
+        told = FAMILIES["send_wait_seconds"]
+        family = HistogramMetricFamily(PREFIX + told.name, told.text, labels=OWN)
         times = self._sampler.put_times
         counts = times.buckets if times is not None else [0] * (len(PUT_TIME_BOUNDS_MS) + 1)
         limits = ["0.001", *(str(bound / 1000) for bound in PUT_TIME_BOUNDS_MS[1:]), "+Inf"]
@@ -189,103 +161,63 @@ class BrokerMetrics:
     def _of_the_store(self, disk_ratios: Mapping[str, float]) -> Iterator[Metric]:
         store = self._store
         end = store.max_phy_offset
-        yield self._gauge(
+        yield self._one(
             "storage_size_bytes",
-            "Commit log, from its first to its last byte",
             end - store.min_phy_offset,
         )
-        yield self._gauge(
+        yield self._one(
             "storage_flush_behind_bytes",
-            "Written, not on the disk yet",
             max(0, end - store.flushed_offset),
         )
-        yield self._counter(
+        yield self._one(
             "damaged_records",
-            "Records of the commit log that were found damaged",
             store.damage.found,
         )
-        yield self._counter(
-            "mended_records", "Damaged records that were mended since", store.damage.mended
-        )
-        yield self._gauge("storage_writeable", "1 while messages are taken", int(store.writeable))
+        yield self._one("mended_records", store.damage.mended)
+        yield self._one("storage_writeable", int(store.writeable))
         rows = (((disk,), ratio) for disk, ratio in disk_ratios.items())
-        text = "How full the disks are, 0 to 1"
-        yield from self._table(GaugeMetricFamily, "storage_disk_ratio", text, (*_OWN, "disk"), rows)
+        yield from self._table("storage_disk_ratio", rows)
         lags = self._slave_lags()
-        yield self._gauge("replication_slaves", "Slaves that are connected", len(lags))
-        yield from self._table(
-            GaugeMetricFamily,
-            "replication_lag_bytes",
-            "How far a slave is behind",
-            (*_OWN, "slave"),
-            (((slave,), float(lag)) for slave, lag in lags.items()),
-        )
+        yield self._one("replication_slaves", len(lags))
+        rows = (((slave,), float(lag)) for slave, lag in lags.items())
+        yield from self._table("replication_lag_bytes", rows)
 
     def _of_the_member(self, member: GroupMember) -> Iterator[Metric]:
         role = _ROLES.get(member.role.name, 0)
-        yield self._gauge("raft_role", "2 leader, 1 follower, 0 candidate", role)
-        yield self._gauge("raft_term", "Term of this member", member.term)
-        yield self._gauge(
-            "raft_committed_index", "Last entry that a majority has", member.committed_index
-        )
-        yield self._counter("raft_elections", "How often this member stood", member.elections)
-        yield self._gauge(
-            "raft_waiting", "Messages that are stored and wait for a majority", member.waiting
-        )
-        yield from self._table(
-            GaugeMetricFamily,
-            "raft_lag_entries",
-            "How far another member is behind this leader",
-            (*_OWN, "member"),
-            (((peer,), float(lag)) for peer, lag in member.lags().items()),
-        )
+        yield self._one("raft_role", role)
+        yield self._one("raft_term", member.term)
+        yield self._one("raft_committed_index", member.committed_index)
+        yield self._one("raft_elections", member.elections)
+        yield self._one("raft_waiting", member.waiting)
+        rows = (((peer,), float(lag)) for peer, lag in member.lags().items())
+        yield from self._table("raft_lag_entries", rows)
 
     # -- topics and groups
 
     def _of_topics(self) -> Iterator[Metric]:
         topics = [topic for topic in self._topics if topic.put_nums]
-        kind = CounterMetricFamily
         rows: Iterable[Row] = (((topic.name,), topic.put_nums) for topic in topics)
-        yield from self._table(kind, "messages_in", "Messages stored", _TOPIC, rows)
+        yield from self._table("messages_in", rows)
         rows = (((topic.name,), topic.put_size_bytes) for topic in topics)
-        yield from self._table(kind, "throughput_in", "Bytes stored", _TOPIC, rows)
+        yield from self._table("throughput_in", rows)
         dead = [topic for topic in topics if is_dlq_topic(topic.name)]
         rows = (
             ((topic.name.removeprefix(TopicName.DLQ_PREFIX),), topic.put_nums) for topic in dead
         )
-        text = "Messages that a group could not consume"
-        yield from self._table(kind, "send_to_dlq_messages", text, (*_OWN, "consumer_group"), rows)
+        yield from self._table("send_to_dlq_messages", rows)
 
     def _of_groups(self) -> Iterator[Metric]:
-        kind = CounterMetricFamily
-        yield from self._table(
-            kind, "messages_out", "Messages handed out", _GROUP, self._pulled(lambda c: c.messages)
-        )
-        yield from self._table(
-            kind, "throughput_out", "Bytes handed out", _GROUP, self._pulled(lambda c: c.size_bytes)
-        )
-        yield from self._table(
-            kind, "pulls", "Pulls that found something", _GROUP, self._pulled(lambda c: c.pulls)
-        )
-        text = "How long these pulls took, as far as they did not wait for messages"
-        yield from self._table(
-            kind, "pull_seconds", text, _GROUP, self._pulled(lambda c: c.latency_ms / 1000)
-        )
+        yield from self._table("messages_out", self._pulled(lambda c: c.messages))
+        yield from self._table("throughput_out", self._pulled(lambda c: c.size_bytes))
+        yield from self._table("pulls", self._pulled(lambda c: c.pulls))
+        yield from self._table("pull_seconds", self._pulled(lambda c: c.latency_ms / 1000))
         rows: Iterable[Row] = (
             (pair, count) for pair, count in list(self._stats.send_backs.items())
         )
-        yield from self._table(
-            kind, "send_back_messages", "Messages that a group gave back", _GROUP, rows
-        )
+        yield from self._table("send_back_messages", rows)
         rows = (((group.name,), len(group.channels)) for group in list(self._consumers))
-        text = "Consumers that are online"
-        yield from self._table(
-            GaugeMetricFamily, "consumer_connections", text, (*_OWN, "consumer_group"), rows
-        )
-        text = "Messages that a group has not consumed"
-        yield from self._table(
-            GaugeMetricFamily, "consumer_lag_messages", text, _GROUP, self._lags()
-        )
+        yield from self._table("consumer_connections", rows)
+        yield from self._table("consumer_lag_messages", self._lags())
 
     def _pulled(self, what: Callable[[PullCounter], float]) -> Iterator[Row]:
         for pair in list(self._stats.pulls):

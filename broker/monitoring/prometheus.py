@@ -140,7 +140,7 @@ class PrometheusServer:
         return found
 
     def _all(self, ratios: dict[str, float]) -> Iterator[Metric]:
-        yield from self._metrics.pieces(ratios)
+        yield from self._metrics.pieces(ratios, self._clock.time_ms())
         yield from self._process.collect()
 
 

@@ -13,6 +13,7 @@ pytest.importorskip("prometheus_client", reason="the extra [prometheus] is not i
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from aiorocketmq.broker.monitoring.families import FAMILIES, OWN, PREFIX
 from aiorocketmq.broker.monitoring.metrics import PIECE
 from aiorocketmq.broker.monitoring.prometheus import PrometheusServer, texts
 from aiorocketmq.daemon.launch import LaunchError
@@ -91,6 +92,41 @@ def test_what_is_told(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_the_table_of_metrics_is_what_is_told(tmp_path: Path) -> None:
+    """All of it, each with its labels, and nothing else."""
+
+    async def run() -> None:
+        async with sim_broker(tmp_path, prometheus_port=1) as world:
+            client = world.connect()
+            await client.heartbeat("c1", "g", topic="T")
+            await client.send("T", b"x")
+            state, stats = world.broker.state, world.broker.monitoring.stats
+            state.topics.create_for_broker("%DLQ%g").put_nums = 1
+            stats.pulls["T", "g"] = {}
+            stats.send_backs["T", "g"] = 1
+            state.offsets.commit("g", "T", 0, 0)
+            metrics: Any = prometheus_of(world)._metrics
+            metrics.member, metrics._slave_lags = Leader(), lambda: {"10.0.0.1:1": 7}
+            pieces = list(metrics.pieces({"commit_log": 0.5}, 7_500))
+            told = {
+                (piece.name, piece.type, piece.documentation): {
+                    frozenset(sample.labels) - {"le"} for sample in piece.samples
+                }
+                for piece in pieces
+            }
+            assert told == {
+                (PREFIX + each.name, each.kind.value, each.text): {frozenset(OWN + each.labels)}
+                for each in FAMILIES.values()
+            }
+            found = samples_of(b"".join(texts(pieces)).decode())
+            assert {name for name, _ in found} == {
+                name for each in FAMILIES.values() for name in each.series
+            }
+            assert one(found, "rocketmq_time_seconds") == 7.5
+
+    asyncio.run(run())
+
+
 def test_waits_become_a_histogram(tmp_path: Path) -> None:
     async def run() -> None:
         async with sim_broker(tmp_path, prometheus_port=1) as world:
@@ -119,7 +155,9 @@ def test_many_topics_come_in_pieces_and_are_described_once(tmp_path: Path) -> No
             for number in range(3 * PIECE):
                 world.broker.state.topics.create_for_broker(f"T{number}").put_nums = number + 1
             metrics = prometheus_of(world)._metrics
-            pieces = [piece for piece in metrics.pieces({}) if piece.name == "rocketmq_messages_in"]
+            pieces = [
+                piece for piece in metrics.pieces({}, 0) if piece.name == "rocketmq_messages_in"
+            ]
             assert [len(piece.samples) for piece in pieces] == [PIECE] * 3
             text = b"".join(texts(pieces)).decode()
             assert text.count("# TYPE") == 1
