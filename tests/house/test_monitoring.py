@@ -15,7 +15,8 @@ import yaml
 
 from aiorocketmq.broker.monitoring.families import FAMILIES, OWN, PREFIX, Family, Kind
 
-from .test_docs import DOCS, anchors_of, loaded
+from ..pages import loaded
+from .test_docs import DOCS, anchors_of
 
 FOLDER: Final = DOCS / "monitoring"
 OF_PROMETHEUS: Final = {"instance", "job"}
