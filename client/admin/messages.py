@@ -16,7 +16,7 @@ from ...remoting.protocol.commands.transaction import ResumeCheckHalfMessageRequ
 from ...remoting.protocol.message.message_id import format_host, parse_offset_message_id
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.properties import PropertyName, encode_properties
-from ...remoting.protocol.message.topic_names import TopicName
+from ...remoting.protocol.message.topic_names import TopicName, retry_topic
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.protocol.record.salvage import read_salvaged
@@ -106,10 +106,12 @@ class MessageOperations(AdminCore):
         max_messages: int = 32,
         *,
         expression: str = "*",
+        expression_type: str = "TAG",
         group: str = TOOLS_GROUP,
     ) -> Pulled:
         """Messages of a queue from ``offset`` on, without waiting for new ones; nothing is
-        committed."""
+        committed. ``expression_type``: ``TAG`` or ``SQL92``; a broker compares tags by their hash
+        only."""
         address = await self.instance.master_address(queue.broker_name, queue.topic)
         header = PullMessageRequest(
             consumer_group=group,
@@ -122,7 +124,7 @@ class MessageOperations(AdminCore):
             suspend_timeout_millis=0,
             subscription=expression,
             sub_version=0,
-            expression_type="TAG",
+            expression_type=expression_type,
             bname=queue.broker_name,
         )
         answer = await self.instance.remoting.invoke(
@@ -150,15 +152,21 @@ class MessageOperations(AdminCore):
             if record.msg_id == msg_id
         ]
 
-    async def send_again(self, message: MessageExt) -> SendResult:
-        """Store a copy of a message, with its id, keys, tags and own properties. Raises
+    async def send_again(
+        self, message: MessageExt, *, topic: str | None = None, group: str | None = None
+    ) -> SendResult:
+        """Store a copy of a message, with its id, keys, tags and own properties: in its topic, in
+        ``topic``, or for ``group`` alone, which gets it as a retry of that topic. Raises
         ``NoRouteError``, ``SendFailed``."""
+        topic = topic or message.topic
         system = (PropertyName.KEYS, PropertyName.TAGS, PropertyName.UNIQ_KEY)
         kept = {
             name: value for name in system if (value := message.properties.get(name)) is not None
         }
+        if group is not None:
+            kept[PropertyName.RETRY_TOPIC] = topic
         outgoing = Outgoing(
-            message.topic,
+            topic if group is None else retry_topic(group),
             RequestCode.SEND_MESSAGE_V2,
             message.body,
             encode_properties({**message.user_properties, **kept}).decode(),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from . import broker, files, leaves, protocol, records, replication, spark, text
+from . import broker, console, files, leaves, protocol, records, replication, spark, text
 from .parsers import Parser
 
 CORPUS: Final = Path(__file__).parent / "corpus"
 """A folder for each target."""
 MOST_CORPUS_BYTES: Final = 300_000
 
-_AREAS: Final = (protocol, records, replication, broker, text, files, spark, leaves)
+_AREAS: Final = (protocol, records, replication, broker, text, files, spark, console, leaves)
 PARSERS: Final[dict[str, Parser]] = {row.name: row for area in _AREAS for row in area.PARSERS}
 
 

@@ -27,7 +27,7 @@ ROOMS = [
     "broker",
     "client",
 ]
-ROOMS += ["tools", "spark_connector"]
+ROOMS += ["tools", "console", "spark_connector"]
 
 BREAKS = [
     ("layers", "store", "from ..broker import x"),
@@ -50,6 +50,8 @@ BREAKS = [
         "namesrv",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import bad14",
     ),
+    ("console", "console", "from ..broker import x"),
+    ("console", "console", "from ..store import x"),
 ]
 
 

@@ -41,6 +41,7 @@ NOT_PARSERS: Final[dict[str, str]] = {
     "broker/state/consumer_filters.py: ConsumerFilters.scan_limit": _NO_BYTES,
     "client/admin/topics.py: TopicOperations.read_queues": _NO_BYTES,
     "client/cluster/route_cache.py: RouteCache._from_template": _NO_BYTES,
+    "console/starting.py: _read_token": "a file of the operator: its text is the token",
     "remoting/transport/connection.py: Connection.data_received": _BY_ANOTHER,
     "remoting/transport/farewell.py: Farewell.data_received": _BY_ANOTHER,
     "spark_connector/access/option_reader.py: _read_secret": "a file that the author of a query "

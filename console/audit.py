@@ -1,0 +1,51 @@
+"""One line for every change: when, who, from where, what, of what, and how it went. Never a secret,
+never a body.
+
+To a file, or to standard error; not through the log, which leaves lines out when there are many.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from ..client.errors import ConfigError
+from ..remoting.clock import Clock
+
+_MOST: Final = 300
+"""Characters of one value."""
+
+
+class AuditLog:
+    """``path``: ``None`` is standard error."""
+
+    def __init__(self, path: str | None, clock: Clock) -> None:
+        """Raises ``ConfigError`` where the file cannot be written."""
+        self._clock = clock
+        try:
+            self._file = None if path is None else Path(path).open("a", encoding="utf-8")  # noqa: SIM115 - until close
+        except OSError as error:
+            raise ConfigError(f"the audit file {path} cannot be written: {error}") from None
+
+    def note(self, who: str, address: str, action: str, subject: str, outcome: str) -> None:
+        """``subject`` names what was changed, ``outcome`` is ``done`` or what the cluster said."""
+        when = datetime.fromtimestamp(self._clock.time_ms() / 1000, UTC)
+        fields = {
+            "who": who, "from": address, "action": action, "subject": subject, "outcome": outcome,
+        }  # fmt: skip
+        line = " ".join(f"{name}={_value(text)}" for name, text in fields.items())
+        file = self._file or sys.stderr
+        file.write(f"{when:%Y-%m-%dT%H:%M:%SZ} AUDIT {line}\n")
+        file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _value(text: str) -> str:
+    """On one line, whatever a peer put into it."""
+    shown = "".join(each if each.isprintable() and each != '"' else "?" for each in text[:_MOST])
+    return shown if shown and " " not in shown and "=" not in shown else f'"{shown}"'

@@ -1,0 +1,271 @@
+"""What the console knows of a cluster: each answer asked for once for all who look, kept for a few
+seconds, and not asked for when nobody looks.
+
+Nothing here asks every broker about every topic or group: what there is one request per broker for
+is asked of each broker, what there is one request per name for only of names that a page shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Final, NamedTuple, Self, TypeVar
+
+from ..client.admin import Admin, Member
+from ..client.admin.brokers import members_of
+from ..remoting.clock import Clock
+from ..remoting.errors import BrokerError, ConsumerNotOnline, RequestNotSupported, RocketMQError
+from ..remoting.protocol.bodies.connection import ConsumerConnection
+from ..remoting.protocol.bodies.running_info import ConsumerRunningInfo
+from ..remoting.protocol.bodies.stats import BrokerStatsItem, ConsumeStats, TopicStatsTable
+from ..remoting.protocol.bodies.subscription_group import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+)
+from ..remoting.services import TaskSet
+from .cached import Cached, CachedByKey
+from .model.groups import growing, lags_of
+from .model.overview import Asked, Broker, Trouble, brokers_of, troubles_of
+from .model.topics import ProducerRow, QueueRow, RouteRow, producer_rows, queue_rows, route_rows
+
+T = TypeVar("T")
+
+AT_ONCE: Final = 16
+"""Requests of one view that are under way."""
+MOST_QUEUES: Final = 128
+"""Of a topic, that are asked for the time of their first message."""
+MOST_MEMBERS: Final = 50
+"""Of a group, that are asked what they do."""
+MOST_GROWING: Final = 20
+"""Groups behind that are looked at for members."""
+
+
+class Overview(NamedTuple):
+    """All brokers and what is wrong."""
+
+    brokers: Sequence[Broker]
+    name_servers: Mapping[str, str | None]
+    troubles: Sequence[Trouble]
+
+
+class Lags(NamedTuple):
+    """How far all groups are behind. ``problems``: brokers that did not tell."""
+
+    by_group: Mapping[str, tuple[int, float, int]]
+    problems: Mapping[str, str]
+    deserted: Sequence[str]
+    """Groups that are further behind than before and have no member."""
+
+    @property
+    def known(self) -> Mapping[str, tuple[int, float, int]] | None:
+        """``None`` when no broker told anything."""
+        return self.by_group or (None if self.problems else {})
+
+
+class TopicLook(NamedTuple):
+    """One topic."""
+
+    routes: Sequence[RouteRow]
+    queues: Sequence[QueueRow]
+    groups: Sequence[str]
+    producers: Sequence[ProducerRow]
+    problems: Sequence[str]
+
+
+class GroupLook(NamedTuple):
+    """One group."""
+
+    stats: ConsumeStats
+    connection: ConsumerConnection | None
+    infos: Mapping[str, ConsumerRunningInfo]
+    member_problems: Mapping[str, str]
+    configs: Mapping[str, SubscriptionGroupConfig]
+    problems: Sequence[str]
+
+
+class ClusterView:
+    """The cluster as one account sees it, or, without ACL, as everybody does."""
+
+    def __init__(self, admin: Admin, clock: Clock) -> None:
+        self.admin: Final = admin
+        self.clock: Final = clock
+        self._tasks = TaskSet("console")
+        self.turn: Final = asyncio.Semaphore(AT_ONCE)
+        self._previous_lags: Mapping[str, tuple[int, float, int]] = {}
+        parts = (clock, self._tasks)
+        self.overview: Final = Cached(self._overview, 2.0, *parts)
+        self.topics: Final = Cached(admin.topic_list, 3.0, *parts)
+        self.lags: Final = Cached(self._lags, 10.0, *parts)
+        self.topic: Final = CachedByKey(self._topic, 3.0, *parts)
+        self.put_rate: Final = CachedByKey(self._put_rate, 15.0, *parts)
+        self.group: Final = CachedByKey(self._group, 1.5, *parts)
+        self.group_tables: Final = Cached(self._group_tables, 15.0, *parts)
+
+    async def __aenter__(self) -> Self:
+        await self.admin.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _tb: TracebackType | None,
+    ) -> None:
+        await self._tasks.close()
+        await self.admin.stop()
+
+    # --- asking
+    # ----------------------------------------------------------------------------------------------
+
+    async def ask(self, question: Awaitable[T]) -> tuple[T | None, str | None]:
+        """The answer, or why there is none: a part of a page, not all of it."""
+        async with self.turn:
+            try:
+                return await question, None
+            except RequestNotSupported:
+                return None, "it does not know this request"
+            except RocketMQError as error:
+                return None, str(error)
+
+    async def ask_each(
+        self, question: Callable[[str], Awaitable[T]], names: Iterable[str]
+    ) -> tuple[dict[str, T], dict[str, str]]:
+        """Answers and problems by name, asked side by side."""
+        names = list(names)
+        told = await asyncio.gather(*(self.ask(question(name)) for name in names))
+        answers: dict[str, T] = {}
+        problems: dict[str, str] = {}
+        for name, (answer, problem) in zip(names, told, strict=True):
+            if problem is not None:
+                problems[name] = problem
+            elif answer is not None:
+                answers[name] = answer
+        return answers, problems
+
+    async def masters(self) -> list[str]:
+        """Addresses: of a broker without a master, a slave."""
+        found: dict[str, Member] = {}
+        for member in members_of(await self.admin.cluster_info()):
+            found.setdefault(member.broker_name, member)
+        return [member.address for member in found.values()]
+
+    # --- answers
+    # ----------------------------------------------------------------------------------------------
+
+    async def _overview(self) -> Overview:
+        members = members_of(await self.admin.cluster_info())
+        (told, lost, servers) = await asyncio.gather(
+            self.ask_each(self.admin.broker_runtime_info, [each.address for each in members]),
+            self.ask(self.admin.lost_brokers()),
+            self.ask_each(self._name_server, self.admin.name_server_addresses),
+        )
+        now = self.clock.time_ms()
+        answers, problems = told
+        brokers = brokers_of(
+            Asked(each, answers.get(each.address, {}), problems.get(each.address), now)
+            for each in members
+        )
+        gone = {name: at for table in (lost[0] or {}).values() for name, at in table.items()}
+        name_servers = {each: servers[1].get(each) for each in self.admin.name_server_addresses}
+        return Overview(brokers, name_servers, troubles_of(brokers, name_servers, gone))
+
+    async def _name_server(self, address: str) -> bool:
+        """Whether it answers; what it answers does not matter."""
+        try:
+            await self.admin.name_server_config(address)
+        except BrokerError:
+            pass
+        return True
+
+    async def _lags(self) -> Lags:
+        tables, problems = await self.ask_each(
+            self.admin.broker_consume_stats, await self.masters()
+        )
+        found = lags_of(tables.values())
+        suspects = growing(self._previous_lags, found)[:MOST_GROWING]
+        self._previous_lags = found
+        members, _ = await self.ask_each(self.has_members, suspects)
+        return Lags(found, problems, [each for each in suspects if members.get(each) is False])
+
+    async def has_members(self, group: str) -> bool:
+        """Whether a client of the group is connected to any of its brokers."""
+        return await self._connection(group) is not None
+
+    async def _connection(self, group: str) -> ConsumerConnection | None:
+        try:
+            return await self.admin.consumer_connection(group)
+        except ConsumerNotOnline:
+            return None
+
+    async def _topic(self, topic: str) -> TopicLook:
+        routes = route_rows(await self.admin.topic_route(topic))
+        addresses = [row.master for row in routes if row.master is not None]
+        (stats, no_stats), (groups, no_groups), (tables, no_producers) = await asyncio.gather(
+            self.ask(self.admin.topic_stats(topic)),
+            self.ask(self.admin.query_topic_consume_by_who(topic)),
+            self.ask_each(self.admin.producers_of_broker, addresses),
+        )
+        stats = stats or TopicStatsTable()
+        filled = [queue for queue, each in stats.offset_table.items() if each.max_offset]
+        earliest = await asyncio.gather(
+            *(self.ask(self.admin.earliest_store_time(each)) for each in filled[:MOST_QUEUES])
+        )
+        firsts = {
+            queue: first for queue, (first, _) in zip(filled, earliest, strict=False) if first
+        }
+        problems = [
+            *([f"Offsets of queues: {no_stats}"] if no_stats else ()),
+            *([f"Groups of the topic: {no_groups}"] if no_groups else ()),
+            *(f"Producers at {address}: {why}" for address, why in no_producers.items()),
+        ]
+        return TopicLook(
+            routes,
+            queue_rows(stats, firsts),
+            sorted(groups or ()),
+            producer_rows(tables.values()),
+            problems,
+        )
+
+    async def _put_rate(self, topic: str) -> BrokerStatsItem | None:
+        """Messages of the last minute; ``None``: nothing was counted."""
+        route = route_rows(await self.admin.topic_route(topic))
+        found, _ = await self.ask_each(
+            lambda address: self.admin.broker_stats(address, "TOPIC_PUT_NUMS", topic),
+            [row.master for row in route if row.master is not None],
+        )
+        if not found:
+            return None
+        minutes = [each.stats_minute for each in found.values()]
+        return BrokerStatsItem(
+            sum=sum(each.sum for each in minutes), tps=sum(each.tps for each in minutes)
+        )
+
+    async def _group_tables(self) -> tuple[dict[str, SubscriptionGroupTable], dict[str, str]]:
+        return await self.ask_each(self.admin.subscription_groups, await self.masters())
+
+    async def _group(self, group: str) -> GroupLook:
+        stats = await self.admin.consume_stats(group)
+        (connection, no_connection), dated = await asyncio.gather(
+            self.ask(self._connection(group)), self.group_tables.get()
+        )
+        tables, no_configs = dated.value
+        clients = [each.client_id or "" for each in connection.connection_set] if connection else []
+        infos, problems = await self.ask_each(
+            lambda client: self.admin.consumer_running_info(group, client), clients[:MOST_MEMBERS]
+        )
+        configs = {
+            address: config
+            for address, table in tables.items()
+            if (config := table.subscription_group_table.get(group)) is not None
+        }
+        told = [
+            *([f"Members: {no_connection}"] if no_connection else ()),
+            *(f"Configuration at {address}: {why}" for address, why in no_configs.items()),
+            *(
+                [f"Only {MOST_MEMBERS} of {len(clients)} members were asked what they do."]
+                if len(clients) > MOST_MEMBERS
+                else ()
+            ),
+        ]
+        return GroupLook(stats, connection, infos, problems, configs, told)

@@ -1,0 +1,125 @@
+"""Who somebody is and what they may do: reading where neither token nor account is asked for,
+everything else after signing in; changes only where the console was started for them."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..remoting.errors import RocketMQError
+from ..remoting.signature import Credentials
+from .cluster import ClusterView
+from .sessions import Session, Sessions, same
+from .settings import ConsoleSettings
+from .views import NotAllowed, Views
+
+
+class SignInNeededError(RocketMQError):
+    """Nobody is signed in who may do this."""
+
+
+class ForbiddenError(RocketMQError):
+    """Signing in would not help; the text says what would."""
+
+
+class Person(NamedTuple):
+    """Who asks, and the cluster as they see it."""
+
+    session: Session | None
+    view: ClusterView
+    may_change: bool
+
+    @property
+    def name(self) -> str:
+        return self.session.name if self.session is not None else "anybody"
+
+    @property
+    def csrf(self) -> str:
+        return self.session.csrf if self.session is not None else ""
+
+
+class Door:
+    """Lets people in."""
+
+    def __init__(self, settings: ConsoleSettings, sessions: Sessions, views: Views) -> None:
+        self.settings: Final = settings
+        self.sessions: Final = sessions
+        self._views = views
+        self.cookie = "mqconsole"
+        """Browsers keep one jar for all ports of a host: the port is part of the name."""
+
+    async def enter(self, request: Request, *, use: bool = True) -> Person:
+        """Raises ``SignInNeededError``. ``use``: somebody does something, the page does not only
+        ask by itself."""
+        session = self.sessions.find(request.cookies.get(self.cookie), use=use)
+        acl = await self._views.acl_is_on()
+        if acl and (session is None or session.credentials is None):
+            raise SignInNeededError("the brokers ask for an account: sign in with yours")
+        if self.settings.token_to_read and (session is None or not session.has_token):
+            raise SignInNeededError("this console asks for its token")
+        credentials = session.credentials if session is not None else None
+        may_change = self.settings.allow_changes and session is not None
+        return Person(session, await self._views.of(credentials), may_change)
+
+    async def enter_to_change(self, request: Request, csrf: str) -> Person:
+        """Raises ``ForbiddenError``, ``SignInNeededError``."""
+        if not self.settings.allow_changes:
+            raise ForbiddenError("this console only reads: start it with --allow-changes")
+        person = await self.enter(request)
+        if person.session is None:
+            raise SignInNeededError("changes are made by who has signed in")
+        if not csrf or not same(csrf, person.session.csrf):
+            raise ForbiddenError("the form is not of this session: load the page again")
+        return person
+
+    # --- signing in and out
+    # ----------------------------------------------------------------------------------------------
+
+    async def wants(self) -> tuple[bool, bool]:
+        """Whether signing in takes the token, and an account."""
+        acl = await self._views.acl_is_on()
+        return self.settings.token is not None and (self.settings.token_to_read or not acl), acl
+
+    async def sign_in(self, token: str, access_key: str, secret_key: str) -> Session:
+        """Raises ``NotAllowed`` with the reason, which never tells a secret."""
+        if not self.sessions.may_try():
+            raise NotAllowed("too many failed attempts: wait a minute")
+        wants_token, wants_account = await self.wants()
+        if not wants_token and not wants_account:
+            raise NotAllowed("there is nothing to sign in to: no token, no accounts")
+        try:
+            if wants_token and not same(token, self.settings.token or ""):
+                raise NotAllowed("that is not the token of this console")
+            credentials = await self._credentials(wants_account, access_key, secret_key)
+        except NotAllowed:
+            self.sessions.failed()
+            raise
+        await self._views.keep(self.sessions.accounts())
+        return self.sessions.begin(credentials, has_token=wants_token)
+
+    async def _credentials(
+        self, wanted: bool, access_key: str, secret_key: str
+    ) -> Credentials | None:
+        if not wanted:
+            return None
+        if not access_key or not secret_key:
+            raise NotAllowed("the brokers ask for an account: access key and secret key")
+        credentials = Credentials(access_key, secret_key)
+        await self._views.check(credentials)
+        return credentials
+
+    def give_cookie(self, response: Response, session: Session) -> None:
+        response.set_cookie(
+            self.cookie,
+            session.key,
+            path="/",
+            httponly=True,
+            samesite="strict",
+            secure=self.settings.scheme == "https",
+        )
+
+    async def sign_out(self, session: Session) -> None:
+        self.sessions.end(session)
+        await self._views.keep(self.sessions.accounts())

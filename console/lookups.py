@@ -1,0 +1,123 @@
+"""Messages: found by key, id and time, and all that is to be found of one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from ..client.admin import MessageTrack, PullStatus, Traced
+from ..client.errors import NoRouteError
+from ..remoting.errors import RocketMQError
+from ..remoting.protocol.message.message_queue import MessageQueue
+from ..remoting.protocol.message.topic_names import TopicName, dlq_topic, retry_topic
+from ..remoting.protocol.record.decode import MessageExt
+from .cluster import ClusterView
+from .model.journey import Copies, group_of, origin_topic
+
+MOST_FOUND: Final = 64
+MOST_GROUPS: Final = 32
+"""Groups of a topic whose retries and dead letters are looked for."""
+A_PULL: Final = 32
+MOST_PULLS: Final = 8
+"""Of one queue, for a range of time."""
+
+
+class Journey(NamedTuple):
+    """What was found of a message. ``problems``: what could not be asked, in the cluster's
+    words."""
+
+    copies: Copies
+    tracks: Sequence[MessageTrack]
+    traces: Sequence[Traced]
+    problems: Sequence[str]
+
+
+async def by_key(view: ClusterView, topic: str, key: str) -> list[MessageExt]:
+    """Raises ``NoRouteError``."""
+    return await view.admin.query_messages(topic, key, max_messages=MOST_FOUND)
+
+
+async def by_id(view: ClusterView, topic: str, msg_id: str) -> list[MessageExt]:
+    """By the producer's id in a topic, or by the broker's in any. Raises ``ConfigError``,
+    ``NoRouteError``."""
+    found = await view.admin.query_by_unique_key(topic, msg_id) if topic else []
+    return found or [await view.admin.view_message(msg_id)]
+
+
+async def by_time(
+    view: ClusterView, topic: str, begin_ms: int, end_ms: int, most: int = MOST_FOUND
+) -> tuple[list[MessageExt], list[str]]:
+    """The first of each queue that were stored in that time, and what could not be read. Raises
+    ``NoRouteError``."""
+    queues = await view.admin.read_queues(topic)
+    told = await asyncio.gather(
+        *(view.ask(_of_queue(view, queue, begin_ms, end_ms, most)) for queue in queues)
+    )
+    found = [message for messages, _ in told for message in messages or ()]
+    found.sort(key=lambda message: message.store_timestamp)
+    return found[:most], [problem for _, problem in told if problem]
+
+
+async def _of_queue(
+    view: ClusterView, queue: MessageQueue, begin_ms: int, end_ms: int, most: int
+) -> list[MessageExt]:
+    offset = await view.admin.search_offset(queue, begin_ms)
+    found: list[MessageExt] = []
+    for _ in range(MOST_PULLS):
+        pulled = await view.admin.pull(queue, offset, A_PULL)
+        found += [m for m in pulled.messages if begin_ms <= m.store_timestamp <= end_ms]
+        offset = pulled.next_offset
+        late = any(m.store_timestamp > end_ms for m in pulled.messages)
+        if pulled.status is not PullStatus.FOUND or late or len(found) >= most:
+            break
+    return found[:most]
+
+
+async def journey_of(view: ClusterView, message: MessageExt) -> Journey:
+    """Everything that brokers and clients tell of a message, whichever of its copies this is."""
+    topic, msg_id = origin_topic(message), message.msg_id
+    known, no_groups = await view.ask(view.admin.query_topic_consume_by_who(topic))
+    own = group_of(message)
+    groups = sorted({*(known or ()), *([own] if own else [])})
+    problems = [f"Groups of the topic: {no_groups}"] if no_groups else []
+    if len(groups) > MOST_GROUPS:
+        problems.append(f"Only {MOST_GROUPS} of {len(groups)} groups were looked at.")
+    groups = groups[:MOST_GROUPS]
+    stored, retries, dead, halves, given_up, traces = await asyncio.gather(
+        _copies(view, topic, msg_id),
+        asyncio.gather(*(_copies(view, retry_topic(each), msg_id) for each in groups)),
+        asyncio.gather(*(_copies(view, dlq_topic(each), msg_id) for each in groups)),
+        _copies(view, TopicName.TRANS_HALF, msg_id),
+        _copies(view, TopicName.TRANS_CHECK_MAX_TIME, msg_id),
+        _traces(view, msg_id),
+    )
+    tracks, no_tracks = None, None
+    if stored:
+        tracks, no_tracks = await view.ask(view.admin.message_tracks(stored[0]))
+    problems += [f"How far groups are: {no_tracks}"] if no_tracks else []
+    copies = Copies(
+        stored or ([message] if message.topic == topic else []),
+        {group: found for group, found in zip(groups, retries, strict=True) if found},
+        {group: found for group, found in zip(groups, dead, strict=True) if found},
+        halves,
+        given_up,
+    )
+    return Journey(copies, tracks or (), traces, problems)
+
+
+async def _copies(view: ClusterView, topic: str, msg_id: str) -> list[MessageExt]:
+    """None where the topic is not there, which is nothing special."""
+    async with view.turn:
+        try:
+            return await view.admin.query_by_unique_key(topic, msg_id)
+        except RocketMQError:
+            return []
+
+
+async def _traces(view: ClusterView, msg_id: str) -> list[Traced]:
+    async with view.turn:
+        try:
+            return await view.admin.message_trace(msg_id)
+        except (NoRouteError, RocketMQError):
+            return []

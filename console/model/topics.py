@@ -1,0 +1,230 @@
+"""Topics: the list, and one with its queues on a time axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ...remoting.protocol.bodies.connection import ProducerTable
+from ...remoting.protocol.bodies.route import QueueData, TopicRouteData
+from ...remoting.protocol.bodies.stats import TopicStatsTable
+from ...remoting.protocol.bodies.topic_config import TopicConfig
+from ...remoting.protocol.codes import version_name
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.topic_names import TopicName, is_system_topic
+
+PERMISSIONS: Final = {6: "read and write", 4: "read only", 2: "write only", 0: "neither"}
+_READ_OR_WRITE: Final = 6
+
+
+def kind_of(topic: str) -> str:
+    """``retry``, ``dead letters``, ``system`` or ``""``, for those of users."""
+    if topic.startswith(TopicName.RETRY_PREFIX):
+        return "retry"
+    if topic.startswith(TopicName.DLQ_PREFIX):
+        return "dead letters"
+    return "system" if is_system_topic(topic) else ""
+
+
+def permission(perm: int) -> str:
+    return PERMISSIONS[perm & _READ_OR_WRITE]
+
+
+class Page(NamedTuple):
+    """Some of many names."""
+
+    names: Sequence[str]
+    total: int
+    number: int
+    """From 1."""
+    last: int
+
+
+def search(topics: Iterable[str], text: str, kind: str, page: int, size: int) -> Page:
+    """Those whose name has ``text``, in any case. ``kind``: as ``kind_of``, or ``all``."""
+    wanted = text.strip().lower()
+    found = sorted(
+        (name for name in topics if wanted in name.lower() and kind in ("all", kind_of(name))),
+        key=lambda name: (name.lower(), name),
+    )
+    last = max(1, -(-len(found) // size))
+    number = min(max(1, page), last)
+    return Page(found[(number - 1) * size : number * size], len(found), number, last)
+
+
+class QueueRow(NamedTuple):
+    """A queue; times in ms, ``None`` where nothing is in it."""
+
+    queue: MessageQueue
+    min_offset: int
+    max_offset: int
+    first_ms: int | None
+    last_ms: int | None
+
+    @property
+    def stored(self) -> int:
+        return self.max_offset - self.min_offset
+
+
+def queue_rows(
+    stats: TopicStatsTable, earliest: Mapping[MessageQueue, int | None]
+) -> list[QueueRow]:
+    """By broker and queue."""
+    return [
+        QueueRow(
+            queue,
+            offsets.min_offset,
+            offsets.max_offset,
+            None if (first := earliest.get(queue)) is None or first <= 0 else first,
+            offsets.last_update_timestamp if offsets.last_update_timestamp > 0 else None,
+        )
+        for queue, offsets in sorted(stats.offset_table.items())
+    ]
+
+
+class Bar(NamedTuple):
+    """A queue on the time axis, in thousandths of its width."""
+
+    queue: MessageQueue
+    begin: int
+    width: int
+
+
+class Axis(NamedTuple):
+    """From the first message of all queues to the last one, ms."""
+
+    begin_ms: int
+    end_ms: int
+    bars: Sequence[Bar]
+
+
+def time_axis(rows: Sequence[QueueRow]) -> Axis | None:
+    """``None`` while no queue has a message."""
+    timed = [
+        (row.queue, row.first_ms, row.last_ms)
+        for row in rows
+        if row.first_ms is not None and row.last_ms is not None and row.stored > 0
+    ]
+    if not timed:
+        return None
+    begin = min(first for _, first, _ in timed)
+    end = max(max(first, last) for _, first, last in timed)
+    whole = max(1, end - begin)
+    return Axis(
+        begin,
+        end,
+        [
+            Bar(
+                queue,
+                (first - begin) * 1000 // whole,
+                max(4, max(0, last - first) * 1000 // whole),
+            )
+            for queue, first, last in timed
+        ],
+    )
+
+
+class RouteRow(NamedTuple):
+    """A topic on one broker."""
+
+    broker_name: str
+    cluster: str
+    addresses: Sequence[tuple[int, str]]
+    """Broker id and address."""
+    read_queues: int
+    write_queues: int
+    perm: int
+
+    @property
+    def master(self) -> str | None:
+        return dict(self.addresses).get(0)
+
+
+def route_rows(route: TopicRouteData) -> list[RouteRow]:
+    queues = {data.broker_name: data for data in route.queue_datas}
+    none = QueueData(broker_name="")
+    return [
+        RouteRow(
+            broker.broker_name,
+            broker.cluster or "",
+            sorted(broker.broker_addrs.items()),
+            (data := queues.get(broker.broker_name, none)).read_queue_nums,
+            data.write_queue_nums,
+            data.perm,
+        )
+        for broker in sorted(route.broker_datas, key=lambda each: each.broker_name)
+    ]
+
+
+class Change(NamedTuple):
+    """What would be sent to one broker: the topic as it is there, and as it would be."""
+
+    address: str
+    broker_name: str
+    before: TopicConfig
+    after: TopicConfig
+
+    @property
+    def differs(self) -> bool:
+        return self.before != self.after
+
+
+def changes_of(
+    topic: str,
+    rows: Iterable[RouteRow],
+    *,
+    read_queues: int,
+    write_queues: int,
+    perm: int,
+) -> list[Change]:
+    """For each master of the topic. Raises ``ValueError`` for numbers that cannot be."""
+    for what, value in (("read", read_queues), ("write", write_queues)):
+        if not 1 <= value <= 1024:
+            raise ValueError(f"the number of {what} queues is 1 to 1024, not {value}")
+    if perm not in PERMISSIONS:
+        raise ValueError(f"{perm} is no permission: 6, 4, 2 or 0")
+    found = []
+    for row in rows:
+        if row.master is None:
+            continue
+        before = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=row.read_queues,
+            write_queue_nums=row.write_queues,
+            perm=row.perm,
+        )
+        after = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=read_queues,
+            write_queue_nums=write_queues,
+            perm=perm | row.perm & ~_READ_OR_WRITE,
+        )
+        found.append(Change(row.master, row.broker_name, before, after))
+    return found
+
+
+class ProducerRow(NamedTuple):
+    """A client of a producer group, connected to a broker."""
+
+    group: str
+    client_id: str
+    address: str
+    language: str
+    version: str
+
+
+def producer_rows(tables: Iterable[ProducerTable]) -> list[ProducerRow]:
+    return sorted(
+        {
+            ProducerRow(
+                group,
+                each.client_id or "",
+                (each.remote_ip or "").removeprefix("/"),
+                each.language.name if each.language is not None else "",
+                version_name(each.version),
+            )
+            for table in tables
+            for group, members in table.data.items()
+            for each in members
+        }
+    )

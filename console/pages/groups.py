@@ -1,0 +1,167 @@
+"""Consumer groups: the list, one of them with its lag as it moves, and moving one to a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ...client.admin import OffsetMove
+from ...client.admin.offset_reset import TO_THE_END
+from ...remoting.errors import ConsumerNotOnline
+from ..cluster import ClusterView, GroupLook
+from ..door import Person
+from ..model.groups import (
+    QueueLag,
+    group_troubles,
+    groups_of_topics,
+    member_rows,
+    queue_rows,
+    rows_of,
+)
+from ..model.texts import parse_moment
+from ..site import BadFormError, Form, Site
+from .overview import soon
+
+ROWS: Final = 50
+MOST_SERIES: Final = 8
+"""Queues with a line of their own in the chart: those furthest behind; the others are one."""
+
+
+def add_to(site: Site) -> None:
+    async def show_list(request: Request, person: Person, form: Form) -> Response:
+        found = await list_facts(person.view, form)
+        return site.html(request, person, "groups.html", **found)
+
+    async def list_parts(view: ClusterView, form: Form) -> Mapping[str, str]:
+        found = await list_facts(view, form)
+        return {"rows": site.templates.part("groups.html", "rows", **found)}
+
+    async def show(request: Request, person: Person, form: Form) -> Response:
+        found = await group_facts(person.view, form.needed("name"))
+        return site.html(request, person, "group.html", **found)
+
+    async def parts(view: ClusterView, form: Form) -> Mapping[str, str]:
+        found = await group_facts(view, form.needed("name"))
+        names = ("age", "troubles", "queues", "members")
+        made = {name: site.templates.part("group.html", name, **found) for name in names}
+        return made | {"chart:lag": chart_point(found["queues"], found["at_ms"])}
+
+    async def preview(request: Request, person: Person, form: Form) -> Response:
+        group, topic, at = reset_of(form)
+        moves = await person.view.admin.move_offsets(group, topic, at, dry_run=True)
+        return site.html(
+            request, person, "group_reset.html", group=group, topic=topic, at=at, moves=moves,
+            time=form.text("time"), outcome="", told=[],
+        )  # fmt: skip
+
+    async def apply(request: Request, person: Person, form: Form) -> Response:
+        group, topic, at = reset_of(form)
+        doing = reset(person.view, group, topic, at)
+        done, refused = await site.noted(
+            request, person, "reset-offsets", f"{group}@{topic}@{at}", doing
+        )
+        person.view.group.of(group).forget()
+        how, moves = done or ("", [])
+        return site.html(
+            request, person, "group_reset.html", group=group, topic=topic, at=at, moves=moves,
+            time=form.text("time"), outcome=refused or how, told=[],
+        )  # fmt: skip
+
+    site.page("/groups", show_list)
+    site.stream("/live/groups", list_parts)
+    site.page("/group", show)
+    site.stream("/live/group", parts)
+    site.page("/group/reset", preview)
+    site.change("/group/reset", apply)
+
+
+async def list_facts(view: ClusterView, form: Form) -> dict[str, Any]:
+    """What the list shows."""
+    topics = await view.topics.get()
+    lags = await soon(view.lags)
+    text = form.text("q")[:200]
+    rows = [
+        row
+        for row in rows_of(groups_of_topics(topics.value), lags.known if lags else None)
+        if text.lower() in row.name.lower()
+    ]
+    last = max(1, -(-len(rows) // ROWS))
+    page = min(max(1, form.number("page", 1)), last)
+    return {
+        "groups": rows[(page - 1) * ROWS : page * ROWS],
+        "total": len(rows),
+        "number": page,
+        "last": last,
+        "q": text,
+        "lags": lags,
+        "deserted": set(lags.deserted) if lags else set(),
+        "at_ms": topics.at_ms,
+        "problem": topics.problem,
+    }
+
+
+async def group_facts(view: ClusterView, group: str) -> dict[str, Any]:
+    """What the page of one group shows. Raises ``NoRouteError``."""
+    dated = await view.group.of(group).get()
+    look: GroupLook = dated.value
+    members = member_rows(look.connection, look.infos, look.member_problems)
+    queues = queue_rows(look.stats, look.infos)
+    return {
+        "group": group,
+        "look": look,
+        "at_ms": dated.at_ms,
+        "problem": dated.problem,
+        "members": members,
+        "queues": queues,
+        "lag": sum(max(0, queue.lag) for queue in queues),
+        "topics": sorted({queue.queue.topic for queue in queues}),
+        "troubles": group_troubles(group, queues, members, look.configs),
+        "point": chart_point(queues, dated.at_ms),
+    }
+
+
+def chart_point(queues: Sequence[QueueLag], at_ms: int) -> str:
+    """JSON: a time in seconds, and the lag of each line of the chart by its name."""
+    ordered = sorted(queues, key=lambda queue: (-queue.lag, queue.queue))
+    series = {
+        f"{each.queue.topic} {each.queue.broker_name} {each.queue.queue_id}": max(0, each.lag)
+        for each in sorted(ordered[:MOST_SERIES], key=lambda each: each.queue)
+    }
+    total = sum(max(0, each.lag) for each in queues)
+    return json.dumps({"at": at_ms / 1000, "total": total, "series": series})
+
+
+# --- reset
+# --------------------------------------------------------------------------------------------------
+
+
+def reset_of(form: Form) -> tuple[str, str, int]:
+    """Group, topic, ms since 1970. Raises ``BadFormError``."""
+    group, topic, text = form.needed("name"), form.needed("topic"), form.needed("time")
+    if text == "end":
+        return group, topic, TO_THE_END
+    try:
+        return group, topic, parse_moment(text)
+    except ValueError as error:
+        raise BadFormError(str(error)) from None
+
+
+async def reset(
+    view: ClusterView, group: str, topic: str, at_ms: int
+) -> tuple[str, list[OffsetMove]]:
+    """Members that are online are told; where nobody is, offsets are moved."""
+    before = await view.admin.move_offsets(group, topic, at_ms, dry_run=True)
+    try:
+        moved = await view.admin.reset_offsets(group, topic, at_ms)
+    except ConsumerNotOnline:
+        done = await view.admin.move_offsets(group, topic, at_ms)
+        return "Nobody of the group is online; its offsets were moved.", done
+    return (
+        "The members were told; each goes on there and commits it within about ten seconds.",
+        [move._replace(rollback_offset=moved.get(move.queue, move.rollback_offset))
+         for move in before],
+    )  # fmt: skip

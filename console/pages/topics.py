@@ -1,0 +1,148 @@
+"""Topics: the list, one of them, and changing its queues and permission."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ...remoting.errors import RocketMQError
+from ...remoting.protocol.bodies.stats import BrokerStatsItem
+from ..cluster import ClusterView
+from ..door import Person
+from ..model.topics import (
+    PERMISSIONS,
+    Change,
+    changes_of,
+    kind_of,
+    permission,
+    search,
+    time_axis,
+)
+from ..site import BadFormError, Form, Site
+
+ROWS: Final = 50
+PATIENCE_S: Final = 0.08
+KINDS: Final = {"": "of users", "retry": "retry", "dead letters": "dead letters",
+                "system": "of the system", "all": "all"}  # fmt: skip
+
+
+def add_to(site: Site) -> None:
+    async def show_list(request: Request, person: Person, form: Form) -> Response:
+        found = await list_facts(person.view, form)
+        return site.html(request, person, "topics.html", **found)
+
+    async def list_parts(view: ClusterView, form: Form) -> Mapping[str, str]:
+        found = await list_facts(view, form)
+        return {"rows": site.templates.part("topics.html", "rows", **found)}
+
+    async def show(request: Request, person: Person, form: Form) -> Response:
+        found = await topic_facts(person.view, form.needed("name"))
+        return site.html(request, person, "topic.html", **found)
+
+    async def parts(view: ClusterView, form: Form) -> Mapping[str, str]:
+        found = await topic_facts(view, form.needed("name"))
+        names = ("age", "queues", "groups", "producers")
+        return {name: site.templates.part("topic.html", name, **found) for name in names}
+
+    async def preview(request: Request, person: Person, form: Form) -> Response:
+        changes = await wished(person.view, form)
+        return site.html(
+            request, person, "topic_change.html", topic=form.needed("name"), changes=changes,
+            outcomes={}, **_wish(form),
+        )  # fmt: skip
+
+    async def apply(request: Request, person: Person, form: Form) -> Response:
+        topic, outcomes = form.needed("name"), {}
+        changes = await wished(person.view, form)
+        for change in changes:
+            if not change.differs:
+                continue
+            what = f"{topic}@{change.address}:read={change.after.read_queue_nums}" + (
+                f",write={change.after.write_queue_nums},perm={change.after.perm}"
+            )
+            doing = person.view.admin.create_topic_on(change.address, change.after)
+            _, refused = await site.noted(request, person, "update-topic", what, doing)
+            outcomes[change.address] = refused or "done"
+        person.view.topic.of(topic).forget()
+        return site.html(
+            request, person, "topic_change.html", topic=topic, changes=changes,
+            outcomes=outcomes, **_wish(form),
+        )  # fmt: skip
+
+    site.page("/topics", show_list)
+    site.stream("/live/topics", list_parts)
+    site.page("/topic", show)
+    site.stream("/live/topic", parts)
+    site.page("/topic/change", preview)
+    site.change("/topic/change", apply)
+
+
+async def list_facts(view: ClusterView, form: Form) -> dict[str, Any]:
+    """What the list shows: rates only of the topics that are on this page of it."""
+    topics = await view.topics.get()
+    text, kind = form.text("q")[:200], form.text("kind")
+    kind = kind if kind in KINDS else ""
+    page = search(topics.value, text, kind, form.number("page", 1), ROWS)
+    rates = await rates_of(view, page.names)
+    return {
+        "names": page.names,
+        "page": page,
+        "q": text,
+        "kind": kind,
+        "kinds": KINDS,
+        "kind_of": kind_of,
+        "rates": rates,
+        "at_ms": topics.at_ms,
+        "problem": topics.problem,
+    }
+
+
+async def rates_of(view: ClusterView, names: Sequence[str]) -> dict[str, BrokerStatsItem]:
+    """Of the topics that have some. What is not there in a moment comes live."""
+
+    async def one(name: str) -> BrokerStatsItem | None:
+        try:
+            return (await view.put_rate.of(name).get(wait_s=PATIENCE_S)).value
+        except RocketMQError:
+            return None
+
+    found = await asyncio.gather(*(one(name) for name in names))
+    return {name: rate for name, rate in zip(names, found, strict=True) if rate is not None}
+
+
+async def topic_facts(view: ClusterView, topic: str) -> dict[str, Any]:
+    """What the page of one topic shows. Raises ``NoRouteError``."""
+    look = await view.topic.of(topic).get()
+    rate = await rates_of(view, [topic])
+    return {
+        "topic": topic,
+        "kind": kind_of(topic),
+        "look": look.value,
+        "at_ms": look.at_ms,
+        "problem": look.problem,
+        "axis": time_axis(look.value.queues),
+        "stored": sum(row.stored for row in look.value.queues),
+        "rate": rate.get(topic),
+        "permission": permission,
+        "permissions": PERMISSIONS,
+    }
+
+
+async def wished(view: ClusterView, form: Form) -> list[Change]:
+    """What would be sent to whom, from what the cluster says now. Raises ``BadFormError``."""
+    topic = form.needed("name")
+    view.topic.of(topic).forget()
+    look = await view.topic.of(topic).get()
+    wish = _wish(form)
+    try:
+        return changes_of(topic, look.value.routes, **wish)
+    except ValueError as error:
+        raise BadFormError(str(error)) from None
+
+
+def _wish(form: Form) -> dict[str, int]:
+    return {name: form.number(name) for name in ("read_queues", "write_queues", "perm")}

@@ -1,0 +1,195 @@
+"""What all pages have in common: who may see them, the frame around them, forms, live parts, and
+what they look like when the cluster refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from ..remoting.errors import RocketMQError
+from .audit import AuditLog
+from .cluster import ClusterView
+from .door import Door, ForbiddenError, Person, SignInNeededError
+from .live import Live, TooManyStreamsError
+from .rendering import Templates, link
+
+MOST_FIELDS: Final = 2000
+MOST_BODY_BYTES: Final = 4 << 20
+"""Of a form: a body of 1 MiB as it is encoded."""
+
+
+class BadFormError(RocketMQError):
+    """A form, or what stands in an address, cannot be used; the text says why."""
+
+
+class Form:
+    """The fields of a form or of an address."""
+
+    def __init__(self, fields: list[tuple[str, str]]) -> None:
+        self._fields = fields
+
+    def text(self, name: str, default: str = "") -> str:
+        """Without blanks around it."""
+        return self.raw(name, default).strip()
+
+    def raw(self, name: str, default: str = "") -> str:
+        return next((value for field, value in self._fields if field == name), default)
+
+    def all(self, name: str) -> list[str]:
+        return [value for field, value in self._fields if field == name]
+
+    def needed(self, name: str) -> str:
+        """Raises ``BadFormError`` where it is missing."""
+        value = self.text(name)
+        if not value:
+            raise BadFormError(f"{name} is missing")
+        return value
+
+    def number(self, name: str, default: int | None = None) -> int:
+        """Raises ``BadFormError`` for what is no whole number."""
+        text = self.text(name)
+        if not text and default is not None:
+            return default
+        if not (text.isascii() and text.isdecimal() and len(text) < 19):
+            raise BadFormError(f"{name} is a whole number, not {text[:40]!r}")
+        return int(text)
+
+
+def query_of(request: Request) -> Form:
+    return Form(list(request.query_params.multi_items()))
+
+
+async def form_of(request: Request) -> Form:
+    """Raises ``BadFormError``."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise BadFormError("a form comes as application/x-www-form-urlencoded")
+    try:
+        text = (await request.body()).decode("ascii")
+        return Form(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    except ValueError as error:
+        raise BadFormError(f"the form cannot be read: {error}") from None
+
+
+Shown = Callable[[Request, Person, Form], Awaitable[Response]]
+MadeParts = Callable[[ClusterView, Form], Awaitable[Mapping[str, str]]]
+
+
+class Site:
+    """Made once; each area of pages adds its routes."""
+
+    def __init__(self, door: Door, live: Live, templates: Templates, audit: AuditLog) -> None:
+        self.door: Final = door
+        self.live: Final = live
+        self.audit: Final = audit
+        self.templates: Final = templates
+        self.routes: Final[list[Route]] = []
+
+    # --- routes
+    # ----------------------------------------------------------------------------------------------
+
+    def page(self, path: str, show: Shown) -> None:
+        """A page to read."""
+
+        async def serve(request: Request) -> Response:
+            try:
+                return await show(request, await self.door.enter(request), query_of(request))
+            except RocketMQError as error:
+                return self._failed(request, error)
+
+        self.routes.append(Route(path, serve, methods=["GET"]))
+
+    def change(self, path: str, show: Shown) -> None:
+        """What a form does. ``show`` writes the audit line (``Site.noted``)."""
+
+        async def serve(request: Request) -> Response:
+            try:
+                form = await form_of(request)
+                person = await self.door.enter_to_change(request, form.text("csrf"))
+                return await show(request, person, form)
+            except RocketMQError as error:
+                return self._failed(request, error)
+
+        self.routes.append(Route(path, serve, methods=["POST"]))
+
+    def stream(self, path: str, parts: MadeParts) -> None:
+        """Live parts of a page."""
+
+        async def serve(request: Request) -> Response:
+            try:
+                person = await self.door.enter(request)
+                form = query_of(request)
+                key = (id(person.view), path, str(request.query_params))
+                return self.live.stream(
+                    key,
+                    lambda: parts(person.view, form),
+                    address_of(request),
+                    lambda: self.still_in(person),
+                )
+            except TooManyStreamsError as error:
+                return Response(str(error), 503)
+            except RocketMQError as error:
+                return Response(str(error), 403)
+
+        self.routes.append(Route(path, serve, methods=["GET"]))
+
+    def still_in(self, person: Person) -> bool:
+        """Whether the session of an open stream goes on."""
+        session = person.session
+        return session is None or self.door.sessions.find(session.key, use=False) is not None
+
+    # --- answers
+    # ----------------------------------------------------------------------------------------------
+
+    def html(
+        self, request: Request, person: Person, template: str, status: int = 200, **context: Any
+    ) -> HTMLResponse:
+        text = self.templates.render(
+            template,
+            path=request.url.path,
+            here=str(request.url.path) + (f"?{request.url.query}" if request.url.query else ""),
+            person=person,
+            read_only=not self.door.settings.allow_changes,
+            **context,
+        )
+        return HTMLResponse(text, status)
+
+    def _failed(self, request: Request, error: RocketMQError) -> Response:
+        if isinstance(error, SignInNeededError):
+            there = str(request.url.path) + (f"?{request.url.query}" if request.url.query else "")
+            there = there if request.method == "GET" else ""
+            return RedirectResponse(link("/sign-in", next=there, why=str(error)), 303)
+        status, title = 502, "The cluster says"
+        if isinstance(error, ForbiddenError):
+            status, title = 403, "Not done"
+        elif isinstance(error, BadFormError | ValueError):
+            status, title = 400, "That cannot be used"
+        text = self.templates.render("error.html", title=title, text=str(error))
+        return HTMLResponse(text, status)
+
+    async def noted(
+        self,
+        request: Request,
+        person: Person,
+        action: str,
+        subject: str,
+        doing: Awaitable[Any],
+    ) -> tuple[Any, str]:
+        """Do a change and write its line. Returns what came of it, and what the cluster said when
+        it refused ("": it did not)."""
+        try:
+            done = await doing
+        except RocketMQError as error:
+            self.audit.note(person.name, address_of(request), action, subject, f"refused: {error}")
+            return None, str(error)
+        self.audit.note(person.name, address_of(request), action, subject, "done")
+        return done, ""
+
+
+def address_of(request: Request) -> str:
+    return request.client.host if request.client is not None else "?"

@@ -1,0 +1,136 @@
+"""A view of the cluster for each account that is signed in, and one for everybody where the cluster
+asks for no account. The console itself has no rights: it signs as the person who looks."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Collection
+from typing import Final
+
+from ..client.admin import Admin
+from ..remoting.clock import Clock
+from ..remoting.errors import BrokerError, RocketMQError
+from ..remoting.protocol.codes import ResponseCode
+from ..remoting.services import TaskSet
+from ..remoting.signature import Credentials
+from .cached import Cached
+from .cluster import ClusterView
+from .settings import ConsoleSettings
+
+MOST_VIEWS: Final = 32
+REQUEST_TIMEOUT_S: Final = 3.0
+_REFUSALS: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION)
+"""With which a broker turns down who does not sign."""
+
+
+class NotAllowed(RocketMQError):
+    """An account cannot sign in; the text says why."""
+
+
+class Views:
+    """All of them, until ``close``."""
+
+    def __init__(self, settings: ConsoleSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._open: OrderedDict[Credentials | None, ClusterView] = OrderedDict()
+        self._tasks = TaskSet("console-views")
+        self._acl = False
+        self._acl_looked: Final = Cached(self._look_for_acl, 20.0, clock, self._tasks)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._tasks.close()
+        while self._open:
+            await self._close(next(iter(self._open)))
+
+    async def of(self, credentials: Credentials | None) -> ClusterView:
+        """The view of an account; ``None``: unsigned."""
+        view = self._open.get(credentials)
+        if view is None:
+            view = self._open[credentials] = ClusterView(self._admin(credentials), self._clock)
+            await view.__aenter__()
+        self._open.move_to_end(credentials)
+        return view
+
+    async def keep(self, accounts: Collection[Credentials]) -> None:
+        """Close the views of accounts that nobody is signed in with, and those beyond the limit."""
+        for credentials in list(self._open):
+            unused = credentials is not None and credentials not in accounts
+            if unused or len(self._open) > MOST_VIEWS:
+                await self._close(credentials)
+
+    async def _close(self, credentials: Credentials | None) -> None:
+        await self._open.pop(credentials).__aexit__(None, None, None)
+
+    def _admin(self, credentials: Credentials | None) -> Admin:
+        return Admin(
+            namesrv=self._settings.namesrv,
+            credentials=credentials,
+            tls=self._settings.tls,
+            request_timeout=REQUEST_TIMEOUT_S,
+        )
+
+    # --- access control
+    # ----------------------------------------------------------------------------------------------
+
+    async def acl_is_on(self) -> bool:
+        """Whether brokers ask for an account. Once one did, this stays so."""
+        if not self._acl:
+            try:
+                await self._acl_looked.get()
+            except RocketMQError:
+                pass  # nobody can be asked: there is nothing to read either
+        return self._acl
+
+    async def _look_for_acl(self) -> None:
+        view = await self.of(None)
+        found, _ = await view.ask_each(self._asks_for_account, await view.masters())
+        self._acl = self._acl or any(found.values())
+
+    async def _asks_for_account(self, address: str) -> bool:
+        """A broker with ACL refuses who does not sign; one that lets this machine in all the same
+        tells the versions of its accounts, which others have not."""
+        admin = (await self.of(None)).admin
+        try:
+            await admin.broker_runtime_info(address)
+        except BrokerError as error:
+            return error.code in _REFUSALS
+        try:
+            await admin.acl_version(address)
+        except BrokerError:
+            return False
+        return True
+
+    async def check(self, credentials: Credentials) -> None:
+        """Raises ``NotAllowed`` for an account that no broker vouches for: every one that does not
+        take a wrong secret has to take this one."""
+        view = await self.of(None)
+        addresses = await view.masters()
+        wrong = Credentials(credentials.access_key, secrets.token_hex(16))
+        refused = await self._refusals(wrong, addresses)
+        if not refused:
+            raise NotAllowed(
+                "no broker looks at the secret of this account: none can be asked, ACL is off, or "
+                "they let this machine in by its address (a white address), which the console's "
+                "must not be where people sign in to it"
+            )
+        for why in (await self._refusals(credentials, refused)).values():
+            raise NotAllowed(why)
+
+    async def _refusals(
+        self, credentials: Credentials, addresses: Collection[str]
+    ) -> dict[str, str]:
+        """Every broker has its own table of accounts; any account that is right may ask this."""
+        async with ClusterView(self._admin(credentials), self._clock) as tried:
+
+            async def refusal(address: str) -> str:
+                try:
+                    await tried.admin.broker_runtime_info(address)
+                except BrokerError as error:
+                    return str(error)
+                return ""
+
+            told, _ = await tried.ask_each(refusal, addresses)
+        return {address: why for address, why in told.items() if why}

@@ -1,0 +1,67 @@
+"""A console in this process, asked as a browser asks it, without a socket of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, NamedTuple
+
+import httpx
+
+from aiorocketmq.console.app import Console
+from aiorocketmq.console.settings import ConsoleSettings
+
+ORIGIN: Final = "http://localhost:8199"
+TOKEN: Final = "a-token-of-the-tests"
+
+
+class Asked(NamedTuple):
+    """The console, and who asks it."""
+
+    console: Console
+    client: httpx.AsyncClient
+
+    async def page(self, path: str, **query: object) -> str:
+        """A page that can be read."""
+        answer = await self.client.get(path, params={k: str(v) for k, v in query.items()} or None)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    async def post(self, path: str, **fields: Any) -> httpx.Response:
+        return await self.client.post(path, data=fields, headers={"origin": ORIGIN})
+
+    async def sign_in(self, **fields: str) -> httpx.Response:
+        return await self.post("/sign-in", **fields)
+
+    async def csrf(self) -> str:
+        """The token of the session's forms."""
+        found = re.search(r'name="csrf" value="([^"]+)"', await self.page("/send"))
+        assert found is not None
+        return found[1]
+
+    async def change(self, path: str, **fields: Any) -> str:
+        answer = await self.post(path, csrf=await self.csrf(), **fields)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+
+@asynccontextmanager
+async def a_console(namesrv: str, **settings: Any) -> AsyncIterator[Asked]:
+    """Not signed in."""
+    console = Console(ConsoleSettings(namesrv=namesrv, port=8199, **settings), 8199)
+    transport = httpx.ASGITransport(console.app)
+    try:
+        async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, timeout=60) as client:
+            yield Asked(console, client)
+    finally:
+        await console.close()
+
+
+@asynccontextmanager
+async def a_changing_console(namesrv: str, **settings: Any) -> AsyncIterator[Asked]:
+    """Signed in with its token."""
+    async with a_console(namesrv, allow_changes=True, token=TOKEN, **settings) as asked:
+        answer = await asked.sign_in(token=TOKEN)
+        assert answer.status_code == 303
+        yield asked

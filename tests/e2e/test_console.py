@@ -1,0 +1,361 @@
+"""The console's pages on a real cluster, and whom they let do what."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+pytest.importorskip("starlette")
+
+from aiorocketmq import Admin, Message, Producer, PushConsumer, RetryLater, StartFrom
+from aiorocketmq.console.sessions import IDLE_S
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.responses import Response
+from aiorocketmq.remoting.transport.client import RemotingClient
+
+from .cluster import Cluster, asynchronous, create_topic, until
+from .console_client import ORIGIN, TOKEN, a_changing_console, a_console
+
+PAGES = ("/", "/topics", "/groups", "/messages", "/dead-letters", "/tail", "/send", "/accounts")
+STREAMS = ("/live/overview", "/live/topics", "/live/groups", "/live/topic?name=T",
+           "/live/group?name=G", "/live/tail?topic=T")  # fmt: skip
+CHANGES = ("/topic/change", "/group/reset", "/dead-letters/send-again", "/send")
+
+
+async def sent(cluster: Cluster, topic: str, body: bytes, *keys: str, tags: str = "A") -> str:
+    async with Producer("p", namesrv=cluster.namesrv) as producer:
+        return (await producer.send(Message(topic, body, tags=tags, keys=keys))).msg_id
+
+
+def consumer_of(
+    cluster: Cluster, group: str, topic: str, handle: Any, tags: str = "*"
+) -> PushConsumer:
+    consumer = PushConsumer(group, namesrv=cluster.namesrv, start_from=StartFrom.FIRST)
+    consumer.subscribe(topic, tags)
+    consumer.on_message(handle)
+    return consumer
+
+
+def links(page: str, path: str) -> list[str]:
+    return re.findall(rf'href="({re.escape(path)}\?[^"]+)"', page)
+
+
+# --- who may what
+# --------------------------------------------------------------------------------------------------
+
+
+@asynchronous
+async def test_it_only_reads_unless_told_otherwise(shared: Cluster) -> None:
+    async with a_console(shared.namesrv) as asked:
+        for path in PAGES:
+            page = await asked.page(path)
+            assert "read-only" in page
+            assert "csrf" not in page or 'value=""' in page
+        for path in CHANGES:
+            answer = await asked.post(path, csrf="", topic="T", name="T")
+            assert answer.status_code == 403
+            assert "--allow-changes" in answer.text
+
+
+@asynchronous
+async def test_every_answer_has_the_policy(shared: Cluster) -> None:
+    async with a_console(shared.namesrv) as asked:
+        for path in (*PAGES, "/static/console.css", "/nowhere", "/sign-in"):
+            answer = await asked.client.get(path)
+            assert "script-src 'self'" in answer.headers["content-security-policy"]
+            assert "unsafe" not in answer.headers["content-security-policy"]
+            assert answer.headers["x-frame-options"] == "DENY"
+            assert answer.headers["cache-control"] == "no-store"
+            assert " style=" not in answer.text
+            assert not re.search(r"<script(?! src=)", answer.text)
+            assert not re.search(r"\son\w+=", answer.text)
+
+
+@pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "http://evil.example"},
+                                     {"sec-fetch-site": "same-site"}])  # fmt: skip
+@asynchronous
+async def test_another_page_of_the_browser_reads_nothing(
+    shared: Cluster, headers: dict[str, str]
+) -> None:
+    async with a_console(shared.namesrv) as asked:
+        for path in (*PAGES, *STREAMS, "/static/console.js"):
+            answer = await asked.client.get(path, headers=headers)
+            assert (answer.status_code, answer.text[:8]) == (403, "Refused:"), path
+        for path in CHANGES:
+            answer = await asked.client.post(path, headers={"origin": ORIGIN} | headers)
+            assert (answer.status_code, answer.text[:8]) == (403, "Refused:"), path
+
+
+@asynchronous
+async def test_a_change_takes_a_session_and_its_own_form(shared: Cluster, topic: str) -> None:
+    await create_topic(shared.namesrv, topic, 1)
+    async with a_console(shared.namesrv, allow_changes=True, token=TOKEN) as asked:
+        answer = await asked.post("/send", csrf="x", topic=topic, body="x")
+        assert (answer.status_code, answer.headers["location"][:8]) == (303, "/sign-in")
+        assert (await asked.sign_in(token="another")).status_code == 403
+        assert not asked.client.cookies
+        answer = await asked.sign_in(token=TOKEN, next="/topics")
+        assert answer.headers["location"] == "/topics"
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert TOKEN not in cookie
+        for csrf in ("", "x"):
+            answer = await asked.post("/send", csrf=csrf, topic=topic, body="x")
+            assert answer.status_code == 403
+            assert "not of this session" in answer.text
+        assert "SEND_OK" in await asked.change("/send", topic=topic, body="x")
+        await asked.post("/sign-out")
+        answer = await asked.post("/send", csrf="x", topic=topic, body="x")
+        assert answer.status_code == 303
+
+
+@pytest.mark.parametrize("there", ["//evil.example", "https://evil.example", "/\\evil.example"])
+@asynchronous
+async def test_signing_in_leads_nowhere_else(shared: Cluster, there: str) -> None:
+    async with a_console(shared.namesrv, allow_changes=True, token=TOKEN) as asked:
+        answer = await asked.sign_in(token=TOKEN, next=there)
+        assert answer.headers["location"] == "/"
+
+
+@asynchronous
+async def test_a_guarded_console_asks_before_it_shows_anything(shared: Cluster) -> None:
+    async with a_console(shared.namesrv, token=TOKEN, token_to_read=True) as asked:
+        for path in PAGES:
+            answer = await asked.client.get(path)
+            assert (answer.status_code, answer.headers["location"][:8]) == (303, "/sign-in")
+        for path in STREAMS:
+            assert (await asked.client.get(path)).status_code in (303, 403)
+        await asked.sign_in(token=TOKEN)
+        await asked.page("/")
+
+
+@asynchronous
+async def test_guessing_is_stopped(shared: Cluster) -> None:
+    async with a_console(shared.namesrv, token=TOKEN, token_to_read=True) as asked:
+        for _ in range(10):
+            await asked.sign_in(token="wrong")
+        answer = await asked.sign_in(token=TOKEN)
+        assert answer.status_code == 403
+        assert "wait a minute" in answer.text
+
+
+@asynchronous
+async def test_sessions_expire(shared: Cluster) -> None:
+    async with a_changing_console(shared.namesrv) as asked:
+        await asked.csrf()
+        (session,) = asked.console.sessions._sessions.values()
+        session.used -= IDLE_S + 1
+        answer = await asked.client.get("/send")
+        assert "csrf" not in answer.text
+
+
+@asynchronous
+async def test_every_change_is_one_line(shared: Cluster, topic: str, tmp_path: Path) -> None:
+    await create_topic(shared.namesrv, topic, 1)
+    path = tmp_path / "audit.log"
+    async with a_changing_console(shared.namesrv, audit_file=str(path)) as asked:
+        await asked.change("/send", topic=topic, body="the-body\r\nof two lines", keys="k")
+        await asked.change("/send", topic="No-such\ntopic", body="x")
+    lines = path.read_text().splitlines()
+    assert [re.sub(r"^\S+ ", "", line) for line in lines][:2] == [
+        "AUDIT who=token from=127.0.0.1 action=sign-in subject=console outcome=done",
+        f'AUDIT who=token from=127.0.0.1 action=send subject="{topic},bytes=21" outcome=done',
+    ]
+    assert len(lines) == 3
+    assert "refused" in lines[2]
+    assert "the-body" not in path.read_text()
+    assert TOKEN not in path.read_text()
+
+
+# --- pages
+# --------------------------------------------------------------------------------------------------
+
+
+@asynchronous
+async def test_a_message_by_key_is_text_never_html(shared: Cluster, topic: str) -> None:
+    await create_topic(shared.namesrv, topic, 1)
+    body = b"<script>alert(1)</script>"
+    msg_id = await sent(shared, topic, body, "key<1>", "other")
+    async with a_console(shared.namesrv) as asked:
+
+        async def found() -> str | None:
+            page = await asked.page("/messages", topic=topic, way="key", text="key<1>")
+            return next(iter(links(page, "/message")), None)
+
+        await until(found, "the message is found by its key")
+        page = await asked.page(await found() or "")
+        assert "<script>alert" not in page
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+        assert "key&lt;1&gt;" in page
+        assert msg_id in page
+        by_id = await asked.page("/messages", topic=topic, way="id", text=msg_id)
+        assert len(links(by_id, "/message")) == 1
+        by_time = await asked.page("/messages", topic=topic, way="time")
+        assert msg_id in by_time
+        nothing = await asked.page("/messages", topic=topic, way="key", text="nothing")
+        assert "No message was found" in nothing
+
+
+@asynchronous
+async def test_what_cannot_be_used_is_said(shared: Cluster) -> None:
+    async with a_console(shared.namesrv) as asked:
+        for path in ("/topic", "/group", "/message?id=x", "/topics?page=x",
+                     "/messages?topic=T&way=time&begin=soon", "/group/reset?name=g",
+                     "/topic/change?name=T&read_queues=x",
+                     "/live/tail?topic=T&kind=x"):  # fmt: skip
+            answer = await asked.client.get(path)
+            assert answer.status_code in (400, 502), path
+            assert "outcome" in answer.text
+
+
+@asynchronous
+async def test_queues_are_changed_with_a_preview(shared: Cluster, topic: str) -> None:
+    await create_topic(shared.namesrv, topic, 2)
+    wish = {"name": topic, "read_queues": 4, "write_queues": 3, "perm": 4}
+    async with a_changing_console(shared.namesrv) as asked:
+        preview = await asked.page("/topic/change", **wish)
+        assert "nothing has been sent yet" in preview
+        assert "2 → 4" in preview
+        async with Admin(namesrv=shared.namesrv) as admin:
+            assert len((await admin.topic_stats(topic)).offset_table) == 2
+            assert "done" in await asked.change("/topic/change", **wish)
+
+            async def changed() -> bool:
+                (data,) = (await admin.topic_route(topic)).queue_datas
+                return (data.read_queue_nums, data.write_queue_nums, data.perm) == (4, 3, 4)
+
+            await until(changed, "the topic is as it was wished")
+
+
+@asynchronous
+async def test_a_group_is_moved_with_a_preview(shared: Cluster, topic: str, group: str) -> None:
+    await create_topic(shared.namesrv, topic, 1)
+    for number in range(3):
+        await sent(shared, topic, b"%d" % number)
+    seen: list[bytes] = []
+
+    async def handle(message: Any) -> None:
+        seen.append(message.body)
+
+    async with consumer_of(shared, group, topic, handle):
+        await until(lambda: len(seen) == 3, "all are consumed")
+    async with a_changing_console(shared.namesrv) as asked:
+        wish = {"name": group, "topic": topic, "time": "2020-01-01 00:00"}
+        preview = await asked.page("/group/reset", **wish)
+        assert "3 messages once more" in preview
+        assert "Nothing has been moved yet" in preview
+        assert "its offsets were moved" in await asked.change("/group/reset", **wish)
+        page = await asked.page("/group", name=group)
+        assert f"Nobody of {group} is connected, and 3 messages wait." in page
+        assert "where it is" not in await asked.page("/group/reset", **wish | {"time": "end"})
+
+
+@asynchronous
+async def test_dead_letters_are_sent_again_to_their_group_alone(
+    shared: Cluster, topic: str, group: str
+) -> None:
+    await create_topic(shared.namesrv, topic, 1)
+    msg_id = await sent(shared, topic, b"poison", "k")
+    seen: list[tuple[str, bool]] = []
+    good = False
+
+    async def handle(message: Any) -> None:
+        seen.append((message.topic, good))
+        if not good:
+            raise RetryLater(delay_level=-1)
+
+    async with consumer_of(shared, group, topic, handle):
+        async with a_changing_console(shared.namesrv) as asked:
+
+            async def dead() -> list[str]:
+                page = await asked.page("/dead-letters", group=group)
+                return re.findall(r'name="id" value="(\w+)"', page)
+
+            await until(dead, "the message is a dead letter")
+            assert f"Dead letter of {group}" in await asked.page("/message", id=(await dead())[0])
+            assert msg_id not in await asked.page("/dead-letters", group=group, q="nonsense")
+            good = True
+            report = await asked.change(
+                "/dead-letters/send-again", group=group, to="group", id=[*await dead(), "nonsense"]
+            )
+            assert "1 of 2 were sent again" in report
+            assert "nonsense" in report
+            await until(lambda: (topic, True) in seen, "the group gets it once more")
+            journey = await asked.page("/message", topic=topic, id=msg_id)
+            assert f"Sent again to {group} alone" in journey
+
+
+@asynchronous
+async def test_members_that_disagree(shared: Cluster, topic: str, group: str) -> None:
+    await create_topic(shared.namesrv, topic, 2)
+
+    async def handle(_message: Any) -> None: ...
+
+    async with (
+        consumer_of(shared, group, topic, handle, "TagA"),
+        consumer_of(shared, group, topic, handle, "TagB"),
+        a_console(shared.namesrv) as asked,
+    ):
+
+        async def told() -> bool:
+            return f"Members of {group} disagree about {topic}" in await asked.page(
+                "/group", name=group
+            )
+
+        await until(told, "the page says that members disagree")
+
+
+# --- a cluster that does not know everything
+# --------------------------------------------------------------------------------------------------
+
+EVERYBODY_KNOWS = (
+    RequestCode.GET_ROUTEINFO_BY_TOPIC,
+    RequestCode.GET_BROKER_CLUSTER_INFO,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+)
+
+
+@asynchronous
+async def test_a_cluster_that_knows_none_of_it(
+    shared: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code 3 for every request but those that make a cluster."""
+    await create_topic(shared.namesrv, topic, 1)
+    await sent(shared, topic, b"x", "k")
+    invoke = RemotingClient.invoke
+    refused: set[RequestCode] = set()
+
+    async def old(
+        self: RemotingClient, address: str, code: RequestCode, *args: Any, **kwargs: Any
+    ) -> Response:
+        answer = await invoke(self, address, code, *args, **kwargs)
+        if code in EVERYBODY_KNOWS:
+            return answer
+        refused.add(code)
+        return msgspec.structs.replace(answer, code=3, remark="not supported", body=b"")
+
+    monkeypatch.setattr(RemotingClient, "invoke", old)
+    async with a_console(shared.namesrv) as asked:
+        for path in PAGES:
+            await asked.page(path)
+        page = await asked.page("/topic", name=topic)
+        assert "it does not know this request" in page
+        assert "gives no figures: it does not know this request" in await asked.page("/")
+        for path, query in (("/group", {"name": "g"}), ("/messages", {"topic": topic, "way": "key",
+                            "text": "k"})):  # fmt: skip
+            answer = await asked.client.get(path, params=query)
+            assert answer.status_code in (200, 502)
+    assert len(refused) > 8
+
+
+@asynchronous
+async def test_no_name_server_at_all() -> None:
+    async with a_console("127.0.0.1:1") as asked:
+        answer = await asked.client.get("/")
+        assert answer.status_code == 502
+        assert "no name server answers" in answer.text
