@@ -31,6 +31,9 @@ from .state import MemberState
 SMALL_PUSH = 16
 """Fewer entries wait while ``BUSY_PUSHES`` are under way: they become more meanwhile."""
 BUSY_PUSHES = 2
+MOST_PUSHES = 4
+"""In one turn: who lags is sent more when one of them is answered, and senders get their turns in
+between."""
 
 
 class _Stage(Enum):
@@ -85,9 +88,10 @@ class PeerPush:
                 self._send_probe(now_ms)
             return
         settings = self._state.settings
+        most = min(settings.window_requests, len(self._sent) + MOST_PUSHES)
         while (
             self._next <= end
-            and len(self._sent) < settings.window_requests
+            and len(self._sent) < most
             and self._sent_bytes < settings.window_bytes
             and (len(self._sent) < BUSY_PUSHES or end - self._next >= SMALL_PUSH)
         ):

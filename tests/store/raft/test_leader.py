@@ -133,6 +133,16 @@ def test_pushes_are_under_way_side_by_side_up_to_a_limit() -> None:
     assert [shown(push)[1] for push in answer(alone, under_way[1], OK, 2)] == [5]
 
 
+def test_who_lags_is_sent_a_little_in_each_turn() -> None:
+    alone = leader(*[1] * 100, push_bytes=1)
+    (compare,) = pushes(alone)
+    (compare,) = answer(alone, compare, REFUSED, 0)
+    under_way = answer(alone, compare, OK, 0)
+    assert [shown(push)[1] for push in under_way] == [1, 2, 3, 4]
+    more = answer(alone, under_way[0], OK, 1)
+    assert [shown(push)[1] for push in more] == [5, 6, 7, 8]
+
+
 def test_peers_at_the_same_place_get_the_same_list() -> None:
     alone = leader(1)
     for push in alone.sent(PushRequest):
