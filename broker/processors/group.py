@@ -20,6 +20,7 @@ from ...remoting.protocol.commands.group import (
     DeleteSubscriptionGroupRequest,
     GetConsumeStatsRequest,
 )
+from ...remoting.protocol.commands.topic import KnownTableRequest
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import group_error
 from ...remoting.protocol.wire import NoFields
@@ -87,7 +88,10 @@ class GroupProcessor:
                 self._groups.update(group)
             yield
 
-    def all_configs(self, _request: NoFields, _body: Body, _ctx: Context) -> Steps[Reply]:
+    def all_configs(self, request: KnownTableRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
+        """None, to a slave that has them."""
+        if request.known == self._groups.data_version.text:
+            return Reply()
         return Reply(body=(yield from encode_in_slices(self._groups.record())))
 
     async def delete(

@@ -17,7 +17,7 @@ from ...remoting.protocol.bodies.stats import TopicOffset, TopicStatsTable
 from ...remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigList, TopicFilterType
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import TopicRequest
-from ...remoting.protocol.commands.topic import CreateTopicRequest
+from ...remoting.protocol.commands.topic import CreateTopicRequest, KnownTableRequest
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import topic_error
 from ...remoting.protocol.wire import EmptyFields, NoFields
@@ -144,7 +144,10 @@ class TopicProcessor:
             )
         return Reply(body=encode_body(topic.config))
 
-    def all_configs(self, _request: NoFields, _body: Body, _ctx: Context) -> Steps[Reply]:
+    def all_configs(self, request: KnownTableRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
+        """None, to a slave that has them."""
+        if request.known == self._topics.data_version.text:
+            return Reply(header=EmptyFields())
         return Reply(
             header=EmptyFields(), body=(yield from encode_in_slices(self._topics.record()))
         )

@@ -8,7 +8,7 @@ from where it was, which is a reset.
 They are asked for every 10 s (in a group that elects its master every second, dledger.md §5.4),
 topics also as soon as the log brings a message of one that is not known here: until it is, no
 consumer could read the message from this slave, or from the master that is made of it when the old
-one is lost.
+one is lost. A master of ours is told which topics and groups are known, and sends no others.
 
 A master whose log has not what this slave has is not believed: one that lost its disk and came back
 has empty tables, and this slave's may be the only ones that are left. (The original takes them.)
@@ -33,6 +33,7 @@ from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
 from ...remoting.protocol.commands.pull import ViewMessageRequest
 from ...remoting.protocol.commands.send import SendErrorFields
+from ...remoting.protocol.commands.topic import KnownTableRequest
 from ...remoting.protocol.wire import EmptyFields
 from ...remoting.services import happens_within
 from ...remoting.transport.address import port_of
@@ -208,10 +209,10 @@ class SlaveSync:
         """Whether it was taken over."""
         unknown, before = tuple(self._unknown), self._version_of(code)
         try:
-            body = await self._ask(master, code)
+            body = await self._ask(master, code, before)
             if self._version_of(code) != before:  # the log has told more than the answer may know
                 return False
-            outcome = step(body)
+            outcome = step(body) if body or before is None else None  # none: it is the same
             if asyncio.iscoroutine(outcome):
                 await outcome
         except (RocketMQError, BodyError) as error:
@@ -238,18 +239,19 @@ class SlaveSync:
             return self._groups.data_version
         return None
 
-    async def _ask(self, master: str, code: RequestCode) -> bytes:
-        """Raises ``RocketMQError``."""
+    async def _ask(self, master: str, code: RequestCode, known: DataVersion | None) -> bytes:
+        """Empty: it has the version that is known. Raises ``RocketMQError``."""
         address = master
+        header = None if known is None else KnownTableRequest(known=known.text)
         if code is RequestCode.GET_ALL_TOPIC_CONFIG:
             address = moved_port(master, -VIP_PORT_DISTANCE)
         try:
-            response = await self._remoting.invoke(address, code, timeout=TIMEOUT_S)
+            response = await self._remoting.invoke(address, code, header, timeout=TIMEOUT_S)
         except ConnectError:
             if address == master:
                 raise
             response = await self._remoting.invoke(
-                master, code, timeout=TIMEOUT_S
+                master, code, header, timeout=TIMEOUT_S
             )  # only its normal port may be open to us
         return response.check(address).body
 

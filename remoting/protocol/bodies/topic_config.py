@@ -25,6 +25,11 @@ class DataVersion(Record, frozen=True, kw_only=True):
     """When it last changed, ms."""
     state_version: i64 | None = None
 
+    @property
+    def text(self) -> str:
+        """As slaves of ours tell which one they have (``KnownTableRequest``)."""
+        return f"{self.counter}-{self.timestamp}-{self.state_version}"
+
     def next(self, now_ms: int) -> DataVersion:
         """The version after one more change."""
         return DataVersion(

@@ -11,6 +11,7 @@ from ..bodies.subscription_group import (
 from ..codes import RequestCode
 from ..wire import NoFields, Record
 from .base import Command
+from .topic import KnownTableRequest
 
 
 class DeleteSubscriptionGroupRequest(Record, frozen=True, kw_only=True):
@@ -44,7 +45,7 @@ COMMANDS = {
         NoFields, NoFields, request_body=SubscriptionGroupList
     ),
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Command(
-        NoFields, NoFields, response_body=SubscriptionGroupTable
+        KnownTableRequest, NoFields, response_body=SubscriptionGroupTable
     ),
     RequestCode.DELETE_SUBSCRIPTIONGROUP: Command(DeleteSubscriptionGroupRequest, NoFields),
     RequestCode.GET_CONSUME_STATS: Command(

@@ -25,6 +25,14 @@ class CreateTopicRequest(Record, frozen=True, kw_only=True):
     """Brokers of 4.9 ignore it: ordered topics are named in the name server's KV config."""
 
 
+class KnownTableRequest(Record, frozen=True, kw_only=True):
+    """All topics, or all groups of a broker (codes 21, 201; the original's have no fields)."""
+
+    known: str | None = None
+    """Only ours: the version that the sender has (``DataVersion.text``). A master of ours that has
+    the same answers without a body; others read over this."""
+
+
 COMMANDS = {
     RequestCode.UPDATE_AND_CREATE_TOPIC: Command(CreateTopicRequest, NoFields),
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Command(
@@ -33,7 +41,7 @@ COMMANDS = {
     RequestCode.GET_TOPIC_CONFIG: Command(TopicRequest, NoFields, response_body=TopicConfig),
     RequestCode.DELETE_TOPIC_IN_BROKER: Command(TopicRequest, NoFields),
     RequestCode.GET_ALL_TOPIC_CONFIG: Command(
-        NoFields, EmptyFields, response_body=TopicConfigTable
+        KnownTableRequest, EmptyFields, response_body=TopicConfigTable
     ),
     RequestCode.GET_TOPIC_STATS_INFO: Command(
         TopicRequest, NoFields, response_body=TopicStatsTable

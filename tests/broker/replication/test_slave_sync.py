@@ -107,6 +107,10 @@ class Network:
     def __init__(self, client: SimClient) -> None:
         self.client: SimClient | None = client
         self.asked: list[tuple[str, RequestCode]] = []
+        self.told: dict[RequestCode, int] = {}
+        """How long the last answer was."""
+        self.original = False
+        """A master of the original, which reads over what a slave of ours tells."""
         self.vip = True
         self.backs_off = False
         """As a client does whose last attempt was in vain a moment ago."""
@@ -121,7 +125,13 @@ class Network:
             self.asked.append((address, code))
         if self.client is None or self.backs_off or (not self.vip and address.endswith(":10909")):
             raise ConnectError(f"cannot connect to {address}")
-        return await self.client.ask(code, header)
+        tables = code in (
+            RequestCode.GET_ALL_TOPIC_CONFIG,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        )
+        response = await self.client.ask(code, None if self.original and tables else header)
+        self.told[code] = len(response.body)
+        return response
 
 
 class Pair:
@@ -220,6 +230,40 @@ def test_topics_groups_and_offsets_become_those_of_the_master(tmp_path: Path) ->
             MASTER,
             MASTER,
         ]
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("original", [False, True])
+def test_topics_and_groups_that_are_known_are_not_sent(tmp_path: Path, original: bool) -> None:
+    async def scene(pair: Pair) -> None:
+        master, slave, told = pair.master.broker, pair.slave.broker, pair.network.told
+        topics = RequestCode.GET_ALL_TOPIC_CONFIG
+        groups = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+        pair.network.original = original
+
+        def are_the_same() -> bool:
+            return (
+                slave.state.topics.record() == master.state.topics.record()
+                and slave.state.groups.record() == master.state.groups.record()
+            )
+
+        master.state.topics.update(TopicConfig(topic_name="T"))
+        master.state.groups.update(SubscriptionGroupConfig(group_name="g"))
+        await pair.once()
+        assert told[topics]
+        assert told[groups]
+        assert are_the_same()
+        await pair.once()
+        assert (told[topics] > 0) == (told[groups] > 0) == original
+        assert told[RequestCode.GET_ALL_CONSUMER_OFFSET]
+        assert are_the_same()
+        master.state.topics.update(TopicConfig(topic_name="T2"))
+        slave.state.groups.update(SubscriptionGroupConfig(group_name="gone"))
+        await pair.once()
+        assert told[topics]
+        assert told[groups]
+        assert are_the_same()
 
     play(tmp_path, scene)
 
