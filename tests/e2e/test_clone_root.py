@@ -71,6 +71,16 @@ def test_in_the_root_of_a_clone_programs_start(
     assert f" {version()}, leaves: " in done.stdout
 
 
+@pytest.mark.parametrize("kind", ["wheel", "nothing"])
+def test_in_the_root_of_a_clone_a_cluster_runs(
+    environments: dict[str, Environment], kind: str
+) -> None:
+    code = "import runpy; runpy.run_path('examples/quickstart.py', run_name='__main__')"
+    done = python(environments[kind], "-c", code, cwd=REPOSITORY)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "received" in done.stdout
+
+
 def test_elsewhere_what_is_installed_is_imported(
     environments: dict[str, Environment], tmp_path: Path
 ) -> None:
