@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Attempt,
         ClientStateError,
         ConfigError,
+        DeserializationError,
         ExpressionRefused,
         HalfMessageUnsafe,
         IdempotenceNotSupported,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         SequenceGap,
         SequencesFull,
         SequenceUnknown,
+        SerializationError,
         SuspendQueue,
     )
     from .client.offsets.start_offset import StartFrom
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
         TransactionState,
     )
     from .client.program import run
+    from .client.serialization import JsonSerializer, MsgpackSerializer, Serializer
     from .local_cluster import LocalCluster
     from .remoting.errors import (
         BrokerError,
@@ -108,15 +111,18 @@ __all__ = [
     "ConsumeOutcome",
     "ConsumerNotOnline",
     "Credentials",
+    "DeserializationError",
     "ExpressionRefused",
     "HalfMessageUnsafe",
     "IdempotenceNotSupported",
+    "JsonSerializer",
     "LocalCluster",
     "Message",
     "MessageError",
     "MessageExt",
     "MessageModel",
     "MessageQueue",
+    "MsgpackSerializer",
     "NoPermission",
     "NoRouteError",
     "Producer",
@@ -138,6 +144,8 @@ __all__ = [
     "SequenceGap",
     "SequenceUnknown",
     "SequencesFull",
+    "SerializationError",
+    "Serializer",
     "Sql",
     "StartFrom",
     "SuspendQueue",
@@ -160,6 +168,7 @@ _MODULES = {
         "Attempt",
         "ClientStateError",
         "ConfigError",
+        "DeserializationError",
         "ExpressionRefused",
         "HalfMessageUnsafe",
         "IdempotenceNotSupported",
@@ -174,6 +183,7 @@ _MODULES = {
         "SequenceGap",
         "SequenceUnknown",
         "SequencesFull",
+        "SerializationError",
         "SuspendQueue",
     ),
     ".client.producer.hooks": ("SendContext", "SendHook"),
@@ -181,6 +191,7 @@ _MODULES = {
     ".client.consumer.owned_queue": ("CacheLimits",),
     ".client.producer.producer": ("Producer",),
     ".client.program": ("run",),
+    ".client.serialization": ("JsonSerializer", "MsgpackSerializer", "Serializer"),
     ".client.consumer.pull_consumer": ("PullConsumer",),
     ".client.consumer.push_consumer": ("PushConsumer",),
     ".client.producer.sending": ("SendResult", "SendStatus"),

@@ -269,6 +269,7 @@ class PushConsumer(Facade):
     unsubscribe: Final = called(AsyncPushConsumer.unsubscribe)
     on_message: Final = called(AsyncPushConsumer.on_message)
     on_batch: Final = called(AsyncPushConsumer.on_batch)
+    on_value: Final = called(AsyncPushConsumer.on_value)
     assignment: Final = called(AsyncPushConsumer.assignment)
     suspend: Final = called(AsyncPushConsumer.suspend)
     resume: Final = called(AsyncPushConsumer.resume)

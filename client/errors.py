@@ -11,6 +11,8 @@
      ├ ClientStateError         not started, stopped, started twice, used after a fork
      ├ ConfigError              also ValueError: a bad group, topic, address or option
      ├ MessageError             also ValueError: a message that cannot be sent as it is
+     ├ SerializationError       also ValueError: a value cannot be written as a body
+     │   └ DeserializationError     a body cannot be read
      ├ NoRouteError             no queue to send to or to read from
      ├ SendFailed(attempts)     no broker took the message; SendTimedOut (also TimeoutError) when
      │   │                      the time ran out
@@ -29,6 +31,7 @@ from typing import ClassVar, NamedTuple
 from ..remoting.errors import BrokerError, RocketMQError
 from ..remoting.protocol.bodies.heartbeat import SubscriptionData
 from ..remoting.protocol.message.properties import MessageError as _ProtocolMessageError
+from ..remoting.protocol.record.decode import MessageExt
 
 
 class ClientStateError(RocketMQError):
@@ -42,6 +45,24 @@ class ConfigError(RocketMQError, ValueError):
 
 class MessageError(RocketMQError, _ProtocolMessageError):
     """A message (or a list of them) cannot be sent as it is; the text says what to change."""
+
+
+class SerializationError(RocketMQError, ValueError):
+    """A value cannot become the body of a message: nothing was sent."""
+
+    def __init__(self, text: str, *, topic: str) -> None:
+        super().__init__(text)
+        self.topic = topic
+
+
+class DeserializationError(SerializationError):
+    """The body of a message cannot be read, and will not be readable the next time either: where a
+    handler ends with it, ``message`` becomes a dead letter at once."""
+
+    def __init__(self, text: str, message: MessageExt) -> None:
+        super().__init__(text, topic=message.topic)
+        self.message = message
+        self.msg_id: str = message.msg_id
 
 
 class NoRouteError(RocketMQError):

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from ..remoting.protocol.record.decode import MessageExt
-from .errors import RetryLater, SuspendQueue
+from .errors import DeserializationError, RetryLater, SuspendQueue
 from .user_code import UserCode
 from .user_threads import UserThreads
 
@@ -51,6 +51,8 @@ def verdict(error: BaseException, messages: list[MessageExt], group: str) -> Bas
         if is_cancelled():
             raise error
         log.warning("handler cancelled itself group=%s message=%r", group, messages[0])
+    elif any(is_unreadable(each, error) for each in messages):
+        log.error("body cannot be read, it is not tried again group=%s error=%s", group, error)
     elif not isinstance(error, (RetryLater, SuspendQueue)):
         log.error(
             "handler failed group=%s first of %d messages=%r",
@@ -60,6 +62,18 @@ def verdict(error: BaseException, messages: list[MessageExt], group: str) -> Bas
             exc_info=error,
         )
     return error
+
+
+def is_unreadable(message: MessageExt, error: BaseException) -> bool:
+    """This message is why its handler failed, and would be so the next time."""
+    return isinstance(error, DeserializationError) and error.message is message
+
+
+def delay_level_of(message: MessageExt, error: BaseException) -> int:
+    """As in ``RetryLater``, for a message whose handler has ended so."""
+    if isinstance(error, RetryLater):
+        return error.delay_level
+    return -1 if is_unreadable(message, error) else 0
 
 
 class Handler:

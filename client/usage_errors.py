@@ -69,9 +69,9 @@ def chosen(name: str, value: E, kind: type[E]) -> E:
     return value
 
 
-def check_handler(handler: object, what: str) -> None:
-    """Raises ``ConfigError`` when it cannot be called with one argument: every message would fail,
-    and end as a dead letter."""
+def check_handler(handler: object, what: str, *, arguments: int = 1) -> None:
+    """Raises ``ConfigError`` when it cannot be called with so many arguments: every message would
+    fail, and end as a dead letter."""
     if not callable(handler):
         raise ConfigError(f"a handler is a function that takes {what}, not {_shown(handler)}")
     try:
@@ -79,7 +79,7 @@ def check_handler(handler: object, what: str) -> None:
     except ValueError:  # some builtins have none
         return
     try:
-        signature.bind(None)
+        signature.bind(*[None] * arguments)
     except TypeError as error:
         name = getattr(handler, "__name__", type(handler).__name__)
         raise ConfigError(

@@ -14,8 +14,7 @@ from ...remoting.outages import Outages
 from ...remoting.protocol.message.retries import FIRST_DELAY_LEVEL
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
-from ..errors import RetryLater
-from ..handlers import Call, verdict
+from ..handlers import Call, delay_level_of, verdict
 from .backlog import Backlog
 from .owned_queue import OwnedQueue, Work
 from .process_queue import ProcessQueue
@@ -125,8 +124,7 @@ class ConcurrentConsumption:
             if failure is None:
                 owned.finish(process_queue, messages)
             elif not process_queue.dropped:
-                delay_level = failure.delay_level if isinstance(failure, RetryLater) else 0
-                await self._give_back(owned, process_queue, messages, delay_level)
+                await self._give_back(owned, process_queue, messages, failure)
             handled += 1
             if handled % FAIR_SHARE == 0:
                 await asyncio.sleep(0)
@@ -136,7 +134,7 @@ class ConcurrentConsumption:
         owned: OwnedQueue,
         process_queue: ProcessQueue,
         messages: list[MessageExt],
-        delay_level: int,
+        failure: BaseException,
     ) -> None:
         """Let the broker bring them again; those it does not take are tried again here, and hold
         the offset meanwhile."""
@@ -149,7 +147,7 @@ class ConcurrentConsumption:
                     message,
                 )
             elif message.queue_offset in process_queue and not await self._taken_back(
-                self._send_back, message, delay_level
+                self._send_back, message, delay_level_of(message, failure)
             ):
                 message.reconsume_times += 1
                 kept.append(message)

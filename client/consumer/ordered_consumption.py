@@ -16,7 +16,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet, happens_within
 from ..errors import SuspendQueue
-from ..handlers import Call, failure_of
+from ..handlers import Call, failure_of, is_unreadable
 from .backlog import Backlog
 from .consumption import FAIR_SHARE
 from .owned_queue import OwnedQueue
@@ -172,21 +172,20 @@ class OrderedConsumption:
         owned.stats.handled(len(messages), self._clock.monotonic() - began, failure)
         if line.process_queue.dropped:
             return None
-        if failure is not None and await self._come_again(messages):
+        if failure is not None and await self._come_again(messages, failure):
             waiting.extendleft(reversed(messages))
             wanted = failure.seconds if isinstance(failure, SuspendQueue) else None
             return min(max(self._suspend if wanted is None else wanted, _MIN_SUSPEND), _MAX_SUSPEND)
         owned.finish(line.process_queue, messages)
         return None
 
-    async def _come_again(self, messages: list[MessageExt]) -> bool:
-        """Count the attempt. False when every one of them was tried often enough and has been
-        passed on."""
+    async def _come_again(self, messages: list[MessageExt], failure: BaseException) -> bool:
+        """Count the attempt. False when every one of them was tried often enough, or cannot be
+        read at all, and has been passed on."""
         again = False
         for message in messages:
-            if message.reconsume_times < self._max_reconsume_times or not await self._passed_on(
-                message
-            ):
+            may = message.reconsume_times < self._max_reconsume_times
+            if (may and not is_unreadable(message, failure)) or not await self._passed_on(message):
                 message.reconsume_times += 1
                 again = True
         return again

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Final, TypeVar, Unpack
 
@@ -54,6 +54,7 @@ from ..producer.delivery import SEND_TIMEOUT, Delivery
 from ..producer.message_ids import next_message_id
 from ..producer.request_reply import reply_to
 from ..producer.sending import SendResult
+from ..serialization import Serializer, ValueHandler
 from ..usage_errors import check_handler, checked_group, checked_topic
 from .consume_hooks import ConsumeHooks
 from .consume_stats import ConsumeStats
@@ -70,6 +71,7 @@ from .subscription import Sql, subscription_of, tag_subscription
 
 log: Final = logging.getLogger(__name__)
 
+T = TypeVar("T")
 M = TypeVar("M", bound=MessageHandler)
 B = TypeVar("B", bound=BatchHandler)
 
@@ -177,6 +179,17 @@ class PushConsumer(Startable):
         again together."""
         self._set_handler(handler, takes_batch=True)
         return handler
+
+    def on_value(self, serializer: Serializer[T]) -> Callable[[ValueHandler[T]], ValueHandler[T]]:
+        """Decorator: the handler for single messages, called with the value that the serializer
+        reads and with the message that it came in. A body that cannot be read is a dead letter at
+        once. Raises ``ConfigError`` for what cannot be a handler."""
+
+        def take(handler: ValueHandler[T]) -> ValueHandler[T]:
+            self.on_message(serializer.handler(handler))
+            return handler
+
+        return take
 
     def _set_handler(self, handler: MessageHandler | BatchHandler, *, takes_batch: bool) -> None:
         check_handler(handler, "a list of messages" if takes_batch else "one message")

@@ -48,6 +48,7 @@ EXPECTED = {
         r"4712: 11}\n"
         r"suspended: 0 seen\nresumed: 6 seen\n"
     ),
+    "protobuf_values.py": r"order 4711: a book\n",
     "pull.py": r"(queue [0-3] offset \d+: \d\d degrees\n){12}(queue [0-3]: committed \d+\n){4}",
     "pytest_fixture.py": r"\.\. +\[100%\]\n2 passed in .*\n",
     "quickstart.py": r"sent (\w{32}) to queue [0-3]\nreceived \1: Hello, world\n",
@@ -56,6 +57,10 @@ EXPECTED = {
         r"order 2 is rolled back: CHECK constraint failed: .*\n"
         r"(received order 1: 25\n|the broker asks about order 3\n){2}received order 3: 40\n"
     ),
+    "values.py": (
+        r"order 4711: 12.5, application/json\nnot an order: topic Note, message \w{32}, 18 bytes: "
+        r"no application/json: Expected `int`, got `str` - at `\$.number`\n"
+    ),
     "trace.py": "".join(
         rf"order {number}: shop sent {size} bytes, stored: True\n"
         for number, size in ((4711, 6), (4712, 5), (4713, 6))
@@ -63,7 +68,7 @@ EXPECTED = {
     "sync_quickstart.py": r"sent (\w{32}) to queue [0-3]\nreceived \1: Hello, world\n",
 }
 """What each prints."""
-NEEDS = {"fastapi_lifespan.py": "fastapi"}
+NEEDS = {"fastapi_lifespan.py": "fastapi", "protobuf_values.py": "google.protobuf"}
 """Packages that this one does not depend on."""
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.daemon import BROKER, RECORDS
 from aiorocketmq.client.admin.raft import _from_figures
@@ -17,10 +19,15 @@ from aiorocketmq.client.cluster.server_addresses import parse_addresses, split_a
 from aiorocketmq.client.consumer.pulling import read_pulled
 from aiorocketmq.client.consumer.subscription import tag_subscription
 from aiorocketmq.client.credentials import read_key_file
-from aiorocketmq.client.errors import ConfigError
+from aiorocketmq.client.errors import ConfigError, DeserializationError
 from aiorocketmq.client.namespaces import _split, namespace_of_address
 from aiorocketmq.client.offsets.local_offsets import OffsetFile
 from aiorocketmq.client.producer.trace_records import decode_trace
+from aiorocketmq.client.serialization import (
+    JsonSerializer,
+    MsgpackSerializer,
+    Serializer,
+)
 from aiorocketmq.daemon.launch import LaunchError, read_properties_file
 from aiorocketmq.daemon.pid_files import _read as read_pid
 from aiorocketmq.remoting.errors import ConnectError, RocketMQError
@@ -45,6 +52,7 @@ from aiorocketmq.remoting.transport.address import split_address
 from aiorocketmq.remoting.transport.tls import TlsConfig, TlsError, client_context, server_tls
 from aiorocketmq.tools.mqadmin.java_text import parse_time
 
+from ..client.messages import stored
 from .parsers import Parser, same, text_of
 from .records import records
 from .samples import sample_of
@@ -169,6 +177,30 @@ def _figures(data: bytes) -> object:
 
 def _trace(data: bytes) -> object:
     return len(decode_trace(text_of(data)))
+
+
+class _Order(msgspec.Struct):
+    number: int
+    notes: list[str] = []
+
+
+_SERIALIZERS: Final[tuple[Serializer[Any], ...]] = (
+    JsonSerializer(),
+    JsonSerializer(_Order),
+    MsgpackSerializer(),
+    MsgpackSerializer(_Order),
+)
+
+
+def _values(data: bytes) -> object:
+    """What each makes of it; that it cannot be read is an answer."""
+    message, found = stored(1, data), []
+    for serializer in _SERIALIZERS:
+        try:
+            found.append(repr(serializer.value(message)))
+        except DeserializationError as error:
+            found.append(str(error))
+    return len(found)
 
 
 def _traces() -> Iterator[bytes]:
@@ -379,6 +411,21 @@ PARSERS: Final = (
         _pushed,
         (ValueError,),
         seeds=lambda: [b"/10.0.0.1:4711\nCORRELATION_ID\x01c\x02a\x01b\nbody"],
+    ),
+    Parser(
+        "values",
+        tuple(
+            f"client/serialization.py: {kind}.loads"
+            for kind in ("Serializer", "JsonSerializer", "MsgpackSerializer")
+        ),
+        (_FRAME,),
+        _values,
+        bytes_per_byte=300,
+        seeds=lambda: [
+            serializer.dumps(value)
+            for serializer in (JsonSerializer(), MsgpackSerializer())
+            for value in (["a", 1.5, {"b": None}], {"number": 7, "notes": ["x"]})
+        ],
     ),
     Parser(
         "broadcast-offsets",

@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
 
 import aiorocketmq
 from aiorocketmq import (
@@ -27,15 +28,18 @@ from aiorocketmq import (
     ConsumeOutcome,
     ConsumerNotOnline,
     Credentials,
+    DeserializationError,
     ExpressionRefused,
     HalfMessageUnsafe,
     IdempotenceNotSupported,
+    JsonSerializer,
     LocalCluster,
     Message,
     MessageError,
     MessageExt,
     MessageModel,
     MessageQueue,
+    MsgpackSerializer,
     NoPermission,
     NoRouteError,
     Producer,
@@ -57,6 +61,8 @@ from aiorocketmq import (
     SequenceGap,
     SequencesFull,
     SequenceUnknown,
+    SerializationError,
+    Serializer,
     Sql,
     StartFrom,
     SuspendQueue,
@@ -79,6 +85,16 @@ from aiorocketmq.client.openmessaging import (
 )
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 
+
+@dataclass
+class Order:
+    number: int
+
+
+ORDERS: Serializer[Order] = JsonSerializer(Order)
+PACKED = MsgpackSerializer(list[Order])
+assert_type(PACKED, MsgpackSerializer[list[Order]])
+VALUE = PACKED.message("Order", [Order(1)], tags="new", keys=["1"], properties={"own": "1"})
 MESSAGE = Message(
     "Order", b"a book", tags="new", keys=["4711"], delay_level=3, flag=1, properties={"own": "1"}
 )
@@ -236,6 +252,14 @@ async def consume() -> None:
         print(len(messages))
 
     handle_all([])
+
+    @consumer.on_value(ORDERS)
+    async def handle_value(order: Order, message: MessageExt) -> None:
+        assert_type(order, Order)
+        assert_type(ORDERS.value(message), Order)
+        assert_type(JsonSerializer().value(message), Any)
+
+    ORDERS.handler(handle_value)
     async with consumer:
         consumer.suspend()
         consumer.resume()
@@ -418,6 +442,11 @@ def handle_errors(error: RocketMQError) -> str:
             return "the network"
         case ClientStateError() | ConfigError() | MessageError():
             return "the program"
+        case DeserializationError():
+            assert_type(error.message, MessageExt)
+            return error.msg_id
+        case SerializationError():
+            return error.topic
         case _:
             return aiorocketmq.__version__
 
@@ -470,6 +499,7 @@ def without_asyncio() -> None:
     pusher.subscribe("Order", "*")
     pusher.on_message(lambda message: print(message.body))
     pusher.on_batch(lambda messages: print(len(messages)))
+    pusher.on_value(ORDERS)(lambda order, message: print(order.number, message.keys))
     pusher.unsubscribe("Order")
     with pusher:
         pusher.suspend()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from aiorocketmq.client.consumer.ordered_consumption import OrderedConsumption, OrderedRetries
 from aiorocketmq.client.consumer.owned_queue import CacheLimits, OwnedQueue
 from aiorocketmq.client.consumer.pulling import PullRequest, PullSettings
-from aiorocketmq.client.errors import SuspendQueue
+from aiorocketmq.client.errors import DeserializationError, SuspendQueue
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
@@ -176,6 +176,21 @@ def test_what_was_tried_often_enough_becomes_a_dead_letter() -> None:
             scene.clock.advance(1.0)
         await scene.work_until(lambda: scene.offset() == 2)
         assert (scene.dead, scene.handled) == ([0], [(0, 0), (0, 0), (0, 0), (0, 1)])
+
+    asyncio.run(main())
+
+
+def test_what_cannot_be_read_does_not_stop_its_queue() -> None:
+    """Tried once, however often others are tried."""
+
+    async def main() -> None:
+        scene = Scene()
+        scene.failing = lambda message: (
+            DeserializationError("no JSON", message) if message.queue_offset == 0 else None
+        )
+        scene.owned[0].put(pulled(0, 1, following=2))
+        await scene.work_until(lambda: scene.offset() == 2)
+        assert (scene.dead, scene.handled) == ([0], [(0, 0), (0, 1)])
 
     asyncio.run(main())
 

@@ -94,7 +94,10 @@ def test_what_nobody_takes_back_is_tried_again_here_while_the_consumer_runs(runn
         if not running:
             scene.consumption.close()
         await scene.consumption._give_back(
-            scene.owned, scene.owned.process_queue, list(pulled(5, following=6).messages), 0
+            scene.owned,
+            scene.owned.process_queue,
+            list(pulled(5, following=6).messages),
+            ValueError("no"),
         )
         assert len(scene.tasks) == (1 if running else 0)
         assert scene.owned.process_queue.commit_offset == 5
