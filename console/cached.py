@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from ..remoting.clock import Clock
@@ -93,12 +94,14 @@ class CachedByKey(Generic[K, T]):
     def __init__(
         self,
         load: Callable[[K], Awaitable[T]],
-        fresh_s: float,
+        fresh_s: float | Callable[[], float],
         clock: Clock,
         tasks: TaskSet,
     ) -> None:
+        """``fresh_s``: a number, or what tells it when an answer is asked for first."""
         self._load = load
-        self._make = (fresh_s, clock, tasks)
+        self._fresh_s = fresh_s
+        self._make = (clock, tasks)
         self._cached: OrderedDict[K, Cached[T]] = OrderedDict()
 
     def of(self, key: K) -> Cached[T]:
@@ -106,6 +109,8 @@ class CachedByKey(Generic[K, T]):
         if found is None:
             while len(self._cached) >= MOST_KEYS:
                 self._cached.popitem(last=False)
-            found = self._cached[key] = Cached(lambda: self._load(key), *self._make)
+            fresh_s = self._fresh_s() if callable(self._fresh_s) else self._fresh_s
+            found = Cached(partial(self._load, key), fresh_s, *self._make)
+            self._cached[key] = found
         self._cached.move_to_end(key)
         return found

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
-from ..client.admin import Admin, Member
+from ..client.admin import AclVersion, Admin, Member
 from ..client.admin.brokers import members_of
 from ..remoting.clock import Clock
 from ..remoting.errors import BrokerError, ConsumerNotOnline, RequestNotSupported, RocketMQError
@@ -23,6 +24,7 @@ from ..remoting.protocol.bodies.subscription_group import (
     SubscriptionGroupConfig,
     SubscriptionGroupTable,
 )
+from ..remoting.protocol.message.message_queue import MessageQueue
 from ..remoting.services import TaskSet
 from .cached import Cached, CachedByKey
 from .model.groups import growing, lags_of
@@ -33,6 +35,10 @@ T = TypeVar("T")
 
 AT_ONCE: Final = 16
 """Requests of one view that are under way."""
+RATES_AT_ONCE: Final = 4
+"""Of these, that ask for rates of topics: there are many, and nobody waits for them."""
+RATE_S: Final = 7.5
+"""A rate is asked for again after so many seconds for each broker."""
 MOST_QUEUES: Final = 128
 """Of a topic, that are asked for the time of their first message."""
 MOST_MEMBERS: Final = 50
@@ -92,15 +98,20 @@ class ClusterView:
         self.clock: Final = clock
         self._tasks = TaskSet("console")
         self.turn: Final = asyncio.Semaphore(AT_ONCE)
+        self._rates_turn: Final = asyncio.Semaphore(RATES_AT_ONCE)
+        self._brokers = 1
         self._previous_lags: Mapping[str, tuple[int, float, int]] = {}
         parts = (clock, self._tasks)
-        self.overview: Final = Cached(self._overview, 2.0, *parts)
-        self.topics: Final = Cached(admin.topic_list, 3.0, *parts)
-        self.lags: Final = Cached(self._lags, 10.0, *parts)
-        self.topic: Final = CachedByKey(self._topic, 3.0, *parts)
-        self.put_rate: Final = CachedByKey(self._put_rate, 15.0, *parts)
-        self.group: Final = CachedByKey(self._group, 1.5, *parts)
-        self.group_tables: Final = Cached(self._group_tables, 15.0, *parts)
+        self.overview: Final = Cached(self._overview, 2.5, *parts)
+        self.topics: Final = Cached(self._topics, 10.0, *parts)
+        self.lags: Final = Cached(self._lags, 15.0, *parts)
+        self.topic: Final = CachedByKey(self._topic, 5.0, *parts)
+        self._people: Final = CachedByKey(self._people_of, 30.0, *parts)
+        self._firsts: Final = CachedByKey(self._first_times, 60.0, *parts)
+        self.put_rate: Final = CachedByKey(self._put_rate, self._rates_fresh_s, *parts)
+        self.group: Final = CachedByKey(self._group, 2.5, *parts)
+        self.acl_versions: Final = Cached(self._acl_versions, 10.0, *parts)
+        self.group_tables: Final = Cached(self._group_tables, 60.0, *parts)
 
     async def __aenter__(self) -> Self:
         await self.admin.start()
@@ -118,22 +129,27 @@ class ClusterView:
     # --- asking
     # ----------------------------------------------------------------------------------------------
 
-    async def ask(self, question: Awaitable[T]) -> tuple[T | None, str | None]:
+    async def ask(
+        self, question: Callable[[], Awaitable[T]], turn: asyncio.Semaphore | None = None
+    ) -> tuple[T | None, str | None]:
         """The answer, or why there is none: a part of a page, not all of it."""
-        async with self.turn:
+        async with turn or self.turn:
             try:
-                return await question, None
+                return await question(), None
             except RequestNotSupported:
                 return None, "it does not know this request"
             except RocketMQError as error:
                 return None, str(error)
 
     async def ask_each(
-        self, question: Callable[[str], Awaitable[T]], names: Iterable[str]
+        self,
+        question: Callable[[str], Awaitable[T]],
+        names: Iterable[str],
+        turn: asyncio.Semaphore | None = None,
     ) -> tuple[dict[str, T], dict[str, str]]:
         """Answers and problems by name, asked side by side."""
         names = list(names)
-        told = await asyncio.gather(*(self.ask(question(name)) for name in names))
+        told = await asyncio.gather(*(self.ask(partial(question, name), turn) for name in names))
         answers: dict[str, T] = {}
         problems: dict[str, str] = {}
         for name, (answer, problem) in zip(names, told, strict=True):
@@ -148,16 +164,22 @@ class ClusterView:
         found: dict[str, Member] = {}
         for member in members_of(await self.admin.cluster_info()):
             found.setdefault(member.broker_name, member)
+        self._brokers = len(found)
         return [member.address for member in found.values()]
+
+    def _rates_fresh_s(self) -> float:
+        """Each topic is one question for each of its brokers, a page shows fifty."""
+        return RATE_S * max(2, self._brokers)
 
     # --- answers
     # ----------------------------------------------------------------------------------------------
 
     async def _overview(self) -> Overview:
         members = members_of(await self.admin.cluster_info())
+        self._brokers = len({each.broker_name for each in members})
         (told, lost, servers) = await asyncio.gather(
             self.ask_each(self.admin.broker_runtime_info, [each.address for each in members]),
-            self.ask(self.admin.lost_brokers()),
+            self.ask(self.admin.lost_brokers),
             self.ask_each(self._name_server, self.admin.name_server_addresses),
         )
         now = self.clock.time_ms()
@@ -169,6 +191,13 @@ class ClusterView:
         gone = {name: at for table in (lost[0] or {}).values() for name, at in table.items()}
         name_servers = {each: servers[1].get(each) for each in self.admin.name_server_addresses}
         return Overview(brokers, name_servers, troubles_of(brokers, name_servers, gone))
+
+    async def _topics(self) -> tuple[str, ...]:
+        """By name, upper and lower case together."""
+        return tuple(sorted(await self.admin.topic_list(), key=lambda name: (name.lower(), name)))
+
+    async def _acl_versions(self) -> tuple[dict[str, AclVersion], dict[str, str]]:
+        return await self.ask_each(self.admin.acl_version, await self.masters())
 
     async def _name_server(self, address: str) -> bool:
         """Whether it answers; what it answers does not matter."""
@@ -200,32 +229,46 @@ class ClusterView:
 
     async def _topic(self, topic: str) -> TopicLook:
         routes = route_rows(await self.admin.topic_route(topic))
-        addresses = [row.master for row in routes if row.master is not None]
-        (stats, no_stats), (groups, no_groups), (tables, no_producers) = await asyncio.gather(
-            self.ask(self.admin.topic_stats(topic)),
-            self.ask(self.admin.query_topic_consume_by_who(topic)),
-            self.ask_each(self.admin.producers_of_broker, addresses),
+        (stats, no_stats), people, firsts = await asyncio.gather(
+            self.ask(partial(self.admin.topic_stats, topic)),
+            self._people.of(topic).get(),
+            self._firsts.of(topic).get(),
         )
-        stats = stats or TopicStatsTable()
-        filled = [queue for queue, each in stats.offset_table.items() if each.max_offset]
-        earliest = await asyncio.gather(
-            *(self.ask(self.admin.earliest_store_time(each)) for each in filled[:MOST_QUEUES])
+        groups, producers, problems = people.value
+        return TopicLook(
+            routes,
+            queue_rows(stats or TopicStatsTable(), firsts.value),
+            groups,
+            producers,
+            [*([f"Offsets of queues: {no_stats}"] if no_stats else ()), *problems],
         )
-        firsts = {
-            queue: first for queue, (first, _) in zip(filled, earliest, strict=False) if first
-        }
+
+    async def _people_of(self, topic: str) -> tuple[list[str], list[ProducerRow], list[str]]:
+        """Groups, producers, and what brokers did not tell."""
+        routes = route_rows(await self.admin.topic_route(topic))
+        (groups, no_groups), (tables, no_producers) = await asyncio.gather(
+            self.ask(partial(self.admin.query_topic_consume_by_who, topic)),
+            self.ask_each(
+                self.admin.producers_of_broker,
+                [row.master for row in routes if row.master is not None],
+            ),
+        )
         problems = [
-            *([f"Offsets of queues: {no_stats}"] if no_stats else ()),
             *([f"Groups of the topic: {no_groups}"] if no_groups else ()),
             *(f"Producers at {address}: {why}" for address, why in no_producers.items()),
         ]
-        return TopicLook(
-            routes,
-            queue_rows(stats, firsts),
-            sorted(groups or ()),
-            producer_rows(tables.values()),
-            problems,
+        return sorted(groups or ()), producer_rows(tables.values()), problems
+
+    async def _first_times(self, topic: str) -> dict[MessageQueue, int]:
+        """When the first message of each queue was stored."""
+        stats, _ = await self.ask(partial(self.admin.topic_stats, topic))
+        table = stats.offset_table if stats is not None else {}
+        filled = [queue for queue, each in table.items() if each.max_offset > each.min_offset]
+        filled = sorted(filled)[:MOST_QUEUES]
+        told = await asyncio.gather(
+            *(self.ask(partial(self.admin.earliest_store_time, each)) for each in filled)
         )
+        return {queue: first for queue, (first, _) in zip(filled, told, strict=True) if first}
 
     async def _put_rate(self, topic: str) -> BrokerStatsItem | None:
         """Messages of the last minute; ``None``: nothing was counted."""
@@ -233,6 +276,7 @@ class ClusterView:
         found, _ = await self.ask_each(
             lambda address: self.admin.broker_stats(address, "TOPIC_PUT_NUMS", topic),
             [row.master for row in route if row.master is not None],
+            self._rates_turn,
         )
         if not found:
             return None
@@ -247,7 +291,7 @@ class ClusterView:
     async def _group(self, group: str) -> GroupLook:
         stats = await self.admin.consume_stats(group)
         (connection, no_connection), dated = await asyncio.gather(
-            self.ask(self._connection(group)), self.group_tables.get()
+            self.ask(partial(self._connection, group)), self.group_tables.get()
         )
         tables, no_configs = dated.value
         clients = [each.client_id or "" for each in connection.connection_set] if connection else []

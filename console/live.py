@@ -1,8 +1,8 @@
 """Parts of pages that change while somebody looks, as server-sent events.
 
 What many look at is made once: all who look at the same page with the same account share a channel,
-whose one task asks, renders and sends what has changed every two seconds, and ends with the last of
-them. Who reads slowly gets the newest of each part, never a queue of old ones.
+whose one task asks, renders and sends what has changed every three seconds, and ends with the last
+of them. Who reads slowly gets the newest of each part, never a queue of old ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..remoting.clock import Clock
 from ..remoting.errors import RocketMQError
 from ..remoting.services import TaskSet
 
-EVERY_S: Final = 2.0
+EVERY_S: Final = 3.0
 KEEP_ALIVE_S: Final = 15.0
 MOST_STREAMS: Final = 200
 MOST_OF_ONE: Final = 40

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from ..client.admin import MessageTrack, PullStatus, Traced
@@ -52,7 +53,7 @@ async def by_time(
     ``NoRouteError``."""
     queues = await view.admin.read_queues(topic)
     told = await asyncio.gather(
-        *(view.ask(_of_queue(view, queue, begin_ms, end_ms, most)) for queue in queues)
+        *(view.ask(partial(_of_queue, view, queue, begin_ms, end_ms, most)) for queue in queues)
     )
     found = [message for messages, _ in told for message in messages or ()]
     found.sort(key=lambda message: message.store_timestamp)
@@ -77,7 +78,7 @@ async def _of_queue(
 async def journey_of(view: ClusterView, message: MessageExt) -> Journey:
     """Everything that brokers and clients tell of a message, whichever of its copies this is."""
     topic, msg_id = origin_topic(message), message.msg_id
-    known, no_groups = await view.ask(view.admin.query_topic_consume_by_who(topic))
+    known, no_groups = await view.ask(partial(view.admin.query_topic_consume_by_who, topic))
     own = group_of(message)
     groups = sorted({*(known or ()), *([own] if own else [])})
     problems = [f"Groups of the topic: {no_groups}"] if no_groups else []
@@ -94,7 +95,7 @@ async def journey_of(view: ClusterView, message: MessageExt) -> Journey:
     )
     tracks, no_tracks = None, None
     if stored:
-        tracks, no_tracks = await view.ask(view.admin.message_tracks(stored[0]))
+        tracks, no_tracks = await view.ask(partial(view.admin.message_tracks, stored[0]))
     problems += [f"How far groups are: {no_tracks}"] if no_tracks else []
     copies = Copies(
         stored or ([message] if message.topic == topic else []),

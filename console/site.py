@@ -3,7 +3,8 @@ what they look like when the cluster refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -76,8 +77,11 @@ async def form_of(request: Request) -> Form:
         raise BadFormError(f"the form cannot be read: {error}") from None
 
 
+_TIMES: Final = ("at_ms", "point")
+
 Shown = Callable[[Request, Person, Form], Awaitable[Response]]
-MadeParts = Callable[[ClusterView, Form], Awaitable[Mapping[str, str]]]
+Facts = dict[str, Any]
+MadeFacts = Callable[[ClusterView, Form], Awaitable[Facts]]
 
 
 class Site:
@@ -117,8 +121,10 @@ class Site:
 
         self.routes.append(Route(path, serve, methods=["POST"]))
 
-    def stream(self, path: str, parts: MadeParts) -> None:
-        """Live parts of a page."""
+    def stream(self, path: str, facts: MadeFacts, template: str, *parts: str) -> None:
+        """Live parts of a page: blocks of its template. Of facts that are as they were, but for
+        their time ``at_ms``, only the block ``age`` is made again, and ``point``, what a chart
+        gets."""
 
         async def serve(request: Request) -> Response:
             try:
@@ -127,7 +133,7 @@ class Site:
                 key = (id(person.view), path, str(request.query_params))
                 return self.live.stream(
                     key,
-                    lambda: parts(person.view, form),
+                    self._changing(partial(facts, person.view, form), template, parts),
                     address_of(request),
                     lambda: self.still_in(person),
                 )
@@ -137,6 +143,23 @@ class Site:
                 return Response(str(error), 403)
 
         self.routes.append(Route(path, serve, methods=["GET"]))
+
+    def _changing(
+        self, facts: Callable[[], Awaitable[Facts]], template: str, parts: Sequence[str]
+    ) -> Callable[[], Awaitable[Mapping[str, str]]]:
+        before: Facts = {}
+
+        async def made() -> Mapping[str, str]:
+            nonlocal before
+            found = await facts()
+            times = {name: found.get(name) for name in _TIMES}
+            same = found == before | times if before else False
+            before = found
+            names = [name for name in parts if not same or name == "age"]
+            texts = {name: self.templates.part(template, name, **found) for name in names}
+            return texts | ({"chart:lag": found["point"]} if "point" in found else {})
+
+        return made
 
     def still_in(self, person: Person) -> bool:
         """Whether the session of an open stream goes on."""

@@ -16,8 +16,7 @@ from ..site import Form, Site
 
 def add_to(site: Site) -> None:
     async def show(request: Request, person: Person, _form: Form) -> Response:
-        view = person.view
-        versions, problems = await view.ask_each(view.admin.acl_version, await view.masters())
+        versions, problems = (await person.view.acl_versions.get()).value
         paths = site.door.settings.acl_files
         files = await asyncio.gather(*(asyncio.to_thread(file_of, path) for path in paths))
         return site.html(

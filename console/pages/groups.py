@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -36,19 +36,12 @@ def add_to(site: Site) -> None:
         found = await list_facts(person.view, form)
         return site.html(request, person, "groups.html", **found)
 
-    async def list_parts(view: ClusterView, form: Form) -> Mapping[str, str]:
-        found = await list_facts(view, form)
-        return {"rows": site.templates.part("groups.html", "rows", **found)}
-
     async def show(request: Request, person: Person, form: Form) -> Response:
         found = await group_facts(person.view, form.needed("name"))
         return site.html(request, person, "group.html", **found)
 
-    async def parts(view: ClusterView, form: Form) -> Mapping[str, str]:
-        found = await group_facts(view, form.needed("name"))
-        names = ("age", "troubles", "queues", "members")
-        made = {name: site.templates.part("group.html", name, **found) for name in names}
-        return made | {"chart:lag": chart_point(found["queues"], found["at_ms"])}
+    async def live(view: ClusterView, form: Form) -> dict[str, Any]:
+        return await group_facts(view, form.needed("name"))
 
     async def preview(request: Request, person: Person, form: Form) -> Response:
         group, topic, at = reset_of(form)
@@ -72,9 +65,9 @@ def add_to(site: Site) -> None:
         )  # fmt: skip
 
     site.page("/groups", show_list)
-    site.stream("/live/groups", list_parts)
+    site.stream("/live/groups", list_facts, "groups.html", "rows")
     site.page("/group", show)
-    site.stream("/live/group", parts)
+    site.stream("/live/group", live, "group.html", "age", "troubles", "queues", "members")
     site.page("/group/reset", preview)
     site.change("/group/reset", apply)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -25,15 +25,11 @@ def add_to(site: Site) -> None:
     async def show(request: Request, person: Person, _form: Form) -> Response:
         return site.html(request, person, "overview.html", **await facts(person.view))
 
-    async def parts(view: ClusterView, _form: Form) -> Mapping[str, str]:
-        found = await facts(view)
-        return {
-            name: site.templates.part("overview.html", name, **found)
-            for name in ("age", "troubles", "servers", "brokers")
-        }
+    async def live(view: ClusterView, _form: Form) -> dict[str, Any]:
+        return await facts(view)
 
     site.page("/", show)
-    site.stream("/live/overview", parts)
+    site.stream("/live/overview", live, "overview.html", "age", "troubles", "servers", "brokers")
 
 
 async def facts(view: ClusterView) -> dict[str, Any]:

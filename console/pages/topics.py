@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -25,7 +25,6 @@ from ..model.topics import (
 from ..site import BadFormError, Form, Site
 
 ROWS: Final = 50
-PATIENCE_S: Final = 0.08
 KINDS: Final = {"": "of users", "retry": "retry", "dead letters": "dead letters",
                 "system": "of the system", "all": "all"}  # fmt: skip
 
@@ -35,18 +34,12 @@ def add_to(site: Site) -> None:
         found = await list_facts(person.view, form)
         return site.html(request, person, "topics.html", **found)
 
-    async def list_parts(view: ClusterView, form: Form) -> Mapping[str, str]:
-        found = await list_facts(view, form)
-        return {"rows": site.templates.part("topics.html", "rows", **found)}
-
     async def show(request: Request, person: Person, form: Form) -> Response:
         found = await topic_facts(person.view, form.needed("name"))
         return site.html(request, person, "topic.html", **found)
 
-    async def parts(view: ClusterView, form: Form) -> Mapping[str, str]:
-        found = await topic_facts(view, form.needed("name"))
-        names = ("age", "queues", "groups", "producers")
-        return {name: site.templates.part("topic.html", name, **found) for name in names}
+    async def live(view: ClusterView, form: Form) -> dict[str, Any]:
+        return await topic_facts(view, form.needed("name"))
 
     async def preview(request: Request, person: Person, form: Form) -> Response:
         changes = await wished(person.view, form)
@@ -74,9 +67,9 @@ def add_to(site: Site) -> None:
         )  # fmt: skip
 
     site.page("/topics", show_list)
-    site.stream("/live/topics", list_parts)
+    site.stream("/live/topics", list_facts, "topics.html", "rows")
     site.page("/topic", show)
-    site.stream("/live/topic", parts)
+    site.stream("/live/topic", live, "topic.html", "age", "queues", "groups", "producers")
     site.page("/topic/change", preview)
     site.change("/topic/change", apply)
 
@@ -96,17 +89,17 @@ async def list_facts(view: ClusterView, form: Form) -> dict[str, Any]:
         "kinds": KINDS,
         "kind_of": kind_of,
         "rates": rates,
-        "at_ms": topics.at_ms,
+        "at_ms": topics.at_ms,  # shown with a problem
         "problem": topics.problem,
     }
 
 
 async def rates_of(view: ClusterView, names: Sequence[str]) -> dict[str, BrokerStatsItem]:
-    """Of the topics that have some. What is not there in a moment comes live."""
+    """Of the topics that have some. What is not there comes live."""
 
     async def one(name: str) -> BrokerStatsItem | None:
         try:
-            return (await view.put_rate.of(name).get(wait_s=PATIENCE_S)).value
+            return (await view.put_rate.of(name).get(wait_s=0)).value
         except RocketMQError:
             return None
 

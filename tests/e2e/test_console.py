@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ pytest.importorskip("starlette")
 
 from aiorocketmq import Admin, Message, Producer, PushConsumer, RetryLater, StartFrom
 from aiorocketmq.console.sessions import IDLE_S
+from aiorocketmq.console.starting import forget_accounts
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.transport.client import RemotingClient
@@ -359,3 +361,106 @@ async def test_no_name_server_at_all() -> None:
         answer = await asked.client.get("/")
         assert answer.status_code == 502
         assert "no name server answers" in answer.text
+
+
+# --- accounts
+# --------------------------------------------------------------------------------------------------
+
+ACCOUNTS = """\
+accounts:
+  - {accessKey: the-admin, secretKey: secret-of-admin, admin: true}
+  - {accessKey: the-reader, secretKey: secret-of-reader,
+     topicPerms: ["Orders=SUB"], groupPerms: ["readers=SUB"]}
+  - {accessKey: the-white, secretKey: secret-of-white, whiteRemoteAddress: 127.0.0.1}
+"""
+SECRETS = re.compile("secret-of")
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Path]]:
+    folder = tmp_path_factory.mktemp("console-acl")
+    accounts = folder / "broker-a" / "conf" / "plain_acl.yml"
+    accounts.parent.mkdir(parents=True)
+    accounts.write_text(ACCOUNTS)
+    with Cluster(folder) as cluster:
+        cluster.start_broker(aclEnable="true")
+        yield cluster, accounts
+
+
+@asynchronous
+async def test_with_acl_reading_needs_an_account(guarded: tuple[Cluster, Path]) -> None:
+    async with a_console(guarded[0].namesrv) as asked:
+        for path in PAGES:
+            answer = await asked.client.get(path)
+            assert (answer.status_code, answer.headers["location"][:8]) == (303, "/sign-in")
+        for path in STREAMS:
+            assert (await asked.client.get(path)).status_code in (303, 403)
+        assert 'name="secret_key"' in await asked.page("/sign-in")
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"access_key": "the-admin", "secret_key": "another-one"}, "Check signature failed"),
+        ({"access_key": "nobody", "secret_key": "another-one"}, "No acl config for nobody"),
+        ({"access_key": "the-admin", "secret_key": ""}, "ask for an account"),
+        ({"access_key": "the-white", "secret_key": "anything"}, "white address"),
+    ],
+)
+@asynchronous
+async def test_who_cannot_sign_in(
+    guarded: tuple[Cluster, Path], fields: dict[str, str], why: str
+) -> None:
+    async with a_console(guarded[0].namesrv) as asked:
+        answer = await asked.sign_in(**fields)
+        assert answer.status_code == 403
+        assert why in answer.text
+        assert not asked.client.cookies
+
+
+@asynchronous
+async def test_the_console_signs_as_who_signed_in(
+    guarded: tuple[Cluster, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And no secret is anywhere."""
+    cluster, accounts = guarded
+    audit = tmp_path / "audit.log"
+    texts: list[str] = []
+    settings = {"allow_changes": True, "token": TOKEN, "audit_file": str(audit)}
+    async with a_console(cluster.namesrv, acl_files=(str(accounts),), **settings) as asked:
+
+        async def noted(response: Any) -> None:
+            await response.aread()
+            texts.append(f"{response.url} {response.headers} {response.text}")
+
+        asked.client.event_hooks["response"] = [noted]
+        wish = {"name": "Orders", "read_queues": "2", "write_queues": "2", "perm": "6"}
+        for name, allowed in (("reader", False), ("admin", True)):
+            signed = {"access_key": f"the-{name}", "secret_key": f"secret-of-{name}"}
+            assert (await asked.sign_in(**signed)).status_code == 303
+            for path in PAGES:
+                await asked.page(path)
+            assert f"the-{name}" in await asked.page("/")
+            await asked.client.get("/topic", params={"name": "TBW102"})
+            said = await asked.change("/send", topic="Orders", body="x")
+            assert ("SEND_OK" in said) is allowed
+            assert ("No default permission for topic:Orders" in said) is not allowed
+            if allowed:
+                assert "done" in await asked.change("/topic/change", **wish)
+            await asked.post("/sign-out")
+        accounts_page = next(text for text in texts if "Administrator" in text)
+        assert "Orders=SUB" in accounts_page
+    texts += [audit.read_text(), caplog.text, repr(asked.console.__dict__)]
+    assert not SECRETS.search("\n".join(texts))
+    assert "who=the-reader" in audit.read_text()
+
+
+@asynchronous
+async def test_an_account_in_the_environment_is_nobodys(
+    guarded: tuple[Cluster, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROCKETMQ_ACCESS_KEY", "the-admin")
+    monkeypatch.setenv("ROCKETMQ_SECRET_KEY", "secret-of-admin")
+    forget_accounts()
+    async with a_console(guarded[0].namesrv) as asked:
+        assert (await asked.client.get("/")).status_code == 303
