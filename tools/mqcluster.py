@@ -21,6 +21,7 @@ import click
 
 from ..broker.config.config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
 from ..daemon import launch
+from ..daemon.command_line import OneLineCommand, WrongCommandLine
 from ..daemon.launch import Daemon, LaunchError, Settings
 from ..daemon.logs import FORMS, LEVELS, set_up_logging
 from ..daemon.pid_files import pid_file
@@ -34,7 +35,6 @@ from ..remoting.file_mode import FileMode, files_are
 from ..remoting.protocol.java_properties import PropertyError
 from ..remoting.transport.config import ALL_INTERFACES
 from ..store.model.errors import StoreError
-from .command_line import OneLineCommand, WrongCommandLine
 
 log: Final = logging.getLogger(__name__)
 

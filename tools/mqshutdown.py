@@ -17,8 +17,8 @@ from typing import Final
 
 import click
 
+from ..daemon.command_line import OneLineCommand
 from ..daemon.pid_files import RunningDaemon, command_line, rocketmq_home, running_daemons
-from .command_line import OneLineCommand
 
 ROLES: Final = ("namesrv", "broker", "cluster")
 _LOOK_AGAIN_S: Final = 0.05

@@ -6,7 +6,7 @@ from typing import IO, Any
 
 import click
 
-from ..daemon.version import version_option
+from .version import version_option
 
 __all__ = ["OneLineCommand", "WrongCommandLine"]
 
