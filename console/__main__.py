@@ -15,8 +15,8 @@ from typing import Any, Final
 import click
 
 from ..client.program import run
+from ..daemon.command_line import OneLineCommand
 from ..daemon.logs import FORMS, LEVELS, set_up_logging
-from ..daemon.version import version_option
 from ..remoting.errors import RocketMQError
 from .starting import forget_accounts, lines_of, settings_of
 
@@ -28,6 +28,7 @@ NOT_INSTALLED: Final = (
 
 @click.command(
     "mqconsole",
+    cls=OneLineCommand,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.option(
@@ -113,8 +114,6 @@ def main(log_level: str, log_format: str, **options: Any) -> None:
         print(f"mqconsole: {error}", file=sys.stderr)
         sys.exit(1)
 
-
-main.params.append(version_option())
 
 if __name__ == "__main__":
     main()

@@ -3,7 +3,8 @@ that others depend on.
 
 Data lies below ``--dataDir`` and is there again next time; without it, in a temporary directory
 that goes with the cluster. ``--raft 3`` has a DLedger group in the place of the broker, each member
-a process that can be killed; ``--masters 2`` two masters side by side, likewise.
+a process that can be killed; ``--masters 2`` two masters side by side, likewise. ``--console`` shows
+it to a browser.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from __future__ import annotations
 from ..daemon import quiet_interrupt  # noqa: F401  (before all others)
 
 # isort: split
+import asyncio
 import logging
 import shlex
 import sys
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import ExitStack
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from ..broker.config.config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
+from ..console.starting import lines_of, settings_of
 from ..daemon import launch
 from ..daemon.command_line import OneLineCommand, WrongCommandLine
 from ..daemon.launch import Daemon, LaunchError, Settings
@@ -43,6 +47,9 @@ BROKER_PORT: Final = 10911
 DEFAULT_CLUSTER: Final = "DefaultCluster"
 PORT: Final = click.IntRange(0, 65535)
 LEVEL: Final = click.Choice(LEVELS, case_sensitive=False)
+
+
+CONSOLE_PORT: Final = 8199
 
 
 class NameAndValue(click.ParamType[tuple[str, str]]):
@@ -105,6 +112,15 @@ class NameAndValue(click.ParamType[tuple[str, str]]):
     default=0,
     help="A group of so many brokers, each a process, their ports 1000 apart; 0: one broker.",
 )
+@click.option("--console", "console", is_flag=True, help="Show the cluster to a browser, too.")
+@click.option(
+    "--consolePort",
+    "console_port",
+    type=PORT,
+    default=CONSOLE_PORT,
+    help="Where, with --console; 0 for any.",
+    show_default=True,
+)
 @click.option(
     "--masters",
     type=click.IntRange(0, MOST_MASTERS),
@@ -121,7 +137,7 @@ def main(
     properties: tuple[tuple[str, str], ...],
     raft: int,
     masters: int,
-    **logs: str,
+    **others: Any,
 ) -> None:
     """Run a name server and a broker, or a group of brokers, or several masters, until Ctrl-C."""
     if raft and masters:
@@ -139,12 +155,14 @@ def main(
         raft=raft,
         masters=masters,
     )
-    set_up_logging(logs["level"], form=logs["form"])
+    set_up_logging(others["level"], form=others["form"])
     if host in ALL_INTERFACES:
         log.warning(
             "open to everybody: listening on all interfaces without access control; leave --host "
             "out on a network"
         )
+
+    look = serving(others["console_port"]) if others["console"] else None
 
     async def serve(_settings: Settings) -> None:
         with ExitStack() as stack:
@@ -157,13 +175,59 @@ def main(
                 _say_ready(cluster, temporary=data_dir is None, name=name)
 
             try:
-                await cluster.run(ready)  # not "async with": when it fails, this process ends too
+                # not "async with": when it fails, this process ends too
+                await (cluster.run(ready) if look is None else look(cluster, ready))
             except (AddressInUseError, StoreError) as error:
                 raise LaunchError(_with_our_options(str(error))) from None
 
     daemon = Daemon("mqcluster", "", (), serve, operating_errors=(StoreError,))
     with files_are(FileMode.OWNER):
         sys.exit(launch.run(daemon, Settings(())))
+
+
+def serving(
+    port: int,
+) -> Callable[[LocalCluster, Callable[[], object]], Coroutine[Any, Any, None]]:
+    """Runs a cluster and a console of it, until one of them ends."""
+    try:
+        from ..console.app import serve
+    except ImportError as error:
+        raise WrongCommandLine(
+            f"mqcluster: --console needs more packages ({error.name}): pip install "
+            "'aiorocketmq[console]'"
+        ) from None
+
+    async def run(cluster: LocalCluster, ready: Callable[[], object]) -> None:
+        begun = asyncio.Event()
+
+        async def look() -> None:
+            await begun.wait()
+            settings, made = settings_of(namesrv=cluster.namesrv_address, port=port)
+            await serve(
+                settings, lambda address: _say(lines_of(settings, address, token_made=made))
+            )
+
+        def run_both() -> None:
+            ready()
+            begun.set()
+
+        tasks = [asyncio.create_task(cluster.run(run_both)), asyncio.create_task(look())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                await task
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    return run
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
+    sys.stdout.flush()
 
 
 def _with_our_options(text: str) -> str:

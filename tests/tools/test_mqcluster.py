@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -70,6 +71,18 @@ def test_serves_and_stops(
         == found["broker"].split()[0]
     )
     assert stopped(process, number) == (0, "")
+    assert not list(tmp_path.glob("aiorocketmq-*"))
+
+
+def test_it_can_be_looked_at_in_a_browser(start: Start, tmp_path: Path) -> None:
+    pytest.importorskip("starlette")
+    process = start("--console", "--consolePort", "0")
+    announced(process)
+    assert process.stdout is not None
+    line = next(line for line in process.stdout if line.startswith("console "))
+    with urllib.request.urlopen(line.split()[1], timeout=60) as answer:
+        assert b"What is wrong now" in answer.read()
+    assert stopped(process, signal.SIGTERM) == (0, "")
     assert not list(tmp_path.glob("aiorocketmq-*"))
 
 
