@@ -32,7 +32,7 @@ def draw(report: Report, folder: Path) -> list[Path]:
     try:
         import matplotlib as mpl
     except ImportError:
-        print("no charts: pip install 'aiorocketmq[bench]' brings matplotlib", file=sys.stderr)
+        print("no charts: make bench installs matplotlib", file=sys.stderr)
         return []
     mpl.use("svg")
     mpl.rcParams.update({"svg.hashsalt": "aiorocketmq", "svg.fonttype": "none", "font.size": 10})

@@ -70,7 +70,7 @@ def session(folder: Path) -> Iterator[SparkSession]:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise BenchmarkError("pyspark is not installed: pip install 'aiorocketmq[spark]'") from None
+        raise BenchmarkError("pyspark is not installed: make setup, with Java 17") from None
 
     from aiorocketmq.spark_connector import register
 

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..client.errors import ConfigError
+from ..remoting.protocol.extras import install_command
 from .session.class_archive import with_archive
 from .session.java import java_problem
 from .session.spark_version import is_older
@@ -75,7 +76,7 @@ def spark_problem() -> str | None:
     if (problem := java_problem()) is not None:
         return problem
     if importlib.util.find_spec("pyspark") is None:
-        return "pyspark is not installed: pip install 'aiorocketmq[spark]'"
+        return f"pyspark is not installed: {install_command('spark')}"
     return None
 
 

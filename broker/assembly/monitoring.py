@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...daemon.launch import LaunchError
 from ...remoting.clock import Clock
+from ...remoting.protocol.extras import install_command
 from ...remoting.services import Service
 from ...store.message_store import MessageStore
 from ..config.settings import BrokerSettings
@@ -71,11 +72,9 @@ def prometheus_server(
         from ..monitoring.metrics import BrokerMetrics
         from ..monitoring.prometheus import PrometheusServer
     except ModuleNotFoundError as error:
-        needed = (
-            "prometheusPort needs the package prometheus_client: pip install "
-            "'aiorocketmq[prometheus]'"
-        )
-        raise LaunchError(needed) from error
+        raise LaunchError(
+            f"prometheusPort needs the package prometheus_client: {install_command('prometheus')}"
+        ) from error
     metrics = BrokerMetrics(
         config, store, state, monitoring.stats, monitoring.sampler, load, held_pulls, copies.lags
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from ...remoting.protocol.extras import install_command
 from ...remoting.protocol.record.decode import MessageExt
 from .selection import body_of
 
@@ -21,8 +22,7 @@ class PyarrowMissing(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "Parquet is written by pyarrow, which is not installed: pip install "
-            "'aiorocketmq[arrow]'"
+            "Parquet is written by pyarrow, which is not installed: " + install_command("arrow")
         )
 
 

@@ -10,6 +10,7 @@ import importlib
 import zlib
 from typing import Any, Final
 
+from ..extras import install_command
 from .sys_flag import MessageSysFlag, compression_type
 
 MAX_DECOMPRESSED_BYTES: Final = 64 << 20
@@ -121,6 +122,6 @@ def _package(module: str) -> Any:
     except ImportError as error:
         package = module.partition(".")[0]
         raise CompressionUnavailable(
-            f"this message is compressed in a way that needs the package {package}: pip install "
-            f"'aiorocketmq[{_EXTRAS[module]}]'"
+            f"this message is compressed in a way that needs the package {package}: "
+            f"{install_command(_EXTRAS[module])}"
         ) from error
