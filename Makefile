@@ -36,7 +36,7 @@ endef
 export SAY_WHICH_LEAVES
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock audit demo test check wheel lint types publictypes imports docs picture fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy spark-versions pipeline spark-zip spark-recipes
+.PHONY: help setup lock audit demo test check wheel release lint types publictypes imports docs picture fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy spark-versions pipeline spark-zip spark-recipes
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -119,6 +119,10 @@ wheel: $(RUN_STAMP)  ## a wheel for the Python of .venv, with the compiled leave
 	@$(PIP) wheel --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
+# It makes environments of its own, so that nothing of .venv is in what it tries.
+release:  ## sdist and wheels of the last commit in dist/, checked, installed and tried; says what is to be tagged (PYTHONS="python3.12 python3.13": wheels for these, too)
+	@$(PYTHON) .ci/release.py $(PYTHONS)
+
 docs: $(DEV_STAMP)  ## write the pages and pictures that follow from the code
 	@$(PY) docs/generate.py && $(PY) docs/monitoring.py && $(PY) docs/reliability.py && $(PY) docs/rooms.py
 
@@ -132,7 +136,7 @@ fmt: $(DEV_STAMP)  ## format the code and fix what can be fixed
 # For every Python that is supported, and every platform.
 lock: $(DEV_STAMP)  ## pin what it is developed and tested with, with hashes (requirements/)
 	@$(PIP) install uv
-	@for extras in "dev" "spark --extra spark-connect --extra dev"; do \
+	@for extras in "dev" "spark --extra spark-connect --extra dev" "release"; do \
 		.venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 			--extra $$extras pyproject.toml -o requirements/$${extras%% *}.txt; done
 
