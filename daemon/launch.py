@@ -50,6 +50,7 @@ from .event_loop import new_event_loop
 from .logs import FORMS, LEVELS, LogFile, set_up_logging
 from .persist import read_file
 from .pid_files import rocketmq_home
+from .programs import folder_not_in_path
 from .property_texts import help_text
 from .version import version_option
 
@@ -380,6 +381,8 @@ def report(settings: Settings) -> None:
         p.name != "rocketmqHome" for p in settings.properties
     ):
         log.info("ROCKETMQ_HOME is not set, going on with home=%s", rocketmq_home())
+    if folder := folder_not_in_path():
+        log.info("mqadmin, mqstore and the others are not in PATH but in folder=%s", folder)
     for found in settings.renamed:
         log.info(
             "property taken under another spelling of its name name=%s place=%s",

@@ -29,6 +29,7 @@ from ..daemon.command_line import OneLineCommand, WrongCommandLine
 from ..daemon.launch import Daemon, LaunchError, Settings
 from ..daemon.logs import FORMS, LEVELS, set_up_logging
 from ..daemon.pid_files import pid_file
+from ..daemon.programs import folder_not_in_path
 from ..local_brokers import LocalMember
 from ..local_cluster import LOOPBACK, LocalCluster
 from ..local_group import LARGEST
@@ -241,6 +242,7 @@ def _with_our_options(text: str) -> str:
 def _say_ready(cluster: LocalCluster, *, temporary: bool, name: str) -> None:
     is_group = any(member.peer_address for member in cluster.members)
     brokers = [_member(member, cluster.broker_address) for member in cluster.members]
+    folder = folder_not_in_path()
     for line in (
         f"name server  {cluster.namesrv_address}",
         *(brokers or [f"broker       {_with_vip(cluster.broker_address)})"]),
@@ -248,6 +250,7 @@ def _say_ready(cluster: LocalCluster, *, temporary: bool, name: str) -> None:
         + (" (removed at the end; keep it with --dataDir)" if temporary else ""),
         "",
         "Try, in another shell (Ctrl-C here stops everything):",
+        *((f"  export PATH={shlex.quote(str(folder))}:$PATH",) if folder else ()),
         f"  export NAMESRV_ADDR={cluster.namesrv_address}",
         *(_for_masters(name) if brokers and not is_group else ()),
         "  mqadmin sendMessage -t Hello -p 'first message'",

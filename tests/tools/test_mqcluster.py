@@ -59,6 +59,17 @@ def stopped(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int
     return process.returncode, errors
 
 
+def test_commands_to_try_are_found(start: Start, environment: dict[str, str]) -> None:
+    """By who started it with the path of an environment that is not active."""
+    environment["PATH"] = "/usr/bin:/bin"
+    process = start()
+    assert process.stdout is not None
+    lines = [process.stdout.readline().strip() for _ in range(6)]
+    programs = Path(sys.executable).parent
+    assert lines[-1] == f"export PATH={programs}:$PATH"
+    assert (programs / "mqadmin").exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_serves_and_stops(
     start: Start, mqadmin: MqAdmin, tmp_path: Path, number: signal.Signals
@@ -111,7 +122,9 @@ def test_a_group_is_said_and_its_leader_can_be_killed(
 ) -> None:
     process = start("--raft", "3", "--dataDir", str(tmp_path / "data"))
     assert process.stdout is not None
-    lines = [process.stdout.readline().rstrip() for _ in range(13)]
+    lines = [process.stdout.readline().rstrip()]
+    while "mqbroker -c" not in lines[-1]:
+        lines.append(process.stdout.readline().rstrip())
     namesrv = lines[0].split()[2]
     assert [line.split()[:2] for line in lines[1:4]] == [["broker", f"n{n}"] for n in range(3)]
     (leader,) = (line for line in lines[1:4] if line.endswith(", leader"))
