@@ -41,6 +41,7 @@ class ReleaseError(Exception):
 
 class Release(NamedTuple):
     version: str
+    programs: tuple[str, ...]
     commit: str
     committed_s: int
     """Also the time of every file in what is built, so that it is the same when built again."""
@@ -69,7 +70,8 @@ def release_of(repository: Path) -> Release:
         raise ReleaseError(
             f"v{version} is tagged already, elsewhere: raise version in pyproject.toml"
         )
-    return Release(version, commit, int(git(repository, "log", "-1", "--format=%ct")))
+    when = int(git(repository, "log", "-1", "--format=%ct"))
+    return Release(version, tuple(project.get("scripts", ())), commit, when)
 
 
 def changelog_problem(text: str, version: str) -> str | None:
@@ -175,7 +177,7 @@ def try_wheel(release: Release, wheel: Path, python: str, work: Path) -> None:
     empty = work / "empty"
     empty.mkdir()
     home = {"HOME": str(work), **with_programs_of(installed)}
-    for program in ("mqbroker", "mqnamesrv", "mqadmin", "mqstore", "mqcluster", "mqshutdown"):
+    for program in release.programs:
         printed = run([installed.parent / program, "--version"], empty, home)
         if printed.strip() != f"{program} {release.version}, leaves: compiled":
             raise ReleaseError(f"{program} --version of {wheel.name} says {printed.strip()!r}")

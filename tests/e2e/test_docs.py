@@ -33,6 +33,15 @@ NOT_HERE = {
     "make pipeline": "test_spark_pipeline.py runs it",
     'make pipeline ARGS="--namesrv ns1:9876 --prefix try1-"': "test_spark_pipeline.py runs it",
     "docker compose up --build": "needs Docker; test_compose.py runs what the file says without",
+    "/opt/rocketmq/bin/mqshutdown namesrv": "needs Java's name server",
+    "/opt/rocketmq/bin/mqshutdown broker": "needs Java's broker",
+    "mqadmin wipeWritePerm -n 'ns1:9876;ns2:9876' -b broker-a": "needs Java's broker",
+    "/opt/rocketmq/bin/mqbroker -n 'ns1:9876;ns2:9876' -c /etc/rocketmq/broker-a.conf": (
+        "is Java's broker"
+    ),
+    "mqadmin raftStatus -n ns1:9876 -b n0:10911": (
+        "needs a group; test_a_group_is_led_by_another_member has one"
+    ),
     "pip install 'aiorocketmq[spark]'": "downloads 460 MB",
     "spark-submit --py-files aiorocketmq-spark.zip job.py": "test_spark_zip.py runs such a job",
 }
@@ -41,6 +50,7 @@ OF_THEIR_OWN = {
     "mqnamesrv &": "test_the_daemons_of_the_readme",
     "mqcluster --raft 3": "test_a_group_is_led_by_another_member",
     "mqadmin clusterList -n ns1:9876": "test_a_group_is_led_by_another_member",
+    "mqshutdown broker": "test_a_store_is_looked_at_before_it_goes_back_to_java",
 }
 """Those with a test of their own."""
 PARSED_ONLY = {"text", "mermaid"}
@@ -180,6 +190,19 @@ def test_a_group_is_led_by_another_member(installed: Environment, tmp_path: Path
         assert follower is not None
         printed = terminal.paste(re.sub(r"-t n\d", f"-t {follower[1]}", transfer))
     assert printed == f"leadership of local-broker goes to {follower[1]}\n"
+
+
+def test_a_store_is_looked_at_before_it_goes_back_to_java(
+    installed: Environment, tmp_path: Path
+) -> None:
+    block = next(block for block in of("sh") if block.first_line == "mqshutdown broker")
+    with Terminal(installed, tmp_path) as terminal:
+        terminal.paste("mqnamesrv &\nmqbroker -n ns1:9876 --storePathRootDir=/data/store &")
+        terminal.paste("mqadmin updateTopic -n ns1:9876 -c DefaultCluster -t Orders")
+        terminal.paste("mqadmin sendMessage -n ns1:9876 -t Orders -p tea")
+        printed = terminal.paste(block.code)
+    assert "clean: commit log, consume queues and index agree" in printed
+    assert not (tmp_path / "store" / "abort").exists()
 
 
 def test_the_synopsis_of_mqstore(installed: Environment, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PROJECT = '[project]\nname = "p"\nversion = "1.2.3"\n'
+PROJECT = '[project]\nname = "p"\nversion = "1.2.3"\n[project.scripts]\nmqx = "x:main"\n'
 GOOD = "# Changelog\n\n## [Unreleased]\n\n## [1.2.3] - 2026-11-28\n\nIt sends.\n\n## [1.2.2] - x\n"
 
 
@@ -49,7 +49,7 @@ def clone(tmp_path: Path) -> Path:
 
 def test_a_clean_clone_is_released(release: ModuleType, clone: Path) -> None:
     found = release.release_of(clone)
-    assert (found.version, found.tag) == ("1.2.3", "v1.2.3")
+    assert (found.version, found.tag, found.programs) == ("1.2.3", "v1.2.3", ("mqx",))
     assert found.commit == git(clone, "rev-parse", "HEAD")
     git(clone, "tag", "v1.2.3")  # once more of the same commit: nothing is wrong
     assert release.release_of(clone) == found
