@@ -18,11 +18,12 @@ from ..client.program import run
 from ..daemon.command_line import OneLineCommand
 from ..daemon.logs import FORMS, LEVELS, set_up_logging
 from ..remoting.errors import RocketMQError
+from ..remoting.protocol.extras import install_command
 from .starting import forget_accounts, lines_of, settings_of
 
 LEVEL: Final = click.Choice(LEVELS, case_sensitive=False)
 NOT_INSTALLED: Final = (
-    "mqconsole: the packages of its pages are missing: pip install 'aiorocketmq[console]'"
+    f"mqconsole: the packages of its pages are missing: {install_command('console')}"
 )
 
 

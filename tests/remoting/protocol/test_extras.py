@@ -9,7 +9,6 @@ import tomllib
 from pathlib import Path
 
 from aiorocketmq.remoting.protocol.extras import install_command
-from tests.house.names import ROOMS
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -21,9 +20,11 @@ def test_it_is_the_pip_of_this_python() -> None:
 
 
 def test_all_advice_has_that_form_and_its_extra_exists() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+    rooms = {*project["tool"]["setuptools"]["package-dir"].values()}
     code = {
         path: path.read_text("utf-8")
-        for room in ROOMS
+        for room in rooms
         for path in (REPOSITORY / room).rglob("*.py")
         if path.name != "extras.py"
     }
@@ -32,5 +33,5 @@ def test_all_advice_has_that_form_and_its_extra_exists() -> None:
     named = {
         extra for text in code.values() for extra in re.findall(r'install_command\("(\w+)"', text)
     }
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
-    assert named | {"prometheus", "lz4", "zstd"} <= set(project["optional-dependencies"])
+    extras = {*project["project"]["optional-dependencies"]}
+    assert named | {"console", "prometheus", "lz4", "zstd"} <= extras
