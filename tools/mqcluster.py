@@ -3,8 +3,8 @@ that others depend on.
 
 Data lies below ``--dataDir`` and is there again next time; without it, in a temporary directory
 that goes with the cluster. ``--raft 3`` has a DLedger group in the place of the broker, each member
-a process that can be killed; ``--masters 2`` two masters side by side, likewise. ``--console`` shows
-it to a browser.
+a process that can be killed; ``--masters 2`` two masters side by side, likewise. ``--console``
+shows it to a browser.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ import click
 
 from ...client.cluster.server_addresses import ENVIRONMENT_VARIABLE, parse_addresses
 from ...client.credentials import credentials_from
+from ...daemon.command_line import OneLineCommand, WrongCommandLine
 from ...daemon.version import version_text
 from ...remoting.errors import RocketMQError
 from ...remoting.signature import Credentials
-from ..command_line import OneLineCommand, WrongCommandLine
 from ..mqadmin.command import TEXT, TLS_CONFIG_VARIABLE
 from ..mqadmin.shell import credentials, tls_context
 from .finding import Level
