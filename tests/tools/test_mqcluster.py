@@ -197,8 +197,8 @@ def test_masters_are_said_with_their_ports_and_share_a_topic(
             "'nonsense' does not look like NAME=VALUE (mqcluster -h shows the options)",
         ),
         (
-            ("--nonsense",),
-            "mqcluster: No such option '--nonsense'. (mqcluster -h shows the options)",
+            ("--xyzzy",),
+            "mqcluster: No such option '--xyzzy'. (mqcluster -h shows the options)",
         ),
         (("--dataDir", "/dev/null/x"), "/dev/null"),
         (("--host", "203.0.113.1"), "cannot listen"),
