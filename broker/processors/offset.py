@@ -3,6 +3,7 @@ AdminBrokerProcessor; ``headers.md`` A.4 to A.6)."""
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
@@ -10,18 +11,21 @@ from ...remoting.protocol.bodies.codec import encode_in_slices
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import OffsetResponse
 from ...remoting.protocol.commands.offset import (
+    AllOffsetsResponse,
     GetEarliestMsgStoretimeResponse,
     QueryConsumerOffsetRequest,
     QueueRequest,
     SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
-from ...remoting.protocol.wire import EmptyFields, NoFields
+from ...remoting.protocol.commands.topic import KnownTableRequest
+from ...remoting.protocol.wire import EmptyFields
 from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps
 from ...store.message_store import MessageStore
 from ..state.consumer_offsets import NO_OFFSET, ConsumerOffsets
 
+_MOST_DIGITS: Final = 18
 _DONE: Final = Reply(header=EmptyFields())
 _NOT_FOUND: Final = Reply(
     ResponseCode.QUERY_NOT_FOUND,
@@ -32,6 +36,8 @@ _NOT_FOUND: Final = Reply(
 
 class OffsetProcessor:
     def __init__(self, offsets: ConsumerOffsets, store: MessageStore) -> None:
+        self._process: Final = os.urandom(8).hex()
+        """Another one counts changes from 0 again."""
         self._offsets = offsets
         self._store = store
         self._sliced = SlicedRequests()
@@ -91,7 +97,21 @@ class OffsetProcessor:
         timestamp = self._store.entries.first_stored_at(request.topic, request.queue_id)
         return Reply(header=GetEarliestMsgStoretimeResponse(timestamp=timestamp))
 
-    def all_consumer_offsets(self, _request: NoFields, _body: Body, _ctx: Context) -> Steps[Reply]:
-        """For slaves, and for tools."""
-        record = yield from self._offsets.record_in_slices()
-        return Reply(body=(yield from encode_in_slices(record)))
+    def all_consumer_offsets(
+        self, request: KnownTableRequest, _body: Body, _ctx: Context
+    ) -> Steps[Reply]:
+        """For slaves, and for tools. A slave that has taken over a state of this process gets what
+        has changed since."""
+        recent = self._offsets.recent
+        state, changed = f"{self._process}-{recent.number}", None
+        if request.known is not None:
+            process, _, number = request.known.partition("-")
+            if process == self._process and number.isdecimal() and len(number) < _MOST_DIGITS:
+                changed = recent.since(int(number))
+        record = yield from self._offsets.record_in_slices(changed)
+        body = yield from encode_in_slices(record)
+        if request.known is None:
+            return Reply(body=body)
+        since = None if changed is None else request.known
+        header = AllOffsetsResponse(state=state, since=since)
+        return Reply(header=header, body=body)

@@ -30,11 +30,12 @@ from ...remoting.protocol.bodies.consumer_offsets import DelayOffsetTable, LmqCo
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
 from ...remoting.protocol.bodies.topic_config import DataVersion, TopicConfigTable
 from ...remoting.protocol.codes import RequestCode, ResponseCode
-from ...remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
+from ...remoting.protocol.commands.offset import AllOffsetsResponse, UpdateConsumerOffsetRequest
 from ...remoting.protocol.commands.pull import ViewMessageRequest
 from ...remoting.protocol.commands.send import SendErrorFields
 from ...remoting.protocol.commands.topic import KnownTableRequest
 from ...remoting.protocol.wire import EmptyFields
+from ...remoting.responses import Response
 from ...remoting.services import happens_within
 from ...remoting.transport.address import port_of
 from ...remoting.transport.client import RemotingClient
@@ -114,6 +115,9 @@ class SlaveSync:
         """Topics that the log has brought, and the master not yet."""
         store.replica.on_new_queue.append(self._queue_made)
         self._outages = Outages(clock)
+        self._theirs: Mapping[str, Mapping[int, int]] = {}
+        self._their_state = ""
+        """Offsets of the last master that told its state, and which it was."""
 
     def master_is(self, address: str | None) -> None:
         """What a name server says."""
@@ -135,6 +139,7 @@ class SlaveSync:
     def forget_master(self) -> None:
         """There is another one from now on, or none."""
         self.master = None
+        self._theirs, self._their_state = {}, ""
         self._known.clear()
 
     async def run(self) -> None:
@@ -205,14 +210,18 @@ class SlaveSync:
             self._outages.works(("believed",))
         return not lacks
 
-    async def _try(self, step: Callable[[bytes], object], master: str, code: RequestCode) -> bool:
+    async def _try(
+        self, step: Callable[[Response], object], master: str, code: RequestCode
+    ) -> bool:
         """Whether it was taken over."""
         unknown, before = tuple(self._unknown), self._version_of(code)
         try:
-            body = await self._ask(master, code, before)
+            response = await self._ask(master, code, before)
             if self._version_of(code) != before:  # the log has told more than the answer may know
                 return False
-            outcome = step(body) if body or before is None else None  # none: it is the same
+            outcome = None
+            if before is None or response.body:  # else it is the same
+                outcome = step(response)
             if asyncio.iscoroutine(outcome):
                 await outcome
         except (RocketMQError, BodyError) as error:
@@ -239,10 +248,13 @@ class SlaveSync:
             return self._groups.data_version
         return None
 
-    async def _ask(self, master: str, code: RequestCode, known: DataVersion | None) -> bytes:
-        """Empty: it has the version that is known. Raises ``RocketMQError``."""
-        address = master
-        header = None if known is None else KnownTableRequest(known=known.text)
+    async def _ask(self, master: str, code: RequestCode, known: DataVersion | None) -> Response:
+        """Without a body: it has the version that is known. Raises ``RocketMQError``."""
+        address, header = master, None
+        if known is not None:
+            header = KnownTableRequest(known=known.text)
+        elif code is RequestCode.GET_ALL_CONSUMER_OFFSET:
+            header = KnownTableRequest(known=self._their_state)
         if code is RequestCode.GET_ALL_TOPIC_CONFIG:
             address = moved_port(master, -VIP_PORT_DISTANCE)
         try:
@@ -253,27 +265,32 @@ class SlaveSync:
             response = await self._remoting.invoke(
                 master, code, header, timeout=TIMEOUT_S
             )  # only its normal port may be open to us
-        return response.check(address).body
+        return response.check(address)
 
-    def _sync_topics(self, body: bytes) -> None:
-        table = decode_body(TopicConfigTable, body)
+    def _sync_topics(self, response: Response) -> None:
+        table = decode_body(TopicConfigTable, response.body)
         if table.data_version != self._topics.data_version:
             self._topics.replace(table)
             self._changed()
 
-    def _sync_groups(self, body: bytes) -> None:
-        table = decode_body(SubscriptionGroupTable, body)
+    def _sync_groups(self, response: Response) -> None:
+        table = decode_body(SubscriptionGroupTable, response.body)
         if table.data_version != self._groups.data_version:
             self._groups.replace(table)
             self._changed()
 
-    def _sync_delay_offsets(self, body: bytes) -> None:
-        self._delay_offsets.replace(decode_body(DelayOffsetTable, body))
+    def _sync_delay_offsets(self, response: Response) -> None:
+        self._delay_offsets.replace(decode_body(DelayOffsetTable, response.body))
 
-    async def _sync_offsets(self, body: bytes) -> None:
-        table = decode_body(LmqConsumerOffsetTable, body)
+    async def _sync_offsets(self, response: Response) -> None:
+        table = decode_body(LmqConsumerOffsetTable, response.body)
+        told: AllOffsetsResponse = response.header
+        if told.since is not None and told.since != self._their_state:
+            return  # it was forgotten meanwhile: there is another master, or this broker is
         light = {key: {0: offset} for key, offset in table.lmq_offset_table.items()}
-        theirs = {**table.offset_table, **light}
+        rest = {} if told.since is None else self._theirs
+        theirs = {**rest, **table.offset_table, **light}
+        self._theirs, self._their_state = theirs, told.state or ""
         self._accepted.heard(theirs)
         before = self._accepted.record()
         for number, (key, queues) in enumerate(theirs.items(), 1):

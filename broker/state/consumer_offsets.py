@@ -8,7 +8,7 @@ also backwards.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from ...remoting.errors import RequestError
@@ -16,6 +16,7 @@ from ...remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
 from ...remoting.protocol.codes import ResponseCode
 from ...remoting.slices import Steps, at_once, slices
 from .frame_limit import FrameBudget
+from .recent_changes import RecentChanges
 
 log: Final = logging.getLogger(__name__)
 
@@ -50,6 +51,8 @@ class ConsumerOffsets:
     def __init__(self) -> None:
         self._table: dict[str, dict[int, int]] = {}
         self.changes: int = 0
+        self.recent: RecentChanges = RecentChanges()
+        """Of keys of the table."""
         self.frame_budget: FrameBudget = FrameBudget(
             "consumer offsets", "delete groups that are not used (with their offsets)"
         )
@@ -68,6 +71,7 @@ class ConsumerOffsets:
         if queues.get(queue_id) != offset:
             queues[queue_id] = offset
             self.changes += 1
+            self.recent.changed(f"{topic}{SEPARATOR}{group}")
 
     def get(self, group: str, topic: str, queue_id: int) -> int:
         """Where the group goes on, ``NO_OFFSET`` when it never committed."""
@@ -121,6 +125,7 @@ class ConsumerOffsets:
                 if (queues := self._table.pop(key, None)) is not None:
                     self.frame_budget.take(-_bytes_of(key, queues))
             self.changes += len(some)
+            self.recent.forget()
             log.warning(
                 "offsets removed group=%s topics=%d %s", group, len(some), ",".join(some[:20])
             )
@@ -144,6 +149,7 @@ class ConsumerOffsets:
         )
         self._table[key] = dict(queues)
         self.changes += 1
+        self.recent.changed(key)
         return True
 
     def least(
@@ -227,6 +233,7 @@ class ConsumerOffsets:
             clamped += sum(self._clamp(key, max_offset) for key in keys)
             yield
         self.changes += clamped
+        self.recent.forget()
         return clamped
 
     def _clamp(self, key: str, max_offset: Callable[[str, int], int]) -> int:
@@ -244,11 +251,11 @@ class ConsumerOffsets:
         """The table as it is persisted: a snapshot."""
         return at_once(self.record_in_slices())
 
-    def record_in_slices(self) -> Steps[ConsumerOffsetTable]:
+    def record_in_slices(self, wanted: Iterable[str] | None = None) -> Steps[ConsumerOffsetTable]:
         """The same as GET_ALL_CONSUMER_OFFSET answers it; of what changes meanwhile some is in it
-        and some is not."""
+        and some is not. ``wanted``: nothing but these keys."""
         table: dict[str, dict[int, int]] = {}
-        for keys in slices(list(self._table), KEYS_AT_ONCE):
+        for keys in slices(list(self._table if wanted is None else wanted), KEYS_AT_ONCE):
             table.update(
                 (key, dict(queues)) for key in keys if (queues := self._table.get(key)) is not None
             )
@@ -258,6 +265,7 @@ class ConsumerOffsets:
     def load(self, table: ConsumerOffsetTable) -> None:
         """Replace everything by a persisted table."""
         self._table = {key: dict(queues) for key, queues in table.offset_table.items()}
+        self.recent.forget()
         self.frame_budget.take(
             sum(_bytes_of(key, queues) for key, queues in self._table.items())
             - self.frame_budget.taken_bytes

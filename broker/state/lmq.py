@@ -6,6 +6,7 @@ LmqConsumerOffsetManager; message-encoding.md §4.9, commitlog.md §15). How mes
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from ...remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, LmqConsumerOffsetTable
@@ -37,10 +38,12 @@ class LightConsumerOffsets(ConsumerOffsets):
     """The offsets of light groups stand in a table of their own, without queue numbers: there is
     only queue 0."""
 
-    def record_in_slices(self) -> Steps[LmqConsumerOffsetTable]:
+    def record_in_slices(
+        self, wanted: Iterable[str] | None = None
+    ) -> Steps[LmqConsumerOffsetTable]:
         light: dict[str, int] = {}
         others: dict[str, dict[int, int]] = {}
-        all_of_them = yield from super().record_in_slices()
+        all_of_them = yield from super().record_in_slices(wanted)
         for some in slices(all_of_them.offset_table.items(), KEYS_AT_ONCE):
             for key, queues in some:
                 if not _is_light(key):

@@ -12,6 +12,7 @@ from ..bodies.stats import QueryConsumeTimeSpanBody
 from ..codes import RequestCode
 from ..wire import EmptyFields, NoFields, Record, i32, i64
 from .base import Command, OffsetResponse, RpcRequest
+from .topic import KnownTableRequest
 
 
 class QueryConsumerOffsetRequest(RpcRequest, frozen=True, kw_only=True):
@@ -101,6 +102,16 @@ class QueryConsumeTimeSpanRequest(Record, frozen=True, kw_only=True):
     group: str
 
 
+class AllOffsetsResponse(Record, frozen=True, kw_only=True):
+    """Offsets of all groups (code 43; the original's has no fields). Only to who tells what it
+    ``known``."""
+
+    state: str | None = None
+    """What the receiver knows now."""
+    since: str | None = None
+    """The body has what has changed since this state, by topic and group; absent: all."""
+
+
 _QUEUE_OFFSET = Command(QueueRequest, OffsetResponse)
 
 COMMANDS = {
@@ -111,7 +122,7 @@ COMMANDS = {
     RequestCode.GET_MIN_OFFSET: _QUEUE_OFFSET,
     RequestCode.GET_EARLIEST_MSG_STORETIME: Command(QueueRequest, GetEarliestMsgStoretimeResponse),
     RequestCode.GET_ALL_CONSUMER_OFFSET: Command(
-        NoFields, NoFields, response_body=ConsumerOffsetTable
+        KnownTableRequest, AllOffsetsResponse, response_body=ConsumerOffsetTable
     ),
     RequestCode.GET_ALL_DELAY_OFFSET: Command(NoFields, NoFields, response_body=DelayOffsetTable),
     RequestCode.CLONE_GROUP_OFFSET: Command(CloneGroupOffsetRequest, NoFields),

@@ -26,11 +26,13 @@ class CreateTopicRequest(Record, frozen=True, kw_only=True):
 
 
 class KnownTableRequest(Record, frozen=True, kw_only=True):
-    """All topics, or all groups of a broker (codes 21, 201; the original's have no fields)."""
+    """All topics, groups or offsets of a broker (codes 21, 201, 43; the original's have no
+    fields)."""
 
     known: str | None = None
-    """Only ours: the version that the sender has (``DataVersion.text``). A master of ours that has
-    the same answers without a body; others read over this."""
+    """Only ours: what the sender has, a version of topics or groups (``DataVersion.text``), or the
+    ``state`` of the last answer with offsets. A master of ours that has the same topics or groups
+    answers without a body; others read over this."""
 
 
 COMMANDS = {

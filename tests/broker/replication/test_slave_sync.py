@@ -20,6 +20,7 @@ from aiorocketmq.broker.replication.slave_sync import (
 )
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
+from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
 from aiorocketmq.remoting.protocol.bodies.kv import KVTable
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
@@ -27,6 +28,7 @@ from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerResponse
+from aiorocketmq.remoting.protocol.commands.topic import KnownTableRequest
 from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.slices import at_once
@@ -107,8 +109,8 @@ class Network:
     def __init__(self, client: SimClient) -> None:
         self.client: SimClient | None = client
         self.asked: list[tuple[str, RequestCode]] = []
-        self.told: dict[RequestCode, int] = {}
-        """How long the last answer was."""
+        self.told: dict[RequestCode, bytes] = {}
+        """The last answer."""
         self.original = False
         """A master of the original, which reads over what a slave of ours tells."""
         self.vip = True
@@ -128,9 +130,10 @@ class Network:
         tables = code in (
             RequestCode.GET_ALL_TOPIC_CONFIG,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+            RequestCode.GET_ALL_CONSUMER_OFFSET,
         )
         response = await self.client.ask(code, None if self.original and tables else header)
-        self.told[code] = len(response.body)
+        self.told[code] = response.body
         return response
 
 
@@ -255,7 +258,7 @@ def test_topics_and_groups_that_are_known_are_not_sent(tmp_path: Path, original:
         assert told[groups]
         assert are_the_same()
         await pair.once()
-        assert (told[topics] > 0) == (told[groups] > 0) == original
+        assert bool(told[topics]) == bool(told[groups]) == original
         assert told[RequestCode.GET_ALL_CONSUMER_OFFSET]
         assert are_the_same()
         master.state.topics.update(TopicConfig(topic_name="T2"))
@@ -264,6 +267,82 @@ def test_topics_and_groups_that_are_known_are_not_sent(tmp_path: Path, original:
         assert told[topics]
         assert told[groups]
         assert are_the_same()
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("original", [False, True])
+def test_of_offsets_what_has_changed_is_sent(tmp_path: Path, original: bool) -> None:
+    async def scene(pair: Pair) -> None:
+        master, slave = pair.master.broker.state.offsets, pair.slave.broker.state.offsets
+        pair.network.original = original
+
+        async def sent() -> set[str]:
+            """By whom it was sent offsets; it has the master's then."""
+            await pair.once()
+            assert slave.record() == master.record()
+            body = pair.network.told[RequestCode.GET_ALL_CONSUMER_OFFSET]
+            return {
+                key.partition("@")[2] for key in decode_body(ConsumerOffsetTable, body).offset_table
+            }
+
+        for group in (groups := ["a", "b", "c"]):
+            master.commit(group, "T", 0, 5)
+        assert await sent() == set(groups)
+        assert await sent() == (set(groups) if original else set())
+        master.commit(groups[2], "T", 0, 6)
+        master.commit("a", "T", 0, 5)
+        assert await sent() == (set(groups) if original else {groups[2]})
+        slave.commit("b", "T", 0, 3)
+        master.clone("a", "d", "T")
+        assert await sent() == ({*groups, "d"} if original else {"d"})
+        at_once(slave.remove_group("d"))
+        at_once(master.remove_group("d"))
+        assert await sent() == set(groups), "nothing comes back"
+        pair.sync.forget_master()
+        assert await sent() == set(groups), "another master"
+
+    play(tmp_path, scene)
+
+
+def test_what_changed_since_is_nothing_for_who_has_forgotten(tmp_path: Path) -> None:
+    async def scene(pair: Pair) -> None:
+        offsets = pair.master.broker.state.offsets
+        for group in ("a", "b"):
+            offsets.commit(group, "T", 0, 5)
+        await pair.once()
+        ask = pair.network.invoke
+
+        async def ask_and_forget(*args: Any, **how: Any) -> Response:
+            response = await ask(*args, **how)
+            if args[1] is RequestCode.GET_ALL_CONSUMER_OFFSET:
+                pair.sync.forget_master()
+            return response
+
+        offsets.commit("a", "T", 0, 6)
+        pair.network.invoke = ask_and_forget  # type: ignore[method-assign]
+        await pair.once()
+        pair.network.invoke = ask  # type: ignore[method-assign]
+        pair.slave.broker.state.offsets.commit("b", "T", 0, 3)
+        await pair.once()
+        assert pair.slave.broker.state.offsets.record() == offsets.record()
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("known", ["", "-", "-0", "x-0", "~-", "~-+1", "~-99", "~-" + "9" * 5000])
+def test_who_knows_nothing_gets_all_offsets(tmp_path: Path, known: str) -> None:
+    async def scene(pair: Pair) -> None:
+        pair.master.broker.state.offsets.commit("g", "T", 0, 7)
+        code = RequestCode.GET_ALL_CONSUMER_OFFSET
+        plain = await pair.at_master.ask(code)
+        assert plain.ext_fields == {}, "as the original answers"
+        state: str = (await pair.at_master.ask(code, KnownTableRequest(known=""))).header.state
+        process = state.partition("-")[0]
+        asked = KnownTableRequest(known=known.replace("~", process))
+        response = await pair.at_master.ask(code, asked)
+        assert response.header.since is None
+        assert response.body == plain.body
 
     play(tmp_path, scene)
 

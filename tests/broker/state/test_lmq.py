@@ -7,6 +7,8 @@ import asyncio
 import json
 from pathlib import Path
 
+from aiorocketmq.broker.state.lmq import LightConsumerOffsets
+from aiorocketmq.remoting.protocol.bodies.consumer_offsets import LmqConsumerOffsetTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import (
     QueryConsumerOffsetRequest,
@@ -14,6 +16,7 @@ from aiorocketmq.remoting.protocol.commands.offset import (
 )
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.responses import Response
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.model.config import MessageStoreConfig
 from tests.stored import decode_messages
 
@@ -134,3 +137,12 @@ def test_the_offsets_from_before_the_switch_are_kept(tmp_path: Path) -> None:
                     await sim.broker.tables.offsets_file.saved()
 
     asyncio.run(main())
+
+
+def test_some_offsets_of_both_kinds() -> None:
+    offsets = LightConsumerOffsets()
+    for group, topic in ((GROUP, LIGHT), ("g", "T"), ("h", "T")):
+        offsets.commit(group, topic, 0, 7)
+    assert at_once(offsets.record_in_slices([f"{LIGHT}@{GROUP}", "T@h"])) == LmqConsumerOffsetTable(
+        lmq_offset_table={f"{LIGHT}@{GROUP}": 7}, offset_table={"T@h": {0: 7}}
+    )
