@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from aiorocketmq import Admin, Message, Producer, SendStatus
+from aiorocketmq.broker.config.addresses import free_ports
 from examples.demo.daemons import free_port
 
 from .cluster import PATIENCE_S, asynchronous, create_topic, until
@@ -97,6 +98,66 @@ def test_what_systemd_starts_works(tmp_path: Path) -> None:
         "namesrv.log",
         "var",
     ]
+
+
+def configured_masters(root: Path, ports: list[int], namesrv: int) -> list[str]:
+    """What docs/scaling.md writes for several masters, below another root; their names."""
+    (script,) = re.findall(
+        r"```sh\n(.*?)```", (DEPLOY.parent / "scaling.md").read_text(), re.DOTALL
+    )
+    for path in ("/etc/rocketmq", "/etc/systemd"):
+        script = script.replace(path, f"{root}{path}")
+    (root / "etc" / "rocketmq").mkdir(parents=True)
+    subprocess.run(["sh", "-euc", script], check=True, timeout=PATIENCE_S)
+    files = sorted((root / "etc" / "rocketmq").iterdir())
+    for number, file in enumerate(files):
+        text = file.read_text()
+        assert f"brokerName={file.stem}\n" in text
+        assert f"listenPort={10911 + 10 * number}\n" in text
+        assert f"prometheusPort={5557 + number}\n" in text
+        text = re.sub(r"(?m)^prometheusPort=.*\n", "", text).replace(
+            "192.0.2.10:9876", f"127.0.0.1:{namesrv}"
+        )
+        text = text.replace("192.0.2.10", "127.0.0.1")
+        if number < len(ports):
+            text = re.sub(r"listenPort=\d+", f"listenPort={ports[number]}", text)
+        file.write_text(text + SMALL_FILES)
+        drop_in = (
+            root / "etc/systemd/system" / f"rocketmq-broker@{file.stem}.service.d" / "cpu.conf"
+        )
+        assert drop_in.read_text() == f"[Service]\nCPUAffinity={number + 1}\n"
+    return [file.stem for file in files]
+
+
+def test_two_masters_of_systemd_share_a_topic(tmp_path: Path) -> None:
+    namesrv, *ports = free_ports("127.0.0.1", 3)
+    names = configured_masters(tmp_path, ports, namesrv)
+    assert names == ["broker-0", "broker-1", "broker-2"]
+    (tmp_path / "etc" / "namesrv.conf").write_text(f"listenPort={namesrv}\n")
+    for name in names:
+        shutil.copy(tmp_path / "etc/rocketmq" / f"{name}.conf", tmp_path / "etc")
+    (tmp_path / "var").mkdir()
+    units = {"namesrv": unit("rocketmq-namesrv.service", tmp_path)}
+    units |= {name: unit("rocketmq-broker@.service", tmp_path, name) for name in names[:2]}
+    with ExitStack() as stack:
+        for name, text in units.items():
+            process = stack.enter_context(started(text, tmp_path, name))
+            wait_for(process, tmp_path / f"{name}.log", " ready ")
+        asynchronous(lambda: shared(f"127.0.0.1:{namesrv}", names[:2]))()
+    assert all((tmp_path / "var" / name / "commitlog").is_dir() for name in names[:2])
+
+
+async def shared(namesrv: str, names: list[str]) -> None:
+    async with Admin(namesrv=namesrv) as admin:
+
+        async def known() -> bool:
+            return set(names) <= (await admin.cluster_info()).broker_addr_table.keys()
+
+        await until(known, "all masters are known")
+    await create_topic(namesrv, "Orders", 2)
+    async with Producer("p", namesrv=namesrv) as producer:
+        results = [await producer.send(Message("Orders", b"x")) for _ in range(8)]
+    assert {each.queue.broker_name for each in results} == set(names)
 
 
 async def one_message(namesrv: str) -> None:
