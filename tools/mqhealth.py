@@ -18,6 +18,8 @@ HEALTH = 9_000
 NOT_SUPPORTED = 3
 MAX_ANSWER = 65_536
 TIMEOUT_S = 5.0
+_NEITHER = "what answers is neither a broker nor a name server"
+_CLOSED = "the connection was closed without an answer (--tls, if it demands TLS)"
 USAGE = f"""Usage: mqhealth [OPTIONS] HOST:PORT
 
   Ask a broker or a name server whether it does what it is there for.
@@ -95,15 +97,26 @@ def check(
                 header = _exchange(plain, os.getpid(), deadline)
     except TimeoutError:
         raise UnhealthyError(f"{host}:{port} does not answer within {timeout_s:g} s") from None
+    except (ConnectionResetError, BrokenPipeError):
+        raise UnhealthyError(f"{host}:{port}: {_CLOSED}") from None
     except ConnectionError as error:
         raise UnhealthyError(f"{host}:{port}: {error}") from None
     if alive or b'"code":0,' in header:
         return
+    code, remark = read_answer(header)
+    if code not in (0, NOT_SUPPORTED):
+        raise UnhealthyError(f"{host}:{port}: {remark or f'code {code}'}")
+
+
+def read_answer(header: bytes) -> tuple[object, object]:
+    """Code and remark. Raises ``UnhealthyError``."""
     import json  # only here: it takes longer than all the rest
 
-    answer = json.loads(header)
-    if answer["code"] not in (0, NOT_SUPPORTED):
-        raise UnhealthyError(f"{host}:{port}: {answer.get('remark') or answer['code']}")
+    try:
+        answer = json.loads(header)
+        return answer["code"], answer.get("remark")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise UnhealthyError(_NEITHER) from None
 
 
 def _exchange(connection: socket.socket, opaque: int, deadline: float) -> bytes:
@@ -116,11 +129,11 @@ def _exchange(connection: socket.socket, opaque: int, deadline: float) -> bytes:
     connection.sendall((4 + size).to_bytes(4, "big") + size.to_bytes(4, "big") + header)
     length = int.from_bytes(_read(connection, 4, deadline), "big")
     if not 4 < length <= MAX_ANSWER:
-        raise UnhealthyError(f"what answers is neither a broker nor a name server ({length} bytes)")
+        raise UnhealthyError(_NEITHER)
     frame = _read(connection, length, deadline)
     answer = frame[4 : 4 + int.from_bytes(frame[1:4], "big")]
     if b'"opaque":%d' % opaque not in answer:
-        raise UnhealthyError("what answers is neither a broker nor a name server")
+        raise UnhealthyError(_NEITHER)
     return answer
 
 
@@ -133,9 +146,7 @@ def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
         connection.settimeout(left_s)
         piece = connection.recv(size - len(data))
         if not piece:
-            raise UnhealthyError(
-                "the connection was closed without an answer (--tls, if it demands TLS)"
-            )
+            raise ConnectionResetError
         data += piece
     return data
 

@@ -51,6 +51,7 @@ from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.transport.address import split_address
 from aiorocketmq.remoting.transport.tls import TlsConfig, TlsError, client_context, server_tls
 from aiorocketmq.tools.mqadmin.java_text import parse_time
+from aiorocketmq.tools.mqhealth import UnhealthyError, read_answer
 
 from ..client.messages import stored
 from .parsers import Parser, same, text_of
@@ -354,6 +355,17 @@ PARSERS: Final = (
         (ValueError,),
         bounded_by="a command line",
         seeds=lambda: [b"2024-05-06#07:08:09:010", b"1700000000000"],
+    ),
+    Parser(
+        "answers-about-health",
+        ("tools/mqhealth.py: read_answer",),
+        ("tools/mqhealth.py: MAX_ANSWER",),
+        read_answer,
+        (UnhealthyError,),
+        seeds=lambda: [
+            b'{"code":0,"flag":1,"opaque":7}',
+            b'{"code":14,"opaque":7,"remark":"full"}',
+        ],
     ),
     Parser(
         "routes",
