@@ -576,7 +576,7 @@ def _metrics() -> Iterator[str]:
 
 def _runbooks() -> Iterator[str]:
     for each in ALERTS:
-        yield from (f"### {each.name}", "", "```", each.expr, "```", "")
+        yield from (f"### {each.name}", "", "```promql", each.expr, "```", "")
         yield from (f"**Means.** {each.means}", "", f"**Do.** {each.to_do}", "")
 
 

@@ -21,9 +21,13 @@ _SMALL: Final = (
     "--mappedFileSizeCommitLog=16777216 --mappedFileSizeConsumeQueue=400000 "
     "--diskSpaceWarningLevelRatio=99 --waitTimeMillsInSendQueue=60000"
 )
-_DAEMON: Final = re.compile(
-    r"^(?P<line>(?:mqnamesrv|mqbroker|mqcluster)\b(?!.* -p\b)[^&#\n]*?)(?P<rest> *(?:#.*)?)$", re.M
-)
+_DAEMON: Final = r"^mq(?:namesrv|broker|cluster|console)\b(?!.* -p\b)"
+_IN_FRONT: Final = re.compile(rf"({_DAEMON}[^&#\n]*?)( *(?:#.*)?)$", re.MULTILINE)
+
+
+def starts_daemons(text: str) -> bool:
+    """What goes on until it is told to end."""
+    return re.search(_DAEMON, text, re.MULTILINE) is not None
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,10 @@ class Places:
 
     def of(self, text: str) -> str:
         """The same text for here. A daemon in the foreground is one in a terminal of its own."""
-        text = re.sub(r"\b(?:localhost|ns\d):9876\b", f"{HOST}:{self.namesrv}", text)
-        text = re.sub(r"\b(?:localhost|[\w-]+\.example):10911\b", f"{HOST}:{self.broker}", text)
+        text = re.sub(r"[\w.-]+:9876\b", f"{HOST}:{self.namesrv}", text)
+        text = re.sub(r"[\w.-]+:10911\b", f"{HOST}:{self.broker}", text)
         text = text.replace("=11911", f"={self.second}").replace("/data/", f"{self.folder}/")
-        return _DAEMON.sub(r"\g<line> &\g<rest>", text)
+        return _IN_FRONT.sub(r"\1 &\2", text)
 
     @property
     def prelude(self) -> str:
@@ -57,6 +61,7 @@ class Places:
             f'{_SMALL} "$@"; }}\n'
             f"mqcluster() {{ command mqcluster --namesrvPort={self.namesrv} "
             f'--brokerPort={self.broker} "$@"; }}\n'
+            f'mqconsole() {{ command mqconsole --port={self.second} "$@"; }}\n'
         )
 
 

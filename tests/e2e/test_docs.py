@@ -19,49 +19,43 @@ from aiorocketmq.local_cluster import LocalCluster
 
 from ..installed import Environment
 from ..pages import REPOSITORY, Block, blocks, loaded
-from .terminal import Terminal
+from .terminal import Terminal, starts_daemons
 
 BLOCKS = blocks()
 PROGRAM = REPOSITORY / "tests" / "page_program.py"
 
 NOT_HERE = {
-    "git clone <this repository> aiorocketmq && cd aiorocketmq": (
-        "needs the repository's address; test_demo.py runs the demo"
-    ),
-    "make test": "is what runs this",
-    "make demo": "the targets that tests and checks are run by; test_demo.py runs the demo",
-    "make pipeline": "test_spark_pipeline.py runs it",
-    'make pipeline ARGS="--namesrv ns1:9876 --prefix try1-"': "test_spark_pipeline.py runs it",
-    "docker compose up --build": "needs Docker; test_compose.py runs what the file says without",
-    "/opt/rocketmq/bin/mqshutdown namesrv": "needs Java's name server",
-    "/opt/rocketmq/bin/mqshutdown broker": "needs Java's broker",
-    "mqadmin wipeWritePerm -n 'ns1:9876;ns2:9876' -b broker-a": "needs Java's broker",
-    "/opt/rocketmq/bin/mqbroker -n 'ns1:9876;ns2:9876' -c /etc/rocketmq/broker-a.conf": (
-        "is Java's broker"
-    ),
-    "mqadmin raftStatus -n ns1:9876 -b n0:10911": (
-        "needs a group; test_a_group_is_led_by_another_member has one"
-    ),
+    "git clone": "needs the repository's address",
+    "make ": "test_demo.py, test_spark_demo.py and test_spark_pipeline.py run what it starts",
+    "docker ": "needs Docker; test_compose.py runs what the file says without",
+    "/opt/rocketmq/": "needs Java's RocketMQ",
     "pip install 'aiorocketmq[spark]'": "downloads 460 MB",
-    "spark-submit --py-files aiorocketmq-spark.zip job.py": "test_spark_zip.py runs such a job",
+    "spark-submit": "test_spark_zip.py runs such a job",
 }
-"""Blocks of commands by their first line, with the reason. They can be read by a shell."""
+"""How a command begins that cannot run here, with the reason: its block is read by a shell."""
 OF_THEIR_OWN = {
     "mqnamesrv &": "test_the_daemons_of_the_readme",
     "mqcluster --raft 3": "test_a_group_is_led_by_another_member",
-    "mqadmin clusterList -n ns1:9876": "test_a_group_is_led_by_another_member",
-    "mqshutdown broker": "test_a_store_is_looked_at_before_it_goes_back_to_java",
+    "mqadmin transferLeader": "test_a_group_is_led_by_another_member",
+    "mqstore verify": "test_a_store_is_looked_at_before_it_goes_back_to_java",
+    "mqconsole": "test_the_console",
 }
-"""Those with a test of their own."""
-PARSED_ONLY = {"text", "mermaid"}
-"""What is shown, and not to be typed."""
+"""Blocks with a test of their own, by how one of their commands begins."""
+INSTALLED = re.compile(r"^pip install (?:\.|'aiorocketmq\[console\]')\n", re.MULTILINE)
+"""What is there already."""
+PARSED_ONLY = {"text", "mermaid", "promql"}
+"""What is shown, and not to be typed; tests/house/test_monitoring.py reads the expressions."""
 
 
 def of(language: str) -> list[Block]:
     return [block for block in BLOCKS if block.language == language]
 
 
-SHELL = [block for block in of("sh") if block.first_line not in {**NOT_HERE, **OF_THEIR_OWN}]
+def has(block: Block, *beginnings: str) -> bool:
+    return any(line.startswith(beginnings) for line in block.code.splitlines())
+
+
+SHELL = [block for block in of("sh") if not has(block, *NOT_HERE, *OF_THEIR_OWN)]
 PROGRAMS = [block for block in of("python") if not block.of_spark and block.page != "README.md"]
 
 
@@ -81,11 +75,10 @@ def test_every_block_says_what_it_is() -> None:
     assert {block.page for block in BLOCKS} >= {"README.md", "docs/client.md", "docs/spark.md"}
 
 
-def test_what_is_listed_is_there() -> None:
-    lines = [block.first_line for block in of("sh")]
-    assert {*NOT_HERE, *OF_THEIR_OWN} <= set(lines)
-    assert len(lines) == len(set(lines)), "the first line tells blocks apart"
-    assert {*OF_THEIR_OWN.values()} <= globals().keys()
+@pytest.mark.parametrize("beginning", [*NOT_HERE, *OF_THEIR_OWN])
+def test_what_is_listed_is_there(beginning: str) -> None:
+    assert any(has(block, beginning) for block in of("sh"))
+    assert OF_THEIR_OWN.get(beginning, "test_commands") in globals()
 
 
 @pytest.mark.parametrize("block", of("sh"), ids=name_of)
@@ -120,7 +113,9 @@ def test_programs_are_python(block: Block) -> None:
 @pytest.fixture(scope="module")
 def running(installed: Environment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     """With a cluster that has the topic of all pages."""
-    with Terminal(installed, tmp_path_factory.mktemp("terminal")) as terminal:
+    folder = tmp_path_factory.mktemp("terminal")
+    shutil.copytree(REPOSITORY / "conf", folder / "conf")
+    with Terminal(installed, folder) as terminal:
         terminal.paste("mqcluster --dataDir ./data &")
         terminal.paste("mqadmin updateTopic -n localhost:9876 -c DefaultCluster -t Orders")
         yield terminal
@@ -132,8 +127,8 @@ def test_commands(
 ) -> None:
     """Those that start daemons have a home of their own; they are there when something registers,
     and end when they are told."""
-    code = block.code.replace("pip install .\n", "")  # has been done
-    if not re.search(r"^mq(namesrv|broker|cluster)\b", code, re.M):
+    code = INSTALLED.sub("", block.code)
+    if not starts_daemons(code):
         request.getfixturevalue("running").paste(code)
         return
     shutil.copytree(REPOSITORY / "conf", tmp_path / "conf")
@@ -145,9 +140,14 @@ def test_commands(
             assert "DefaultCluster" in terminal.paste("mqadmin clusterList -n localhost:9876")
 
 
+def block_with(beginning: str) -> Block:
+    (found,) = (block for block in of("sh") if has(block, beginning) and not has(block, *NOT_HERE))
+    return found
+
+
 def test_the_daemons_of_the_readme(installed: Environment, tmp_path: Path) -> None:
     """In one paste; then the programs of the page, the second one until it is told to end."""
-    block = next(block for block in of("sh") if block.first_line == "mqnamesrv &")
+    block = block_with("mqnamesrv &")
     first, second = (each for each in of("python") if each.page == block.page and not each.of_spark)
     with Terminal(installed, tmp_path) as terminal:
         assert "success" in terminal.paste(block.code)
@@ -178,31 +178,36 @@ def lines_of(svg: str) -> list[str]:
 
 
 def test_a_group_is_led_by_another_member(installed: Environment, tmp_path: Path) -> None:
-    start, ask = (
-        next(block.code for block in of("sh") if block.first_line == line)
-        for line in ("mqcluster --raft 3", "mqadmin clusterList -n ns1:9876")
-    )
-    *look, transfer = ask.splitlines()
+    """As every page has it, each time by one that follows."""
+    asking = [block.code for block in of("sh") if has(block, "mqadmin transferLeader")]
     with Terminal(installed, tmp_path) as terminal:
-        terminal.paste(start)
-        terminal.paste("until mqadmin raftStatus -n ns1:9876 | grep ' follower '; do :; done")
-        follower = re.search(r" (n\d) .* follower ", terminal.paste("\n".join(look)))
-        assert follower is not None
-        printed = terminal.paste(re.sub(r"-t n\d", f"-t {follower[1]}", transfer))
-    assert printed == f"leadership of local-broker goes to {follower[1]}\n"
+        terminal.paste(block_with("mqcluster --raft 3").code)
+        for *look, transfer in (code.splitlines() for code in asking):
+            terminal.paste("until mqadmin raftStatus -n ns1:9876 | grep ' follower '; do :; done")
+            follower = re.search(r" (n\d) .* follower ", terminal.paste("\n".join(look)))
+            assert follower is not None
+            printed = terminal.paste(re.sub(r"-t n\d", f"-t {follower[1]}", transfer))
+            assert printed == f"leadership of local-broker goes to {follower[1]}\n"
 
 
 def test_a_store_is_looked_at_before_it_goes_back_to_java(
     installed: Environment, tmp_path: Path
 ) -> None:
-    block = next(block for block in of("sh") if block.first_line == "mqshutdown broker")
     with Terminal(installed, tmp_path) as terminal:
         terminal.paste("mqnamesrv &\nmqbroker -n ns1:9876 --storePathRootDir=/data/store &")
         terminal.paste("mqadmin updateTopic -n ns1:9876 -c DefaultCluster -t Orders")
         terminal.paste("mqadmin sendMessage -n ns1:9876 -t Orders -p tea")
-        printed = terminal.paste(block.code)
+        printed = terminal.paste(block_with("mqstore verify").code)
     assert "clean: commit log, consume queues and index agree" in printed
     assert not (tmp_path / "store" / "abort").exists()
+
+
+def test_the_console(running: Terminal) -> None:
+    pytest.importorskip("starlette", reason="the extra [console] is not installed")
+    running.paste(INSTALLED.sub("", block_with("mqconsole").code))
+    asked = f"urllib.request.urlopen('http://127.0.0.1:{running.places.second}/')"
+    wait = f'until python -c "import urllib.request; {asked}" 2>&1; do :; done'
+    running.paste(wait)
 
 
 def test_the_synopsis_of_mqstore(installed: Environment, tmp_path: Path) -> None:
