@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
@@ -35,13 +36,15 @@ class UserThreads:
         self._closed = False
 
     def call(self, function: Callable[[Any], T], argument: object) -> asyncio.Future[T]:
-        """In a thread, as soon as one is free. What the function raises comes through the future;
+        """In a thread, as soon as one is free, with the context variables of the caller. What the
+        function raises comes through the future;
         one whose future is cancelled before its turn is not called. Raises ``ClientStateError``
         after ``close``."""
         if self._closed:
             raise ClientStateError(f"{self._name} is stopped: nothing more is called")
         future: Future[T] = Future()
-        self._work.put((future, function, argument))
+        context = copy_context()
+        self._work.put((future, lambda given: context.run(function, given), argument))
         if not self._idle.acquire(blocking=False) and self._threads < self._most:
             self._threads += 1
             threading.Thread(

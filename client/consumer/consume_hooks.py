@@ -45,6 +45,7 @@ class ConsumeContext(msgspec.Struct):
     queue: MessageQueue
     started_ms: int
     """ms since 1970."""
+    client_id: str = ""
     seconds: float = 0.0
     """How long the handler took; known after it, like the two below."""
     outcome: ConsumeOutcome | None = None
@@ -90,8 +91,10 @@ class ConsumeHooks:
         tracer: ConsumeTracer | None,
         clock: Clock,
         consume_timeout: float,
+        client_id: str = "",
     ) -> None:
         self._group = group
+        self._client_id = client_id
         self._hooks = tuple(hooks)
         self._tracer = tracer
         self._clock = clock
@@ -105,7 +108,9 @@ class ConsumeHooks:
 
         async def looked_at(messages: list[MessageExt]) -> None:
             clock = self._clock
-            context = ConsumeContext(self._group, messages, messages[0].queue, clock.time_ms())
+            context = ConsumeContext(
+                self._group, messages, messages[0].queue, clock.time_ms(), self._client_id
+            )
             traced = self._tracer.before(messages) if self._tracer is not None else None
             for hook in self._hooks:
                 _call(hook.before_consume, context)

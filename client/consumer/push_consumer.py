@@ -115,6 +115,7 @@ class PushConsumer(Startable):
             self._tracer,
             self.instance.clock,
             settings.consume_timeout,
+            self.instance.client_id,
         )
         self._stats = ConsumeStats()
         now_ms = self.instance.clock.time_ms()

@@ -220,11 +220,11 @@ class Delivery:
                 timeout=timeout,
             )
         except RemotingError as error:
-            self._after(context, None, error)
+            self._after(outgoing, context, None, error)
             raise
         if context is not None:
             context.oneway = True
-            self._after(context, None, None)
+            self._after(outgoing, context, None, None)
 
     def _failed(
         self, queue: MessageQueue, error: RemotingError | BrokerError, seconds: float
@@ -342,7 +342,7 @@ class Delivery:
                 )
             if context is not None:
                 context.seconds = now - began
-                self._after(context, result, failure)
+                self._after(outgoing, context, result, failure)
 
     def _before(self, outgoing: Outgoing, queue: MessageQueue, address: str) -> SendContext | None:
         if self._hooks is None or not outgoing.messages:
@@ -365,11 +365,15 @@ class Delivery:
         return context
 
     def _after(
-        self, context: SendContext | None, result: SendResult | None, error: BaseException | None
+        self,
+        outgoing: Outgoing,
+        context: SendContext | None,
+        result: SendResult | None,
+        error: BaseException | None,
     ) -> None:
         if context is not None and self._hooks is not None:
             context.result, context.error = result, error
-            self._hooks.after(context)
+            self._hooks.after(context, outgoing.watched)
 
     def _header(self, outgoing: Outgoing, queue: MessageQueue) -> SendMessageRequestV2:
         return SendMessageRequestV2(

@@ -13,7 +13,7 @@ from ..errors import ConfigError
 from ..options import ClientOptions, Settings
 from .batches import DEFAULT_MAX_BYTES, Accumulate
 from .delivery import SEND_TIMEOUT, DeliverySettings
-from .hooks import SendCheck, SendHook
+from .hooks import SendCheck, SendHook, SendObserver
 from .sending import RETRY_CODES
 
 Compression = Literal["zlib", "lz4", "zstd"]
@@ -42,7 +42,7 @@ class ProducerOptions(ClientOptions, total=False):
     retry_codes: Collection[int]
     latency_fault: bool
     trace: bool | str
-    hooks: Sequence[SendHook]
+    hooks: Sequence[SendHook | SendObserver]
     checks: Sequence[SendCheck]
     accumulate: Accumulate | None
     idempotent: bool
@@ -65,7 +65,7 @@ class ProducerSettings(Settings, frozen=True, kw_only=True):
     retry_codes: Collection[int] = ()
     latency_fault: bool = False
     trace: bool | str = False
-    hooks: Sequence[SendHook] = ()
+    hooks: Sequence[SendHook | SendObserver] = ()
     checks: Sequence[SendCheck] = ()
     accumulate: Accumulate | None = None
     idempotent: bool = False

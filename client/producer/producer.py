@@ -20,8 +20,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
-from typing import Unpack
+from contextlib import AsyncExitStack, nullcontext
+from functools import partial
+from typing import Unpack, cast
 
 import msgspec
 
@@ -38,14 +39,20 @@ from ...remoting.services import TaskSet
 from ..cluster.instance import ClientInstance, instance_for
 from ..errors import Attempt, ClientStateError, ConfigError, MessageError, ReplyTimeout
 from ..lifecycle import Startable
-from ..namespaces import unwrap_queue, unwrap_queues, with_namespace, wrap_queue
+from ..namespaces import (
+    unwrap_queue,
+    unwrap_queues,
+    with_namespace,
+    without_namespace,
+    wrap_queue,
+)
 from ..options import settings_of, takes
 from ..usage_errors import checked_group, message_problem, positive, queue_problem
 from .batches import Accumulator
 from .delivery import Delivery
 from .fast_path import SEND, FastPath, SendTarget
 from .fault_latency import FaultLatency
-from .hooks import SendHooks
+from .hooks import SendHooks, WatchedSend
 from .message_ids import next_message_id
 from .options import ProducerOptions, ProducerSettings
 from .queue_choice import QueueSelector, choose_by_key
@@ -295,13 +302,38 @@ class Producer(Startable):
         if not self._accumulator.takes(message):
             return None
         msg_id = next_message_id(self.instance.clock.time_ms())
-        return self._accumulator.add(self._in_cluster(message), msg_id, given=message)
+        add = self._accumulator.add
+        watched = self._begin(message, half=False)
+        if watched is None:
+            return add(self._in_cluster(message), msg_id, given=message)
+        future = watched.made(
+            message, lambda marked: add(self._in_cluster(marked), msg_id, given=message)
+        )
+        future.add_done_callback(partial(_end, watched))
+        return future
 
     async def _deliver(self, outgoing: Outgoing) -> SendResult:
         """What the accumulator has gathered."""
         return self._result(await self._delivery.deliver(outgoing, None, self.send_timeout))
 
     async def _send(
+        self,
+        outgoing: Outgoing,
+        message: Message | Sequence[Message],
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | int | None,
+        timeout: float | None,
+    ) -> SendResult:
+        watched = cast(WatchedSend | None, outgoing.watched)
+        if watched is not None:
+            with watched:
+                args = (queue, selector, sharding_key, timeout)
+                watched.result = await self._sent(outgoing, message, *args)
+                return watched.result
+        return await self._sent(outgoing, message, queue, selector, sharding_key, timeout)
+
+    async def _sent(
         self,
         outgoing: Outgoing,
         message: Message | Sequence[Message],
@@ -371,14 +403,15 @@ class Producer(Startable):
         it could not be written.
         """
         outgoing = self._outgoing(message)
-        if len(outgoing.body) >= self._compress_over:
-            await self._compress(outgoing)
-        timeout = self.send_timeout if timeout is None else timeout
-        if queue is not None or selector is not None or sharding_key is not None:
-            deadline = self._monotonic() + timeout
-            queue = await self._bound_queue(message, queue, selector, sharding_key, deadline)
-            timeout = deadline - self._monotonic()
-        await self._delivery.deliver_oneway(outgoing, queue, timeout)
+        with outgoing.watched or nullcontext():
+            if len(outgoing.body) >= self._compress_over:
+                await self._compress(outgoing)
+            timeout = self.send_timeout if timeout is None else timeout
+            if queue is not None or selector is not None or sharding_key is not None:
+                deadline = self._monotonic() + timeout
+                queue = await self._bound_queue(message, queue, selector, sharding_key, deadline)
+                timeout = deadline - self._monotonic()
+            await self._delivery.deliver_oneway(outgoing, queue, timeout)
 
     # --- asking
     # ----------------------------------------------------------------------------------------------
@@ -465,7 +498,28 @@ class Producer(Startable):
     ) -> Outgoing:
         if not self._running:
             self._check_running()
-        now_ms, given = self.instance.clock.time_ms(), message
+        watched = self._begin(message, half=PropertyName.TRAN_MSG in (extra or {}))
+        if watched is None:
+            return self._encoded(message, message, extra)
+        outgoing = watched.made(message, lambda marked: self._encoded(marked, message, extra))
+        outgoing.watched = watched
+        return outgoing
+
+    def _begin(self, message: Message | Sequence[Message], *, half: bool) -> WatchedSend | None:
+        """Tell observers. None: there are none."""
+        if not self._hooks.observed:
+            return None
+        group = without_namespace(self.group, self._namespace)
+        return self._hooks.begin(message, (group, self.instance.client_id, self._namespace), half)
+
+    def _encoded(
+        self,
+        message: Message | Sequence[Message],
+        given: Message | Sequence[Message],
+        extra: Mapping[str, str] | None,
+    ) -> Outgoing:
+        """``given``: the same without what observers added."""
+        now_ms = self.instance.clock.time_ms()
         if isinstance(message, Message):
             if self._namespace is not None:
                 message, extra = (
@@ -532,6 +586,13 @@ class Producer(Startable):
                 f"the message's topic is {first.topic}, the queue's is {queue.topic}"
             )
         return wrap_queue(queue, self._namespace)
+
+
+def _end(watched: WatchedSend, future: asyncio.Future[SendResult]) -> None:
+    error = asyncio.CancelledError() if future.cancelled() else future.exception()
+    if error is None:
+        watched.result = future.result()
+    watched.end(error)
 
 
 def _is_plain(*wishes: object) -> bool:

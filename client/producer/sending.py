@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -96,6 +96,8 @@ class Outgoing(msgspec.Struct):
     max_reconsume_times: int | None = None
     messages: Sequence[Message] = ()
     """What it was made of; only for hooks."""
+    watched: Any = None
+    """Who observes it, if somebody does (``hooks.WatchedSend``)."""
 
     @property
     def is_batch(self) -> bool:

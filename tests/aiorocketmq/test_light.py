@@ -21,7 +21,10 @@ CLIENTS = [
 NOT_OURS = {"msgspec"}
 """Of what is installed with the package. (uvloop comes when a loop is made by ``run``.)"""
 DEPENDENCIES = {"click", "crcmod", "msgpack", "msgspec", "rich", "uvloop", "yaml"}
-OPTIONAL = {"lz4", "numpy", "pandas", "prometheus_client", "pyarrow", "pyspark", "zstandard"}
+OPTIONAL = {
+    "lz4", "numpy", "opentelemetry", "pandas", "prometheus_client", "pyarrow", "pyspark",
+    "zstandard",
+}  # fmt: skip
 SLOW = {"email", "http", "importlib.metadata", "multiprocessing", "tomllib", "unittest"}
 """Of the standard library: what takes its time, and nobody needs to send a message."""
 
@@ -61,3 +64,13 @@ def test_a_client_imports_client_things_only(program: str) -> None:
 def test_a_dependency_is_imported_where_it_is_needed(program: str, without: set[str]) -> None:
     found = {name.partition(".")[0] for name in modules_of(program)}
     assert not found & (without | OPTIONAL)
+
+
+def test_who_asks_for_spans_without_opentelemetry_is_told_what_to_install() -> None:
+    program = "import sys; sys.modules['opentelemetry'] = None; import aiorocketmq.otel"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stderr.rstrip().endswith(
+        "ImportError: aiorocketmq.otel needs OpenTelemetry: pip install 'aiorocketmq[otel]'"
+    )

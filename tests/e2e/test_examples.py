@@ -48,6 +48,10 @@ EXPECTED = {
         r"4712: 11}\n"
         r"suspended: 0 seen\nresumed: 6 seen\n"
     ),
+    "otel.py": (
+        r"trace (\w{32}): send Order \(producer\)\ntrace \1: checkout \(internal\)\n"
+        r"trace \1: pay \(internal\)\ntrace \1: process Order \(consumer\)\n"
+    ),
     "protobuf_values.py": r"order 4711: a book\n",
     "pull.py": r"(queue [0-3] offset \d+: \d\d degrees\n){12}(queue [0-3]: committed \d+\n){4}",
     "pytest_fixture.py": r"\.\. +\[100%\]\n2 passed in .*\n",
@@ -68,7 +72,11 @@ EXPECTED = {
     "sync_quickstart.py": r"sent (\w{32}) to queue [0-3]\nreceived \1: Hello, world\n",
 }
 """What each prints."""
-NEEDS = {"fastapi_lifespan.py": "fastapi", "protobuf_values.py": "google.protobuf"}
+NEEDS = {
+    "fastapi_lifespan.py": "fastapi",
+    "otel.py": "opentelemetry.sdk",
+    "protobuf_values.py": "google.protobuf",
+}
 """Packages that this one does not depend on."""
 
 
