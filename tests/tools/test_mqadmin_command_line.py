@@ -89,6 +89,17 @@ def test_help_of_every_served_command(mqadmin: MqAdmin, name: str) -> None:
     assert max(map(len, printed.out.splitlines())) <= 110
 
 
+@pytest.mark.parametrize("name", SERVED)
+def test_a_slip_in_the_options_of_a_command(mqadmin: MqAdmin, name: str) -> None:
+    printed = mqadmin(name, "--no-such-option")
+    assert (printed.code, printed.out) == (2, "")
+    assert re.fullmatch(
+        rf"mqadmin {name}: No such option '--no-such-option'\..* \(mqadmin help {name} shows the "
+        r"options\)\n",
+        printed.err,
+    )
+
+
 def test_usage_line(mqadmin: MqAdmin) -> None:
     usage = mqadmin("help", "updateTopic").out.splitlines()
     assert usage[0].startswith(

@@ -17,6 +17,7 @@ import pytest
 
 from aiorocketmq.store.log.log_reader import crc_engine
 from aiorocketmq.tools.mqstore import parquet
+from aiorocketmq.tools.mqstore.__main__ import _root
 from tests.stored import StoreDirectory
 
 from ..golden.test_store_golden import GOLDEN, dumped_units, lines_of, queue_units
@@ -447,6 +448,13 @@ def test_a_reader_that_goes_away_is_no_damage(tmp_path: Path) -> None:
 
 def test_no_command_at_all(mqstore: MqStore) -> None:
     assert mqstore() == mqstore("--help")
+
+
+@pytest.mark.parametrize("name", sorted(_root.commands))
+def test_a_slip_in_the_options_of_a_command(mqstore: MqStore, name: str) -> None:
+    printed = mqstore(name, "--no-such-option")
+    assert (printed.code, printed.out) == (2, "")
+    assert "No such option '--no-such-option'" in printed.err
 
 
 def test_help(mqstore: MqStore) -> None:

@@ -1,7 +1,10 @@
 """Tables: the original's bytes into a pipe, fitted on a terminal. No cluster is needed."""
 
 import io
+import pkgutil
 import re
+from collections.abc import Iterator
+from importlib import import_module
 
 import pytest
 
@@ -9,6 +12,7 @@ from aiorocketmq.client.admin.brokers import members_of
 from aiorocketmq.remoting.protocol.bodies.connection import ClientConnection, ConsumerConnection
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumeType, MessageModel
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, ClusterInfo
+from aiorocketmq.tools.mqadmin import commands
 from aiorocketmq.tools.mqadmin.commands import cluster, consumer, message, topic
 from aiorocketmq.tools.mqadmin.output import Layout, Output
 
@@ -117,6 +121,35 @@ def test_a_narrow_terminal_cuts_nothing_off(monkeypatch: pytest.MonkeyPatch, col
     assert values.index("192.168.100.200:10911") == titles.index("Addr"), "below its title"
     if columns == 140:
         assert lines[1].split() == [str(cell) for cell in cells]
+
+
+def layouts() -> Iterator[tuple[str, Layout]]:
+    """All tables of ``mqadmin``."""
+    for module in pkgutil.iter_modules(commands.__path__, f"{commands.__name__}."):
+        for name, found in vars(import_module(module.name)).items():
+            if isinstance(found, Layout) and name.isupper():
+                yield f"{module.name.rpartition('.')[2]}.{name}", found
+
+
+@pytest.mark.parametrize(("name", "layout"), list(layouts()))
+def test_no_table_breaks_names_and_addresses(
+    monkeypatch: pytest.MonkeyPatch, name: str, layout: Layout
+) -> None:
+    """Of a terminal with 80 columns, whatever column they are in."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    rows: list[tuple[object, ...]] = [
+        tuple(
+            (f"192.168.100.{row}{column}:10911", f"a-broker-with-a-long-name-{row}{column}")[
+                (row + column) % 2
+            ]
+            for column in range(len(layout.headings))
+        )
+        for row in range(2)
+    ]
+    text = printed(layout, rows, terminal=True)
+    assert max(map(len, text.splitlines())) <= 80
+    assert {str(cell) for row in rows for cell in row} <= set(text.split())
 
 
 def test_a_total_is_set_off(monkeypatch: pytest.MonkeyPatch) -> None:
