@@ -13,6 +13,7 @@ RUN_STAMP := .venv/.run-stamp
 DEV_STAMP := .venv/.dev-stamp
 BENCH_STAMP := .venv/.bench-stamp
 FUZZ_STAMP := .venv/.fuzz-stamp
+CONSOLE_STAMP := .venv/.console-stamp
 SPARK_STAMP := .venv/.spark-stamp
 ARCHIVE_STAMP := .venv/.class-archive-stamp
 SPARK_IF_WANTED := $(if $(filter no,$(SPARK)),,$(SPARK_STAMP))
@@ -36,12 +37,12 @@ endef
 export SAY_WHICH_LEAVES
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock audit demo test check wheel release lint types publictypes imports docs picture fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy spark-versions pipeline spark-zip spark-recipes
+.PHONY: help setup lock audit demo test check wheel release lint types publictypes imports docs picture screenshots fmt bench smoke fuzz degradation raft sim jepsen sanitize soak services clean moved copy spark-versions pipeline spark-zip spark-recipes
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
 
-demo: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## a cluster in processes of its own takes a real data set through a topic (INPUT=file.csv|file.jsonl)
+demo: $(RUN_STAMP) $(CONSOLE_STAMP) $(SPARK_IF_WANTED)  ## a cluster in processes of its own takes a real data set through a topic (INPUT=file.csv|file.jsonl)
 	@$(PY) -m examples.demo $(if $(filter no,$(SPARK)),--no-spark) $(if $(INPUT),--input "$(INPUT)")
 
 pipeline: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## two topics joined by Spark into a topic and Parquet, with a driver that is killed; a page of plots (ARGS="--namesrv host:port": your cluster)
@@ -123,6 +124,9 @@ wheel: $(RUN_STAMP)  ## a wheel for the Python of .venv, with the compiled leave
 release:  ## sdist and wheels of the last commit in dist/, checked, installed and tried; says what is to be tagged (PYTHONS="python3.12 python3.13": wheels for these, too)
 	@$(PYTHON) .ci/release.py $(PYTHONS)
 
+screenshots: $(DEV_STAMP)  ## the pictures of docs/console.md, by Chromium in front of a cluster of their own
+	@$(PY) docs/screenshots.py
+
 docs: $(DEV_STAMP)  ## write the pages and pictures that follow from the code
 	@$(PY) docs/generate.py && $(PY) docs/monitoring.py && $(PY) docs/reliability.py && $(PY) docs/rooms.py
 
@@ -192,6 +196,10 @@ $(DEV_STAMP): pyproject.toml | $(RUN_STAMP)
 
 $(BENCH_STAMP): pyproject.toml | $(RUN_STAMP)
 	@$(PIP) install --only-binary matplotlib --editable '.[bench]' 2>/dev/null || echo "matplotlib cannot be installed here: no charts" >&2
+	@touch $@
+
+$(CONSOLE_STAMP): pyproject.toml | $(RUN_STAMP)
+	@$(if $(LOCKED),:,$(PIP) install --editable '.[console]' || echo "the console's packages cannot be installed here: the demo goes on without" >&2)
 	@touch $@
 
 $(FUZZ_STAMP): pyproject.toml | $(RUN_STAMP)

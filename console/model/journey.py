@@ -125,11 +125,18 @@ def steps_of(
         for traced in traces
         if isinstance(traced.record, TransactionEnded)
     ]
-    steps += [
-        Step(None, "group", f"{track.group} {_TRACKS[track.track]}", track.problem or "")
-        for track in tracks
-    ]
+    steps += [_of_group(track, copies) for track in tracks]
     return sorted(steps, key=lambda step: (step.at_ms is None, step.at_ms or 0))
+
+
+def _of_group(track: MessageTrack, copies: Copies) -> Step:
+    """A group is past a message, too, that it has given back."""
+    text = _TRACKS[track.track]
+    if track.track is TrackType.CONSUMED and track.group in copies.dead:
+        text = "is past it: it came to its dead letters"
+    elif track.track is TrackType.CONSUMED and track.group in copies.retries:
+        text = "is past it: it goes on with its retries"
+    return Step(None, "group", f"{track.group} {text}", track.problem or "")
 
 
 _STATES: Final = {
@@ -253,7 +260,7 @@ def _consumption(begin: Consuming, end: Consumed | None, host: str) -> Span:
 def _outcome(end: Consumed) -> str:
     if end.success:
         return "consumed"
-    if end.outcome is ConsumeOutcome.SUCCESS:
+    if end.outcome in (ConsumeOutcome.SUCCESS, ConsumeOutcome.FAILED):
         return "consumption failed"
     return f"consumption failed: {end.outcome.name.lower().replace('_', ' ')}"
 

@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from .commands import mqadmin
+from .console_step import console_step
 from .daemons import CLUSTER_NAME, Daemons, data_folder
 from .job import Job
 from .program import run_program
@@ -41,6 +42,7 @@ class Options(NamedTuple):
     data: Path | None
     keep: bool
     spark: bool
+    look: bool
 
 
 _PORT = click.IntRange(1, 65535)
@@ -81,6 +83,11 @@ _PORT = click.IntRange(1, 65535)
 @click.option(
     "--spark/--no-spark", default=True, help="Count the rows with Spark, too (where it can run)."
 )
+@click.option(
+    "--look/--no-look",
+    default=None,
+    help="End with the cluster in a browser, until Ctrl-C. Default: on a terminal.",
+)
 def main(**options: Any) -> None:
     """A name server and a broker take every row of a file through a topic, to three consumers and
     to Spark."""
@@ -91,6 +98,8 @@ def main(**options: Any) -> None:
             )  # a file may have names that this terminal cannot show
     width = None if sys.stdout.isatty() else _WIDTH_OF_FILES
     console = Console(markup=False, highlight=False, width=width)
+    if options["look"] is None:
+        options["look"] = sys.stdout.isatty()
     sys.exit(run_program("demo", _demo(console, Options(**options))))
 
 
@@ -105,6 +114,8 @@ async def _demo(console: Console, options: Options) -> int:
             good = await daemons.watch(
                 _main_job(console, source, daemons.namesrv_address, folder, spark=options.spark)
             )
+            if options.look:
+                await daemons.watch(console_step(console, daemons.namesrv_address))
         where = f", the data is in {folder}" if options.keep else ""
         console.print(f"\nName server and broker are stopped{where}.", soft_wrap=True)
     if options.source == FLIGHTS:
