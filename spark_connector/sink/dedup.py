@@ -20,14 +20,12 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SPARK_DEDUP_ID", "drop_spark_duplicates", "key_ids", "scope_of", "sequence_ids"]
+__all__ = ["SPARK_DEDUP_ID", "drop_spark_duplicates", "key_ids", "scope_of"]
 
 SPARK_DEDUP_ID: Final = "SPARK_DEDUP_ID"
 """Name of the property."""
@@ -50,12 +48,6 @@ def scope_of(write: str, batch_id: str | None, partition: int | None) -> str:
         "k" if partition is None else str(partition),
     ]
     return "/".join(parts) + "/"
-
-
-def sequence_ids(first: int, count: int) -> Any:
-    """The last part of the ids of rows ``first`` and following, as binary."""
-    numbers = pa.array(np.arange(first, first + count, dtype=np.int64))
-    return pc.cast(pc.cast(numbers, pa.string()), pa.binary())
 
 
 def key_ids(columns: Sequence[Any]) -> Any:

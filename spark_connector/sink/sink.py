@@ -27,7 +27,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ..access.broker_access import BrokerAccess
 from ..source.fetch import settle_worker
 from .chunks import Rules, chunks
-from .dedup import key_ids, scope_of, sequence_ids
+from .dedup import key_ids, scope_of
 from .encode import MessageIds, encode_items
 from .exactly_once import send_batch
 from .sink_delivery import Outbox, new_deliverer
@@ -180,7 +180,7 @@ class _Task:
             return None
         if names := self._options.dedup_key_columns:
             return self._scope, key_ids([batch.column(name) for name in names])
-        return self._scope, sequence_ids(self._rows, batch.num_rows)
+        return self._scope, range(self._rows, self._rows + batch.num_rows)
 
     def _queues_of(self, topic: str, brokers: Collection[str]) -> tuple[MessageQueue, ...]:
         """The same ones for all rows of the task: a key must not change its queue in between. A

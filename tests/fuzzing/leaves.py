@@ -30,6 +30,7 @@ FUNCTIONS: Final = {
     "entries of a log": (_RECORD + "entries.py: entry_units",),
     "stretches": (_RECORD + "scan.py: stretch_columns",),
     "pairs of properties": (_RECORD + "property_pairs.py: property_columns",),
+    "items of a batch": (_RECORD + "batch_items.py: join_items",),
     "pulls": (_RECORD + "pull.py: join_records", _RECORD + "pull.py: _unpacked"),
     "messages": (_RECORD + "decode.py: read_records",),
     "units and entries of records": (_RECORD + "units.py: queue_runs",),

@@ -21,7 +21,7 @@ from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.message.properties import RESERVED_PROPERTIES, decode_properties
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, decode_batch
 from aiorocketmq.spark_connector.sink.chunks import Chunk, Rules, chunks
-from aiorocketmq.spark_connector.sink.dedup import SPARK_DEDUP_ID, sequence_ids
+from aiorocketmq.spark_connector.sink.dedup import SPARK_DEDUP_ID
 from aiorocketmq.spark_connector.sink.encode import Items, MessageIds, encode_items
 
 TYPES = {
@@ -125,7 +125,7 @@ def test_ids_differ_and_dedup_ids_are_in_the_properties() -> None:
     ids, batch = MessageIds(), batch_of([{"body": b"x"}] * 300)
     found = []
     for first in (0, 300):
-        dedup = "q/7/1/", sequence_ids(first, 300)
+        dedup = "q/7/1/", range(first, first + 300)
         found += decode_batch(
             b"".join(encode_items(batch, ids.take(5, 300), dedup).items.to_pylist())
         )

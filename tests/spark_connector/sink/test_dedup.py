@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.spark_connector.sink.dedup import key_ids, scope_of, sequence_ids
+from aiorocketmq.spark_connector.sink.dedup import key_ids, scope_of
 
 
 @pytest.mark.parametrize(
@@ -31,11 +31,6 @@ def test_scopes_differ() -> None:
     writes, batches, partitions = ("q", "r"), ("1", "11", None), (1, 11, None)
     scopes = [scope_of(w, b, p) for w in writes for b in batches for p in partitions]
     assert len(set(scopes)) == len(scopes)
-
-
-def test_rows_are_numbered_on() -> None:
-    assert sequence_ids(9, 3).to_pylist() == [b"9", b"10", b"11"]
-    assert sequence_ids(9, 0).to_pylist() == []
 
 
 COLUMNS = st.lists(

@@ -42,6 +42,7 @@ from aiorocketmq.remoting.protocol.leaves import (
 from aiorocketmq.remoting.protocol.message.index_keys import TopicPrefixes
 from aiorocketmq.remoting.protocol.record import Records, pull
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
+from aiorocketmq.remoting.protocol.record.batch_items import join_items
 from aiorocketmq.remoting.protocol.record.batch_records import batch_size
 from aiorocketmq.remoting.protocol.record.entries import entries_json, entry_checksums, entry_units
 from aiorocketmq.remoting.protocol.record.entry import entry_head
@@ -284,6 +285,20 @@ def _paired(property_columns: Callable[..., Any]) -> Callable[[bytes], Any]:
     return read
 
 
+def _joined(join_items: Callable[..., Any]) -> Callable[[bytes], Any]:
+    """In front where texts begin and end, bodies as well as those of a piece."""
+
+    def join(data: bytes) -> Any:
+        edges = array("i", [*data[:8]])
+        pieces = [b"UNIQ_KEY\x01", range(data[0], data[0] + 7), (data[9:12], edges, data)]
+        try:
+            return join_items(edges, data[8:], array("i", range(7)), pieces)
+        except ValueError as error:
+            return str(error)
+
+    return lambda data: join(data.ljust(12))
+
+
 def _pulled(*leaves: Callable[..., Any]) -> Callable[[bytes], Any]:
     """Units in front, records behind."""
     survey_units, join_records, records_fit = leaves
@@ -476,6 +491,13 @@ def targets() -> list[Target]:
             [f"{_PROPERTIES}\x02a\x01b\x02{_PROPERTIES}".encode()],
             _paired(compiled.property_columns),
             _paired(TWINS[property_columns.__name__]),
+        ),
+        Target(
+            "items of a batch",
+            5,
+            [bytes([0, 2, 2, 9, 11, 20, 40, 60]) + b"KEYS" * 20],
+            _joined(compiled.join_items),
+            _joined(TWINS[join_items.__name__]),
         ),
         Target(
             "pulls",
