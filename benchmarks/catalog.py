@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from .harness.rows import Rows
 
+USUAL_ROUNDS = 5
+
 
 class Entry(NamedTuple):
     """``at``: module and function. ``part``: of the page. ``takes_s``: about so long with five
@@ -22,10 +24,10 @@ class Entry(NamedTuple):
     part: str
     takes_s: int
 
-    @property
-    def limit_s(self) -> float:
-        """It is ended after that time."""
-        return 60 + 3 * self.takes_s
+    def limit_s(self, rounds: int, busy: float) -> float:
+        """It is ended after that time. ``busy``: by how much others slow this machine down, 1 where
+        each has a processor of its own."""
+        return 60 + 3 * self.takes_s * max(1.0, rounds / USUAL_ROUNDS) * max(1.0, busy)
 
 
 CATALOG: dict[str, Entry] = {

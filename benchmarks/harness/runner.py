@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -11,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from ..catalog import Entry, catalog
+from ..catalog import USUAL_ROUNDS, Entry, catalog
 from .figures import Report, Row
 from .machine import describe
 from .rows import Options
 
 _LEAVE_S = 60.0
-_USUAL_ROUNDS, _LEAST_ROUNDS = 5, 2
+_LEAST_ROUNDS = 2
 
 
 def run_all(names: list[str], options: Options, minutes: float) -> Report:
@@ -41,7 +42,7 @@ def run_all(names: list[str], options: Options, minutes: float) -> Report:
 
 def _within(options: Options, takes_s: float, left_s: float) -> Options:
     """Fewer rounds when what is to come takes longer than there is time."""
-    rounds = int(_USUAL_ROUNDS * left_s / takes_s) if takes_s else options.rounds
+    rounds = int(USUAL_ROUNDS * left_s / takes_s) if takes_s else options.rounds
     return options._replace(rounds=min(options.rounds, max(_LEAST_ROUNDS, rounds)))
 
 
@@ -53,7 +54,7 @@ def run_one(name: str, entry: Entry, options: Options, left_s: float) -> list[Ro
         child = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.harness.one", name, str(target), values]
         )
-        limit = min(entry.limit_s, left_s)
+        limit = min(entry.limit_s(options.rounds, _busy()), left_s)
         try:
             code = child.wait(limit)
             problem = f"ended with exit code {code}" if code else ""
@@ -63,6 +64,11 @@ def run_one(name: str, entry: Entry, options: Options, left_s: float) -> list[Ro
             _end(child)
         rows = msgspec.json.decode(target.read_bytes(), type=list[Row]) if target.exists() else []
         return [*rows, Row(benchmark=name, name=name, failed=problem)] if problem else rows
+
+
+def _busy() -> float:
+    """How many processes there are for a processor."""
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
