@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("pyspark.sql", reason="the extra [spark] is not installed")
 
+import msgspec
 import pyspark
 
 from aiorocketmq.spark_connector.local import local_settings, spark_problem
@@ -36,11 +37,12 @@ def bare_python(tmp_path: Path) -> Path:
     """An interpreter with Spark, numpy, pyarrow and msgspec, and nothing of ours."""
     folder = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    here = Path(pyspark.__file__).parents[1]
+    # with another version of Spark (.ci/spark_versions.py) the rest lies elsewhere
+    sites = [Path(str(each.__file__)).parents[1] for each in (pyspark, msgspec)]
     there = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
     for name in INSTALLED:
-        if (here / name).exists():
-            (Path(there) / name).symlink_to(here / name)
+        for found in [site / name for site in sites if (site / name).exists()][:1]:
+            (Path(there) / name).symlink_to(found)
     return folder / "bin" / "python"
 
 
