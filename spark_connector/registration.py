@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,16 @@ __all__ = ["register"]
 
 _DEFAULT_PYTHON: Final = "python3"
 """What Spark starts when nobody has set ``PYSPARK_PYTHON``."""
+_PUT_BY_SPARK: Final = {
+    "SPARK_AUTH_SOCKET_TIMEOUT": "15",
+    "SPARK_BUFFER_SIZE": "65536",
+    "SPARK_LOCAL_DIRS": tempfile.gettempdir(),
+    "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
+}
+"""What Spark 4.3 adds to the environment of a format, a map that all its queries share, when the
+process for a stream's offsets starts (PythonStreamingSourceRunner): a task that another query
+writes down meanwhile cannot be read (OptionalDataException). Where they are there already they only
+get another value, which does no harm. Nobody ever sees the values here."""
 
 
 def register(session: SparkSession) -> None:
@@ -35,9 +46,20 @@ def register(session: SparkSession) -> None:
         if (problem := _problem_of(session.sparkContext.pythonExec)) is not None:
             raise ConfigError(problem)
         environment = session.sparkContext.environment
-    with _with_our_zip(environment):
+    with _with_what_spark_puts(environment), _with_our_zip(environment):
         for source in (RocketMQDataSource, RocketMQStoreDataSource):
             session.dataSource.register(source)
+
+
+@contextmanager
+def _with_what_spark_puts(environment: dict[str, Any]) -> Iterator[None]:
+    added = {name: value for name, value in _PUT_BY_SPARK.items() if name not in environment}
+    environment.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del environment[name]
 
 
 @contextmanager

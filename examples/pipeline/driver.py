@@ -79,11 +79,7 @@ _LIVES = 3
 
 class Driver:
     """The job, as one who supervises it runs it: a driver that ends by itself is started again, and
-    goes on from its checkpoints. Whatever happens, nothing of it is left behind.
-
-    Spark 4.3 can fail where two queries of one session use sources or sinks written in Python: it
-    changes a map of theirs while another query writes it into a task (OptionalDataException).
-    """
+    goes on from its checkpoints. Whatever happens, nothing of it is left behind."""
 
     def __init__(self, namesrv: str, prefix: str, folder: Path) -> None:
         self._lives = _LIVES
