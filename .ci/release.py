@@ -188,7 +188,8 @@ def try_wheel(release: Release, wheel: Path, python: str, work: Path) -> None:
         raise ReleaseError(f"the README's program with {wheel.name} prints {printed!r}")
     shutil.copytree(REPOSITORY / "examples", empty / "examples")
     printed = run([installed, "-m", "examples.demo"], empty, home, within_s=DEMO_WITHIN_S)
-    print("".join(f"    {line}\n" for line in printed.strip().splitlines()[-6:]), end="")
+    for line in re.findall(r"^.*\b(?:received|lost|duplicated)\b.*$", printed, re.MULTILINE):
+        say(f"    {line.strip()}")
 
 
 def blocks_of_readme(text: str, ports: tuple[int, int]) -> tuple[str, str]:
