@@ -7,6 +7,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -88,6 +89,18 @@ def test_the_changelog_tells_of_the_version(
     found = release.changelog_problem(GOOD.replace(old, new), "1.2.3")
     assert found is not None
     assert found.startswith(problem)
+
+
+def test_the_changelog_tells_in_a_page_what_this_version_is(release: ModuleType) -> None:
+    text = (REPOSITORY / "CHANGELOG.md").read_text("utf-8")
+    version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"][
+        "version"
+    ]
+    sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    done = [each for each in sections if not each.startswith("## [Unreleased]")]
+    assert release.changelog_problem("".join(done), version) is None
+    (ours,) = (each for each in done if each.startswith(f"## [{version}]"))
+    assert len(ours.splitlines()) <= 70
 
 
 def test_each_python_is_asked_once(release: ModuleType) -> None:
