@@ -34,6 +34,7 @@ from aiorocketmq.tools.doctor.looking import Question, look
 
 from .cluster import HOST, SUSPEND, Cluster, asynchronous, create_topic, until
 from .losing_relay import RELAY, LosingRelay
+from .raft_group import GROUP, RaftGroup
 from .test_acl import ACCOUNTS
 from .test_client_tls import SecureCluster
 
@@ -219,6 +220,23 @@ def test_a_master_is_missing(tmp_path: Path, doctor: Doctor) -> None:
         told = doctor("-n", cluster.namesrv)
         assert told.wrong == [
             "broker broker-a: it has no master: its queues can be read and not written"
+        ]
+
+
+def test_a_group_with_and_without_a_majority(tmp_path: Path, doctor: Doctor) -> None:
+    with RaftGroup(tmp_path) as group:
+        group.start()
+        leader = asyncio.run(group.complete())
+        asyncio.run(send_some(group, "Orders"))
+        assert doctor("-n", group.namesrv).wrong == []
+        group.kill(leader, next(name for name in group.names if name != leader))
+
+        async def gone() -> bool:
+            return len(await group.ids()) == 1
+
+        asyncio.run(until(gone, "the name server sees it"))
+        assert doctor("-n", group.namesrv).wrong == [
+            f"broker {GROUP}: it has no master: its queues can be read and not written"
         ]
 
 
@@ -453,6 +471,20 @@ def test_a_peer_that_is_no_name_server(
         told = doctor("-n", address, "--timeout", "1")
     assert told.code == 1
     assert told.wrong[0].startswith(f"name server {address}: {what}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(None, "no answer within 1 s"), (lambda _: b"", "")],
+    ids=["silent", "closes"],
+)
+def test_a_peer_that_answers_neither_tls_nor_plain(
+    doctor: Doctor, tmp_path: Path, answer: Callable[[bytes], bytes] | None, said: str
+) -> None:
+    with peer(answer) as address:
+        told = doctor("-n", address, "--timeout", "1", "--tlsConfig", tls_file(tmp_path))
+    (line,) = (each for each in told.wrong if said in each)
+    assert line.startswith(f"name server {address}: TLS is not answered")
 
 
 def test_a_name_server_that_names_nonsense(doctor: Doctor) -> None:

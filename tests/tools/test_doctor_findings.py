@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -153,6 +155,9 @@ def test_a_name_server_that_does_not_answer(kind: Kind, text: str, what: str) ->
     servers = (dead(NS, kind, text), name_server(NS2))
     assert said(servers=servers) == [f"WRONG name server {NS}: {what}"]
     assert to_do(servers=servers)
+    assert ("brokerIP1" in to_do(broker(address="b:1", trouble=Trouble(kind, text)))) is (
+        kind is Kind.UNKNOWN_HOST
+    )
     of_broker = said(broker(address=NS, trouble=Trouble(kind, text)))
     assert of_broker == [f"WRONG broker a 0, {NS}: {what}"]
 
@@ -582,6 +587,42 @@ def test_a_report_hides_secrets_and_the_home() -> None:
         "1 wrong, 0 to know, 0 not seen. Nothing was changed, no message was read."
     )
     assert "KEY" not in as_json("v", Seen(()), ["KEY"], found, hide)
+
+
+def test_the_whole_text() -> None:
+    found = [wrong("w", "x", "do " * 40), note("n", "y")]
+    hide = Hider((), Path("/"))
+    lines = as_text("v", Seen((), tls=True, signed=True), ["a /b"], found, hide).splitlines()
+    assert re.fullmatch(r"v, Python \S+, \w+; TLS, requests signed", lines[0])
+    assert lines[1:] == [
+        "",
+        "answers a /b",
+        "",
+        "WRONG   w: x",
+        "        -> " + " ".join(["do"] * 30),
+        "           " + " ".join(["do"] * 10),
+        "NOTE    n: y",
+        "",
+        "1 wrong, 1 to know, 0 not seen. Nothing was changed, no message was read.",
+    ]
+    first, empty, last = as_text("v", Seen(()), [], [], hide).splitlines()
+    assert first.endswith("; plain, requests not signed")
+    assert (empty, last[:7]) == ("", "0 wrong")
+
+
+def test_the_whole_of_json() -> None:
+    found = [wrong("w", "x", "do"), note("n", "y")]
+    told = json.loads(as_json("v", Seen(()), ["a"], found, Hider((), None)))
+    assert told.pop("platform").startswith("Python 3.")
+    assert told == {
+        "version": "v",
+        "manner": "plain, requests not signed",
+        "answers": ["a"],
+        "findings": [
+            {"level": "WRONG", "where": "w", "what": "x", "toDo": "do"},
+            {"level": "NOTE", "where": "n", "what": "y", "toDo": ""},
+        ],
+    }
 
 
 TEXTS = st.text(max_size=8) | st.sampled_from(

@@ -25,11 +25,11 @@ from ...remoting.signature import Credentials
 from ...remoting.transport.client import RemotingClient
 from .reach import Way, speaks_tls, way_to
 from .seen import Broker, Kind, NameServer, Seen, Server, Speech, Trouble, trouble_of, whole
+from .slaves import END, bytes_behind
 
 MOST_BROKERS: Final = 200
 """More are not looked at: a name server that talks nonsense may name any number."""
 _AT_ONCE: Final = 32
-_AGAIN_S: Final = 0.2
 _WORTH_THE_OTHER_WAY: Final = (Kind.SILENT, Kind.CLOSED, Kind.NONSENSE)
 
 T = TypeVar("T")
@@ -177,10 +177,9 @@ class _Looking:
 
     async def _vip(self, member: Member) -> Trouble | None:
         """Producers only use that of a master."""
-        vip = vip_address(member.address)
-        if not member.is_master or vip == member.address:
+        if not member.is_master:
             return None
-        return (await way_to(vip, None, self._timeout_s)).trouble
+        return (await way_to(vip_address(member.address), None, self._timeout_s)).trouble
 
     async def _consumers(self, address: str) -> ConsumerConnection | Trouble | None:
         group = self._question.group
@@ -189,27 +188,13 @@ class _Looking:
         return await _tried(self._admin.consumer_connection(group, address))
 
     async def at_slave(self, slave: Broker, brokers: list[Broker]) -> Broker:
-        """Whether it gets to where its master was: waits for it, at most as long as for an
-        answer."""
-        family = (slave.cluster, slave.name)
-        masters = [e for e in brokers if e.is_master and (e.cluster, e.name) == family]
-        master = masters[0] if masters else None
-        end = whole(slave.figure(_END))
-        goal = whole(master.figure(_END)) if master is not None else None
-        if slave.is_master or master is None or end is None or goal is None or end == goal:
-            return slave
-        if end > goal:
-            later = whole((await self._runtime(master)).get(_END, ""))
-            return slave if later is None else slave._replace(behind_bytes=min(0, later - end))
-        deadline = self._clock.monotonic() + self._timeout_s
-        while end < goal and self._clock.monotonic() < deadline:
-            await self._clock.sleep(_AGAIN_S)
-            end = whole((await self._runtime(slave)).get(_END, "")) or end
-        return slave._replace(behind_bytes=max(0, goal - end))
+        """Whether it gets to where its master was, as long as for an answer."""
+        lacks = await bytes_behind(slave, brokers, self._end_of, self._clock, self._timeout_s)
+        return slave._replace(behind_bytes=lacks)
 
-    async def _runtime(self, broker: Broker) -> dict[str, str]:
-        found = await _tried(self._admin.broker_runtime_info(broker.server.address))
-        return {} if isinstance(found, Trouble) else found
+    async def _end_of(self, address: str) -> int | None:
+        found = await _tried(self._admin.broker_runtime_info(address))
+        return None if isinstance(found, Trouble) else whole(found.get(END, ""))
 
     # --- asking
     # ----------------------------------------------------------------------------------------------
@@ -237,9 +222,6 @@ class _Looking:
             code = RequestCode.GET_BROKER_CLUSTER_INFO
             answer = await _tried(client.invoke(address, code, timeout=self._timeout_s))
         return not isinstance(answer, Trouble)
-
-
-_END: Final = "commitLogMaxOffset"
 
 
 async def _tried(question: Awaitable[T]) -> T | Trouble:

@@ -40,22 +40,19 @@ def as_text(
     version: str, seen: Seen, answering: list[str], found: list[Finding], hide: Hider
 ) -> str:
     """Plain lines. What answers, what is wrong and what to do, how many of each."""
-    lines = [f"{version}, {_platform()}; {_manner(seen)}", ""]
-    for each in answering:
-        lines += _block("answers", hide(each))
-    if answering and found:
-        lines.append("")
+    lines = [line for each in answering for line in _block("answers", hide(each))]
+    told: list[str] = []
     for level, where, what, to_do in found:
-        lines += _block(level.value, hide(f"{where}: {what}"))
+        told += _block(level.value, hide(f"{where}: {what}"))
         if to_do:
-            lines += _block("", f"-> {hide(to_do)}")
+            told += _block("", f"-> {hide(to_do)}")
     count = Counter(each.level for each in found)
-    lines += [
-        "",
+    end = (
         f"{count[Level.WRONG]} wrong, {count[Level.NOTE]} to know, {count[Level.UNSEEN]} not seen. "
-        "Nothing was changed, no message was read.",
-    ]
-    return "\n".join(lines)
+        "Nothing was changed, no message was read."
+    )
+    parts = [[f"{version}, {_platform()}; {_manner(seen)}"], lines, told, [end]]
+    return "\n\n".join("\n".join(each) for each in parts if each)
 
 
 def as_json(

@@ -20,6 +20,12 @@ _PLAIN: Final = (
     "leave --tlsConfig out and tls= of clients, or give the server tls.server.certPath and "
     "tls.server.keyPath"
 )
+_NAME: Final = {
+    "name server": "correct the name, or this machine's DNS or /etc/hosts",
+    "broker": "it is what the broker registered: set its brokerIP1 to a name or an address that "
+    "its clients know (names of containers are known among containers), or run clients in that "
+    "network",
+}
 _START: Final = {
     "name server": "start one there (mqnamesrv), or take this address out of -n, NAMESRV_ADDR and "
     "namesrvAddr of the brokers",
@@ -46,7 +52,7 @@ def _texts(seen: Seen, role: str, address: str, trouble: Trouble) -> tuple[str, 
         Kind.NO_ADDRESS: (f"'{address}' is no address", "it must look like host:port"),
         Kind.UNKNOWN_HOST: (
             f"this machine does not know the name of the host{said}",
-            "correct the name, or this machine's DNS or /etc/hosts",
+            _NAME[role],
         ),
         Kind.REFUSED: (
             "nothing listens there: the connection is refused",
