@@ -39,6 +39,7 @@ RATES_AT_ONCE: Final = 4
 """Of these, that ask for rates of topics: there are many, and nobody waits for them."""
 RATE_S: Final = 7.5
 """A rate is asked for again after so many seconds for each broker."""
+EACH_BROKER_S: Final = 0.4
 MOST_QUEUES: Final = 128
 """Of a topic, that are asked for the time of their first message."""
 MOST_MEMBERS: Final = 50
@@ -105,11 +106,11 @@ class ClusterView:
         self.overview: Final = Cached(self._overview, 2.5, *parts)
         self.topics: Final = Cached(self._topics, 10.0, *parts)
         self.lags: Final = Cached(self._lags, 15.0, *parts)
-        self.topic: Final = CachedByKey(self._topic, 5.0, *parts)
+        self.topic: Final = CachedByKey(self._topic, partial(self._at_least, 2.5), *parts)
         self._people: Final = CachedByKey(self._people_of, 30.0, *parts)
         self._firsts: Final = CachedByKey(self._first_times, 60.0, *parts)
         self.put_rate: Final = CachedByKey(self._put_rate, self._rates_fresh_s, *parts)
-        self.group: Final = CachedByKey(self._group, 2.5, *parts)
+        self.group: Final = CachedByKey(self._group, partial(self._at_least, 2.5), *parts)
         self.acl_versions: Final = Cached(self._acl_versions, 10.0, *parts)
         self.group_tables: Final = Cached(self._group_tables, 60.0, *parts)
 
@@ -166,6 +167,10 @@ class ClusterView:
             found.setdefault(member.broker_name, member)
         self._brokers = len(found)
         return [member.address for member in found.values()]
+
+    def _at_least(self, seconds: float) -> float:
+        """Where there are many brokers, each of which is asked, less often."""
+        return max(seconds, EACH_BROKER_S * self._brokers)
 
     def _rates_fresh_s(self) -> float:
         """Each topic is one question for each of its brokers, a page shows fifty."""

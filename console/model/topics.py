@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
+
+import msgspec
 
 from ...remoting.protocol.bodies.connection import ProducerTable
 from ...remoting.protocol.bodies.route import QueueData, TopicRouteData
@@ -136,6 +139,7 @@ class RouteRow(NamedTuple):
     read_queues: int
     write_queues: int
     perm: int
+    sys_flag: int = 0
 
     @property
     def master(self) -> str | None:
@@ -153,6 +157,7 @@ def route_rows(route: TopicRouteData) -> list[RouteRow]:
             (data := queues.get(broker.broker_name, none)).read_queue_nums,
             data.write_queue_nums,
             data.perm,
+            data.topic_sys_flag,
         )
         for broker in sorted(route.broker_datas, key=lambda each: each.broker_name)
     ]
@@ -174,12 +179,15 @@ class Change(NamedTuple):
 def changes_of(
     topic: str,
     rows: Iterable[RouteRow],
+    configs: Mapping[str, TopicConfig] = MappingProxyType({}),
     *,
     read_queues: int,
     write_queues: int,
     perm: int,
 ) -> list[Change]:
-    """For each master of the topic. Raises ``ValueError`` for numbers that cannot be."""
+    """For each master of the topic. ``configs``: the topic as masters told it themselves, with what
+    no route tells (its order, say), by address. Raises ``ValueError`` for numbers that cannot be.
+    """
     for what, value in (("read", read_queues), ("write", write_queues)):
         if not 1 <= value <= 1024:
             raise ValueError(f"the number of {what} queues is 1 to 1024, not {value}")
@@ -189,17 +197,18 @@ def changes_of(
     for row in rows:
         if row.master is None:
             continue
-        before = TopicConfig(
+        before = configs.get(row.master) or TopicConfig(
             topic_name=topic,
             read_queue_nums=row.read_queues,
             write_queue_nums=row.write_queues,
             perm=row.perm,
+            topic_sys_flag=row.sys_flag,
         )
-        after = TopicConfig(
-            topic_name=topic,
+        after = msgspec.structs.replace(
+            before,
             read_queue_nums=read_queues,
             write_queue_nums=write_queues,
-            perm=perm | row.perm & ~_READ_OR_WRITE,
+            perm=perm | before.perm & ~_READ_OR_WRITE,
         )
         found.append(Change(row.master, row.broker_name, before, after))
     return found

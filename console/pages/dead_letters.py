@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from ...client.errors import NoRouteError
 from ...remoting.errors import RocketMQError
@@ -23,6 +24,8 @@ from .messages import message_link
 DAYS_MS: Final = 3 * 86_400_000
 MOST_SHOWN: Final = 200
 MOST_SENT: Final = 200
+MARKER: Final = "<!-- rows -->"
+COUNT: Final = "@@good@@"
 KINDS: Final = {"dead": "dead letters", "retry": "retries"}
 WAYS: Final = {
     "group": "to this group alone",
@@ -47,7 +50,7 @@ def add_to(site: Site) -> None:
             request, person, "dead_letters.html", group=group, form=form, kinds=KINDS, ways=WAYS,
             kind=kind_of(form), message_link=message_link, origin_topic=origin_topic,
             groups=sorted(t.removeprefix(prefix) for t in topics.value if t.startswith(prefix)),
-            outcomes=None, **(await found_of(person.view, form) if group else NOTHING),
+            **(await found_of(person.view, form) if group else NOTHING),
         )  # fmt: skip
 
     async def send_again(request: Request, person: Person, form: Form) -> Response:
@@ -58,18 +61,27 @@ def add_to(site: Site) -> None:
             raise BadFormError("no message is chosen")
         if len(ids) > MOST_SENT:
             raise BadFormError(f"at most {MOST_SENT} at once")
-        outcomes = []
-        for msg_id in ids:  # in the order in which they stand on the page
-            doing = again(person.view, msg_id, group, way)
-            _, refused = await site.noted(
-                request, person, "send-again", f"{msg_id}@{group}>{way}", doing
-            )
-            outcomes.append(Outcome(msg_id, refused or "stored again", not refused))
-        return site.html(
-            request, person, "dead_letters.html", group=group, form=form, kinds=KINDS, ways=WAYS,
-            kind=kind_of(form), groups=[], message_link=message_link, origin_topic=origin_topic,
-            outcomes=outcomes, **NOTHING,
+        frame = site.html(
+            request, person, "sent_again.html", group=group, kind=kind_of(form), count=len(ids),
+            marker=MARKER,
         )  # fmt: skip
+        head, tail = bytes(frame.body).decode().split(MARKER)
+
+        async def rows() -> AsyncIterator[str]:
+            """Each as soon as it is known: the page shows how far it is."""
+            yield head
+            good = 0
+            for msg_id in ids:  # in the order in which they stand on the page
+                doing = again(person.view, msg_id, group, way)
+                _, refused = await site.noted(
+                    request, person, "send-again", f"{msg_id}@{group}>{way}", doing
+                )
+                good += not refused
+                outcome = Outcome(msg_id, refused or "stored again", not refused)
+                yield site.templates.render("sent_again_row.html", each=outcome)
+            yield tail.replace(COUNT, str(good))
+
+        return StreamingResponse(rows(), media_type="text/html")
 
     site.page("/dead-letters", show)
     site.change("/dead-letters/send-again", send_again)

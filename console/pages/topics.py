@@ -130,9 +130,16 @@ async def wished(view: ClusterView, form: Form) -> list[Change]:
     topic = form.needed("name")
     view.topic.of(topic).forget()
     look = await view.topic.of(topic).get()
+    masters = [row.master for row in look.value.routes if row.master is not None]
+    tables, _ = await view.ask_each(view.admin.topic_configs, masters)
+    configs = {
+        address: config
+        for address, table in tables.items()
+        if (config := table.topic_config_table.get(topic)) is not None
+    }
     wish = _wish(form)
     try:
-        return changes_of(topic, look.value.routes, **wish)
+        return changes_of(topic, look.value.routes, configs, **wish)
     except ValueError as error:
         raise BadFormError(str(error)) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,17 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from aiorocketmq import Admin, Message, Producer, PushConsumer, RetryLater, StartFrom
+from aiorocketmq import (
+    Admin,
+    Message,
+    MessageExt,
+    Producer,
+    PushConsumer,
+    RetryLater,
+    StartFrom,
+    TransactionProducer,
+    TransactionState,
+)
 from aiorocketmq.console.sessions import IDLE_S
 from aiorocketmq.console.starting import forget_accounts
 from aiorocketmq.remoting.protocol.codes import RequestCode
@@ -310,6 +321,48 @@ async def test_members_that_disagree(shared: Cluster, topic: str, group: str) ->
             )
 
         await until(told, "the page says that members disagree")
+
+
+@asynchronous
+async def test_a_transaction_with_its_half_its_check_and_its_end(tmp_path: Path) -> None:
+    checked: list[str] = []
+
+    async def check(message: MessageExt) -> TransactionState:
+        checked.append(message.msg_id)
+        return TransactionState.COMMIT
+
+    with Cluster(tmp_path) as cluster:
+        await asyncio.to_thread(
+            cluster.start_broker, transactionCheckInterval=200, transactionTimeOut=200
+        )
+        await create_topic(cluster.namesrv, "Payments", 1)
+        async with (
+            TransactionProducer(
+                "payers", checker=check, namesrv=cluster.namesrv, trace=True
+            ) as producer,
+            a_console(cluster.namesrv) as asked,
+        ):
+
+            async def undecided(_message: Message) -> TransactionState:
+                return TransactionState.UNKNOWN
+
+            result = await producer.send_in_transaction(Message("Payments", b"10"), undecided)
+            msg_id = result.sent.msg_id
+
+            async def journey() -> list[str]:
+                found = await asked.client.get(
+                    "/message", params={"topic": "Payments", "id": msg_id}
+                )
+                return re.findall("<strong>([^<]+)</strong>", found.text)
+
+            async def ended() -> bool:
+                return "The transaction ended: committed" in await journey()
+
+            await until(ended, "the page tells the end of the transaction")
+            titles = await journey()
+            assert titles[0] == "Half message stored"
+            assert "Stored" in titles
+            assert checked
 
 
 # --- a cluster that does not know everything

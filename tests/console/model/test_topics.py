@@ -20,6 +20,7 @@ from aiorocketmq.console.model.topics import (
 from aiorocketmq.remoting.protocol.bodies.connection import ProducerInfo, ProducerTable
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.bodies.stats import TopicOffset, TopicStatsTable
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
 NAMES = ["Orders", "orders-old", "Bills", "%RETRY%g", "%DLQ%g", "TBW102"]
@@ -86,6 +87,11 @@ def test_what_would_be_sent_to_whom() -> None:
     assert (change.before.read_queue_nums, change.after.read_queue_nums) == (4, 8)
     assert change.after.perm == 5  # the bit that says that others inherit it stays
     assert change.differs
+    own = TopicConfig(topic_name="Orders", perm=6, order=True, topic_sys_flag=1)
+    (kept,) = changes_of(
+        "Orders", route_rows(ROUTE), {"a0:1": own}, read_queues=8, write_queues=8, perm=4
+    )
+    assert (kept.before, kept.after.order, kept.after.topic_sys_flag) == (own, True, 1)
     (same,) = changes_of("Orders", route_rows(ROUTE), read_queues=4, write_queues=8, perm=6)
     assert not same.differs
 
