@@ -34,7 +34,9 @@ class Sends:
     ) -> None:
         config, state, context = settings.broker, tables.state, storage.context
         store, durability = context.store, copies.durability
-        self.new_topics: NewTopics = NewTopics(tables.topics_file.when_saved, durability)
+        self.new_topics: NewTopics = NewTopics(
+            tables.topics_file.when_saved, durability, lambda: state.topics.data_version
+        )
         self._gate = gate = SendGate(config)
         self._send = SendProcessor(
             config,

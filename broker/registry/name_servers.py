@@ -105,6 +105,9 @@ class NameServers:
         self._may_begin = asyncio.Event()
         self._may_begin.set()
         self._said_not_packed = False
+        self.told_version: DataVersion | None = None
+        """Of the last change that name servers are to know of. One that is told a newer version
+        with some topics would not take in those that have come with it and are told next."""
         self.on_answer: list[Callable[[RegisterBrokerResponse], None]] = []
         """Called with what name servers answer to a registration: where the master is."""
 
@@ -193,9 +196,10 @@ class NameServers:
             return frozenset([found async for found in _resolved(addresses)])
         return frozenset()
 
-    def register_topic(self, topic: Topic) -> None:
-        """A topic was made or changed. To be called for each of them, before anything else is
-        registered."""
+    def register_topic(self, topic: Topic, version: DataVersion) -> None:
+        """A topic was made or changed, which gave the table this version. To be called for each of
+        them, in their order."""
+        self.told_version = version
         for link in self.links:
             link.register_topic(topic.name)
 
@@ -428,10 +432,12 @@ class NameServerLink:
         )
 
     def _some_topics(self, names: Mapping[str, object]) -> TopicConfigTable:
-        """Only these, with the version of the whole table, as the original does."""
+        """Only these, with the version of the whole table when they were made, as the original
+        does."""
         topics = self._owner.topics
+        version = self._owner.told_version or topics.data_version
         some = {name: topic.config for name in names if (topic := topics.get(name)) is not None}
-        return TopicConfigTable(topic_config_table=some, data_version=topics.data_version)
+        return TopicConfigTable(topic_config_table=some, data_version=version)
 
     def _give_up_waiting(self) -> None:
         """The name server cannot be reached: the next periodic attempt carries everything."""

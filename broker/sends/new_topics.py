@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from ...remoting.dispatch import Context, Reply, reply_together
+from ...remoting.protocol.bodies.topic_config import DataVersion
 from ...remoting.protocol.codes import ResponseCode
 from ...store.model.errors import StoreFileError
 from ..state.topics import Topic, TopicChange
@@ -35,16 +36,20 @@ class NewTopics:
     safe (FLUSH_DISK_TIMEOUT), until it can.
     """
 
-    def __init__(self, when_saved: WhenSaved, behind: StoredSafely) -> None:
-        """``behind``: what comes after."""
+    def __init__(
+        self, when_saved: WhenSaved, behind: StoredSafely, version: Callable[[], DataVersion]
+    ) -> None:
+        """``behind``: what comes after. ``version``: of the table of topics, now."""
+        self._version: Final = version
         self._when_saved: Final = when_saved
         self._behind: Final = behind
         self.for_all: Final = behind.for_all
         self.waits: bool = behind.waits
         self.answer: Answer = behind.answer
         """See ``AnswersWait``. While there is no such topic nothing stands in between."""
-        self.listeners: Final[list[Callable[[Topic], None]]] = []
-        """Called with each topic that was made or changed, when it is on the disk."""
+        self.listeners: Final[list[Callable[[Topic, DataVersion], None]]] = []
+        """Called with each topic that was made or changed, when it is on the disk, and the version
+        that this made: meanwhile others may have changed, which nobody may hear of yet."""
         self._held: Final[dict[str, list[Waiting]]] = {}
         """For each of these topics the answers that wait."""
         self._failing: Final[set[str]] = set()
@@ -58,7 +63,7 @@ class NewTopics:
             self.waits, self.answer = True, self._answer
             self._held.setdefault(topic.name, [])
             self._changes[topic.name] = self._changes.get(topic.name, 0) + 1
-            self._when_saved(partial(self._written, topic))
+            self._when_saved(partial(self._written, topic, self._version()))
 
     def _answer(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
         if self.for_all:
@@ -82,13 +87,13 @@ class NewTopics:
         else:
             self._pass_on([(phy_offset, ctx, answer)])
 
-    def _written(self, topic: Topic, error: StoreFileError | None) -> None:
+    def _written(self, topic: Topic, version: DataVersion, error: StoreFileError | None) -> None:
         name = topic.name
         if error is not None:
             self._failing.add(name)
             held, self._held[name] = self._held[name], []
             _tell_not_safe(held)
-            self._when_saved(partial(self._written, topic))
+            self._when_saved(partial(self._written, topic, version))
             return
         self._changes[name] -= 1
         if self._changes[name]:
@@ -100,7 +105,7 @@ class NewTopics:
             self.waits, self.answer = self._behind.waits, self._behind.answer
         self._pass_on(held)
         for listener in self.listeners:
-            listener(topic)
+            listener(topic, version)
 
     def _pass_on(self, answers: list[Waiting]) -> None:
         if not self._behind.waits:

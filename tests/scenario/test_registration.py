@@ -64,7 +64,7 @@ class World:
 
     def _changed(self, topic: Topic, change: TopicChange) -> None:
         if change.is_for_name_servers:
-            self.name_servers.register_topic(topic)
+            self.name_servers.register_topic(topic, self.topics.data_version)
 
     def registrations(self) -> list[tuple[set[str], DataVersion]]:
         """The topics and the version of every registration from now on."""

@@ -155,6 +155,30 @@ def test_consumers_hear_of_a_topic_that_is_on_the_disk(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
+def test_each_of_two_new_topics_is_told_with_its_own_version(tmp_path: Path) -> None:
+    """A name server that has a version takes in nothing else that comes with it."""
+
+    async def scene() -> None:
+        async with gated(tmp_path) as (sim, client, gate):
+            told: dict[str, object] = {}
+            name_servers = sim.broker.registry.name_servers
+
+            def register_topic(name: str) -> None:
+                told[name] = name_servers.told_version
+
+            link = type("Link", (), {"register_topic": staticmethod(register_topic)})
+            name_servers.links.append(link)  # type: ignore[arg-type]
+            asked = [send(client, "first")]
+            gate.while_it_is_written = lambda: asked.append(send(client, "second"))
+            gate.opened.set()
+            await turns(lambda: len(asked) == 2)
+            assert {(await each).check().code for each in asked} == {0}
+            first, second = told["first"], told["second"]
+            assert first != second == sim.broker.state.topics.data_version
+
+    asyncio.run(scene())
+
+
 def test_a_message_in_a_queue_that_was_added_waits_for_the_file_too(tmp_path: Path) -> None:
     async def scene() -> None:
         async with gated(tmp_path) as (sim, client, gate):
