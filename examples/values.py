@@ -51,11 +51,12 @@ async def main() -> None:
         async with PullConsumer(
             "audit", "Note", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST
         ) as notes:
-            for message in await notes.poll():
+            async for message in notes:
                 try:
                     print(orders.value(message))
                 except DeserializationError as error:
                     print("not an order:", error)
+                break
 
 
 if __name__ == "__main__":
