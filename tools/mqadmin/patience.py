@@ -65,7 +65,7 @@ class Patience:
         if time.monotonic() >= self._deadline:
             return False
         if self._tell is not None:
-            self._tell(f"waiting for {what} (up to {self._seconds:g} s: --wait SECONDS)")
+            self._tell(f"waiting for {what} (up to {self._seconds:g} s: --wait)")
             self._tell = None
         await asyncio.sleep(_PAUSE_S)
         return True
