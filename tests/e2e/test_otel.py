@@ -278,6 +278,7 @@ async def test_attempts_that_failed_are_events_of_the_send(
     assert attempts
     assert {(event.attributes or {})["error.type"] for event in attempts} <= {
         "ConnectError",
+        "NothingListensError",
         "ConnectionLostError",
     }
 
