@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -34,7 +34,6 @@ from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
 from aiorocketmq.remoting.system_clock import SystemClock
 from aiorocketmq.remoting.transport.client import RemotingClient
 
-BROKERS: Final = 20
 AT_ONCE: Final = 4
 P95_MS: Final = 200
 IDLE: Final = 0.01
@@ -50,47 +49,60 @@ LIVE: Final = (
 )  # fmt: skip
 
 
+class Wanted(NamedTuple):
+    """The options."""
+
+    rounds: int
+    seconds: float
+    topics: int
+    groups: int
+    brokers: int
+
+
 @click.command()
 @click.option("--rounds", default=100, show_default=True, help="Of each page.")
 @click.option("--seconds", default=30.0, show_default=True, help="That ten pages stay open.")
 @click.option("--topics", default=2000, show_default=True)
 @click.option("--groups", default=200, show_default=True)
-def main(rounds: int, seconds: float, topics: int, groups: int) -> None:
+@click.option("--brokers", default=20, show_default=True)
+def main(**wanted: Any) -> None:
     """Measure the console; the exit code says whether it is within its marks."""
-    sys.exit(asyncio.run(_measure(rounds, seconds, topics, groups)))
+    sys.exit(asyncio.run(_measure(Wanted(**wanted))))
 
 
-async def _measure(rounds: int, seconds: float, topics: int, groups: int) -> int:
+async def _measure(wanted: Wanted) -> int:
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(LocalCluster())
-        await stack.enter_async_context(_registered(cluster, topics, groups))
+        await stack.enter_async_context(_registered(cluster, wanted))
         pid, port = await stack.enter_async_context(_console(cluster.namesrv_address))
         good = True
-        print(f"{BROKERS} brokers, {topics} topics, {groups} groups; ms")
+        print(f"{wanted.brokers} brokers, {wanted.topics} topics, {wanted.groups} groups; ms")
         for path in PAGES:
             before = _cpu_s(pid)
-            p50, p95, worst = await _page(port, path, rounds)
-            cpu = (_cpu_s(pid) - before) * 1000 / rounds
+            p50, p95, worst = await _page(port, path, wanted.rounds)
+            cpu = (_cpu_s(pid) - before) * 1000 / wanted.rounds
             good &= p95 < P95_MS
             print(f"{path:28} p50 {p50:6.1f}  p95 {p95:6.1f}  max {worst:6.1f}  CPU {cpu:6.1f}")
-        used = await _open(port, pid, seconds)
+        used = await _open(port, pid, wanted.seconds)
         print(f"{len(LIVE)} pages open: {used * 100:.2f} % of a core")
         return 0 if good and used < IDLE else 1
 
 
 @asynccontextmanager
-async def _registered(cluster: LocalCluster, topics: int, groups: int) -> AsyncIterator[None]:
+async def _registered(cluster: LocalCluster, wanted: Wanted) -> AsyncIterator[None]:
     """The broker has them all; others that are said to have them are this one."""
-    names = [f"topic-{number:04}" for number in range(topics)]
+    names = [f"topic-{number:04}" for number in range(wanted.topics)]
     async with Admin(namesrv=cluster.namesrv_address, request_timeout=30) as admin:
         for name in names:
             config = TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4)
             await admin.create_topic_on(cluster.broker_address, config)
-        for number in range(groups):
+        for number in range(wanted.groups):
+            retry = TopicConfig(topic_name=f"%RETRY%group-{number:03}", read_queue_nums=1)
+            await admin.create_topic_on(cluster.broker_address, retry)
             await admin.create_subscription_group(
                 cluster.broker_address, SubscriptionGroupConfig(group_name=f"group-{number:03}")
             )
-    retries = [f"%RETRY%group-{number:03}" for number in range(groups)]
+    retries = [f"%RETRY%group-{number:03}" for number in range(wanted.groups)]
     table = TopicConfigTable(
         topic_config_table={each: TopicConfig(topic_name=each) for each in (*names, *retries)},
         data_version=DataVersion(counter=1),
@@ -98,7 +110,7 @@ async def _registered(cluster: LocalCluster, topics: int, groups: int) -> AsyncI
     body = encode_body(RegisterBrokerBody(topic_config_table=table))
     client = RemotingClient(clock=SystemClock())
     try:
-        for number in range(BROKERS - 1):
+        for number in range(wanted.brokers - 1):
             header = RegisterBrokerRequest(
                 broker_name=f"simulated-{number:02}",
                 broker_addr=cluster.broker_address,

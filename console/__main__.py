@@ -82,6 +82,11 @@ NOT_INSTALLED: Final = (
     "audit_file",
     help="Where the line of each change goes. Default: standard error.",
 )
+@click.option(
+    "--tlsConfig",
+    "tls_config",
+    help="Speak TLS with the cluster, as the properties tls.client.* in this file say.",
+)
 @click.option("--certFile", "certificate", help="A certificate (PEM): serve HTTPS; with --keyFile.")
 @click.option("--keyFile", "key", help="The key of the certificate.")
 @click.option("--logLevel", "log_level", type=LEVEL, default="WARNING", show_default=True)

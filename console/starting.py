@@ -17,6 +17,7 @@ from ..client.credentials import (
     SECURITY_TOKEN_VARIABLE,
 )
 from ..client.errors import ConfigError
+from ..client.tls_file import tls_context
 from .settings import ConsoleSettings
 
 MOST_TOKEN_BYTES: Final = 4096
@@ -46,7 +47,7 @@ def settings_of(
     **files: str | None,
 ) -> tuple[ConsoleSettings, bool]:
     """The settings, and whether a token was made for them. ``files``: ``certificate``, ``key``,
-    ``audit_file``. Raises ``ConfigError``."""
+    ``audit_file``, ``tls_config``. Raises ``ConfigError``, ``TlsError``."""
     parse_addresses(namesrv)
     if bool(files.get("certificate")) != bool(files.get("key")):
         raise ConfigError("--certFile and --keyFile belong together")
@@ -63,6 +64,7 @@ def settings_of(
             token=secrets.token_urlsafe(24) if made else token,
             token_to_read=guarded,
             acl_files=tuple(acl_files),
+            tls=tls_context(files.get("tls_config")),
             certificate=files.get("certificate"),
             key=files.get("key"),
             audit_file=files.get("audit_file"),

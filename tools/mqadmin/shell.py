@@ -4,7 +4,6 @@ failures."""
 from __future__ import annotations
 
 import os
-import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -15,11 +14,9 @@ from typing import Final
 from ...client.admin import Admin
 from ...client.options import ClientOptions
 from ...client.producer.producer import Producer
-from ...daemon.launch import LaunchError, read_properties_file
+from ...client.tls_file import tls_context
 from ...remoting.errors import RocketMQError
-from ...remoting.protocol.java_properties import PropertyError, record_from_properties
 from ...remoting.signature import Credentials
-from ...remoting.transport.tls import TlsConfig, client_context
 from .output import Output
 from .patience import Patience
 
@@ -142,23 +139,6 @@ def credentials(tell: Callable[[str], None] | None = None) -> Credentials | None
     else:
         print(f"mqadmin: {problem}", file=sys.stderr)
     return None
-
-
-def tls_context(path: str | None) -> ssl.SSLContext | None:
-    """What the properties ``tls.client.*`` of a file say (those of the daemons); ``None`` without a
-    file: plain.
-
-    Raises ``CommandFailed`` for a file that cannot be used, ``TlsError`` for its certificates.
-    """
-    if path is None:
-        return None
-    try:
-        reading = record_from_properties(TlsConfig, read_properties_file(path))
-    except (LaunchError, PropertyError) as error:
-        raise CommandFailed(str(error)) from None
-    if unknown := [found.name for found in reading.unknown if found.name.startswith("tls.")]:
-        raise CommandFailed(f"{path}: there is no property {', '.join(unknown)}")
-    return client_context(reading.record)
 
 
 def _yaml_entries(text: str) -> list[tuple[str, str]]:
