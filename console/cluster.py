@@ -39,6 +39,8 @@ RATES_AT_ONCE: Final = 4
 """Of these, that ask for rates of topics: there are many, and nobody waits for them."""
 RATE_S: Final = 7.5
 """A rate is asked for again after so many seconds for each broker."""
+LEAST_RATE_S: Final = 60.0
+"""It is that of the last minute."""
 EACH_BROKER_S: Final = 0.4
 MOST_QUEUES: Final = 128
 """Of a topic, that are asked for the time of their first message."""
@@ -174,7 +176,7 @@ class ClusterView:
 
     def _rates_fresh_s(self) -> float:
         """Each topic is one question for each of its brokers, a page shows fifty."""
-        return RATE_S * max(2, self._brokers)
+        return max(LEAST_RATE_S, RATE_S * self._brokers)
 
     # --- answers
     # ----------------------------------------------------------------------------------------------
