@@ -12,7 +12,7 @@ Names and attributes are those of OpenTelemetry's semantic conventions for messa
 whatever the program's propagator writes; Java's instrumentation reads them as well. The trace of
 the original (``trace=True``) is another thing, and may be on besides.
 
-Needs ``pip install aiorocketmq[otel]``; nothing else of the package imports this.
+Needs the extra ``[otel]``; nothing else of the package imports this.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ try:
     from opentelemetry import context as contexts
     from opentelemetry import propagate, trace
 except ImportError as error:
+    from .remoting.protocol.extras import install_command
+
     raise ImportError(
-        "aiorocketmq.otel needs OpenTelemetry: pip install 'aiorocketmq[otel]'", name=error.name
+        f"aiorocketmq.otel needs OpenTelemetry: {install_command('otel')}", name=error.name
     ) from error
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode, Tracer, TracerProvider

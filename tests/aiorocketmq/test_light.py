@@ -72,5 +72,6 @@ def test_who_asks_for_spans_without_opentelemetry_is_told_what_to_install() -> N
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.stderr.rstrip().endswith(
-        "ImportError: aiorocketmq.otel needs OpenTelemetry: pip install 'aiorocketmq[otel]'"
+        "ImportError: aiorocketmq.otel needs OpenTelemetry: "
+        f"{sys.executable} -m pip install 'aiorocketmq[otel]'"
     )

@@ -34,4 +34,4 @@ def test_all_advice_has_that_form_and_its_extra_exists() -> None:
         extra for text in code.values() for extra in re.findall(r'install_command\("(\w+)"', text)
     }
     extras = {*project["project"]["optional-dependencies"]}
-    assert named | {"console", "prometheus", "lz4", "zstd"} <= extras
+    assert named | {"console", "otel", "prometheus", "lz4", "zstd"} <= extras
