@@ -62,7 +62,11 @@ docs/interpreters.md` wrote this page. CPU time of the broker per message; the f
 server of
 [performance](performance.md). The package index has no interpreters, so the tables have those \
 that the machine had: that of
-its distribution (profile-guided) and plain builds of pyenv.
+its distribution (profile-guided) and plain builds of pyenv. On no others was it run: nothing is \
+said of 3.14, nor of PyPy, where the
+Python twins of the compiled leaves do the work. Compare the rows of a table: all of them had the \
+same machine at the same time, other
+days had another one.
 """
 
 
