@@ -37,7 +37,7 @@ PROGRAM: Final = "orders.py"
 COMMANDS: Final = (
     "mqnamesrv > namesrv.log 2>&1 &",
     "mqbroker -n localhost:9876 > broker.log 2>&1 &",
-    "mqadmin updateTopic -n localhost:9876 -b localhost:10911 -t Orders -r 2 -w 2",
+    "mqadmin updateTopic -n localhost:9876 -c DefaultCluster -t Orders -r 2 -w 2",
     f"python {PROGRAM}",
     "mqadmin queryMsgByKey -n localhost:9876 -t Orders -k 42 --body",
     "mqadmin consumerProgress -n localhost:9876 -g billing",
