@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 from rich.console import Console
 
-from .commands import mqadmin
+from .commands import mqadmin, until_known
 from .console_step import console_step
 from .daemons import CLUSTER_NAME, Daemons, data_folder
 from .job import Job
@@ -143,6 +143,7 @@ async def _main_job(
     )
     outcome = await Job(namesrv, topic, source).run(console)
     good = print_report(console, source, outcome)
+    await until_known(namesrv, outcome.everyone.name, outcome.filtered.name)
     await mqadmin(console, "consumerProgress", "-n", namesrv, "-g", outcome.everyone.name)
     progress = await mqadmin(
         console, "consumerProgress", "-n", namesrv, "-g", outcome.filtered.name

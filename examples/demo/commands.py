@@ -7,7 +7,34 @@ import sys
 
 from rich.console import Console
 
+from aiorocketmq import Admin, NoRouteError
+
 from .errors import DemoError
+
+_KNOWN_WITHIN_S = 30.0
+_LOOK_EVERY_S = 0.05
+
+
+async def until_known(namesrv: str, *groups: str) -> None:
+    """A group that came up a moment ago is known when its retry topic is on the broker's disk: on a
+    busy one that takes longer than all of the messages. Raises ``DemoError``."""
+    try:
+        async with asyncio.timeout(_KNOWN_WITHIN_S), Admin(namesrv=namesrv) as admin:
+            for group in groups:
+                while not await _is_known(admin, group):  # noqa: ASYNC110  (nothing tells)
+                    await asyncio.sleep(_LOOK_EVERY_S)
+    except TimeoutError:
+        raise DemoError(
+            f"the groups {' and '.join(groups)} are not known within {_KNOWN_WITHIN_S:.0f} s"
+        ) from None
+
+
+async def _is_known(admin: Admin, group: str) -> bool:
+    try:
+        await admin.consume_stats(group)
+    except NoRouteError:
+        return False
+    return True
 
 
 async def mqadmin(console: Console, *arguments: str) -> str:
