@@ -18,12 +18,13 @@ import click
 
 from ...client.cluster.server_addresses import ENVIRONMENT_VARIABLE, parse_addresses
 from ...client.credentials import credentials_from
+from ...client.tls_file import tls_context
 from ...daemon.command_line import OneLineCommand, WrongCommandLine
 from ...daemon.version import version_text
 from ...remoting.errors import RocketMQError
 from ...remoting.signature import Credentials
 from ..mqadmin.command import TEXT, TLS_CONFIG_VARIABLE
-from ..mqadmin.shell import credentials, tls_context
+from ..mqadmin.shell import credentials
 from .finding import Level
 from .findings import findings, what_answers
 from .looking import Question, look
