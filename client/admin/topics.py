@@ -94,7 +94,7 @@ class TopicOperations(NameServerOperations):
     # ----------------------------------------------------------------------------------------------
 
     async def create_topic(
-        self, topic: str, *, queues: int = 8, cluster: str | None = None
+        self, topic: str, queues: int = 8, *, cluster: str | None = None
     ) -> list[str]:
         """Make a topic on all masters (of a cluster), or change its number of queues there; so many
         on each. Returns their addresses.

@@ -177,6 +177,8 @@ def test_what_is_no_message(wrong: Any) -> None:
     ("use", "text"),
     [
         (lambda admin: admin.create_topic("a b"), "illegal characters"),
+        (lambda admin: admin.create_topic("127.0.0.1:10911", "Name"), "illegal characters"),
+        (lambda admin: admin.create_topic("T", "Name"), "queues must be a number, not 'Name'"),
         (lambda admin: admin.create_topic(5), "a topic has a name, which is text, not 5"),
         (lambda admin: admin.create_topic("T", queues=0), "queues must be greater than 0"),
         (lambda admin: admin.create_topic("T", queues="8"), "queues must be a number"),
