@@ -102,9 +102,8 @@ def test_what_systemd_starts_works(tmp_path: Path) -> None:
 
 def configured_masters(root: Path, ports: list[int], namesrv: int) -> list[str]:
     """What docs/scaling.md writes for several masters, below another root; their names."""
-    (script,) = re.findall(
-        r"```sh\n(.*?)```", (DEPLOY.parent / "scaling.md").read_text(), re.DOTALL
-    )
+    blocks = re.findall(r"```sh\n(.*?)```", (DEPLOY.parent / "scaling.md").read_text(), re.DOTALL)
+    (script,) = (block for block in blocks if "/etc/rocketmq" in block)
     for path in ("/etc/rocketmq", "/etc/systemd"):
         script = script.replace(path, f"{root}{path}")
     (root / "etc" / "rocketmq").mkdir(parents=True)
