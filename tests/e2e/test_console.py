@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -410,10 +411,12 @@ async def test_a_cluster_that_knows_none_of_it(
 
 @asynchronous
 async def test_no_name_server_at_all() -> None:
-    async with a_console("127.0.0.1:1") as asked:
-        answer = await asked.client.get("/")
-        assert answer.status_code == 502
-        assert "no name server answers" in answer.text
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # nothing else can listen there meanwhile
+        async with a_console(f"127.0.0.1:{nobody.getsockname()[1]}") as asked:
+            answer = await asked.client.get("/")
+            assert answer.status_code == 502
+            assert "no name server answers" in answer.text
 
 
 # --- accounts
