@@ -31,7 +31,6 @@ NOT_HERE = {
     "docker ": "needs Docker; test_compose.py runs what the file says without",
     "/opt/rocketmq/": "needs Java's RocketMQ",
     "pip install 'aiorocketmq[spark]'": "downloads 460 MB",
-    "mqcluster --masters 4": "takes ports of its own; test_local_masters.py starts two",
     "for n in 0 1 2": "writes below /etc",
     "spark-submit": "test_spark_zip.py runs such a job",
 }
@@ -39,6 +38,7 @@ NOT_HERE = {
 OF_THEIR_OWN = {
     "mqnamesrv &": "test_the_daemons_of_the_readme",
     "mqcluster --raft 3": "test_a_group_is_led_by_another_member",
+    "mqcluster --masters 4": "test_masters_side_by_side_share_a_topic",
     "mqadmin transferLeader": "test_a_group_is_led_by_another_member",
     "mqstore verify": "test_a_store_is_looked_at_before_it_goes_back_to_java",
     "mqconsole": "test_the_console",
@@ -194,6 +194,19 @@ def test_a_group_is_led_by_another_member(installed: Environment, tmp_path: Path
             follower = followers[-1]  # first another one than n0, which the next page asks alone
             printed = terminal.paste(re.sub(r"-t n\d", f"-t {follower}", transfer))
             assert printed == f"leadership of local-broker goes to {follower}\n"
+
+
+def test_masters_side_by_side_share_a_topic(installed: Environment, tmp_path: Path) -> None:
+    """On any ports, but for those of the metrics, which nobody else has here."""
+    with Terminal(installed, tmp_path) as terminal:
+        terminal.paste(f"{block_with('mqcluster --masters 4').code.strip()} --brokerPort 0")
+        known = "mqadmin clusterList -n ns1:9876 | grep -c broker-"
+        terminal.paste(f"until [ $({known}) = 4 ]; do :; done")
+        topic = "mqadmin updateTopic -n ns1:9876 -c DefaultCluster -t Orders -r 4 -w 4"
+        assert terminal.paste(topic).count(" success.") == 4
+    assert {each.name for each in (tmp_path / "data").iterdir()} >= {
+        f"broker-{number}" for number in range(4)
+    }
 
 
 def test_a_store_is_looked_at_before_it_goes_back_to_java(
