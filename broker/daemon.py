@@ -9,7 +9,7 @@ from typing import Final
 
 from ..daemon.descriptors import allowed_connections
 from ..daemon.kept_memory import keep_memory
-from ..daemon.launch import COMMAND_LINE, Daemon, LaunchError, Settings, report
+from ..daemon.launch import COMMAND_LINE, Daemon, Settings, SettingsError, report
 from ..daemon.long_lived import looked_at_once
 from ..daemon.pid_files import pid_file
 from ..remoting.protocol.leaves import KIND
@@ -84,9 +84,9 @@ async def serve(settings: Settings) -> None:
 
 
 def _checked(secret: str) -> str:
-    """Raises ``LaunchError``."""
+    """Raises ``SettingsError``."""
     if 0 < len(secret) < MIN_SECRET_LENGTH:
-        raise LaunchError(
+        raise SettingsError(
             f"haSecret must have at least {MIN_SECRET_LENGTH} characters: who listens can try out "
             "short ones"
         )

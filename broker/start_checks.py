@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-from ..daemon.launch import LaunchError, Settings
+from ..daemon.launch import LaunchError, Settings, SettingsError
 from ..remoting.errors import ConnectError
 from ..remoting.transport.address import split_address
 from ..remoting.transport.tls import TlsConfig, client_context
@@ -42,7 +42,7 @@ _FILE_NAME_LENGTH: Final = 20
 
 
 def check(settings: Settings) -> None:
-    """Raises ``LaunchError`` for what this broker cannot be (yet): better no broker than one that
+    """Raises ``SettingsError`` for what this broker cannot be (yet): better no broker than one that
     is not what it seems."""
     config, store, port = (
         settings[BrokerConfig],
@@ -56,9 +56,11 @@ def check(settings: Settings) -> None:
     try:
         parse_delay_levels(store.message_delay_level)
     except ValueError as error:
-        raise LaunchError(f"messageDelayLevel: {error}; it is a list as 1s 5s 10s 1m 2h") from error
+        raise SettingsError(
+            f"messageDelayLevel: {error}; it is a list as 1s 5s 10s 1m 2h"
+        ) from error
     if 0 < port <= VIP_PORT_DISTANCE:
-        raise LaunchError(
+        raise SettingsError(
             f"listenPort must be 0 or more than {VIP_PORT_DISTANCE}: the VIP port lies "
             f"{VIP_PORT_DISTANCE} below it"
         )
@@ -70,22 +72,22 @@ def check(settings: Settings) -> None:
     }
     for name, value in names.items():
         if not value.strip():
-            raise LaunchError(f"{name} must not be empty")
+            raise SettingsError(f"{name} must not be empty")
     for address in name_server_addresses(config.namesrv_addr):
         try:
             split_address(address)
         except ConnectError as error:
-            raise LaunchError(f"namesrvAddr: {error}") from None
+            raise SettingsError(f"namesrvAddr: {error}") from None
 
 
 def _check_role(config: BrokerConfig, store: MessageStoreConfig) -> None:
     if store.broker_role is BrokerRole.SLAVE and config.broker_id <= 0:
-        raise LaunchError(
+        raise SettingsError(
             "brokerRole=SLAVE needs a brokerId above 0 (0 is the master), another one for each "
             "slave"
         )
     if store.broker_role is not BrokerRole.SLAVE and config.broker_id != 0:
-        raise LaunchError(
+        raise SettingsError(
             f"brokerId={config.broker_id} is a slave's, but brokerRole is "
             f"{store.broker_role.name}: set SLAVE"
         )
@@ -96,7 +98,7 @@ def _check_group(config: BrokerConfig, store: MessageStoreConfig, group: GroupCo
     try:
         member_settings(config, store, group)
     except StoreConfigError as error:
-        raise LaunchError(f"enableDLegerCommitLog=true: {error}") from error
+        raise SettingsError(f"enableDLegerCommitLog=true: {error}") from error
 
 
 def _ports(settings: Settings) -> dict[str, int]:
@@ -122,11 +124,11 @@ def _check_ports(settings: Settings) -> None:
     used: dict[int, str] = {}
     for name, port in _ports(settings).items():
         if port and used.setdefault(port, name) != name:
-            raise LaunchError(
+            raise SettingsError(
                 f"{name}={port} is {used[port]} already: each needs a port of its own"
             )
         if port > 65535:
-            raise LaunchError(
+            raise SettingsError(
                 f"{name} would be {port}: set a listenPort below {65535 - HA_PORT_DISTANCE}, or "
                 "haListenPort"
             )

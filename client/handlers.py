@@ -6,10 +6,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
+from ..remoting.outages import Outages
 from ..remoting.protocol.record.decode import MessageExt
 from .errors import DeserializationError, RetryLater, SuspendQueue
 from .user_code import UserCode
@@ -28,14 +30,16 @@ Call = Callable[[list[MessageExt]], Awaitable[object]]
 """Gives messages to the user's function, and raises what it raises."""
 
 
-async def failure_of(call: Call, messages: list[MessageExt], group: str) -> BaseException | None:
+async def failure_of(
+    call: Call, messages: list[MessageExt], group: str, outages: Outages
+) -> BaseException | None:
     """Call. None when the messages are consumed, else why they have to come again."""
     with UserCode(asyncio.CancelledError) as code:
         await call(messages)
         return None
     error = code.failure()
     assert error is not None
-    return verdict(error, messages, group)
+    return verdict(error, messages, group, outages)
 
 
 def is_cancelled() -> bool:
@@ -44,24 +48,51 @@ def is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def verdict(error: BaseException, messages: list[MessageExt], group: str) -> BaseException:
-    """Why messages have to come again, told in the log unless the handler wanted it so. Raises the
-    error of a worker that is cancelled itself."""
+def verdict(
+    error: BaseException, messages: list[MessageExt], group: str, outages: Outages
+) -> BaseException:
+    """Why messages have to come again, told in the log unless the handler wanted it so: what fails
+    for every message, in the same place, is not told for each. Raises the error of a worker that is
+    cancelled itself."""
     if isinstance(error, asyncio.CancelledError):
         if is_cancelled():
             raise error
-        log.warning("handler cancelled itself group=%s message=%r", group, messages[0])
+        outages.occurs(
+            log,
+            ("cancelled", group),
+            "handler cancelled itself group=%s message=%r",
+            group,
+            messages[0],
+        )
     elif any(is_unreadable(each, error) for each in messages):
-        log.error("body cannot be read, it is not tried again group=%s error=%s", group, error)
+        outages.occurs(
+            log,
+            ("unreadable", group),
+            "body cannot be read, it is not tried again group=%s error=%s",
+            group,
+            error,
+            level=logging.ERROR,
+        )
     elif not isinstance(error, (RetryLater, SuspendQueue)):
-        log.error(
+        outages.occurs(
+            log,
+            ("handler", group, type(error).__name__, _place_of(error)),
             "handler failed group=%s first of %d messages=%r",
             group,
             len(messages),
             messages[0],
+            level=logging.ERROR,
             exc_info=error,
         )
     return error
+
+
+def _place_of(error: BaseException) -> tuple[str, int] | None:
+    """File and line that raised it."""
+    last = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        last = frame.f_code.co_filename, line
+    return last
 
 
 def is_unreadable(message: MessageExt, error: BaseException) -> bool:

@@ -60,11 +60,15 @@ log: Final = logging.getLogger(__name__)
 COMMAND_LINE = "command line"
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
-"""The command line is wrong."""
+"""The command line is wrong, or the ``-c`` file that it names."""
 
 
 class LaunchError(Exception):
     """The daemon cannot start or go on; the text is one line that says why and what to do."""
+
+
+class SettingsError(LaunchError):
+    """It will not start before the command line, or the ``-c`` file, is another one."""
 
 
 class Settings:
@@ -160,12 +164,10 @@ def main(daemon: Daemon, arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        _fail(daemon, f"{error.format_message()} ({daemon.name} -h shows the options)")
-        return EXIT_USAGE
+        text = f"{error.format_message()} ({daemon.name} -h shows the options)"
+        return _fail(daemon, text, EXIT_USAGE)
     except (LaunchError, PropertyError, OSError) as error:
-        _fail(daemon, describe(error))
-        by_option = isinstance(error, PropertyError) and error.found.source == COMMAND_LINE
-        return EXIT_USAGE if by_option else EXIT_FAILED
+        return _fail(daemon, describe(error), EXIT_USAGE)
     with files_are(settings.file_mode):
         try:
             _set_up_logging(params)
@@ -189,7 +191,8 @@ def run(daemon: Daemon, settings: Settings) -> int:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_serve_until_signal(daemon, settings))
     except operating as error:
-        return _fail(daemon, describe(error))
+        code = EXIT_USAGE if isinstance(error, (SettingsError, PropertyError)) else EXIT_FAILED
+        return _fail(daemon, describe(error), code)
     except BaseExceptionGroup as group:
         rest = group.split(operating)[1]
         if rest is not None:
@@ -199,11 +202,11 @@ def run(daemon: Daemon, settings: Settings) -> int:
 
 
 def read_properties_file(path: str) -> list[Property]:
-    """The properties of a file. Raises ``LaunchError`` when there is none, ``OSError``,
+    """The properties of a file. Raises ``SettingsError`` when there is none, ``OSError``,
     ``PropertyError``."""
     text = read_file(path)
     if text is None:
-        raise LaunchError(f"there is no configuration file {path}")
+        raise SettingsError(f"there is no configuration file {path}")
     return parse_properties(text, path)
 
 
@@ -448,6 +451,6 @@ def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
             yield error
 
 
-def _fail(daemon: Daemon, problem: str) -> int:
+def _fail(daemon: Daemon, problem: str, code: int = EXIT_FAILED) -> int:
     click.echo(f"{daemon.name}: {problem}", err=True)
-    return EXIT_FAILED
+    return code

@@ -28,7 +28,7 @@ import asyncio
 import enum
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from struct import error as StructError
 from typing import Any, Final, cast
 
@@ -62,9 +62,6 @@ from .protocol.wire import FieldError, Record, from_texts, to_fields
 
 log: Final = logging.getLogger(__name__)
 
-_LOG_AGAIN_MS: Final = 60_000
-_MOST_LOGGED: Final = 100
-_TOLD: Final = "dispatch-told"
 _SMALL: Final = 4096
 """Header and body of a request that waits in a task; what is longer counts for the memory
 budget."""
@@ -214,9 +211,7 @@ def encode_reply(ctx: Context, reply: Reply, out: list[Buffer]) -> None:
             out.append(body)
             ctx.connection.answer_bytes += len(body)
     except (ValueError, StructError) as error:
-        log.warning(
-            "answer cannot be sent code=%d peer=%s error=%s", ctx.code, ctx.connection.peer, error
-        )
+        _tell(ctx, "answer cannot be sent code=%d error=%s", ctx.code, error, level=logging.WARNING)
         encode_reply(
             ctx, Reply(ResponseCode.SYSTEM_ERROR, remark=f"the answer cannot be sent: {error}"), out
         )
@@ -415,22 +410,20 @@ def _read_fields(ctx: Context, command: RemotingCommand) -> Reply | None:
     try:
         ctx.request = from_texts(COMMANDS[RequestCode(ctx.code)].request, command.ext_fields or {})
     except FieldError as error:
-        return _bad_field(ctx, error)
+        return _bad_request(ctx, error)
     return None
 
 
 def _not_supported(ctx: Context) -> Reply:
-    if _is_told(ctx, ctx.code):
-        log.info("request not supported code=%d peer=%s", ctx.code, ctx.connection.peer)
+    _tell(ctx, "request not supported code=%d", ctx.code)
     return Reply(
         ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {ctx.code} not supported"
     )
 
 
-def _bad_field(ctx: Context, error: FieldError) -> Reply:
+def _bad_request(ctx: Context, error: Exception) -> Reply:
     name = RequestCode(ctx.code).name
-    if _is_told(ctx, ctx.code):
-        log.info("bad request code=%s peer=%s error=%s", name, ctx.connection.peer, error)
+    _tell(ctx, "bad request code=%s error=%s", name, error)
     return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")
 
 
@@ -438,36 +431,32 @@ def _failure(ctx: Context, error: Exception) -> Reply:
     if isinstance(error, RequestError):
         return Reply(error.code, remark=error.remark)
     if isinstance(error, FieldError):
-        return _bad_field(ctx, error)
+        return _bad_request(ctx, error)
     name = RequestCode(ctx.code).name
     if getattr(error, "is_operating", False):
-        if _is_due(_told_at, str(error), ctx.received_at_ms):  # whoever is answered so asks again
-            log.error("request cannot be served just now code=%s reason=%s", name, error)
+        ctx.connection.outages.occurs(  # whoever is answered so asks again
+            log,
+            ("operating", str(error)),
+            "request cannot be served just now code=%s reason=%s",
+            name,
+            error,
+            level=logging.ERROR,
+        )
         return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")
     if isinstance(error, ValueError):
-        if _is_told(ctx, ctx.code):
-            log.info("bad request code=%s peer=%s error=%s", name, ctx.connection.peer, error)
-        return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")
-    if _is_told(ctx, (name, type(error).__name__)):
-        log.error("handler failed code=%s peer=%s", name, ctx.connection.peer, exc_info=error)
+        return _bad_request(ctx, error)
+    _tell(ctx, "handler failed code=%s", name, level=logging.ERROR, exc_info=error)
     return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
 
 
-_told_at: Final[dict[Hashable, int]] = {}
-"""When (ms) which trouble of this process was logged last."""
-
-
-def _is_told(ctx: Context, what: Hashable) -> bool:
-    """A line about this connection is due: each of its requests may be as wrong."""
-    told_at = ctx.connection.attributes.setdefault(_TOLD, {})
-    return _is_due(told_at, what, ctx.received_at_ms)
-
-
-def _is_due(told_at: dict[Hashable, int], what: Hashable, now_ms: int) -> bool:
-    """Once a minute. (Not ``Outages``: time comes with the request here.)"""
-    if 0 <= now_ms - told_at.get(what, -_LOG_AGAIN_MS) < _LOG_AGAIN_MS:
-        return False
-    if len(told_at) >= _MOST_LOGGED:
-        told_at.clear()
-    told_at[what] = now_ms
-    return True
+def _tell(
+    ctx: Context,
+    what: str,
+    *args: object,
+    level: int = logging.INFO,
+    exc_info: BaseException | None = None,
+) -> None:
+    connection = ctx.connection
+    kind = what, ctx.code, type(exc_info).__name__
+    what += " peer=%s"
+    connection.tell_of(log, kind, what, *args, connection.peer, level=level, exc_info=exc_info)

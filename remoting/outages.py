@@ -43,7 +43,7 @@ def without_figures(text: str) -> str:
 
 
 class Outages:
-    """The outages that somebody has at present. Not for several threads.
+    """The outages that somebody has at present. Not for several threads at a time.
 
     Of one cause there are at most a beginning and an end in a minute, however often it comes and
     goes: what begins again sooner is only told of when it still lasts then.
@@ -64,12 +64,7 @@ class Outages:
     ) -> None:
         """It has failed, perhaps once more. ``who``: of several that a cause makes fail at a time,
         such as all queues of a broker; it is over when each of them works."""
-        now = self._clock.monotonic()
-        outage = self._known.get(cause)
-        if outage is None:
-            if len(self._known) >= MOST_CAUSES:
-                self._forget_one()
-            outage = self._known[cause] = _Outage()
+        now, outage = self._clock.monotonic(), self._get_or_create(cause)
         if not outage.who:
             outage.since, outage.times, outage.is_told = now, 0, False
         outage.who.add(who)
@@ -111,12 +106,7 @@ class Outages:
     ) -> None:
         """What has no end that could be seen, such as wrong requests of a peer: a line for the
         first, then one a minute at most, which says how many there were since the line before."""
-        now = self._clock.monotonic()
-        outage = self._known.get(cause)
-        if outage is None:
-            if len(self._known) >= MOST_CAUSES:
-                self._forget_one()
-            outage = self._known[cause] = _Outage()
+        now, outage = self._clock.monotonic(), self._get_or_create(cause)
         outage.times += 1
         if now - outage.told_at >= AGAIN_S:
             outage.told_at, times = now, outage.times
@@ -131,8 +121,13 @@ class Outages:
         if outage is not None:
             outage.who.discard(who)
 
-    def _forget_one(self) -> None:
-        del self._known[min(self._known, key=lambda cause: self._known[cause].told_at)]
+    def _get_or_create(self, cause: Cause) -> _Outage:
+        outage = self._known.get(cause)
+        if outage is None:
+            if len(self._known) >= MOST_CAUSES:
+                del self._known[min(self._known, key=lambda cause: self._known[cause].told_at)]
+            outage = self._known[cause] = _Outage()
+        return outage
 
 
 class _Outage:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from .outages import Cause, Outages
 from .protocol.codes import RequestCode
 from .protocol.frames.frame import Body
 from .protocol.frames.serialization import RemotingCommand
@@ -41,6 +43,8 @@ class Peer(Protocol):
     ``flush``."""
     attributes: dict[str, Any]
     """Free for whoever answers."""
+    outages: Outages
+    """Of the port: what its peers do wrong again and again."""
     on_close: list[Callable[[Any], None]]
 
     @property
@@ -48,6 +52,18 @@ class Peer(Protocol):
     @property
     def writable(self) -> bool:
         """It is open, and its peer has not too much to read already."""
+
+    def tell_of(
+        self,
+        log: logging.Logger,
+        kind: Cause,
+        message: str,
+        *args: object,
+        level: int = logging.WARNING,
+        exc_info: BaseException | None = None,
+    ) -> None:
+        """What this peer does wrong: of its host, which may come again each time, ``kind`` is a
+        line a minute at most."""
 
     def send(self, pieces: list[Buffer]) -> None:
         """Queue encoded frames; they leave with everything else of this turn of the loop."""

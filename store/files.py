@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..remoting.clock import Clock
+from ..remoting.outages import Outages
 from ..remoting.protocol.record.entry import ENTRY_HEAD
 from .disk.checkpoint import Checkpoint
 from .disk.disk import Disk
@@ -36,16 +37,19 @@ class StoreFiles:
         """Of a member of a DLedger group."""
         self.checksums: Final = None if self.entry_index is None else self.entry_index.checksums
         self.damage: Final = DamagedRecords(disk.new_lock())
-        self.damage_file: Final = DamageFile(root, disk)
+        outages = self.outages = Outages(clock)
+        """Of what lasts because of the disk, on the event loop; who writes in a thread has his
+        own."""
+        self.damage_file: Final = DamageFile(root, disk, Outages(clock))
         self.queues: Final = ConsumeQueues(
             root / "consumequeue",
             config.consume_queue_file_size,
             disk,
             MappingLimit.of(config, disk),
         )
-        self.queues.exts = _extensions(config, disk)
+        self.queues.exts = _extensions(config, disk, outages)
         self.checkpoint: Final = Checkpoint(root / "checkpoint", disk)
-        self.ends: Final = QueueEnds(root, disk)
+        self.ends: Final = QueueEnds(root, disk, Outages(clock))
         self.queues.on_delete = self.ends.forget
         self.index: Final = IndexFiles(
             root / "index", config.max_hash_slot_num, config.max_index_num, disk, clock.time_ms
@@ -69,11 +73,13 @@ def log_files(config: MessageStoreConfig, disk: Disk) -> MappedFileQueue:
     return MappedFileQueue.on_paths(paths, read_only, size, disk)
 
 
-def _extensions(config: MessageStoreConfig, disk: Disk) -> ConsumeQueueExts | None:
+def _extensions(
+    config: MessageStoreConfig, disk: Disk, outages: Outages
+) -> ConsumeQueueExts | None:
     """The extensions of consume queues; None when there are none and shall be none."""
     directory, enabled = config.root / "consumequeue_ext", config.enable_consume_queue_ext
     if not enabled and not disk.is_directory(directory):
         return None
     return ConsumeQueueExts(
-        directory, config.mapped_file_size_consume_queue_ext, disk, enabled=enabled
+        directory, config.mapped_file_size_consume_queue_ext, disk, outages, enabled=enabled
     )

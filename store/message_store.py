@@ -136,7 +136,7 @@ class MessageStore:
         indexing = self._indexing if config.message_index_enable else None
         member = MemberPuts(self._table) if config.enable_dledger_commit_log else None
         self._writer: Final = self._writer_of(indexing, member)
-        rules = self._rules = UnitRules.of(config, self._writer, self._queues, bitmap_of)
+        rules = self._rules = self._rules_of(bitmap_of)
         self._dispatch: Final = rules.dispatch and MultiDispatch(
             self._writer.queues, self.arrivals, rules.dispatch, self._table
         )
@@ -151,11 +151,15 @@ class MessageStore:
             self._log, self._queues, self.arrivals, indexing, rules, self.damage
         )
         """For a slave: takes the records of its master."""
-        self._refusals: Final = Refusals(self._writer, config)
+        self._refusals: Final = Refusals(self._writer, config, files.outages)
         self.raft: Final = None if member is None else self._member(member)
         """What a member of a DLedger group keeps, and its roles; None for all others."""
         self._readable: Final = self._only_synced() if config.hands_out_only_synced else None
         self._connect()
+
+    def _rules_of(self, bitmap_of: BitmapOf | None) -> UnitRules:
+        outages = self._files.outages
+        return UnitRules.of(self.config, self._writer, self._queues, bitmap_of, outages)
 
     def _only_synced(self) -> Readable:
         readable = Readable(self._log, self.flush.sync_soon, self.flush.when_synced)
@@ -178,7 +182,7 @@ class MessageStore:
         index = self._files.entry_index
         assert index is not None, "that of a member"
         raft = RaftStore(
-            MemberLog(self._log, index),
+            MemberLog(self._log, index, self._files.outages),
             MemberFiles(self.config, self._disk),
             puts,
             CommittedRecords(self._log, self.replica, self.damage),

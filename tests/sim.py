@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from aiorocketmq.remoting.dispatch import Dispatcher
+from aiorocketmq.remoting.outages import Outages
 from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.remoting.transport.flow import Limits
 
@@ -173,6 +174,11 @@ class Pipe(asyncio.Transport):
         pass
 
 
+def told_of() -> Outages:
+    """What an object under test tells with; no time passes."""
+    return Outages(ManualClock())
+
+
 class SimOwner:
     """Owns simulated connections, as a server or client does."""
 
@@ -186,6 +192,7 @@ class SimOwner:
         self.dispatcher = dispatcher
         self.limits = limits or Limits()
         self.clock = clock or ManualClock()
+        self.outages = Outages(self.clock)
         self.tasks: list[asyncio.Task[Any]] = []
         self.lost: list[Connection] = []
 

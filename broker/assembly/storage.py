@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ...remoting.protocol.message.message_id import pack_host
 from ...remoting.services import Service
 from ...store.message_store import MessageStore
@@ -67,7 +68,7 @@ class Storage:
             clock,
         )
         self.transactions: TransactionLog = TransactionLog(
-            self.context, config.broker_cluster_name, pack_host(*address)
+            self.context, config.broker_cluster_name, pack_host(*address), Outages(clock)
         )
         self.transaction_check: TransactionCheck = TransactionCheck(
             config,

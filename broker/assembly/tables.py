@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.consumer_offsets import (
     ConsumerOffsetTable,
     DelayOffsetTable,
@@ -35,6 +36,7 @@ from ..state.consumer_filter_file import FILE_NAME as FILTERS_FILE
 from ..state.consumer_filter_file import FilterPersistence, load_filters
 from ..state.consumer_offsets import OFFSETS_FILE, ConsumerOffsets
 from ..state.lmq import LIGHT_OFFSETS_FILE, LightConsumerOffsets
+from ..state.queue_locks import QueueLocks
 from ..state.state import State
 from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import Topic, TopicChange, Topics
@@ -68,7 +70,8 @@ class Tables:
             topics=Topics(config, clock, light=light),
             groups=SubscriptionGroups(config, clock, light=light),
             offsets=LightConsumerOffsets() if light else ConsumerOffsets(),
-            filters=load_filters(config, self.files, clock.time_ms()),
+            filters=load_filters(config, self.files, clock),
+            locks=QueueLocks(Outages(clock)),
         )
         self.delay_offsets: DelayOffsets = DelayOffsets()
         self._load()

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
+from ...remoting.outages import without_figures
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.topic_config import DataVersion
 from ...remoting.protocol.codes import RequestCode, ResponseCode
@@ -71,16 +72,14 @@ class AclGuard:
             if account is not None and not account.may_everything:
                 self._check(account, ctx, body)
         except AclError as error:
-            if (
-                "acl_refused" not in ctx.connection.attributes
-            ):  # one line for a connection, whatever it tries
-                ctx.connection.attributes["acl_refused"] = True
-                log.warning(
-                    "request refused code=%d peer=%s reason=%s",
-                    ctx.code,
-                    ctx.connection.peer,
-                    error.text,
-                )
+            ctx.connection.tell_of(
+                log,
+                ("acl", without_figures(error.text)),
+                "request refused code=%d peer=%s reason=%s",
+                ctx.code,
+                ctx.connection.peer,
+                error.text,
+            )
             raise
         return None
 

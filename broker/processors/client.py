@@ -8,6 +8,7 @@ from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.codec import decode_request_body, encode_body
 from ...remoting.protocol.bodies.heartbeat import (
     CheckClientRequestBody,
@@ -144,7 +145,7 @@ class ClientProcessor:
             group = self._groups.get(data.group_name)
             if group is not None:
                 notify = group.notify_consumer_ids_changed_enable
-                self._make_retry_topic(data, group.retry_queue_nums)
+                self._make_retry_topic(data, group.retry_queue_nums, channel.connection.outages)
         except RequestError as error:
             refused = error
         if self._consumers.register(data, channel):
@@ -162,12 +163,18 @@ class ClientProcessor:
                 self._filters.unregister(data.group_name, channel.last_update_ms)
         return refused
 
-    def _make_retry_topic(self, data: ConsumerData, queue_nums: int) -> None:
+    def _make_retry_topic(self, data: ConsumerData, queue_nums: int, outages: Outages) -> None:
         topic = retry_topic(data.group_name)
         if topic in self._topics:
             return
         if error := topic_error(topic):
-            log.warning("no retry topic for group=%s: %s", data.group_name, error)
+            outages.occurs(
+                log,
+                ("retry topic", topic),
+                "no retry topic for group=%s: %s",
+                data.group_name,
+                error,
+            )
             return
         sys_flag = topic_sys_flag(topic, unit_mode=data.unit_mode)
         self._topics.create_for_group(topic, queue_nums=queue_nums, sys_flag=sys_flag)

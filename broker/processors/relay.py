@@ -172,11 +172,12 @@ async def _status_of(
         )
         if response.code == ResponseCode.SUCCESS and response.body:
             return decode_body(GetConsumerStatusBody, response.body)
-        log.warning(
-            "no consumer status from %r code=%d remark=%s", channel, response.code, response.remark
-        )
+        problem = f"code={response.code} remark={response.remark}"
     except (RemotingError, BodyError) as error:
-        log.warning("no consumer status from %r error=%s", channel, error)
+        problem = f"error={error}"
+    channel.connection.outages.occurs(
+        log, ("status", channel.client_id), "no consumer status from %r %s", channel, problem
+    )
     return None
 
 

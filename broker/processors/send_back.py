@@ -87,7 +87,7 @@ class SendBackProcessor:
         queue_id = self._random.randrange(
             max(1, min(group.retry_queue_nums, topic.write_queue_nums))
         )
-        message = self._look_up(request.offset)
+        message = self._look_up(request.offset, ctx)
         properties = message.properties
         properties.setdefault(PropertyName.RETRY_TOPIC, message.topic)
         properties[PropertyName.WAIT] = "false"  # as the original, which waits for nobody here
@@ -123,7 +123,7 @@ class SendBackProcessor:
             )
         return topic
 
-    def _look_up(self, phy_offset: int) -> MessageExt:
+    def _look_up(self, phy_offset: int, ctx: Context) -> MessageExt:
         record = self._store.message_by_offset(phy_offset)
         try:  # with its CRC: it gets a new one when it is stored again
             if (
@@ -133,7 +133,13 @@ class SendBackProcessor:
             ):
                 return message
         except RecordError as error:
-            log.warning("record cannot be read phy_offset=%d error=%s", phy_offset, error)
+            ctx.connection.outages.occurs(
+                log,
+                ("send back", phy_offset),
+                "record cannot be read phy_offset=%d error=%s",
+                phy_offset,
+                error,
+            )
         raise RequestError(
             ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {phy_offset}"
         )

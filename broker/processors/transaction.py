@@ -28,6 +28,8 @@ from ..transactions.transactions import transaction_of
 
 log: Final = logging.getLogger(__name__)
 
+_NOT_NOTED: Final = ("end not noted",)
+
 _REFUSALS: Final = {
     PutStatus.SERVICE_NOT_AVAILABLE: (
         ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -104,12 +106,13 @@ class TransactionProcessor:
         result, name, queue_id = self._log.put_committed(half, now_ms)
         if result.status is not _PUT_OK:
             if result.status.is_for_good:
-                log.error(
+                self._log.outages.occurs(
+                    log,
+                    ("refused", name, result.status),
                     "a commit is refused for good, the half message goes to %s when its checks "
-                    "are used up topic=%s "
-                    "phy_offset=%d status=%s %s",
+                    "are used up topic=%s phy_offset=%d status=%s %s",
                     TopicName.TRANS_CHECK_MAX_TIME, name, half.phy_offset, result.status.name,
-                    result.remark,
+                    result.remark, level=logging.ERROR,
                 )  # fmt: skip
             return self._not_stored(result)
         self._stats.stored(result, self._topics.get(name), queue_id)
@@ -167,10 +170,15 @@ class TransactionProcessor:
         if meant != said:
             noted = self._log.put_op(said, now_ms)
         if noted.status is not _PUT_OK:
-            log.error(
+            self._log.outages.fails(
+                log,
+                _NOT_NOTED,
                 "the end of a transaction is not noted, its producer will be asked again: %s",
                 noted.remark,
+                level=logging.ERROR,
             )
+        else:
+            self._log.outages.works(_NOT_NOTED)
         return noted
 
     def _not_stored(self, result: PutResult) -> Reply:

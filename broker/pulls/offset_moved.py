@@ -7,6 +7,7 @@ import logging
 from typing import Final
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.reset import OffsetMovedEvent
 from ...remoting.protocol.commands.pull import PullMessageRequest
@@ -21,6 +22,8 @@ from ..config.config import BrokerConfig
 from ..stats.broker_stats import BrokerStats
 
 log: Final = logging.getLogger(__name__)
+
+_NO_EVENT: Final = ("no event",)
 
 
 class OffsetMovedEvents:
@@ -39,6 +42,7 @@ class OffsetMovedEvents:
         self._stats = stats
         self._host = pack_host(*address)
         self._clock = clock
+        self._outages = Outages(clock)
 
     def tell(self, request: PullMessageRequest, new_offset: int) -> None:
         """A pull was answered with another offset. Nothing else depends on whether this message can
@@ -67,9 +71,15 @@ class OffsetMovedEvents:
             )
         )
         self._stats.stored_own(result)
-        log.warning(
+        self._outages.occurs(
+            log,
+            (group, request.topic, request.queue_id),
             "offset out of range group=%s topic=%s queue=%d asked=%d goes on at=%d",
             group, request.topic, request.queue_id, request.queue_offset, new_offset,
         )  # fmt: skip
-        if result.status is not PutStatus.PUT_OK:
-            log.warning("no event of it stored: %s", result.remark)
+        if result.status is PutStatus.PUT_OK:
+            self._outages.works(_NO_EVENT)
+        else:
+            self._outages.fails(
+                log, _NO_EVENT, "offsets out of range, no event of it stored: %s", result.remark
+            )

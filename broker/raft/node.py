@@ -229,7 +229,11 @@ class RaftNode:
         have the same damage."""
         if not self._leading:
             return
-        log.warning("entries of this leader are damaged: another member is asked to lead")
+        self._outages.occurs(
+            log,
+            ("damaged",),
+            "entries of this leader are damaged: another member is asked to lead",
+        )
         for member in self.settings.others:
             if await self._hand_over(member):
                 return
@@ -461,7 +465,11 @@ class RaftNode:
         if now < self._hand_over_at:
             return
         self._hand_over_at = now + HAND_OVER_AGAIN_S
-        log.warning("leadership is offered to others reason=this broker cannot store messages")
+        self._outages.occurs(
+            log,
+            ("offered",),
+            "leadership is offered to others reason=this broker cannot store messages",
+        )
         answer: asyncio.Future[TransferResponse] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(self._gave_up_leading)
         self._tell(self._member.transfer, None, answer)

@@ -23,6 +23,7 @@ from typing import Final
 
 from ...remoting.clock import Clock
 from ...remoting.errors import RequestError
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from ...remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
@@ -81,6 +82,7 @@ class TableLog:
         self._topics: Final = topics
         self._groups: Final = groups
         self._clock: Final = clock
+        self._outages: Final = Outages(clock)
         self._leads: Final = leads
         self._changed: Final = changed
         self._durability: Final = durability
@@ -145,7 +147,12 @@ class TableLog:
             end = result.phy_offset + result.size
             self._durability.when_stored(end, partial(self._stored, key, safe))
         else:
-            log.warning("change of a table is not in the log: %s", result.remark or result.status)
+            self._outages.occurs(
+                log,
+                ("put",),
+                "change of a table is not in the log: %s",
+                result.remark or result.status,
+            )
             safe.set_result(ResponseCode.SYSTEM_ERROR)
 
     def _stored(self, key: tuple[str, str], safe: asyncio.Future[int], code: int) -> None:
@@ -210,7 +217,9 @@ class TableLog:
                 return False
             change = decode_body(TableChange, message.body)
         except (RecordError, BodyError) as error:
-            log.warning("change of a table not understood, it is asked for: %s", error)
+            self._outages.occurs(
+                log, ("read",), "change of a table not understood, it is asked for: %s", error
+            )
             return False
         of_topic = change.topic is not None or change.deleted_topic is not None
         if number < (self._topics_from if of_topic else self._groups_from):

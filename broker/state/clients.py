@@ -195,7 +195,14 @@ class _Groups(Generic[G]):
             group = self._groups[name] = self._new_group(name)
         old = group.channels.get(channel.connection)
         if old is not None and old.client_id != channel.client_id:
-            log.warning("client id changed on its connection group=%s %r -> %r", name, old, channel)
+            channel.connection.outages.occurs(
+                log,
+                ("client id", name, channel.connection.peer),
+                "client id changed on its connection group=%s %r -> %r",
+                name,
+                old,
+                channel,
+            )
         group.channels[channel.connection] = channel
         self._groups_of.setdefault(channel.connection, set()).add(name)
         return group, old is None

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...remoting.clock import Clock
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.consumer_filter import ConsumerFilterTable
 from ..config.config import BrokerConfig
 from ..filter.bloom import BloomFilter
@@ -16,14 +17,14 @@ FILE_NAME: Final = "consumerFilter.json"
 INTERVAL_S: Final = 10.0
 
 
-def load_filters(config: BrokerConfig, files: ConfigFiles, now_ms: int) -> ConsumerFilters:
+def load_filters(config: BrokerConfig, files: ConfigFiles, clock: Clock) -> ConsumerFilters:
     """The filters as they were persisted, all of them dead. Blocks. Raises ``StoreFileError``."""
     bloom = BloomFilter.for_groups(
         config.expect_consumer_num_use_filter, config.max_error_rate_of_bloom_filter
     )
-    filters = ConsumerFilters(bloom)
+    filters = ConsumerFilters(bloom, Outages(clock))
     if (table := files.load(FILE_NAME, ConsumerFilterTable)) is not None:
-        filters.load(table, now_ms)
+        filters.load(table, clock.time_ms())
     return filters
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.consumer_filter import (
     BloomFilterData,
     ConsumerFilterData,
@@ -33,6 +34,8 @@ from ..filter.sql92 import SqlFilter, sql_filter
 from .clients import Subscription
 
 log: Final = logging.getLogger(__name__)
+
+_FULL: Final = ("too many",)
 
 SQL92: Final = "SQL92"
 MAX_EXPRESSION_CHARS: Final = 1 << 20
@@ -133,14 +136,14 @@ class RetryFilter:
 class ConsumerFilters:
     """The filters by topic and group."""
 
-    def __init__(self, bloom: BloomFilter) -> None:
+    def __init__(self, bloom: BloomFilter, outages: Outages) -> None:
         self.bloom: Final = bloom
+        self._outages: Final = outages
         self.changes: int = 0
         """Grows whenever the table is not what was persisted."""
         self._topics: dict[str, dict[str, ConsumerFilter]] = {}
         self._by_group: dict[str, dict[str, ConsumerFilter]] = {}
         self._chars = 0
-        self._is_full = False
         self._refused: dict[tuple[str, str], tuple[str, str]] = {}
         """By group and topic the expressions that do not compile: each was told once."""
 
@@ -223,13 +226,15 @@ class ConsumerFilters:
             return
         self._refused.pop((group, wanted.topic), None)
         if self._chars + len(compiled.text) > MAX_EXPRESSION_CHARS:
-            if not self._is_full:
-                log.warning(
-                    "too many filters, groups get nothing group=%s topic=%s", group, wanted.topic
-                )
-            self._is_full = True
+            self._outages.fails(
+                log,
+                _FULL,
+                "too many filters, groups get nothing group=%s topic=%s",
+                group,
+                wanted.topic,
+            )
             return
-        self._is_full = False
+        self._outages.works(_FULL)
         self._add(self._make(group, wanted.topic, compiled, wanted.sub_version, now_ms))
         log.info(
             "filter group=%s topic=%s version=%d expression=%s",

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from ...remoting.outages import Outages
 from ...remoting.protocol.message.message_queue import MessageQueue
 
 log: Final = logging.getLogger(__name__)
@@ -28,7 +29,8 @@ class _Lock(NamedTuple):
 class QueueLocks:
     """Locks by group and queue; the queue's broker name counts too."""
 
-    def __init__(self) -> None:
+    def __init__(self, outages: Outages) -> None:
+        self._outages: Final = outages
         self._locks: dict[tuple[str, MessageQueue], _Lock] = {}
 
     def __len__(self) -> int:
@@ -49,7 +51,9 @@ class QueueLocks:
             if lock.client_id == client_id:
                 del self._locks[group, queue]
             else:
-                log.warning(
+                self._outages.occurs(
+                    log,
+                    ("unlock", group, queue),
                     "unlock refused: not the owner group=%s %s by=%s %s",
                     group,
                     queue,
@@ -67,8 +71,13 @@ class QueueLocks:
         if old is not None and old.client_id != client_id and not _is_expired(old, now_ms):
             return False
         if old is None and len(self._locks) >= MAX_LOCKS:
-            log.warning(
-                "lock refused: there are %d locks group=%s client=%s", MAX_LOCKS, key[0], client_id
+            self._outages.occurs(
+                log,
+                ("full",),
+                "lock refused: there are %d locks group=%s client=%s",
+                MAX_LOCKS,
+                key[0],
+                client_id,
             )
             return False
         self._locks[key] = _Lock(client_id, now_ms)

@@ -20,6 +20,6 @@ class State(msgspec.Struct, frozen=True):
     groups: SubscriptionGroups
     offsets: LightConsumerOffsets | ConsumerOffsets
     filters: ConsumerFilters
+    locks: QueueLocks
     producers: Producers = msgspec.field(default_factory=Producers)
     consumers: Consumers = msgspec.field(default_factory=Consumers)
-    locks: QueueLocks = msgspec.field(default_factory=QueueLocks)

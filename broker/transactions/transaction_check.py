@@ -256,7 +256,7 @@ class TransactionCheck:
             return True
         found = self._log.half(number)
         if found is None:
-            log.warning("half message is gone number=%d", number)
+            self._outages.occurs(log, ("gone",), "half message is gone number=%d", number)
             self._halves.dropped(number)
             return True
         half = found[0]

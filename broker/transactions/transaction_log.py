@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from ...remoting.outages import Outages
 from ...remoting.protocol.message.properties import (
     MessageError,
     PropertyName,
@@ -68,10 +69,12 @@ class TransactionLog:
         context: PutContext,
         cluster_name: str,
         store_host: bytes,
+        outages: Outages,
     ) -> None:
         """``store_host``: this broker's packed address, from which ops come."""
         store = context.store
         self.halves: Final = HalfMessages()
+        self.outages: Final = outages
         self._store: Final = store
         self._put: Final = store.put_message
         self._topics: Final = context.topics
@@ -161,14 +164,14 @@ class TransactionLog:
         if not entries:
             return None
         phy_offset, size, tags_code = entries[0]
-        half = _decoded(self._store.read(phy_offset, size))
+        half = _decoded(self._store.read(phy_offset, size), self.outages)
         return None if half is None or half.queue_offset != number else (half, tags_code)
 
     def half_at(self, phy_offset: int) -> MessageExt | None:
         """The half message that begins at an offset of the commit log. What only looks like one, in
         the body of another message, is none: its queue does not know it.
         """
-        half = _decoded(self._store.message_by_offset(phy_offset))
+        half = _decoded(self._store.message_by_offset(phy_offset), self.outages)
         known = None if half is None else self.half(half.queue_offset)
         return known[0] if known is not None and known[0].commit_log_offset == phy_offset else None
 
@@ -244,7 +247,14 @@ class TransactionLog:
                 topic, queue_id, decode_properties(half.properties), sys_flag, now_ms
             )
         except MessageError as error:
-            log.warning("committed without a delay phy_offset=%d error=%s", half.phy_offset, error)
+            self.outages.occurs(
+                log,
+                ("no delay", topic),
+                "committed without a delay topic=%s phy_offset=%d error=%s",
+                topic,
+                half.phy_offset,
+                error,
+            )
             return Placement(topic, queue_id, half.properties, half.tags_code, sys_flag)
 
     def put_op(self, number: int, now_ms: int) -> PutResult:
@@ -262,13 +272,13 @@ class TransactionLog:
         return result
 
 
-def _decoded(record: bytes | None) -> MessageExt | None:
+def _decoded(record: bytes | None, outages: Outages) -> MessageExt | None:
     if record is None:
         return None
     try:
         message = decode_record(record, check_crc=True)  # it gets a new CRC when it is stored again
     except RecordError as error:
-        log.warning("half message cannot be read: %s", error)
+        outages.occurs(log, ("unreadable",), "half message cannot be read: %s", error)
         return None
     return message if message.topic == _HALF else None
 

@@ -118,7 +118,7 @@ class ConcurrentConsumption:
             try:
                 await call(messages)
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - as in UserCode, for every message
-                failure = verdict(error, messages, self._group)
+                failure = verdict(error, messages, self._group, self._outages)
             running.messages = _NONE
             owned.stats.handled(len(messages), monotonic() - began, failure)
             if failure is None:
@@ -141,7 +141,9 @@ class ConcurrentConsumption:
         kept: list[MessageExt] = []
         for message in messages:
             if self._send_back is None:
-                log.warning(
+                self._outages.occurs(
+                    log,
+                    ("passed over",),
                     "message passed over, broadcasting repeats nothing group=%s message=%r",
                     self._group,
                     message,
@@ -201,7 +203,14 @@ class ConcurrentConsumption:
                 or not self._is_handled_since(head, self._clock.monotonic() - timeout)
             ):
                 return
-            log.warning("handler takes over %.0f s group=%s message=%r", timeout, self._group, head)
+            self._outages.occurs(
+                log,
+                ("slow",),
+                "handler takes over %.0f s group=%s message=%r",
+                timeout,
+                self._group,
+                head,
+            )
             if not await self._taken_back(send_back, head, FIRST_DELAY_LEVEL):
                 return
             owned.finish(process_queue, [head])

@@ -168,7 +168,7 @@ class OrderedConsumption:
         owned.prepare(messages)
         began = self._clock.monotonic()
         line.process_queue.last_begun = began
-        failure = await failure_of(self._call, messages, self._group)
+        failure = await failure_of(self._call, messages, self._group, self._outages)
         owned.stats.handled(len(messages), self._clock.monotonic() - began, failure)
         if line.process_queue.dropped:
             return None

@@ -472,7 +472,7 @@ class PushConsumer(Startable):
         restore_topics([message], retried=is_retry_topic(message.topic), namespace=self._namespace)
         clock = self.instance.clock
         began = clock.monotonic()
-        failure = await failure_of(self._call, [message], self.group)
+        failure = await failure_of(self._call, [message], self.group, self.instance.outages)
         return direct_result(
             failure, round((clock.monotonic() - began) * 1000), ordered=self.ordered
         )

@@ -378,10 +378,13 @@ class TransactionProducer(Producer):
                 return TransactionState(await self._checker(message)), None  # type: ignore[misc]
             return TransactionState(await self._threads.call(self._checker, message)), None
         error = code.failure()
-        log.error(
+        self.instance.outages.occurs(
+            log,
+            ("checker", self.group, type(error).__name__),
             "the checker failed, the transaction stays unknown group=%s msg_id=%s",
             self.group,
             message.msg_id,
+            level=logging.ERROR,
             exc_info=error,
         )
         return TransactionState.UNKNOWN, error

@@ -3,7 +3,7 @@ happens beyond that.
 
 Accepting pauses: the next connection of each port is held unserved, the others wait in the queue of
 the system (``serverSocketBacklog``) until one of those that are served ends. It is the same when
-the system has no descriptor or memory for another one. Each pause is told once, and so is its end.
+the system has no descriptor or memory for another one. Each port tells of its pauses.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from typing import Final
 
 from ..clock import Clock
 from ..errors import AddressInUseError
+from ..outages import Outages
 
 log: Final = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.5
-_SLACK: Final = 20
-"""Accepting goes on with every free seat, but that it does is only told when a twentieth of them is
-free: connections that come and go at the limit must not flood the log."""
-_QUIET_S: Final = 60.0
-"""A shortage is told once in so long."""
+_SYSTEM: Final = ("system",)
+_SEATS: Final = ("seats",)
 
 
 class Seats:
@@ -35,7 +33,6 @@ class Seats:
         self.most: Final = most
         self.taken: int = 0
         self._freed = asyncio.Event()
-        self._logged = False
 
     def take(self) -> None:
         """For a connection that must be served whatever happens: a slave's, or one that had a seat
@@ -45,20 +42,14 @@ class Seats:
     def give_back(self) -> None:
         self.taken -= 1
         self._freed.set()
-        if self._logged and self.taken <= self.most - max(1, self.most // _SLACK):
-            self._logged = False
-            log.warning("accepting goes on connections=%d", self.taken)
+
+    @property
+    def are_taken(self) -> bool:
+        return self.taken >= self.most
 
     async def wait_for_one(self) -> None:
         """Take a seat when there is one."""
-        while self.taken >= self.most:
-            if not self._logged:
-                self._logged = True
-                log.warning(
-                    "accepting pauses: there are %d connections, and may not be more "
-                    "(maxConnections, ulimit -n)",
-                    self.taken,
-                )
+        while self.are_taken:
             self._freed.clear()
             await self._freed.wait()
         self.taken += 1
@@ -74,27 +65,34 @@ async def accept_all(
 ) -> None:
     """Until cancelled: give every connection to ``admit``, which owns its seat from then on."""
     loop = asyncio.get_running_loop()
-    short, told_at = False, -_QUIET_S
+    outages = Outages(clock)
     while True:
         try:
             sock, _ = await loop.sock_accept(listening)
         except OSError as error:
             if error.errno == errno.ECONNABORTED:  # it has left the queue already
                 continue
-            if not short and clock.monotonic() - told_at >= _QUIET_S:
-                short, told_at = True, clock.monotonic()
-                log.warning("accepting pauses server=%s reason=%s", server, error.strerror or error)
+            reason = error.strerror or error
+            outages.fails(log, _SYSTEM, "accepting pauses server=%s reason=%s", server, reason)
             await clock.sleep(_RETRY_S)  # too many open files: the loop must not spin
             continue
-        if short:
-            short = False
-            log.warning("accepting goes on server=%s", server)
+        outages.works(_SYSTEM)
         if seats is not None:
+            if seats.are_taken:
+                outages.fails(
+                    log,
+                    _SEATS,
+                    "accepting pauses server=%s reason=there are %d connections, and may not be "
+                    "more (maxConnections, ulimit -n)",
+                    server,
+                    seats.taken,
+                )
             try:
                 await seats.wait_for_one()
             except asyncio.CancelledError:
                 sock.close()
                 raise
+            outages.works(_SEATS)
         admit(sock)
 
 

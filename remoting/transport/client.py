@@ -17,6 +17,7 @@ import msgspec
 from ..clock import Clock
 from ..dispatch import Dispatcher
 from ..errors import ClientClosedError, ConnectError, ConnectionLostError, NothingListensError
+from ..outages import Outages
 from ..peer import Buffer
 from ..protocol.codes import LanguageCode, RequestCode
 from ..protocol.frames.serialization import RemotingCommand, SerializeType, encode_header
@@ -77,6 +78,7 @@ class RemotingClient:
         name: str = "client",
     ) -> None:
         self.clock: Clock = clock or SystemClock()
+        self.outages: Outages = Outages(self.clock)
         self.dispatcher: Dispatcher = dispatcher or Dispatcher({})
         self._settings = settings = settings or ClientSettings()
         self.limits: Limits = settings.limits

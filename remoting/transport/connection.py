@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol, cast
 from ..clock import Clock
 from ..dispatch import Body, Dispatcher
 from ..errors import ConnectionLostError
+from ..outages import Cause, Outages, without_figures
 from ..peer import Buffer
 from ..protocol.codes import RequestCode
 from ..protocol.frames.frame import BrokenStream, Frame, FrameDecoder, pack_prefix
@@ -59,6 +60,7 @@ class ConnectionOwner(Protocol):
 
     limits: Limits
     dispatcher: Dispatcher
+    outages: Outages
 
     @property
     def clock(self) -> Clock: ...
@@ -77,7 +79,7 @@ class Connection(asyncio.Protocol):
         "_queued_requests", "_request_bytes", "_serialize_type", "_signs", "_socket", "_state",
         "_time_ms", "_transport", "_waiting", "_write_pause_bytes", "answer_bytes", "attributes",
         "close_reason", "closed", "in_flight", "limits", "local", "max_in_flight", "on_close",
-        "out", "packed_peer", "peer", "silent",
+        "out", "outages", "packed_peer", "peer", "silent",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +99,7 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._state = (ANSWERING if pause_reading else ASKING)[START]
         self._clock = owner.clock
+        self.outages: Outages = owner.outages
         self.limits: Limits = (limits := owner.limits)
         self._serialize_type = serialize_type
         self._decoder = FrameDecoder(
@@ -349,7 +352,7 @@ class Connection(asyncio.Protocol):
         self._owner.spawn(coroutine)
 
     def _refuse(self, text: str) -> None:
-        log.warning("connection refused peer=%s reason=%s", self.peer, text)
+        self._tell("connection refused", text)
         self.close(text)
 
     # --- sending
@@ -396,11 +399,29 @@ class Connection(asyncio.Protocol):
 
     def cut(self, reason: str) -> None:
         """End it at once; what was not sent is lost."""
-        log.warning("connection cut peer=%s reason=%s", self.peer, reason)
+        self._tell("connection cut", reason)
         self.close_reason = reason
         self._happens(Event.CUT)
         if self._transport is not None:
             self._transport.abort()
+
+    def tell_of(
+        self,
+        log: logging.Logger,
+        kind: Cause,
+        message: str,
+        *args: object,
+        level: int = logging.WARNING,
+        exc_info: BaseException | None = None,
+    ) -> None:
+        """What this peer does wrong: of its host, which may come again each time, ``kind`` is a
+        line a minute at most."""
+        cause = (self.peer.rpartition(":")[0], *kind)
+        self.outages.occurs(log, cause, message, *args, level=level, exc_info=exc_info)
+
+    def _tell(self, what: str, reason: str) -> None:
+        kind = what, without_figures(reason)
+        self.tell_of(log, kind, what + " peer=%s reason=%s", self.peer, reason)
 
     def oldest_send_s(self) -> float:
         """See ``Invocations``."""

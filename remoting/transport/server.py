@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from ..clock import Clock
 from ..dispatch import Dispatcher
+from ..outages import Outages
 from .accepting import Seats, accept_all, listening_socket
 from .address import format_address, host_and_port
 from .buffers import Buffers
@@ -56,6 +57,7 @@ class RemotingServer:
     ) -> None:
         self.dispatcher = dispatcher
         self.clock = clock
+        self.outages: Outages = Outages(clock)
         self.limits: Limits = settings.limits
         self.seats: Seats = seats or Seats(self.limits.max_connections)
         self.buffers: Buffers = buffers or Buffers(self.limits, clock)

@@ -70,8 +70,8 @@ class MemberLog(DledgerLog):
     """Tells when it begins anew, and remembers where appends have ended: mostly such ends are what
     is committed next."""
 
-    def __init__(self, commit_log: CommitLog, index: EntryIndex) -> None:
-        super().__init__(commit_log, index)
+    def __init__(self, commit_log: CommitLog, index: EntryIndex, outages: Outages) -> None:
+        super().__init__(commit_log, index, outages)
         self.on_begun: Callable[[int], None] = lambda _phy_offset: None
         self.failed: Callable[[], StoreError | None] = lambda: None
         """Why its disk loses what is written, if it does: from then on it takes no leader's

@@ -15,22 +15,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from ...remoting.outages import Outages
 from ..disk.disk import Disk
 
 log: Final = logging.getLogger(__name__)
 
 NAME: Final = "damaged"
+_WRITE: Final = (NAME, "write")
 
 
 class DamageFile:
     """``save`` may run in a thread."""
 
-    def __init__(self, root: Path, disk: Disk) -> None:
+    def __init__(self, root: Path, disk: Disk, outages: Outages) -> None:
         self.path: Final = root / NAME
         self._disk: Final = disk
+        self._outages: Final = outages
         self._saved: dict[int, int] | None = {}
         """What it says; None: not known."""
-        self._complained = False
 
     def load(self, start: int, end: int) -> dict[int, int]:
         """Sizes by offsets, of those that lie in this part of the log. What cannot be read is left
@@ -53,7 +55,7 @@ class DamageFile:
 
     def save(self, places: Mapping[int, int]) -> None:
         """Nothing, where it says that already. Blocks. A failure costs what the module tells, and
-        is logged once."""
+        is logged."""
         if places == self._saved:
             return
         try:
@@ -63,11 +65,9 @@ class DamageFile:
                 self._disk.delete(self.path)
             self._disk.sync_directory(self.path.parent)
         except OSError as error:
-            if not self._complained:
-                log.warning("%s cannot be written: %s", self.path, error)
-            self._complained = True
+            self._outages.fails(log, _WRITE, "%s cannot be written: %s", self.path, error)
         else:
-            self._complained = False
+            self._outages.works(_WRITE)
             self._saved = dict(places)
 
     def _write(self, text: str) -> None:

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ...remoting.outages import Outages
 from ...remoting.protocol.bodies.dledger import Entry
 from ...remoting.protocol.bodies.stored_entries import StoredEntries, side_by_side
 from ...remoting.protocol.record.entries import entry_checksums, entry_units
@@ -50,6 +51,7 @@ _MOST_LATER: Final = 256 << 10
 """The same, of what gets its units later."""
 _MOST_REMEMBERED: Final = 64
 """Positions behind what was read: a reader is there the next time."""
+_INDEX: Final = ("index", "write")
 _STORE_TIMESTAMPS: Final = 6
 """Which of the columns of a scan."""
 
@@ -58,9 +60,10 @@ class DledgerLog:
     """See the module. ``log.index`` is the number of the next entry; the log begins with entry
     ``_first``, which is ``log.index`` while it is empty."""
 
-    def __init__(self, commit_log: CommitLog, index: EntryIndex) -> None:
+    def __init__(self, commit_log: CommitLog, index: EntryIndex, outages: Outages) -> None:
         self.log: Final = commit_log
         self.index: Final = index
+        self._outages: Final = outages
         self._first: int = 0
         self._noted: int = 0
         """Index of the next entry that gets a unit, or is known to lack one."""
@@ -73,8 +76,6 @@ class DledgerLog:
         self._appended: tuple[int, int] = (-1, -1)
         """How many there were after the last ``append``, and the term of the last one."""
         self._places: Final[dict[int, int]] = {}
-        self._told: bool = False
-        """That the index could not be written."""
         self._unreadable: int = -1
         """The entry of which it was told last that it is."""
         self._last_read: tuple[tuple[int, int, int], Sequence[Entry]] = ((-1, 0, 0), ())
@@ -132,7 +133,8 @@ class DledgerLog:
             self._go_on_behind(units, sums, stop if units else file.end)
         while self.index.end < self._noted and self._catch_up() and whole:
             pass
-        self._told = self._told and self.index.end < self._noted
+        if self.index.end == self._noted:
+            self._outages.works(_INDEX)
 
     def _go_on_behind(self, units: bytes, sums: bytes, position: int) -> None:
         """The next entries have these units, and end there; none: a blank does."""
@@ -172,9 +174,9 @@ class DledgerLog:
             self.index.checksums.write(first, sums)
             self.index.write(first, units)
         except StoreFileError as error:
-            if not self._told:
-                log.warning("entries are found without the index for now: %s", error)
-            self._told = True
+            self._outages.fails(
+                log, _INDEX, "entries are found without the index for now: %s", error
+            )
             return False
         return True
 

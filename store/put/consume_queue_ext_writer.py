@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
+from ...remoting.outages import Outages
 from ...remoting.protocol.message.properties import tags_code_of
 from ...remoting.protocol.message.sys_flag import UNQUEUED
 from ...remoting.protocol.record.batch import decode_batch
@@ -46,10 +47,12 @@ class ConsumeQueueExtWriter:
         writer: MessageWriter,
         table: dict[tuple[str, int], ConsumeQueue],
         bitmap_of: BitmapOf | None,
+        outages: Outages,
     ) -> None:
         self._writer: Final = writer
         self._table: Final = table
         self._bitmap_of: Final = bitmap_of
+        self._outages: Final = outages
 
     def put(self, write: Write, message: PutMessage) -> PutResult:
         """A stage of ``put_message``: see ``put_stages``."""
@@ -97,7 +100,9 @@ class ConsumeQueueExtWriter:
         except (
             StoreFileError
         ) as error:  # of a batch that begins in a file which is not mapped any more
-            log.warning("the filter bitmap of a message is not kept: %s", error)
+            self._outages.occurs(
+                log, ("bitmap",), "the filter bitmap of a message is not kept: %s", error
+            )
             return
         _CODE.pack_into(units, offset * CQ_UNIT_SIZE - file.start + _CODE_AT, code)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from ...remoting.outages import Outages
 from ..model.config import MessageStoreConfig
 from ..model.errors import StoreError, StoreFileError
 from ..model.status import PutResult
@@ -20,13 +21,16 @@ from .message_writer import MessageWriter
 
 log: Final = logging.getLogger(__name__)
 
+_FULL: Final = ("disk", "full")
+
 
 class Refusals:
     """Sets ``MessageWriter.refusal`` as reasons come and go."""
 
-    def __init__(self, writer: MessageWriter, config: MessageStoreConfig) -> None:
+    def __init__(self, writer: MessageWriter, config: MessageStoreConfig, outages: Outages) -> None:
         self._writer: Final = writer
         self._config: Final = config
+        self._outages: Final = outages
         self._for_good: PutResult | None = None
         self._by_role: PutResult | None = None
         self._not_synced: PutResult | None = None
@@ -67,17 +71,18 @@ class Refusals:
 
     def space_changed(self, space: Space, use: DiskUse) -> None:
         """The disk was looked at."""
-        before, full = self._disk_full, None
+        full = None
         if space is Space.FULL:
             limit = self._config.disk_space_warning_level_ratio
             full = self._writer.refused(
                 f"the disk is full [{use}], no message is taken above {limit} % "
                 "(diskSpaceWarningLevelRatio)"
             )
-        if full is not None and before is None:
-            log.error("messages are refused: %s", full.remark)
-        elif full is None and before is not None:
-            log.warning("the disk has space, messages are taken again [%s]", use)
+            self._outages.fails(
+                log, _FULL, "messages are refused: %s", full.remark, level=logging.ERROR
+            )
+        else:
+            self._outages.works(_FULL)
         self._disk_full = full
         self._choose()
 

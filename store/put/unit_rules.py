@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ...remoting.outages import Outages
 from ..model.config import MessageStoreConfig
 from ..model.delay_levels import parse_delay_levels
 from ..queues.consume_queues import ConsumeQueues
@@ -29,9 +30,10 @@ class UnitRules(NamedTuple):
         writer: MessageWriter,
         queues: ConsumeQueues,
         bitmap_of: BitmapOf | None,
+        outages: Outages,
     ) -> UnitRules:
         """As configured."""
         ext = None
         if config.enable_consume_queue_ext:
-            ext = ConsumeQueueExtWriter(writer, queues.table, bitmap_of)
+            ext = ConsumeQueueExtWriter(writer, queues.table, bitmap_of, outages)
         return cls(parse_delay_levels(config.message_delay_level), ext, DispatchRules.of(config))

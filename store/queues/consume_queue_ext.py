@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ...remoting.outages import Outages
 from ..disk.disk import Disk
 from ..disk.mapped_file import MappedFile
 from ..disk.mapped_file_queue import MappedFileQueue
@@ -43,6 +44,7 @@ _MAX_UNIT: Final = 32767
 _MAX_OFFSET: Final = _MAX_ADDRESS - _BASE
 MAX_BITMAP_SIZE: Final = _MAX_UNIT - EXT_HEAD.size
 _RESERVE_AHEAD: Final = 64 << 10
+_SPACE: Final = ("filter bitmaps", "space")
 
 
 def is_ext_address(tags_code: int) -> bool:
@@ -67,16 +69,16 @@ class ExtUnit(NamedTuple):
 class ConsumeQueueExt:
     """The extension of one queue. One thread writes."""
 
-    __slots__ = ("_complained", "_file", "_limit", "end", "files", "flushed")
+    __slots__ = ("_file", "_limit", "_outages", "end", "files", "flushed")
 
-    def __init__(self, files: MappedFileQueue) -> None:
+    def __init__(self, files: MappedFileQueue, outages: Outages) -> None:
         self.files: Final = files
+        self._outages: Final = outages
         self.flushed: int = 0
         """Everything below is on the disk, as far as this process knows."""
         self.end: int = 0
         """Offset behind the last unit, where the next one goes."""
         self._file: MappedFile | None = None
-        self._complained = False
         self._limit = 0
         """Up to where it may go without asking."""
 
@@ -95,13 +97,15 @@ class ConsumeQueueExt:
             try:
                 self._make_room(size)
             except StoreFileError as error:
-                if not self._complained:
-                    log.warning(
-                        "filter bitmaps are not kept until there is space for them: %s", error
-                    )
-                self._complained = True
+                self._outages.fails(
+                    log,
+                    _SPACE,
+                    "filter bitmaps are not kept until there is space for them: %s",
+                    error,
+                    who=self.files.directory,
+                )
                 return None
-            self._complained = False
+            self._outages.works(_SPACE, who=self.files.directory)
         file = self._file
         assert file is not None
         position = self.end - file.start
@@ -232,8 +236,11 @@ class ConsumeQueueExts:
     queues; no queue gets one.
     """
 
-    def __init__(self, directory: Path, file_size: int, disk: Disk, *, enabled: bool) -> None:
+    def __init__(
+        self, directory: Path, file_size: int, disk: Disk, outages: Outages, *, enabled: bool
+    ) -> None:
         self.directory: Final = directory
+        self._outages: Final = outages
         self.enabled: Final = enabled
         self._file_size: Final = file_size
         self._disk: Final = disk
@@ -243,9 +250,8 @@ class ConsumeQueueExts:
         return self._of(topic, queue_id) if self.enabled else None
 
     def _of(self, topic: str, queue_id: int) -> ConsumeQueueExt:
-        return ConsumeQueueExt(
-            MappedFileQueue(self.directory / topic / str(queue_id), self._file_size, self._disk)
-        )
+        files = MappedFileQueue(self.directory / topic / str(queue_id), self._file_size, self._disk)
+        return ConsumeQueueExt(files, self._outages)
 
     def found(self) -> Iterator[tuple[str, int]]:
         """Topic and number of every queue that has one on the disk. Raises StoreFileError; not for

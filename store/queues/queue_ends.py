@@ -41,6 +41,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ...remoting.outages import Outages
 from ...remoting.protocol.record import topic_field
 from ..disk.checkpoint import Checkpoint
 from ..disk.disk import Disk
@@ -55,6 +56,7 @@ _HEAD: Final = struct.Struct(">8sqqqqIIII")
 _QUEUE_ID: Final = struct.Struct(">i")
 _CRC: Final = struct.Struct(">I")
 _NAME: Final = "queueends"
+_WRITE: Final = (_NAME, "write")
 _AT_ONCE: Final = 128
 """Queues that are looked at in one turn of the event loop: a few hundred microseconds."""
 
@@ -122,13 +124,13 @@ class Snapshot:
 class QueueEnds:
     """The file. ``save`` may run in a thread, everything else on the event loop."""
 
-    def __init__(self, root: Path, disk: Disk) -> None:
+    def __init__(self, root: Path, disk: Disk, outages: Outages) -> None:
         self.path: Final = root / _NAME
         self._disk: Final = disk
+        self._outages: Final = outages
         self._lock: Final = disk.new_lock()
         self._snapshots: Final[weakref.WeakSet[Snapshot]] = weakref.WeakSet()
         """That are being taken or written."""
-        self._complained = False
 
     def load(self) -> KnownEnds | None:
         """What it says; None when it is not there, or damaged. Raises StoreFileError when it cannot
@@ -167,7 +169,7 @@ class QueueEnds:
         index: Sequence[tuple[int, int]] = (),
     ) -> None:
         """After everything that it tells is on the disk, and the checkpoint. Blocks. A failure
-        costs the next start time, and nothing else: it is logged once.
+        costs the next start time, and nothing else: it is logged.
         """
         temporary = self.path.with_suffix(".tmp")
         try:
@@ -185,11 +187,11 @@ class QueueEnds:
                 self._disk.close(fd)
             self._disk.sync_directory(self.path.parent)
         except (OSError, StoreFileError) as error:
-            if not self._complained:
-                log.warning("%s cannot be written, a start may take longer: %s", self.path, error)
-            self._complained = True
+            self._outages.fails(
+                log, _WRITE, "%s cannot be written, a start may take longer: %s", self.path, error
+            )
         else:
-            self._complained = False
+            self._outages.works(_WRITE)
 
     def _write(self, fd: int, data: bytes) -> None:
         view = memoryview(data)

@@ -17,7 +17,7 @@ from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import GetResult
 from tests.stored import decode_messages
 
-from ..sim import ManualClock
+from ..sim import ManualClock, told_of
 from ..store.world import Filter
 
 HOST = pack_host("127.0.0.1", 10911)
@@ -40,7 +40,7 @@ def put(store: MessageStore, values: range, stored_ms: int = BORN + 1) -> None:
 
 
 def filters_of(group: str, expression: str) -> ConsumerFilters:
-    filters = ConsumerFilters(BloomFilter.for_groups(32, 20))
+    filters = ConsumerFilters(BloomFilter.for_groups(32, 20), told_of())
     wanted = SubscriptionData(
         topic="T", sub_string=expression, sub_version=1, expression_type="SQL92"
     )

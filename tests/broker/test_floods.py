@@ -11,14 +11,22 @@ from typing import Any, cast
 
 import pytest
 
+from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.filter.bloom import BloomFilter
+from aiorocketmq.broker.pulls.offset_moved import OffsetMovedEvents
 from aiorocketmq.broker.replication.admission import Admission, NotAdmittedError, Visitor
 from aiorocketmq.broker.replication.door import LinkSecurity, ReplicationDoor
 from aiorocketmq.broker.replication.slave import LONGEST_RETRY_S, MasterLink, ReplicationClient
 from aiorocketmq.broker.state.consumer_filters import ConsumerFilters
+from aiorocketmq.broker.state.queue_locks import QueueLocks
+from aiorocketmq.broker.stats.broker_stats import BrokerStats
+from aiorocketmq.remoting.outages import Outages
+from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.remoting.transport.accepting import Seats
 from aiorocketmq.store.model.errors import StoreError
+from aiorocketmq.store.model.status import PutResult, PutStatus
 from aiorocketmq.store.replica.replication import ReplicationError, ReplicationSettings
 
 from ..floods import TWO_MINUTES, told
@@ -244,9 +252,50 @@ def test_a_broker_on_the_brink_of_its_load(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_more_filters_than_there_may_be(caplog: pytest.LogCaptureFixture) -> None:
-    filters = ConsumerFilters(BloomFilter.for_groups(32, 20))
+    clock = ManualClock()
+    filters = ConsumerFilters(BloomFilter.for_groups(32, 20), Outages(clock))
     long = "a IN (" + ",".join(["'" + "x" * 100 + "'"] * 78) + ")"
-    for _ in range(3):  # heartbeats
-        for number in range(200):
-            at_once(filters.register(f"g{number}", [sql("T", long)], 100))
-    assert told(caplog, "too many filters") == [""]
+    for number in range(200):
+        at_once(filters.register(f"g{number}", [sql("T", long)], 100))
+    for _ in range(130 // 10):  # heartbeats
+        clock.advance(10)
+        at_once(filters.register("g199", [sql("T", long)], 100))
+    at_once(filters.register("g1", [sql("T", "a > 1", 200)], 200))
+    assert told(caplog, "too many filters") == TWO_MINUTES
+
+
+def test_who_unlocks_what_others_hold(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    locks, queue = QueueLocks(Outages(clock)), MessageQueue("T", "b", 0)
+    for _ in range(130):
+        locks.lock("g", "me", [queue], clock.time_ms())
+        locks.unlock("g", "you", [queue])
+        clock.advance(1)
+    assert told(caplog, "unlock refused") == [""] * 3
+
+
+def test_who_asks_again_and_again_for_what_is_not_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of the event, that it cannot be stored is told, and that it can be again."""
+    store, clock = open_store(tmp_path), ManualClock()
+    events = OffsetMovedEvents(
+        BrokerConfig(broker_ip1="127.0.0.1"),
+        store,
+        BrokerStats(),
+        ("127.0.0.1", 1),
+        clock,
+    )
+    request = PullMessageRequest(
+        consumer_group="g", topic="T", queue_id=0, queue_offset=99, max_msg_nums=1, sys_flag=0,
+        commit_offset=0, suspend_timeout_millis=0, sub_version=0,
+    )  # fmt: skip
+    store._refusals.by_role(PutResult(PutStatus.SERVICE_NOT_AVAILABLE))
+    for _ in range(130):
+        events.tell(request, 5)
+        clock.advance(1)
+    store._refusals.by_role(None)
+    events.tell(request, 5)
+    assert told(caplog, "no event of it stored") == TWO_MINUTES
+    assert told(caplog, "offset out of range group=g") == [""] * 3
+    store.close()

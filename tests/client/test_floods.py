@@ -10,8 +10,10 @@ import pytest
 
 from aiorocketmq import PushConsumer
 from aiorocketmq.client.cluster.pushed_requests import PushedRequests
+from aiorocketmq.client.handlers import failure_of
 from aiorocketmq.remoting.outages import Outages
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
 from ..floods import TWO_MINUTES, told
 from ..sim import ManualClock
@@ -115,3 +117,30 @@ def test_a_dead_letter_that_cannot_be_stored(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.INFO, "aiorocketmq.client"):
         asyncio.run(main())
     assert told(caplog, "message not passed on") == TWO_MINUTES
+
+
+def test_a_handler_that_fails_for_every_message(caplog: pytest.LogCaptureFixture) -> None:
+    """In one place; another one is another line."""
+
+    async def main() -> None:
+        clock = ManualClock()
+        outages = Outages(clock)
+
+        async def first(_messages: list[MessageExt]) -> None:
+            raise OSError("the data base is away")
+
+        async def second(_messages: list[MessageExt]) -> None:
+            raise OSError("so is the other one")
+
+        for _ in range(130):
+            for handler in (first, second):
+                assert await failure_of(handler, messages_of(0, 0), "g", outages) is not None
+            clock.advance(1)
+
+    with caplog.at_level(logging.INFO, "aiorocketmq.client"):
+        asyncio.run(main())
+    assert told(caplog, "handler failed group=g") == [""] * 6
+    assert [str((each.exc_info or (0, 0))[1]) for each in caplog.records] == [
+        "the data base is away",
+        "so is the other one",
+    ] * 3

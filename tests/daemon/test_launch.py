@@ -15,7 +15,15 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from aiorocketmq.daemon.launch import Daemon, LaunchError, Settings, describe, main, report
+from aiorocketmq.daemon.launch import (
+    Daemon,
+    LaunchError,
+    Settings,
+    SettingsError,
+    describe,
+    main,
+    report,
+)
 from aiorocketmq.remoting.errors import AddressInUseError
 from aiorocketmq.remoting.protocol.java_properties import PropertyError
 from aiorocketmq.remoting.protocol.wire import Record
@@ -149,31 +157,29 @@ def test_help_names_every_property_with_what_it_takes(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "problem", "code"),
+    ("arguments", "problem"),
     [
         (
             ["--listenPort=x"],
             "command line: listenPort must be a whole number from 0 to 65535, not 'x'",
-            2,
         ),
-        (["-c", "toy.conf"], "toy.conf:2: role must be MASTER or SLAVE, not 'KING'", 1),
-        (["-c", "none.conf"], "there is no configuration file none.conf", 1),
-        (["-c", "."], "Is a directory: .", 1),
-        (["--listenProt=1"], "No such option '--listenProt'", 2),
-        (["more"], "Got unexpected extra argument (more)", 2),
+        (["-c", "toy.conf"], "toy.conf:2: role must be MASTER or SLAVE, not 'KING'"),
+        (["-c", "none.conf"], "there is no configuration file none.conf"),
+        (["-c", "."], "Is a directory: ."),
+        (["--listenProt=1"], "No such option '--listenProt'"),
+        (["more"], "Got unexpected extra argument (more)"),
     ],
 )
-def test_what_cannot_be_used_is_told_in_one_line(
+def test_settings_that_cannot_be_used_are_one_line_and_code_2(
     arguments: list[str],
     problem: str,
-    code: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("toy.conf").write_text("fileSize=1\nrole=KING\n")
-    assert main(daemon(nothing), arguments) == code
+    assert main(daemon(nothing), arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"mqtoy: {problem}")
 
@@ -198,6 +204,16 @@ def test_an_operating_error_is_one_line_and_code_1(
 
     assert main(daemon(serve), ["--rocketmqHome=/x"]) == 1
     assert capsys.readouterr().err == f"mqtoy: {told}\n"
+
+
+def test_so_are_those_that_a_daemon_finds_wrong_when_it_looks_at_them_together(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def serve(_settings: Settings) -> None:
+        raise SettingsError("a slave needs a brokerId")
+
+    assert main(daemon(serve), []) == 2
+    assert capsys.readouterr().err == "mqtoy: a slave needs a brokerId\n"
 
 
 def test_a_bug_is_loud() -> None:

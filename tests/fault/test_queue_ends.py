@@ -22,14 +22,14 @@ from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.queues.consume_queue import ConsumeQueue
 from aiorocketmq.store.queues.queue_ends import KnownEnds, QueueEnd, QueueEnds
 
-from ..sim import ManualClock
+from ..sim import ManualClock, told_of
 from ..store.world import NOW, bodies_of, crash, open_store, put_ok
 
 OWN_PART = 4056
 
 
 def known_in(root: Path) -> KnownEnds | None:
-    return QueueEnds(root, PosixDisk()).load()
+    return QueueEnds(root, PosixDisk(), told_of()).load()
 
 
 def fill(
@@ -116,7 +116,7 @@ def test_a_deletion_is_noted_behind_it_and_may_be_cut(
     stopped: tuple[Path, dict[tuple[str, int], list[bytes]]],
 ) -> None:
     root, _ = stopped
-    ends = QueueEnds(root, PosixDisk())
+    ends = QueueEnds(root, PosixDisk(), told_of())
     length = (root / "queueends").stat().st_size
     ends.forget([("U", 0), ("T", 1)])
     data = (root / "queueends").read_bytes()
@@ -154,7 +154,7 @@ def test_many_queues_are_looked_at_in_steps(tmp_path: Path) -> None:
         ConsumeQueue("T", number, MappedFileQueue(tmp_path, 200, PosixDisk()))
         for number in range(1000)
     ]
-    snapshot = QueueEnds(tmp_path, PosixDisk()).snapshot(queues)
+    snapshot = QueueEnds(tmp_path, PosixDisk(), told_of()).snapshot(queues)
     assert sum(1 for _ in snapshot.steps()) >= 5
 
 

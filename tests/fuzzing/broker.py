@@ -60,7 +60,7 @@ from aiorocketmq.remoting.protocol.sql92.parser import parse
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.model.errors import StoreFileError
 
-from ..sim import ManualClock
+from ..sim import ManualClock, told_of
 from .parsers import Parser, all_of, same, text_of
 from .samples import sample_of
 
@@ -179,7 +179,7 @@ def _load_offsets(table: Any) -> None:
 
 
 def _load_filters(table: Any) -> None:
-    filters = ConsumerFilters(_BLOOM)
+    filters = ConsumerFilters(_BLOOM, told_of())
     filters.load(table, 1000)
     filters.record()
 
@@ -226,7 +226,7 @@ def _snapshots() -> Iterator[bytes]:
 def _tables() -> Iterator[bytes]:
     for number, (kind, _) in enumerate(_TABLES):
         yield bytes([number]) + encode_body(sample_of(kind))
-    filters = ConsumerFilters(_BLOOM)
+    filters = ConsumerFilters(_BLOOM, told_of())
     compiled = compile_expression("a > 3", "SQL92")
     new = filters._make("group", "Topic", compiled, 1, 5)
     table = ConsumerFilterTable(

@@ -41,6 +41,7 @@ from aiorocketmq.store.model.delay_levels import level_of, parse_delay_levels
 from aiorocketmq.store.put.multi_dispatch import dispatched_numbers
 
 from ..remoting.protocol.test_record import sample
+from ..sim import told_of
 from .parsers import DifferenceError, Parser, same, text_of
 
 _PROPERTIES: Final = encode_properties(
@@ -100,7 +101,7 @@ def _some_records(data: bytes) -> object:
 
 
 def _half(data: bytes) -> object:
-    return _decoded(data)
+    return _decoded(data, told_of())
 
 
 def _batch(data: bytes) -> object:

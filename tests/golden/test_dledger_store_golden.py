@@ -19,6 +19,7 @@ from aiorocketmq.store.log.entry_log import DledgerLog
 from aiorocketmq.store.log.entry_recovery import EntryRecovery, recover_entries
 
 from ..golden_files import golden_lines, unpack_golden
+from ..sim import told_of
 
 FILE_SIZE = 65536
 STORES = {
@@ -57,7 +58,7 @@ class Opened:
         self.commit_log = CommitLog(files, 48, divided if older else 0)
         self.index = EntryIndex(folder / "index", disk)
         self.index.load()
-        self.log = DledgerLog(self.commit_log, self.index)
+        self.log = DledgerLog(self.commit_log, self.index, told_of())
         self.found: EntryRecovery = recover_entries(self.commit_log, self.index)
         self.log.open(self.found)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ...remoting.outages import Outages
+from ...remoting.system_clock import SystemClock
 from ...store.disk.system_disk import PosixDisk
 from ...store.index.index_files import lost_ranges
 from ...store.inspect import QueueReader, StoreDirectory
@@ -25,7 +27,7 @@ def check_ends(
     findings: Findings,
 ) -> None:
     """Tell what no other check has told. Raises StoreFileError when the file cannot be read."""
-    ends = QueueEnds(directory.root, PosixDisk())
+    ends = QueueEnds(directory.root, PosixDisk(), Outages(SystemClock()))
     if not ends.path.is_file():
         return  # a store of the original, say
     known = ends.load()

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ...remoting.outages import Outages
 from ...remoting.system_clock import SystemClock
 from ...store.disk.holes import data_ranges
 from ...store.disk.lock_file import LockFile
@@ -148,7 +149,7 @@ class _Rebuild:
         self._work: Final = work
         self._disk: Final = PosixDisk()
         self._settings: Final = settings
-        self._ends: Final = QueueEnds(root, self._disk)
+        self._ends: Final = QueueEnds(root, self._disk, Outages(SystemClock()))
         known = self._ends.load()
         self._known: Final = (
             known if known is not None and known.belongs_to(directory.checkpoint()) else None

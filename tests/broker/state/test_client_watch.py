@@ -15,7 +15,7 @@ from aiorocketmq.broker.state.client_watch import TOLD_AT_ONCE, ClientWatch
 from aiorocketmq.broker.state.queue_locks import QueueLocks
 from aiorocketmq.remoting.protocol.codes import RequestCode
 
-from ...sim import ManualClock
+from ...sim import ManualClock, told_of
 
 
 class Member:
@@ -43,7 +43,7 @@ class World:
         }
         config: Any = BrokerConfig()
         members: Any = self
-        self.watch = ClientWatch(config, members, members, QueueLocks(), ManualClock())
+        self.watch = ClientWatch(config, members, members, QueueLocks(told_of()), ManualClock())
 
     def connections(self, group: str) -> list[Member]:
         return list(self.groups[group])

@@ -21,7 +21,7 @@ from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.queues.consume_queue_ext import ExtUnit
 
 from ...golden_files import golden_member
-from ...sim import ManualClock
+from ...sim import ManualClock, told_of
 
 BLOOM = BloomFilter.for_groups(32, 20)
 DAY_MS = 24 * 3600 * 1000
@@ -38,7 +38,7 @@ def sql(topic: str, expression: str, version: int = 1, kind: str = "SQL92") -> S
 def filters_with(
     *subscriptions: Subscription, group: str = "g", now_ms: int = 100
 ) -> ConsumerFilters:
-    filters = ConsumerFilters(BLOOM)
+    filters = ConsumerFilters(BLOOM, told_of())
     at_once(filters.register(group, subscriptions, now_ms))
     return filters
 
@@ -87,7 +87,7 @@ def test_what_does_not_compile_is_told_and_leaves_the_rest(
 
 
 def test_what_does_not_compile_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    filters = ConsumerFilters(BLOOM)
+    filters = ConsumerFilters(BLOOM, told_of())
     for version in range(1, 6):  # a heartbeat each
         at_once(filters.register("g", [sql("T", "a >", version)], version))
     assert len(caplog.records) == 1
@@ -136,7 +136,7 @@ def test_the_dead_are_forgotten_after_a_while() -> None:
 
 
 def test_all_expressions_together_have_a_limit() -> None:
-    filters = ConsumerFilters(BLOOM)
+    filters = ConsumerFilters(BLOOM, told_of())
     long = "a IN (" + ",".join(["'" + "x" * 100 + "'"] * 78) + ")"
     for number in range(200):
         at_once(filters.register(f"g{number}", [sql("T", long)], 100))
@@ -206,7 +206,7 @@ def persistence(
 ) -> tuple[ConsumerFilters, FilterPersistence, ConfigFiles]:
     settings = BrokerConfig(broker_ip1="127.0.0.1", **config)
     files = ConfigFiles(folder, clock)
-    filters = load_filters(settings, files, clock.time_ms())
+    filters = load_filters(settings, files, clock)
     return (
         filters,
         FilterPersistence(
@@ -224,7 +224,7 @@ def test_filters_survive_a_restart_dead(tmp_path: Path) -> None:
         at_once(filters.register("g", [sql("T", "a > 1", 7)], now - 60_000))
         service.check()
         files.save_now()
-        loaded = load_filters(BrokerConfig(), files, now).get("T", "g")
+        loaded = load_filters(BrokerConfig(), files, clock).get("T", "g")
         assert loaded is not None
         assert (loaded.filter.text, loaded.version, loaded.born_time_ms) == (
             "a > 1",
@@ -232,7 +232,7 @@ def test_filters_survive_a_restart_dead(tmp_path: Path) -> None:
             now - 60_000,
         )
         assert (loaded.is_dead, loaded.dead_time_ms) == (True, now - 30_000)
-        earlier = load_filters(BrokerConfig(), files, now - 50_000).get("T", "g")
+        earlier = load_filters(BrokerConfig(), files, ManualClock(now - 50_000)).get("T", "g")
         assert earlier is not None
         assert earlier.dead_time_ms == now - 60_000
 
@@ -246,15 +246,8 @@ def test_another_bloom_filter_drops_what_was_persisted(tmp_path: Path) -> None:
         at_once(filters.register("g", [sql("T", "a > 1")], clock.time_ms()))
         service.check()
         files.save_now()
-        assert (
-            len(
-                load_filters(
-                    BrokerConfig(expect_consumer_num_use_filter=64), files, clock.time_ms()
-                )
-            )
-            == 0
-        )
-        assert len(load_filters(BrokerConfig(), files, clock.time_ms())) == 1
+        assert len(load_filters(BrokerConfig(expect_consumer_num_use_filter=64), files, clock)) == 0
+        assert len(load_filters(BrokerConfig(), files, clock)) == 1
 
     asyncio.run(main())
 

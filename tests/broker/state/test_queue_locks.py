@@ -8,11 +8,13 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from aiorocketmq.broker.state.queue_locks import LOCK_LIFE_MS, QueueLocks
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
+from ...sim import told_of
+
 QUEUES = [MessageQueue("T", "b", i) for i in range(3)] + [MessageQueue("T", "other", 0)]
 
 
 def test_a_lock_is_kept_renewed_and_lost() -> None:
-    locks = QueueLocks()
+    locks = QueueLocks(told_of())
     assert locks.lock("g", "me", QUEUES, 0) == QUEUES
     assert locks.lock("g", "you", QUEUES, LOCK_LIFE_MS) == []
     assert locks.lock("g", "me", QUEUES[:1], LOCK_LIFE_MS) == QUEUES[:1]
@@ -20,13 +22,13 @@ def test_a_lock_is_kept_renewed_and_lost() -> None:
 
 
 def test_groups_do_not_meet() -> None:
-    locks = QueueLocks()
+    locks = QueueLocks(told_of())
     locks.lock("g", "me", QUEUES, 0)
     assert locks.lock("h", "you", QUEUES, 0) == QUEUES
 
 
 def test_only_the_owner_unlocks() -> None:
-    locks = QueueLocks()
+    locks = QueueLocks(told_of())
     locks.lock("g", "me", QUEUES, 0)
     locks.unlock("g", "you", QUEUES)
     assert locks.lock("g", "you", QUEUES, 1) == []
@@ -35,7 +37,7 @@ def test_only_the_owner_unlocks() -> None:
 
 
 def test_expired_locks_are_forgotten() -> None:
-    locks = QueueLocks()
+    locks = QueueLocks(told_of())
     locks.lock("g", "me", QUEUES[:1], 0)
     locks.lock("g", "me", QUEUES[1:], 10)
     locks.purge(LOCK_LIFE_MS + 1)
@@ -47,7 +49,7 @@ class LockMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.locks = QueueLocks()
+        self.locks = QueueLocks(told_of())
         self.now = 0
         self.model: dict[MessageQueue, tuple[str, int]] = {}
 

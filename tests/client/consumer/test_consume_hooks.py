@@ -14,7 +14,7 @@ from aiorocketmq.client.handlers import failure_of
 from aiorocketmq.client.producer.trace_records import ConsumeOutcome
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
-from ...sim import ManualClock
+from ...sim import ManualClock, told_of
 from ..messages import stored
 
 
@@ -60,7 +60,7 @@ def test_hooks_see_every_call_and_change_nothing(
                 raise error
 
         assert hooks
-        assert await failure_of(hooks.around(call), [stored(0)], "g") is error
+        assert await failure_of(hooks.around(call), [stored(0)], "g", told_of()) is error
         assert noting.seen == [("before", None, 0.0), ("after", outcome, seconds)]
 
     asyncio.run(main())

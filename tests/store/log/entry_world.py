@@ -13,6 +13,7 @@ from aiorocketmq.store.log.entry_index import EntryIndex
 from aiorocketmq.store.log.entry_log import DledgerLog
 from aiorocketmq.store.log.entry_recovery import EntryRecovery, recover_entries
 
+from ...sim import told_of
 from ..memory_disk import MemoryDisk
 
 FILE_SIZE = 2048
@@ -34,7 +35,7 @@ class EntryWorld:
         self.commit_log = CommitLog(files, 48, start)
         self.index = EntryIndex(Path(INDEX), self.disk, INDEX_FILE_SIZE, INDEX_FILE_SIZE // 32)
         self.index.load()
-        self.log = DledgerLog(self.commit_log, self.index)
+        self.log = DledgerLog(self.commit_log, self.index, told_of())
         self.found: EntryRecovery = recover_entries(self.commit_log, self.index)
         self.log.open(self.found)
         self.commit_log.max_body = self.commit_log.max_record = FILE_SIZE - 56

@@ -10,19 +10,20 @@ from aiorocketmq.store.log.damage_file import NAME, DamageFile
 from aiorocketmq.store.model.config import BrokerRole
 
 from ...fault.disks import BrokenDisk
+from ...sim import told_of
 from ..world import crash, open_store, put_ok
 from .test_damage import flip
 
 
 def test_it_says_what_was_saved_last(tmp_path: Path) -> None:
     disk = BrokenDisk()
-    file = DamageFile(tmp_path, disk)
+    file = DamageFile(tmp_path, disk, told_of())
     assert file.load(0, 1 << 40) == {}
     file.save({})
     assert not file.path.exists()
     file.save({700: 80, 100: 90})
     assert file.path.read_text() == "100 90\n700 80\n"
-    assert DamageFile(tmp_path, disk).load(0, 1 << 40) == {100: 90, 700: 80}
+    assert DamageFile(tmp_path, disk, told_of()).load(0, 1 << 40) == {100: 90, 700: 80}
     file.save({})
     assert not file.path.exists()
 
@@ -39,7 +40,7 @@ def test_it_says_what_was_saved_last(tmp_path: Path) -> None:
 )
 def test_whatever_stands_in_it(tmp_path: Path, text: str, places: dict[int, int]) -> None:
     (tmp_path / NAME).write_text(text, "latin-1")
-    file = DamageFile(tmp_path, BrokenDisk())
+    file = DamageFile(tmp_path, BrokenDisk(), told_of())
     assert file.load(100, 1000) == places
     file.save({})
     assert not file.path.exists()
@@ -50,7 +51,7 @@ def test_where_it_cannot_be_written_that_is_said_once(
 ) -> None:
     disk = BrokenDisk()
     disk.broken = True
-    file = DamageFile(tmp_path, disk)
+    file = DamageFile(tmp_path, disk, told_of())
     file.save({100: 90})
     file.save({100: 90})
     assert [record.levelname for record in caplog.records] == ["WARNING"]

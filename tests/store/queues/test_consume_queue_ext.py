@@ -32,7 +32,7 @@ from aiorocketmq.store.queues.consume_queue_ext import (
 )
 
 from ...fault.disks import FullDisk, LossyDisk
-from ...sim import ManualClock
+from ...sim import ManualClock, told_of
 from ..world import (
     BORN_HOST,
     NOW,
@@ -52,7 +52,7 @@ BASE = -(1 << 63)
 
 
 def ext_at(path: Path, size: int = SIZE, disk: Disk | None = None) -> ConsumeQueueExt:
-    ext = ConsumeQueueExt(MappedFileQueue(path, size, disk or PosixDisk()))
+    ext = ConsumeQueueExt(MappedFileQueue(path, size, disk or PosixDisk()), told_of())
     ext.load()
     return ext
 

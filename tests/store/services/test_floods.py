@@ -9,13 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq.remoting.outages import Outages
 from aiorocketmq.store.disk.mapped_file import MappedFile
+from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
+from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.index.index_files import IndexFiles
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import OutOfSpaceError, StoreFileError
+from aiorocketmq.store.queues.consume_queue_ext import ConsumeQueueExt, ExtUnit
 from aiorocketmq.store.services.allocation import AllocationService
 from aiorocketmq.store.services.flush import FlushService
 
+from ...fault.disks import BrokenDisk
 from ...floods import TWO_MINUTES, told
 from ...sim import ManualClock
 from ..cleaning_world import ANY_HOUR, World
@@ -136,3 +141,40 @@ def test_entries_that_cannot_go_into_their_queues(
         raft._dispatch_one()
     assert told(caplog, "committed messages cannot be read yet") == TWO_MINUTES
     store.close()
+
+
+def test_ends_of_queues_and_places_of_damage_that_cannot_be_noted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, disk = ManualClock(), BrokenDisk()
+    store = MessageStore.open(config_of(tmp_path), clock, store_host=STORE_HOST, disk=disk)
+    put_ok(store)
+    asyncio.run(store.sync())
+    disk.broken = True
+    for number in range(131):
+        disk.broken = number < 130
+        store._files.damage_file.save({100 + number: 90})
+        store._ends.save(store._ends.snapshot([]), store._checkpoint, 200)
+        clock.advance(1)
+    assert told(caplog, "damaged cannot be written") == TWO_MINUTES
+    assert told(caplog, "queueends cannot be written") == TWO_MINUTES
+    store.close()
+
+
+def test_filter_bitmaps_without_space(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    ext = ConsumeQueueExt(MappedFileQueue(tmp_path / "T" / "0", 200, PosixDisk()), Outages(clock))
+    ext.load()
+
+    def full(_self: object, _size: int) -> None:
+        raise OutOfSpaceError(tmp_path, "No space left on device")
+
+    with monkeypatch.context() as without:
+        without.setattr(ConsumeQueueExt, "_make_room", full)
+        for _ in range(130):
+            assert ext.put(ExtUnit(1, 2)) is None
+            clock.advance(1)
+    assert ext.put(ExtUnit(1, 2)) is not None
+    assert told(caplog, "filter bitmaps are not kept") == TWO_MINUTES
