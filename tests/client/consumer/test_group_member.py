@@ -341,3 +341,16 @@ def test_a_queue_whose_offset_cannot_be_asked_is_unlocked() -> None:
         assert (request.mq_set, queue.broker_name) == ((queue,), BROKER)
 
     play(scene)
+
+
+def test_queues_are_named_in_order_whatever_set_they_come_from() -> None:
+    """Whom a lock is asked of, and by which topic, does not hang on the hashes of a process."""
+
+    async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
+        queues, locks = broker.know_topic(instance, "T"), QueueLocks(instance, "g")
+        await locks.acquire(queues)
+        await locks.release(reversed(queues))
+        await turns()
+        assert unlocked(broker) == queues
+
+    play(scene)
