@@ -338,6 +338,11 @@ def _own_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **how: Any) -> as
     return task
 
 
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
 class SimulatedClock:
     """Of one machine: its time of day may be wrong, and go too fast or too slowly."""
 
@@ -354,5 +359,15 @@ class SimulatedClock:
     def monotonic(self) -> float:
         return self._loop.now
 
-    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
-        return asyncio.sleep(seconds)
+    async def sleep(self, seconds: float) -> None:
+        """As ``asyncio.sleep``, which asks around for the loop first."""
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        loop = self._loop
+        future = loop.create_future()
+        timer = loop.call_at(loop.now + seconds, _wake, future)
+        try:
+            await future
+        finally:
+            timer.cancel()

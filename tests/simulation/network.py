@@ -38,6 +38,7 @@ class End(asyncio.Transport):
         """The process at this end knows of it."""
         self.on_its_way: deque[bytes | None] = deque()
         """What was written and has not arrived; None: the end."""
+        self.bytes_on_way = 0
         self.arrives_at = 0.0
         self._unread = bytearray()
         self._eof = False
@@ -75,6 +76,7 @@ class End(asyncio.Transport):
         self._closed = True
         if lost:
             self.on_its_way.clear()
+            self.bytes_on_way = 0
         self._network.carry(self, None)
 
     def is_closing(self) -> bool:
@@ -85,8 +87,7 @@ class End(asyncio.Transport):
         self._low = self._high // 4 if low is None else low
 
     def get_write_buffer_size(self) -> int:
-        on_its_way = sum(len(each) for each in self.on_its_way if each is not None)
-        return max(0, on_its_way + len(self.other._unread) - WINDOW)
+        return max(0, self.bytes_on_way + len(self.other._unread) - WINDOW)
 
     def _read_on(self) -> None:
         """The other end has taken something."""
@@ -300,6 +301,7 @@ class Network:
 
     def carry(self, end: End, data: bytes | None) -> None:
         end.on_its_way.append(data)
+        end.bytes_on_way += len(data or b"")
         end.arrives_at = max(end.arrives_at, self._loop.now + self.latency_s(end.way))
         self._loop.call_at(end.arrives_at, self._arrive, end, context=_NOBODY)
         if data is not None:
@@ -310,6 +312,7 @@ class Network:
         if end.way in self.cut or not end.on_its_way:
             return
         data = end.on_its_way.popleft()
+        end.bytes_on_way -= len(data or b"")
         other = end.other
         size, crc = (-1, 0) if data is None else (len(data), zlib.crc32(data))
         self.seen(f"{self._loop.now:.6f} {end.way[0]}>{end.way[1]} {size} {crc:08x}")
