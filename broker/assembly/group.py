@@ -120,8 +120,7 @@ class Group:
         )
         self.durability: Durability = Durability(
             store,
-            server=self.node,
-            for_all=True,
+            members=self.node,
             end=lambda: raft.log.log.max_phy_offset,
             refusal_fields=self.fields,
         )

@@ -7,11 +7,9 @@ to send something again is the member's business.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any, Final
 
 from ...remoting.errors import ConnectError, RocketMQError
@@ -70,7 +68,8 @@ class PeerLink:
     def takes_bytes(self) -> bool:
         """Whoever is at the other end of this connection has said that it does; another one may
         come behind the next."""
-        return self._takes_bytes and self.connected
+        connection = self._connection
+        return self._takes_bytes and connection is not None and not connection.closed
 
     @takes_bytes.setter
     def takes_bytes(self, says_so: bool) -> None:
@@ -90,35 +89,30 @@ class PeerLink:
                 self._spawn(self._open())
             return
         opaque = next_opaque()
-        header = _HEADER % (code, opaque)
-        future = connection.invoke_encoded(
-            RequestCode(code), opaque, header, body, timeout_s, behind
+        connection.invoke_encoded(
+            code,
+            opaque,
+            _HEADER % (code, opaque),
+            body,
+            timeout_s,
+            behind,
+            _Waiter(self, answered),
         )
-        future.add_done_callback(partial(self._done, answered))
 
     def flush(self) -> None:
         if self._connection is not None:
             self._connection.flush()
 
-    def _done(self, answered: Answered, future: asyncio.Future[Any]) -> None:
-        if future.cancelled():
-            return
-        error = future.exception()
-        if error is not None:
-            if not isinstance(error, RocketMQError):
-                raise error
-            self._log(str(error))
-            answered(None)
-            return
-        response: Response = future.result()
-        if response.code != OK or not response.body:
-            self._log(response.remark or f"it answers code {response.code}")
-            answered(None)
-            return
+    def not_answered(self, trouble: str, answered: Answered) -> None:
+        """A request of somebody, for this reason."""
+        self._log(trouble)
+        answered(None)
+
+    def works(self) -> None:
+        """The other member has answered."""
         if self._troubles:
             self._troubles.clear()
             self._outages.all_work()
-        answered(response.body)
 
     async def _open(self) -> None:
         """One attempt. What waits is sent then, or told that it was not."""
@@ -148,6 +142,30 @@ class PeerLink:
         self._troubles.add(kind)
         text = "member not reached peer=%s reason=%s"
         self._outages.fails(log, (kind,), text, self.peer, trouble)
+
+
+class _Waiter:
+    """For the answer to one request."""
+
+    __slots__ = ("_answered", "_link")
+
+    def __init__(self, link: PeerLink, answered: Answered) -> None:
+        self._link = link
+        self._answered = answered
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, response: Response) -> None:
+        if response.code != OK or not response.body:
+            trouble = response.remark or f"it answers code {response.code}"
+            self._link.not_answered(trouble, self._answered)
+        else:
+            self._link.works()
+            self._answered(response.body)
+
+    def set_exception(self, error: RocketMQError) -> None:
+        self._link.not_answered(str(error), self._answered)
 
 
 async def _prove(connection: Connection, secret: bytes) -> None:

@@ -58,7 +58,7 @@ from ...store.raft.settings import RaftSettings
 from .door import OK
 from .network import MemberNetwork
 from .parts import MemberStore, NodeSettings
-from .waiting import CommitWaiters
+from .waiting import CommitWaiters, Together
 
 log: Final = logging.getLogger(__name__)
 
@@ -130,6 +130,7 @@ class RaftNode:
         self._hand_over_pause_s = HAND_OVER_AGAIN_S
         self._broker_address: Final = settings.broker_address
         self._waiters: Final = CommitWaiters(settings.wait_ack_ms)
+        self._wait: Final = self._waiters.add
         self._readable_end = 0
         """Of a leader: where what can be read ends."""
         self._most_waiting: Final = settings.most_waiting
@@ -140,7 +141,9 @@ class RaftNode:
         self._held_bytes = 0
         self._saving = self._leading = self._appended = self._noop_due = False
         self._lead_due = False
-        self._work = asyncio.Event()
+        self._due = False
+        """The member is to be told of something at the end of this turn."""
+        self._sleeping: asyncio.Future[None] | None = None
         self._sooner = asyncio.Event()
         self._alarm_ms = 0
         """When the next ``tick`` is due, as far as the one who keeps the time knows."""
@@ -209,12 +212,17 @@ class RaftNode:
         """Call ``done`` with PUT_OK once the entry that ends at ``phy_offset`` is committed and can
         be read here; with SERVICE_NOT_AVAILABLE when this member does not lead any more, with
         OS_PAGECACHE_BUSY when it takes too long: in both cases it may be committed later."""
+        self.when_committed(phy_offset, _tell_each, done)
+
+    def when_committed(self, phy_offset: int, tell: Together, who: object) -> None:
+        """As ``when_acked`` for many, perhaps: ``tell`` is called once with all who wait with it,
+        one behind the other, and have the same end."""
         if self._leading and phy_offset > self._readable_end:
-            self._waiters.add(phy_offset, done)
+            self._wait((phy_offset, tell, who))
         elif phy_offset <= self._store.committed_end:
-            done(PutStatus.PUT_OK)
+            tell([who], PutStatus.PUT_OK)
         else:
-            done(PutStatus.SERVICE_NOT_AVAILABLE)
+            tell([who], PutStatus.SERVICE_NOT_AVAILABLE)
 
     async def transfer(self, to: str | None = None) -> TransferResponse:
         """Have another one lead; ``None``: whoever is furthest. Returns when it does, or with the
@@ -362,11 +370,18 @@ class RaftNode:
     def _tell(self, what: Callable[..., None], *args: Any) -> None:
         """Have the member told at the end of the turn."""
         self._inbox.append((what, args))
-        self._work.set()
+        if not self._due:
+            self._wake()
+
+    def _wake(self) -> None:
+        self._due = True
+        if (sleeping := self._sleeping) is not None and not sleeping.done():
+            sleeping.set_result(None)
 
     def _entries_appended(self) -> None:
         self._appended = True
-        self._work.set()
+        if not self._due:
+            self._wake()
 
     def _request(
         self, kind: type[DledgerBody], _request: NoFields, body: Body, ctx: Context
@@ -394,8 +409,8 @@ class RaftNode:
         if isinstance(answer, HeartbeatResponse) and answer.takes_bytes:
             self._network.takes_bytes(peer)
         self._inbox.append((self._member.answered, (peer, request, answer)))
-        if not self._was_expected(answer):
-            self._work.set()
+        if not self._due and not self._was_expected(answer):
+            self._wake()
 
     def _was_expected(self, answer: DledgerBody | None) -> bool:
         """A follower has all that there is, and all of it is committed: nothing comes of that
@@ -420,8 +435,10 @@ class RaftNode:
     async def _serve_member(self) -> None:
         """Raises ``CommittedConflict``."""
         while True:
-            await self._work.wait()
-            self._work.clear()
+            if not self._due:  # an Event takes ten times as long, and this is every turn
+                self._sleeping = asyncio.get_running_loop().create_future()
+                await self._sleeping
+            self._due = False
             now_ms = self._now_ms()
             self._waiters.begin(now_ms)
             self._tell_member(now_ms)
@@ -593,3 +610,8 @@ class RaftNode:
                 self._give_up_leading()
                 self._tell(self._member.tick)
                 await self._sooner.wait()
+
+
+def _tell_each(waiting: list[Callable[[PutStatus], None]], status: PutStatus) -> None:
+    for done in waiting:
+        done(status)

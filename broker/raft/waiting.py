@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from ...store.model.status import PutStatus
 
-Done = Callable[[PutStatus], None]
+Together = Callable[[list[Any], PutStatus], None]
+"""Told of a group of those who wait, in their order."""
+_EVERYWHERE: Final = 1 << 64
 
 
 class CommitWaiters:
@@ -21,7 +23,11 @@ class CommitWaiters:
     def __init__(self, timeout_ms: int) -> None:
         """``timeout_ms``: how long one may wait."""
         self._timeout_ms: Final = timeout_ms
-        self._waiters: deque[tuple[int, Done]] = deque()
+        self._waiters: deque[tuple[int, Together, Any]] = deque()
+        self.add: Final[Callable[[tuple[int, Together, Any]], None]] = self._waiters.append
+        """Of ``(phy_offset, tell, who)``: when all that ends at or before ``phy_offset`` is
+        committed, ``tell`` is called with those who were added with it one behind the other, and
+        with PUT_OK, else with what ``expire`` or ``fail`` was told."""
         self._turns: deque[tuple[int, int]] = deque()
         """Where the last one of a turn ends, and when those of it have waited too long."""
 
@@ -32,11 +38,6 @@ class CommitWaiters:
     def deadline_ms(self) -> int | None:
         """When the first of them has waited too long."""
         return self._turns[0][1] if self._turns else None
-
-    def add(self, phy_offset: int, done: Done) -> None:
-        """``done`` is called with PUT_OK when all that ends at or before ``phy_offset`` is
-        committed, else with what ``expire`` or ``fail`` was told."""
-        self._waiters.append((phy_offset, done))
 
     def begin(self, now_ms: int) -> None:
         """Those who were added since the last call wait from now on."""
@@ -60,14 +61,15 @@ class CommitWaiters:
 
     def fail(self, status: PutStatus) -> None:
         """Tell all of them."""
-        waiters, turns = self._waiters, self._turns
-        turns.clear()
-        while waiters:
-            waiters.popleft()[1](status)
+        self._tell(_EVERYWHERE, status)
 
     def _tell(self, phy_offset: int, status: PutStatus) -> None:
         waiters, turns = self._waiters, self._turns
         while turns and turns[0][0] <= phy_offset:
             turns.popleft()
         while waiters and waiters[0][0] <= phy_offset:
-            waiters.popleft()[1](status)
+            _, tell, who = waiters.popleft()
+            together = [who]
+            while waiters and waiters[0][1] is tell and waiters[0][0] <= phy_offset:
+                together.append(waiters.popleft()[2])
+            tell(together, status)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -26,11 +26,7 @@ NOT_LEADING: Final = (
 
 
 _PUT_OK: Final = PutStatus.PUT_OK
-WhenAcked = Callable[[int, Callable[[PutStatus], None]], None]
-
-
-def _nobody_acks(_phy_offset: int, done: Callable[[PutStatus], None]) -> None:
-    done(_PUT_OK)
+_Answers = list[tuple[Context, Reply | bytes]]
 
 
 class Replicas(Protocol):
@@ -38,6 +34,15 @@ class Replicas(Protocol):
 
     def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
         """See ``ReplicaAcks.when_acked``."""
+
+
+class Members(Replicas, Protocol):
+    """The members of a group."""
+
+    def when_committed(
+        self, phy_offset: int, tell: Callable[[list[Any], PutStatus], None], who: object
+    ) -> None:
+        """See ``RaftNode.when_committed``."""
 
 
 class AnswersWait(Protocol):
@@ -78,39 +83,39 @@ class Durability:
         *,
         sync_flush: bool = False,
         server: Replicas | None = None,
-        for_all: bool = False,
+        members: Members | None = None,
         end: Callable[[], int] | None = None,
         refusal_fields: SendErrorFields | None = None,
     ) -> None:
-        """``server``: of a SYNC_MASTER or of a member of a group, else None. Of the latter:
-        ``for_all``, where its log ends, and what stands on answers to messages that were not kept.
-        """
+        """``server``: of a SYNC_MASTER, else None. Of a member of a group: ``members``, where its
+        log ends, and what stands on answers to messages that were not kept."""
         self._store = store
         self._end = end
         self._refusal_fields = refusal_fields
-        self.for_all: bool = for_all
+        self.for_all: bool = members is not None
         self._sync_flush = sync_flush
-        self._server = server
-        self._when_acked: WhenAcked = _nobody_acks if server is None else server.when_acked
-        self.waits: bool = sync_flush or server is not None
+        self._server: Final = server or members
+        self._members: Final = members
+        self._committed: Final = self._tell_together
+        self.waits: bool = sync_flush or self._server is not None
         """There is anything to wait for at all."""
-        self._ready: list[tuple[Context, Reply | bytes]] = []
+        self._ready: _Answers = []
 
     def answer(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
         """Send an answer that was made for code 0 with the code that ``when_stored`` tells. What
         becomes ready in the same turn of the loop leaves together, with one write per connection.
         """
-        if self.for_all:
-            self._when_acked(phy_offset, partial(self._acked, ctx, answer))
+        if (members := self._members) is not None:  # there is nothing else to wait for
+            members.when_committed(phy_offset, self._committed, (ctx, answer))
         else:
             self.when_stored(phy_offset, partial(self.tell, ctx, answer))
 
-    def _acked(self, ctx: Context, answer: Reply | bytes, status: PutStatus) -> None:
-        """Of a member of a group: it has nothing else to wait for."""
-        if status is _PUT_OK and self._ready:
-            self._ready.append((ctx, answer))
+    def _tell_together(self, answers: _Answers, status: PutStatus) -> None:
+        if status is _PUT_OK:
+            reply_together(answers)
         else:
-            self.tell(ctx, answer, _REPLICA_CODES[status])
+            for ctx, answer in answers:
+                self.tell(ctx, answer, _REPLICA_CODES[status])
 
     def tell(self, ctx: Context, answer: Reply | bytes, code: int) -> None:
         """Send an answer that was made for code 0 with this code, together with all others of the

@@ -38,7 +38,7 @@ from .connection_state import ANSWERING, ASKING, START, Event
 from .direct_write import MUCH_BYTES, socket_of, unwritten
 from .farewell import Farewell
 from .flow import FlowControl, Limits, long_header_bytes
-from .invocations import Invocations, encode_request, next_opaque
+from .invocations import Invocations, Waiter, encode_request, next_opaque
 from .signs_of_life import SignsOfLife
 
 log: Final = logging.getLogger(__name__)
@@ -501,13 +501,14 @@ class Connection(asyncio.Protocol):
 
     def invoke_encoded(
         self, code: int, opaque: int, header: bytes, body: Buffer, timeout: float,
-        behind: Buffer = b"",
-    ) -> asyncio.Future[Any]:  # fmt: skip
+        behind: Buffer = b"", waiter: Waiter | None = None,
+    ) -> Any:  # fmt: skip
         """As ``invoke`` with a JSON header that the caller has made, with ``opaque`` in it, and a
         body that fits a frame: for what is sent again and again. For a ``Send`` the answer may be
         its typed header. ``behind``: the rest of the body, where it is long; it is not copied, and
-        must not change. The connection must not be closed, and its headers must be JSON."""
-        future = self._invocations.add(code, opaque, timeout)
+        must not change. ``waiter``: told instead of a future. The connection must not be closed,
+        and its headers must be JSON."""
+        future = self._invocations.add(code, opaque, timeout, waiter)
         self._signs.spoke = True
         header_length, more = len(header), len(behind)
         self.out += (pack_prefix(4 + header_length + len(body) + more, header_length), header, body)

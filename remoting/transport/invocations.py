@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ..errors import ConnectionLostError, RequestTimeout, TooManyRequestsError
 from ..protocol.codes import RequestCode
@@ -70,7 +70,16 @@ class Send(int):
     __slots__ = ()
 
 
-_Waiting = tuple[int, "asyncio.Future[Any]", float, float]
+class Waiter(Protocol):
+    """What a future has: for who is told of an answer in the turn in which it comes, which with a
+    future is the next one."""
+
+    def done(self) -> bool: ...
+    def set_result(self, answer: Any, /) -> None: ...
+    def set_exception(self, error: Any, /) -> None: ...
+
+
+_Waiting = tuple[int, Waiter, float, float]
 """Request code, who waits for the answer, when it was sent, until when it may come (the loop's
 time)."""
 
@@ -111,21 +120,23 @@ class Invocations:
     def __len__(self) -> int:
         return len(self.table)
 
-    def add(self, code: int, opaque: int, timeout: float) -> asyncio.Future[Any]:
-        """A request is about to be sent; the future gets its answer: a ``Response``, or, where the
-        code is a ``Send``, perhaps a ``SendMessageResponse``. Raises ``TooManyRequestsError``."""
+    def add(self, code: int, opaque: int, timeout: float, waiter: Waiter | None = None) -> Any:
+        """A request is about to be sent; the waiter, without one the future that is returned, gets
+        its answer: a ``Response``, or, where the code is a ``Send``, perhaps a
+        ``SendMessageResponse``. Raises ``TooManyRequestsError``."""
         table = self.table
         if len(table) >= MAX_INVOCATIONS:
             raise TooManyRequestsError(
                 f"{MAX_INVOCATIONS} requests to {self.peer} wait for an answer"
             )
-        future = self._create_future()
+        if waiter is None:
+            waiter = self._create_future()
         now = self._now()
         when = now + timeout
-        table[opaque] = (code, future, now, when)
+        table[opaque] = (code, waiter, now, when)
         if when < self._timer_at:
             self._set_timer(when)
-        return future
+        return waiter
 
     def complete_frame(self, serialize_type: int, header: bytes, body: Body) -> bool:
         """If a frame is an answer, take it. On a client almost every frame is one. One that nobody

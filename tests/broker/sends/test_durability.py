@@ -414,6 +414,11 @@ class Majority:
         else:
             done(PutStatus.PUT_OK)
 
+    def when_committed(
+        self, phy_offset: int, tell: Callable[[list[Any], PutStatus], None], who: object
+    ) -> None:
+        self.when_acked(phy_offset, lambda status: tell([who], status))
+
     async def answers(self, request: Awaitable[Any], status: PutStatus) -> Any:
         """The answer to a request that waits until a majority has it, or not."""
         task = asyncio.ensure_future(request)
@@ -433,8 +438,7 @@ async def member(folder: Path) -> AsyncIterator[tuple[SimBroker, SimClient, Majo
     def durability(store: MessageStore, **_: Any) -> Durability:
         return Durability(
             store,
-            server=majority,
-            for_all=True,
+            members=majority,
             end=lambda: store.max_phy_offset,
             refusal_fields=SendErrorFields(msg_region="r", trace_on=True),
         )

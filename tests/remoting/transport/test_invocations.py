@@ -158,14 +158,44 @@ def test_whoever_wants_to_know_is_told_what_was_given_up() -> None:
     asyncio.run(main())
 
 
+class Told:
+    """Who waits without a future."""
+
+    def __init__(self) -> None:
+        self.results: list[Response] = []
+        self.errors: list[Exception] = []
+
+    def done(self) -> bool:
+        return bool(self.results or self.errors)
+
+    def set_result(self, answer: Response, /) -> None:
+        self.results.append(answer)
+
+    def set_exception(self, error: Exception, /) -> None:
+        self.errors.append(error)
+
+
+def test_who_waits_without_a_future_is_told_at_once() -> None:
+    async def main() -> None:
+        invocations = Invocations(asyncio.get_running_loop())
+        answered, lost = Told(), Told()
+        for opaque, waiter in enumerate((answered, lost)):
+            assert invocations.add(QUERY, opaque, 60.0, waiter) is waiter
+        assert invocations.complete_frame(0, answer(0), memoryview(b"body"))
+        assert [(each.code, each.body) for each in answered.results] == [(0, b"body")]
+        invocations.fail("end")
+        assert [type(error) for error in lost.errors] == [ConnectionLostError]
+        assert not answered.errors
+
+    asyncio.run(main())
+
+
 def test_requests_in_flight_have_a_limit() -> None:
     async def main() -> None:
         invocations = Invocations(asyncio.get_running_loop())
-        for opaque in range(MAX_INVOCATIONS):
-            invocations.add(QUERY, opaque, 60.0)
+        futures = [invocations.add(QUERY, opaque, 60.0) for opaque in range(MAX_INVOCATIONS)]
         with pytest.raises(TooManyRequestsError):
             invocations.add(QUERY, MAX_INVOCATIONS, 60.0)
-        futures = [future for _, future, _, _ in invocations.table.values()]
         invocations.fail("end")
         assert all(isinstance(future.exception(), ConnectionLostError) for future in futures)
 
