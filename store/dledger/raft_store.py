@@ -186,7 +186,7 @@ class RaftStore:
             raise StoreError("what is committed is not in the queues yet, it begins then")
         self._numbers.clear()
         self._count_uncommitted()
-        self.log.log.term = term
+        self.log.begin_term(term)
         self._notice.idle = True
         self.refuse(None)
 

@@ -85,6 +85,11 @@ class StoredEntries(Sequence[Entry]):
             self.data[begin:end], len(numbers), self.first + numbers.start, self._place + begin
         )
 
+    def unit(self, number: int) -> tuple[int, int, int, int, int]:
+        """Magic, position, size, index and term of one of them; -1: of the last one."""
+        at = number * _UNIT if number >= 0 else len(self._units) + number * _UNIT
+        return INDEX_UNIT.unpack_from(self._units, at)
+
     def _at(self, number: int) -> int:
         """Where in ``data`` one of them begins; behind the last one: where that ends."""
         if number == self._count:
@@ -139,6 +144,20 @@ def first_and_last(entries: Sequence[Entry]) -> tuple[int, int]:
     if isinstance(entries, StoredEntries):
         return entries.first, entries.first + len(entries) - 1
     return entries[0].index, entries[-1].index
+
+
+def first_size(entries: Sequence[Entry]) -> int:
+    """Of the first one, its head included; there is one at least."""
+    if isinstance(entries, StoredEntries):
+        return entries.unit(0)[2]
+    return entries[0].size
+
+
+def last_term(entries: Sequence[Entry]) -> int:
+    """Of the last one; there is one at least."""
+    if isinstance(entries, StoredEntries):
+        return entries.unit(-1)[4]
+    return entries[-1].term
 
 
 def side_by_side(entries: Sequence[Entry], most: int) -> tuple[bytes | memoryview, int]:

@@ -151,6 +151,7 @@ def test_all_that_is_lost_but_the_marker(tmp_path: Path) -> None:
 def test_what_follows_from_the_log_is_made_again(tmp_path: Path, lost: str, clean: bool) -> None:
     source, target = pair(tmp_path)
     target.flush.save()
+    raft_of(target).log.note()
     raft_of(target).files.save_ends(199, 199, 199)
     target.close() if clean else crash(target)
     shutil.rmtree(tmp_path / "b" / lost)

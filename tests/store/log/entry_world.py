@@ -48,7 +48,7 @@ class EntryWorld:
 
     def put(self, *bodies: bytes, term: int = 1) -> None:
         """As the leader of a term."""
-        self.commit_log.term = term
+        self.log.begin_term(term)
         for body in bodies:
             self._queue.buffer, self._queue.position, self._queue.limit = bytearray(20), 0, 20
             self._queue.max_offset = self.commit_log.index

@@ -371,6 +371,43 @@ def test_the_same_of_what_a_leader_sent() -> None:
     assert world.log.end_term == 5
 
 
+def test_who_begins_a_term_without_an_entry_of_it_ends_with_the_one_before() -> None:
+    """A vote may be asked for before the first entry of the new term is there."""
+    world = EntryWorld()
+    for term, before in ((2, -1), (5, 2), (7, 5)):
+        world.log.begin_term(term)
+        assert world.log.end_term == before
+        world.log.begin_term(term)
+        assert world.log.end_term == before
+        world.put(b"a", term=term)
+        assert world.log.end_term == term
+    world.log.append(made([b"b"], world.all()[-1], term=9))
+    world.log.begin_term(11)
+    assert world.log.end_term == 9
+    assert world.killed().log.end_term == 9
+
+
+def test_much_is_noted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a stop leaves without units gets them when the log is opened, but no checksums."""
+    monkeypatch.setattr(entry_log, "_NOTED_BYTES", 1000)
+    leader, follower = EntryWorld(), EntryWorld()
+    # who does not know where the first one is that it reads looks into the index
+    for first, last, noted in ((0, 4, [4, 0]), (4, 9, [4, 9]), (9, 12, [12, 9])):
+        leader.put(*[bytes(20)] * (last - first))
+        entries = leader.log.entries(first, 10_000)
+        assert len(entries) == last - first
+        follower.log.append(entries)
+        assert [world.index.end for world in (leader, follower)] == noted
+        assert [world.index.checksums.end for world in (leader, follower)] == noted
+    killed = follower.killed()
+    assert (killed.log.end_index, killed.index.end) == (11, 12)
+    assert [killed.index.checksums.of(index) is not None for index in (0, 8, 9, 11)] == [
+        True, True, False, False,
+    ]  # fmt: skip
+    follower.log.note()
+    assert follower.killed().data() == killed.data()
+
+
 class FullIndex(MemoryDisk):
     """No index file can be made."""
 
