@@ -3,16 +3,17 @@ looking up routes."""
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeVar, Unpack
 
-from ...remoting.protocol.bodies.route import BrokerData, ClusterInfo
+from ...remoting.protocol.bodies.route import BrokerData, ClusterInfo, TopicRouteData
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.wire import Record
 from ...remoting.responses import Response
 from ..cluster.answers import answer_body
 from ..cluster.instance import ClientInstance, instance_for
-from ..cluster.route_cache import TopicRoute
 from ..errors import ConfigError, NoRouteError
 from ..lifecycle import Startable
 from ..options import ClientOptions, Settings, settings_of, takes
@@ -23,7 +24,12 @@ SLOW: Final = 3
 """Some operations make a broker look at many queues, or ask a client: they get so many times the
 usual time."""
 
+AT_ONCE: Final = 32
+"""Of those that one operation asks, so many are asked side by side: all brokers of most clusters,
+and some of the groups of a topic that has hundreds."""
+
 B = TypeVar("B")
+K = TypeVar("K")
 
 
 class AdminOptions(ClientOptions, total=False):
@@ -104,6 +110,24 @@ class AdminCore(Startable):
         answer = await name_servers.ask(code, header, timeout=self.instance.request_timeout)
         return answer_body(answer, body_type, name_servers.current)
 
+    async def _each(self, question: Callable[[K], Awaitable[B]], names: Iterable[K]) -> list[B]:
+        """The answers in the order of ``names``, asked for side by side. Raises as if one had been
+        asked after another: what the first of them that fails says; those behind it are not waited
+        for."""
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def ask(name: K) -> B:
+            async with turns:
+                return await question(name)
+
+        tasks = [asyncio.create_task(ask(name)) for name in names]
+        try:
+            return [await task for task in tasks]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
     async def _tell_name_servers(self, code: RequestCode, header: Record) -> None:
         self.instance.check_running()
         await self.instance.name_servers.tell_all(
@@ -128,10 +152,11 @@ class AdminCore(Startable):
             if broker is not None and broker.master_addr is not None
         ]
 
-    async def _route(self, topic: str) -> TopicRoute:
-        """As it is now: an administrator looks at what has just changed."""
+    async def _route(self, topic: str) -> TopicRouteData:
+        """As it is now: an administrator looks at what has just changed. Raises
+        ``NoRouteError``."""
         self.instance.check_running()
-        route = await self.instance.routes.look_up(topic)
+        route = await self.instance.routes.look_at(topic)
         if route is None:
             raise NoRouteError(f"no broker has the topic {topic}, as far as the name server knows")
         return route
@@ -139,7 +164,7 @@ class AdminCore(Startable):
     async def _brokers_of_topic(self, topic: str) -> list[BrokerData]:
         """Those that are alive, by name. Raises ``NoRouteError``."""
         brokers = [
-            broker for broker in (await self._route(topic)).data.broker_datas if broker.broker_addrs
+            broker for broker in (await self._route(topic)).broker_datas if broker.broker_addrs
         ]
         return sorted(brokers, key=lambda broker: broker.broker_name)
 

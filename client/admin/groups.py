@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.connection import ConsumerConnection, ProducerConnection
 from ...remoting.protocol.bodies.running_info import (
@@ -61,10 +63,11 @@ class GroupOperations(AdminCore):
     async def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
         """How far a group is behind, for one topic or for all. Raises ``NoRouteError`` for a group
         that nobody knows."""
+        addresses = await self._addresses_of_topic(retry_topic(group))
+        asking = partial(self._consume_stats_of, group=group, topic=topic)
         table: dict[MessageQueue, OffsetWrapper] = {}
         tps = 0.0
-        for address in await self._addresses_of_topic(retry_topic(group)):
-            found = await self._consume_stats_of(address, group, topic)
+        for found in await self._each(asking, addresses):
             table |= found.offset_table
             tps += found.consume_tps
         return ConsumeStats(offset_table=table, consume_tps=tps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, NamedTuple
 
 from ...remoting.errors import QueryNotFound
@@ -86,18 +87,23 @@ class MessageOperations(AdminCore):
             end_timestamp=end_ms,
             unique_key_query=unique,
         )
-        found: list[MessageExt] = []
-        for address in await self._addresses_of_topic(topic):
-            try:
-                answer = await self._invoke(address, RequestCode.QUERY_MESSAGE, header, times=SLOW)
-            except QueryNotFound:
-                continue
-            found += read_salvaged(answer.body, "")[0]
+        addresses = await self._addresses_of_topic(topic)
+        told = await self._each(partial(self._indexed, header=header), addresses)
         # The index of the original knows hashes only.
         found = [
-            m for m in found if m.topic == topic and (m.msg_id == key if unique else key in m.keys)
+            m
+            for messages in told
+            for m in messages
+            if m.topic == topic and (m.msg_id == key if unique else key in m.keys)
         ]
         return sorted(found, key=lambda message: message.store_timestamp)[-max_messages:]
+
+    async def _indexed(self, address: str, header: QueryMessageRequest) -> list[MessageExt]:
+        try:
+            answer = await self._invoke(address, RequestCode.QUERY_MESSAGE, header, times=SLOW)
+        except QueryNotFound:
+            return []
+        return read_salvaged(answer.body, "")[0]
 
     async def pull(
         self,

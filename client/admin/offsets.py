@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...remoting.protocol.bodies.consumer_offsets import QueryCorrectionOffsetBody
 from ...remoting.protocol.bodies.reset import GetConsumerStatusBody
 from ...remoting.protocol.bodies.stats import QueryConsumeTimeSpanBody, QueueTimeSpan
@@ -92,9 +94,11 @@ class OffsetOperations(GroupOperations):
         """
         header = GetConsumerStatusRequest(topic=topic, group=group, client_addr=client_id)
         code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
+        asking = partial(
+            self._ask, code=code, header=header, body_type=GetConsumerStatusBody, times=SLOW
+        )
         found: dict[str, dict[MessageQueue, int]] = {}
-        for address in await self._addresses_of_topic(topic):
-            body = await self._ask(address, code, header, GetConsumerStatusBody, times=SLOW)
+        for body in await self._each(asking, await self._addresses_of_topic(topic)):
             for client, offsets in body.consumer_table.items():
                 found.setdefault(client, {}).update(offsets)
         return found
@@ -103,13 +107,10 @@ class OffsetOperations(GroupOperations):
         """When first, last and last consumed message of every queue were stored (ms). Raises
         ``NoRouteError``."""
         header = QueryConsumeTimeSpanRequest(topic=topic, group=group)
-        spans: list[QueueTimeSpan] = []
-        for address in await self._addresses_of_topic(retry_topic(group)):
-            found = await self._ask(
-                address, RequestCode.QUERY_CONSUME_TIME_SPAN, header, QueryConsumeTimeSpanBody
-            )
-            spans += found.consume_time_span_set
-        return spans
+        code = RequestCode.QUERY_CONSUME_TIME_SPAN
+        asking = partial(self._ask, code=code, header=header, body_type=QueryConsumeTimeSpanBody)
+        told = await self._each(asking, await self._addresses_of_topic(retry_topic(group)))
+        return [span for found in told for span in found.consume_time_span_set]
 
     async def correction_offsets(
         self, address: str, topic: str, group: str, filter_groups: tuple[str, ...] = ()

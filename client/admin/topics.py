@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from ...remoting.protocol.bodies.lists import GroupList, TopicList
 from ...remoting.protocol.bodies.route import TopicRouteData
@@ -17,6 +18,7 @@ from ...remoting.protocol.commands.route import (
 from ...remoting.protocol.commands.topic import CreateTopicRequest
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import TopicName
+from ..cluster.route_cache import subscribe_queues
 from ..errors import ConfigError, NoRouteError
 from ..usage_errors import checked_topic, positive
 from .core import address_of, broker_names_of
@@ -53,7 +55,7 @@ class TopicOperations(NameServerOperations):
 
     async def topic_route(self, topic: str) -> TopicRouteData:
         """Which brokers have the topic. Raises ``NoRouteError`` for a topic that no broker has."""
-        return (await self._route(topic)).data
+        return await self._route(topic)
 
     async def clusters_of_topic(self, topic: str) -> list[str]:
         """Clusters that have the topic. Raises ``NoRouteError``."""
@@ -63,14 +65,15 @@ class TopicOperations(NameServerOperations):
 
     async def read_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Queues that can be read, sorted. Raises ``NoRouteError``."""
-        return (await self._route(topic)).subscribe_queues
+        return subscribe_queues(topic, await self._route(topic))
 
     async def topic_stats(self, topic: str) -> TopicStatsTable:
         """First and next offset of every queue, from all brokers of the topic. Raises
         ``NoRouteError``."""
+        addresses = await self._addresses_of_topic(topic)
         table: dict[MessageQueue, TopicOffset] = {}
-        for address in await self._addresses_of_topic(topic):
-            table |= (await self._topic_stats_of(address, topic)).offset_table
+        for found in await self._each(partial(self._topic_stats_of, topic=topic), addresses):
+            table |= found.offset_table
         return TopicStatsTable(offset_table=table)
 
     async def _topic_stats_of(self, address: str, topic: str) -> TopicStatsTable:
@@ -81,14 +84,13 @@ class TopicOperations(NameServerOperations):
     async def query_topic_consume_by_who(self, topic: str) -> tuple[str, ...]:
         """Consumer groups of a topic: those that are online and those that have offsets. Raises
         ``NoRouteError``."""
-        header = TopicRequest(topic=topic)
-        groups: dict[str, None] = {}
-        for address in await self._addresses_of_topic(topic):
-            found = await self._ask(
-                address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, GroupList
-            )
-            groups |= dict.fromkeys(found.group_list)
-        return tuple(groups)
+        addresses = await self._addresses_of_topic(topic)
+        told = await self._each(partial(self._groups_of, topic=topic), addresses)
+        return tuple(dict.fromkeys(group for groups in told for group in groups))
+
+    async def _groups_of(self, address: str, topic: str) -> tuple[str, ...]:
+        code, header = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequest(topic=topic)
+        return (await self._ask(address, code, header, GroupList)).group_list
 
     # --- changing
     # ----------------------------------------------------------------------------------------------
@@ -159,7 +161,7 @@ class TopicOperations(NameServerOperations):
         Raises ``NoRouteError``, and ``ConfigError`` when the broker at ``address`` is no master of
         the topic.
         """
-        route = (await self._route(topic)).data
+        route = await self._route(topic)
         queues = {data.broker_name: data for data in route.queue_datas}
         found = {
             address_of(broker): TopicConfig(

@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 from ...remoting.errors import BrokerError, RocketMQError
 from ...remoting.protocol.bodies.connection import ConsumerConnection
 from ...remoting.protocol.bodies.heartbeat import ConsumeType
-from ...remoting.protocol.bodies.lists import GroupList
-from ...remoting.protocol.codes import RequestCode, ResponseCode
-from ...remoting.protocol.commands.base import TopicRequest
+from ...remoting.protocol.codes import ResponseCode
 from ...remoting.protocol.record.decode import MessageExt
 from ..errors import NoRouteError
 from .groups import GroupOperations
 from .messages import MessageOperations
+from .topics import TopicOperations
 
 
 class TrackType(Enum):
@@ -40,28 +41,31 @@ class MessageTrack(NamedTuple):
     """Why it is not known, ``CODE:206 DESC:...``."""
 
 
-class TrackOperations(MessageOperations, GroupOperations):
-    async def message_tracks(self, message: MessageExt) -> list[MessageTrack]:
-        """How far every group of the message's topic is with it, as the first broker of the topic
-        knows groups.
+class TrackOperations(MessageOperations, GroupOperations, TopicOperations):
+    async def message_tracks(
+        self, message: MessageExt, groups: Collection[str] | None = None
+    ) -> list[MessageTrack]:
+        """How far groups are with a message; default: those of its topic, as the first broker of
+        the topic knows them.
 
         Raises ``NoRouteError`` when the topic is gone.
         """
-        addresses = await self._addresses_of_topic(message.topic)
-        if not addresses:
-            return []
-        header = TopicRequest(topic=message.topic)
-        groups = await self._ask(
-            addresses[0], RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, GroupList
+        if groups is None:
+            addresses = await self._addresses_of_topic(message.topic)
+            groups = await self._groups_of(addresses[0], message.topic) if addresses else ()
+        brokers = (await self.cluster_info()).broker_addr_table if groups else {}
+        home = next(
+            (name for name, each in brokers.items() if each.master_addr == message.store_host), None
         )
-        return [await self._track(message, group) for group in groups.group_list]
+        return await self._each(partial(self._track, message, home), groups)
 
-    async def _track(self, message: MessageExt, group: str) -> MessageTrack:
+    async def _track(self, message: MessageExt, home: str | None, group: str) -> MessageTrack:
+        """``home``: the broker whose master has stored it."""
         try:
             connection = await self.consumer_connection(group)
             if connection.consume_type is ConsumeType.CONSUME_ACTIVELY:
                 return MessageTrack(group, TrackType.PULL)
-            consumed = await self._is_consumed(message, group)
+            consumed = await self._is_consumed(message, home, group)
         except BrokerError as error:
             offline = error.code == ResponseCode.CONSUMER_NOT_ONLINE
             track = TrackType.NOT_ONLINE if offline else TrackType.UNKNOWN
@@ -79,21 +83,20 @@ class TrackOperations(MessageOperations, GroupOperations):
             group, TrackType.CONSUMED_BUT_FILTERED if filtered else TrackType.CONSUMED
         )
 
-    async def _is_consumed(self, message: MessageExt, group: str) -> bool:
-        """A group without offsets on the broker (one that broadcasts) counts as not online."""
-        stats = await self.consume_stats(group)
-        if not stats.offset_table:
+    async def _is_consumed(self, message: MessageExt, home: str | None, group: str) -> bool:
+        """A group without offsets on any broker (one that broadcasts) counts as not online."""
+        found = (
+            (await self._consume_stats_of(message.store_host, group)).offset_table if home else {}
+        )
+        if not found and not (await self.consume_stats(group)).offset_table:
             raise BrokerError(
                 ResponseCode.CONSUMER_NOT_ONLINE,
                 "the group has no offsets on the brokers: does it broadcast?",
             )
-        brokers = (await self.cluster_info()).broker_addr_table
         return any(
             offsets.consumer_offset > message.queue_offset
-            for queue, offsets in stats.offset_table.items()
-            if (queue.topic, queue.queue_id) == (message.topic, message.queue_id)
-            and (broker := brokers.get(queue.broker_name)) is not None
-            and broker.master_addr == message.store_host
+            for queue, offsets in found.items()
+            if queue == (message.topic, home, message.queue_id)
         )
 
 

@@ -237,6 +237,14 @@ class RouteCache:
         self._store(route)
         return route
 
+    async def look_at(self, topic: str) -> TopicRouteData | None:
+        """As ``look_up``, for who looks at many topics and works with none: the addresses of its
+        brokers are kept, the topic is not, and so is not asked for again and again."""
+        data = await self._ask(topic)
+        if data is not None and self._store_addresses(data):
+            self._tell(topic)
+        return data
+
     async def _ask_and_store(self, topic: str) -> TopicRoute | RocketMQError | None:
         try:
             if (data := await self._ask(topic)) is not None:
@@ -265,24 +273,34 @@ class RouteCache:
         return answer_body(answer, TopicRouteData, self._name_servers.current)
 
     def _store(self, route: TopicRoute) -> None:
-        before, changes = self._routes.get(route.topic), self.changes
+        before = self._routes.get(route.topic)
         self._routes[route.topic] = route
-        for broker in route.data.broker_datas:
-            addresses = dict(broker.broker_addrs)
-            if self._brokers.get(broker.broker_name) != addresses:
-                self._brokers[broker.broker_name] = addresses
-                self.changes += 1
+        changed = self._store_addresses(route.data)
         if before is None or before.publish_queues != route.publish_queues:
             self.changes += 1
-        if before is None or self.changes != changes or before[2:] != route[2:]:
+            changed = True
+        if changed or before is None or before[2:] != route[2:]:
             log.info(
                 "route topic=%s brokers=%s queues=%d",
                 route.topic,
                 sorted(_brokers_of(route)),
                 len(route.publish_queues),
             )
-            for callback in self.on_change:
-                callback(route.topic)
+            self._tell(route.topic)
+
+    def _store_addresses(self, data: TopicRouteData) -> bool:
+        """Whether one is another one than before."""
+        changes = self.changes
+        for broker in data.broker_datas:
+            addresses = dict(broker.broker_addrs)
+            if self._brokers.get(broker.broker_name) != addresses:
+                self._brokers[broker.broker_name] = addresses
+                self.changes += 1
+        return self.changes != changes
+
+    def _tell(self, topic: str) -> None:
+        for callback in self.on_change:
+            callback(topic)
 
     # --- brokers
     # ----------------------------------------------------------------------------------------------

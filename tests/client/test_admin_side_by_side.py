@@ -1,0 +1,167 @@
+"""What an administrator asks many brokers is asked side by side, and fails as if it had been asked
+one after another; and what was only looked at is not asked for again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from aiorocketmq import Admin
+from aiorocketmq.client.admin.core import AT_ONCE
+from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Reply
+from aiorocketmq.remoting.errors import BrokerError
+from aiorocketmq.remoting.protocol.bodies.codec import encode_body
+from aiorocketmq.remoting.protocol.bodies.lists import GroupList
+from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, TopicStatsTable
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+
+from ..sim import SimOwner
+from .scripted_broker import ScriptedBroker, route_of
+
+ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
+BROKERS = 3
+Operation = Callable[[Admin], Awaitable[object]]
+
+
+def run(test: Callable[[ScriptedBroker, Admin], Awaitable[None]]) -> None:
+    async def main() -> None:
+        broker = ScriptedBroker()
+        async with asyncio.timeout(30), broker.instance() as instance:
+            await test(broker, Admin(instance=instance))
+
+    asyncio.run(main())
+
+
+async def settle() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+# --- side by side
+# --------------------------------------------------------------------------------------------------
+
+SIDE_BY_SIDE: dict[RequestCode, tuple[Operation, Reply]] = {
+    RequestCode.GET_TOPIC_STATS_INFO: (
+        lambda admin: admin.topic_stats("T"), Reply(body=encode_body(TopicStatsTable())),
+    ),
+    RequestCode.GET_CONSUME_STATS: (
+        lambda admin: admin.consume_stats("g"), Reply(body=encode_body(ConsumeStats())),
+    ),
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: (
+        lambda admin: admin.query_topic_consume_by_who("T"), Reply(body=encode_body(GroupList())),
+    ),
+    RequestCode.QUERY_MESSAGE: (
+        lambda admin: admin.query_messages("T", "key"), Reply(int(ResponseCode.QUERY_NOT_FOUND)),
+    ),
+}  # fmt: skip
+
+
+def many_brokers(count: int) -> TopicRouteData:
+    names = [f"broker-{number}" for number in range(count)]
+    return TopicRouteData(
+        queue_datas=[QueueData(broker_name=name, read_queue_nums=1, perm=6) for name in names],
+        broker_datas=[
+            BrokerData(cluster="C", broker_name=name, broker_addrs={0: f"10.0.0.1:{number + 1}"})
+            for number, name in enumerate(names)
+        ],
+    )
+
+
+@pytest.mark.parametrize("code", SIDE_BY_SIDE)
+def test_no_broker_waits_for_another_one(code: RequestCode) -> None:
+    operation, reply = SIDE_BY_SIDE[code]
+
+    async def scenario(broker: ScriptedBroker, admin: Admin) -> None:
+        all_are_asked = asyncio.Barrier(BROKERS)
+
+        async def answer(_request: object, _body: Body, _ctx: Context) -> Reply:
+            await all_are_asked.wait()
+            return reply
+
+        def route(_request: object, _body: Body, _ctx: Context) -> Reply:
+            return Reply(body=encode_body(many_brokers(BROKERS)))
+
+        broker.owner = SimOwner(Dispatcher({code: answer, ROUTE: route}), clock=broker.clock)
+        await operation(admin)
+
+    run(scenario)
+
+
+def test_the_first_one_that_fails_is_told_as_if_others_had_not_been_asked() -> None:
+    async def scenario(_broker: ScriptedBroker, admin: Admin) -> None:
+        second_may_fail = asyncio.Event()
+        given_up: list[str] = []
+
+        async def question(name: str) -> str:
+            if name == "first":
+                return name
+            if name == "second":
+                await second_may_fail.wait()
+                raise BrokerError(1, name)
+            if name == "third":
+                second_may_fail.set()
+                raise BrokerError(1, name)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                given_up.append(name)
+            return name
+
+        with pytest.raises(BrokerError, match="second"):
+            await admin._each(question, ["first", "second", "third", "fourth"])
+        assert given_up == ["fourth"]
+
+    run(scenario)
+
+
+def test_hundreds_are_not_asked_at_once() -> None:
+    async def scenario(_broker: ScriptedBroker, admin: Admin) -> None:
+        under_way, most = 0, 0
+
+        async def question(number: int) -> int:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            await settle()
+            under_way -= 1
+            return number
+
+        assert await admin._each(question, range(200)) == list(range(200))
+        assert most == AT_ONCE
+
+    run(scenario)
+
+
+# --- routes
+# --------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_was_looked_at_is_not_asked_for_again_and_again() -> None:
+    async def scenario(broker: ScriptedBroker, admin: Admin) -> None:
+        broker.answers[ROUTE] = lambda _: Reply(body=encode_body(route_of(4)))
+        for number in range(10):
+            assert len(await admin.read_queues(f"T{number}")) == 4
+        await settle()
+        broker.clock.advance(100)
+        await settle()
+        assert [request.topic for request in broker.requests(ROUTE)] == [
+            f"T{number}" for number in range(10)
+        ]
+
+    run(scenario)
+
+
+def test_who_shares_the_client_hears_of_an_address_that_was_seen() -> None:
+    async def scenario(broker: ScriptedBroker, admin: Admin) -> None:
+        heard: list[str] = []
+        admin.instance.routes.on_change.append(heard.append)
+        broker.answers[ROUTE] = lambda _: Reply(body=encode_body(route_of(4)))
+        await admin.topic_route("T")
+        await admin.topic_route("T")
+        assert heard == ["T"]
+        assert admin.instance.routes.master("broker-a") is not None
+
+    run(scenario)
