@@ -37,7 +37,10 @@ from aiorocketmq.remoting.transport.client import RemotingClient
 AT_ONCE: Final = 4
 P95_MS: Final = 200
 IDLE: Final = 0.01
+EVERYWHERE: Final = "0.0.0.0"
+"""So that 127.0.0.2, 127.0.0.3, ... lead to the broker, too."""
 _SETTLE_S: Final = 25.0
+_REGISTER_S: Final = 30.0
 PAGES: Final = (
     "/", "/topics", "/topics?page=17", "/topics?q=17", "/topic?name=topic-0017", "/groups",
     "/groups?q=17", "/group?name=group-017", "/messages", "/accounts",
@@ -72,7 +75,7 @@ def main(**wanted: Any) -> None:
 
 async def _measure(wanted: Wanted) -> int:
     async with AsyncExitStack() as stack:
-        cluster = await stack.enter_async_context(LocalCluster())
+        cluster = await stack.enter_async_context(LocalCluster(host=EVERYWHERE))
         await stack.enter_async_context(_registered(cluster, wanted))
         pid, port = await stack.enter_async_context(_console(cluster.namesrv_address))
         good = True
@@ -109,11 +112,13 @@ async def _registered(cluster: LocalCluster, wanted: Wanted) -> AsyncIterator[No
     )
     body = encode_body(RegisterBrokerBody(topic_config_table=table))
     client = RemotingClient(clock=SystemClock())
-    try:
+    port = cluster.broker_address.rpartition(":")[2]
+
+    async def register() -> None:
         for number in range(wanted.brokers - 1):
             header = RegisterBrokerRequest(
                 broker_name=f"simulated-{number:02}",
-                broker_addr=cluster.broker_address,
+                broker_addr=f"127.0.0.{number + 2}:{port}",
                 cluster_name="DefaultCluster",
                 ha_server_addr="127.0.0.1:1",
                 broker_id=0,
@@ -122,8 +127,19 @@ async def _registered(cluster: LocalCluster, wanted: Wanted) -> AsyncIterator[No
                 cluster.namesrv_address, RequestCode.REGISTER_BROKER, header, body, timeout=30
             )
             answer.check(cluster.namesrv_address)
+
+    async def stay() -> None:
+        """As brokers do, else they are forgotten after two minutes."""
+        while True:
+            await asyncio.sleep(_REGISTER_S)
+            await register()
+
+    await register()
+    staying = asyncio.create_task(stay())
+    try:
         yield
     finally:
+        staying.cancel()
         await client.close()
 
 
