@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import uvicorn
@@ -35,6 +35,7 @@ from .site import MOST_BODY_BYTES, Site
 from .views import Views
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+TICK_S: Final = 1.0
 _AREAS: Final = (
     sign_in, overview, topics, groups, messages, dead_letters, sending, accounts,
 )  # fmt: skip
@@ -124,22 +125,34 @@ async def serve(settings: ConsoleSettings, ready: Callable[[str], object]) -> No
                 ready(f"{settings.scheme}://{shown}:{port}/")
             await asyncio.shield(serving)
         finally:
-            server.should_exit = True
+            server.end()
             await console.close()
             begun.cancel()
             await asyncio.wait((serving,))
 
 
 class _Server(uvicorn.Server):
-    """Signals are the program's: it cancels ``serve``."""
+    """Signals are the program's: it cancels ``serve``, which calls ``end``."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.begun = asyncio.Event()
+        self._ending = asyncio.Event()
+
+    def end(self) -> None:
+        self.should_exit = True
+        self._ending.set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.begun.set()
+
+    async def main_loop(self) -> None:
+        """A turn a second, which the date in the headers needs. The original's look ten times as
+        often whether it is to end: 0.1 % of a core for nothing."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), TICK_S)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

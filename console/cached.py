@@ -34,13 +34,17 @@ class Dated(NamedTuple, Generic[T]):
 
 
 class Cached(Generic[T]):
-    """``fresh_s``: how old an answer may be before another one is fetched."""
+    """``fresh_s``: how old an answer may be before another one is fetched, or what tells it."""
 
     def __init__(
-        self, load: Callable[[], Awaitable[T]], fresh_s: float, clock: Clock, tasks: TaskSet
+        self,
+        load: Callable[[], Awaitable[T]],
+        fresh_s: float | Callable[[], float],
+        clock: Clock,
+        tasks: TaskSet,
     ) -> None:
         self._load = load
-        self._fresh_s = fresh_s
+        self._fresh_s = fresh_s if callable(fresh_s) else lambda: fresh_s
         self._clock = clock
         self._tasks = tasks
         self._dated: Dated[T] | None = None
@@ -52,22 +56,25 @@ class Cached(Generic[T]):
         """What is there. ``wait_s``: the longest to wait for a first answer, else it raises
         ``RemotingError``.
         Raises what the cluster said where there is no answer at all."""
-        age = self._clock.monotonic() - self._fetched
-        if age >= self._fresh_s and self._loading is None:
-            self._loading = self._tasks.spawn(self._refresh())
-        if self._dated is None or age > TOO_OLD * self._fresh_s:
+        dated = self.now()
+        if dated is None or self._age_s() > TOO_OLD * self._fresh_s():
             await self._wait(wait_s)
         if self._dated is None:
             raise self._error or RemotingError("the cluster has not answered yet")
         return self._dated
 
-    def peek(self) -> Dated[T] | None:
-        """What is there, without asking for more."""
+    def now(self) -> Dated[T] | None:
+        """What is there, however old it is: a new one comes later."""
+        if self._loading is None and self._age_s() >= self._fresh_s():
+            self._loading = self._tasks.spawn(self._refresh())
         return self._dated
 
     def forget(self) -> None:
         """Something has changed: the next one who looks gets a new answer."""
         self._dated, self._fetched = None, float("-inf")
+
+    def _age_s(self) -> float:
+        return self._clock.monotonic() - self._fetched
 
     async def _wait(self, wait_s: float | None) -> None:
         if self._loading is not None:
@@ -98,7 +105,7 @@ class CachedByKey(Generic[K, T]):
         clock: Clock,
         tasks: TaskSet,
     ) -> None:
-        """``fresh_s``: a number, or what tells it when an answer is asked for first."""
+        """``fresh_s`` as that of ``Cached``."""
         self._load = load
         self._fresh_s = fresh_s
         self._make = (clock, tasks)
@@ -109,8 +116,7 @@ class CachedByKey(Generic[K, T]):
         if found is None:
             while len(self._cached) >= MOST_KEYS:
                 self._cached.popitem(last=False)
-            fresh_s = self._fresh_s() if callable(self._fresh_s) else self._fresh_s
-            found = Cached(partial(self._load, key), fresh_s, *self._make)
+            found = Cached(partial(self._load, key), self._fresh_s, *self._make)
             self._cached[key] = found
         self._cached.move_to_end(key)
         return found

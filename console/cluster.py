@@ -17,7 +17,7 @@ from ..client.admin import AclVersion, Admin, Member
 from ..client.admin.brokers import members_of
 from ..remoting.clock import Clock
 from ..remoting.errors import BrokerError, ConsumerNotOnline, RequestNotSupported, RocketMQError
-from ..remoting.protocol.bodies.connection import ConsumerConnection
+from ..remoting.protocol.bodies.connection import ConsumerConnection, ProducerTable
 from ..remoting.protocol.bodies.running_info import ConsumerRunningInfo
 from ..remoting.protocol.bodies.stats import BrokerStatsItem, ConsumeStats, TopicStatsTable
 from ..remoting.protocol.bodies.subscription_group import (
@@ -110,6 +110,7 @@ class ClusterView:
         self.lags: Final = Cached(self._lags, 15.0, *parts)
         self.topic: Final = CachedByKey(self._topic, partial(self._at_least, 2.5), *parts)
         self._people: Final = CachedByKey(self._people_of, 30.0, *parts)
+        self._producers: Final = CachedByKey(self.admin.producers_of_broker, 30.0, *parts)
         self._firsts: Final = CachedByKey(self._first_times, 60.0, *parts)
         self.put_rate: Final = CachedByKey(self._put_rate, self._rates_fresh_s, *parts)
         self.group: Final = CachedByKey(self._group, partial(self._at_least, 2.5), *parts)
@@ -256,8 +257,7 @@ class ClusterView:
         (groups, no_groups), (tables, no_producers) = await asyncio.gather(
             self.ask(partial(self.admin.query_topic_consume_by_who, topic)),
             self.ask_each(
-                self.admin.producers_of_broker,
-                [row.master for row in routes if row.master is not None],
+                self._producers_at, [row.master for row in routes if row.master is not None]
             ),
         )
         problems = [
@@ -265,6 +265,10 @@ class ClusterView:
             *(f"Producers at {address}: {why}" for address, why in no_producers.items()),
         ]
         return sorted(groups or ()), producer_rows(tables.values()), problems
+
+    async def _producers_at(self, address: str) -> ProducerTable:
+        """The same for all topics of a broker."""
+        return (await self._producers.of(address).get()).value
 
     async def _first_times(self, topic: str) -> dict[MessageQueue, int]:
         """When the first message of each queue was stored."""
@@ -278,11 +282,16 @@ class ClusterView:
         return {queue: first for queue, (first, _) in zip(filled, told, strict=True) if first}
 
     async def _put_rate(self, topic: str) -> BrokerStatsItem | None:
-        """Messages of the last minute; ``None``: nothing was counted."""
-        route = route_rows(await self.admin.topic_route(topic))
+        """Messages of the last minute; ``None``: nothing was counted. A broker that has taken none
+        of any topic is not asked."""
+        brokers = (await self.overview.get()).value.brokers
+        quiet = {broker.address for broker in brokers if broker.quiet}
+        if all(broker.quiet for broker in brokers):
+            return None
+        masters = [row.master for row in route_rows(await self.admin.topic_route(topic))]
         found, _ = await self.ask_each(
             lambda address: self.admin.broker_stats(address, "TOPIC_PUT_NUMS", topic),
-            [row.master for row in route if row.master is not None],
+            [address for address in masters if address is not None and address not in quiet],
             self._rates_turn,
         )
         if not found:

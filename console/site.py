@@ -16,7 +16,7 @@ from ..remoting.errors import RocketMQError
 from .audit import AuditLog
 from .cluster import ClusterView
 from .door import Door, ForbiddenError, Person, SignInNeededError
-from .live import Live, TooManyStreamsError
+from .live import Live, Parts, TooManyStreamsError
 from .rendering import Templates, link
 
 MOST_FIELDS: Final = 2000
@@ -133,7 +133,7 @@ class Site:
                 key = (id(person.view), path, str(request.query_params))
                 return self.live.stream(
                     key,
-                    self._changing(partial(facts, person.view, form), template, parts),
+                    changing(self.templates, partial(facts, person.view, form), template, parts),
                     address_of(request),
                     lambda: self.still_in(person),
                 )
@@ -143,23 +143,6 @@ class Site:
                 return Response(str(error), 403)
 
         self.routes.append(Route(path, serve, methods=["GET"]))
-
-    def _changing(
-        self, facts: Callable[[], Awaitable[Facts]], template: str, parts: Sequence[str]
-    ) -> Callable[[], Awaitable[Mapping[str, str]]]:
-        before: Facts = {}
-
-        async def made() -> Mapping[str, str]:
-            nonlocal before
-            found = await facts()
-            times = {name: found.get(name) for name in _TIMES}
-            same = found == before | times if before else False
-            before = found
-            names = [name for name in parts if not same or name == "age"]
-            texts = {name: self.templates.part(template, name, **found) for name in names}
-            return texts | ({"chart:lag": found["point"]} if "point" in found else {})
-
-        return made
 
     def still_in(self, person: Person) -> bool:
         """Whether the session of an open stream goes on."""
@@ -212,6 +195,24 @@ class Site:
             return None, str(error)
         self.audit.note(person.name, address_of(request), action, subject, "done")
         return done, ""
+
+
+def changing(
+    templates: Templates, facts: Callable[[], Awaitable[Facts]], template: str, parts: Sequence[str]
+) -> Parts:
+    """The parts of one live page; of facts that are as they were only those that show a time."""
+    before: Facts = {}
+
+    async def made() -> Mapping[str, str]:
+        nonlocal before
+        found = await facts()
+        lasting = {name: fact for name, fact in found.items() if name not in _TIMES}
+        names = [name for name in parts if name == "age" or lasting != before]
+        before = lasting
+        texts = {name: templates.part(template, name, **found) for name in names}
+        return texts | ({"chart:lag": found["point"]} if "point" in found else {})
+
+    return made
 
 
 def address_of(request: Request) -> str:

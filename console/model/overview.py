@@ -66,6 +66,9 @@ class Broker(NamedTuple):
     lag_bytes: int | None
     """Of a slave."""
     clock_apart_ms: int | None
+    """Only when that is worth a word: it is another one each time."""
+    quiet: bool
+    """It has taken no message for a minute at least, and says so."""
     raft: Raft | None
 
 
@@ -113,6 +116,7 @@ def _broker(asked: Asked, master_end: int | None) -> Broker:
         end,
         behind,
         clock_apart(figures, asked.at_ms),
+        _is_quiet(figures),
         raft,
     )
 
@@ -126,6 +130,12 @@ def _role(member: Member, raft: Raft | None) -> str:
 def _latest(figures: Mapping[str, str], name: str) -> float | None:
     """Of averages over 10 s, 1 min and 10 min the first."""
     return number(figures.get(name, "").partition(" ")[0])
+
+
+def _is_quiet(figures: Mapping[str, str]) -> bool:
+    """A broker that is young does not tell all of its averages."""
+    rates = [number(text) for text in figures.get("putTps", "").split()]
+    return len(rates) > 1 and all(rate == 0 for rate in rates)
 
 
 def _raft(figures: Mapping[str, str]) -> Raft | None:
@@ -149,12 +159,14 @@ def _raft(figures: Mapping[str, str]) -> Raft | None:
 
 
 def clock_apart(figures: Mapping[str, str], now_ms: int) -> int | None:
-    """How far a broker's clock is ahead of ours, ms; to the second."""
+    """How far a broker's clock is ahead of ours, ms, to the second; ``None``: not so far that it is
+    worth a word, or it does not tell."""
     boot, ran = whole(figures.get("bootTimestamp")), _RUN_TIME.search(figures.get("runtime", ""))
     if boot is None or ran is None:
         return None
     days, hours, minutes, seconds = map(int, ran.groups())
-    return boot + (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 - now_ms
+    apart = boot + (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 - now_ms
+    return apart if abs(apart) > CLOCK_APART_MS else None
 
 
 # --- what is wrong
@@ -214,7 +226,7 @@ def _of_broker(broker: Broker) -> Iterator[Trouble]:
     if broker.lag_bytes is not None and broker.lag_bytes > LAG_BYTES:
         yield Trouble("warning", f"{_named(broker)} is {size(broker.lag_bytes)} behind its master.")
     apart = broker.clock_apart_ms
-    if apart is not None and abs(apart) > CLOCK_APART_MS:
+    if apart is not None:
         way = "ahead of" if apart > 0 else "behind"
         yield Trouble(
             "warning",

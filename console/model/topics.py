@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -43,9 +44,11 @@ class Page(NamedTuple):
     last: int
 
 
-def search(topics: Iterable[str], text: str, kind: str, page: int, size: int) -> Page:
+@lru_cache(maxsize=64)
+def search(topics: tuple[str, ...], text: str, kind: str, page: int, size: int) -> Page:
     """Those whose name has ``text``, in any case and in the order in which they come. ``kind``: as
-    ``kind_of``, or ``all``."""
+    ``kind_of``, or ``all``. Remembered: pages look again and again among thousands of names that
+    are what they were."""
     wanted = text.strip().lower()
     found = [
         name

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ...remoting.errors import RocketMQError
 from ...remoting.protocol.bodies.stats import BrokerStatsItem
 from ..cluster import ClusterView
 from ..door import Person
@@ -80,7 +78,6 @@ async def list_facts(view: ClusterView, form: Form) -> dict[str, Any]:
     text, kind = form.text("q")[:200], form.text("kind")
     kind = kind if kind in KINDS else ""
     page = search(topics.value, text, kind, form.number("page", 1), ROWS)
-    rates = await rates_of(view, page.names)
     return {
         "names": page.names,
         "page": page,
@@ -88,29 +85,25 @@ async def list_facts(view: ClusterView, form: Form) -> dict[str, Any]:
         "kind": kind,
         "kinds": KINDS,
         "kind_of": kind_of,
-        "rates": rates,
+        "rates": rates_of(view, page.names),
         "at_ms": topics.at_ms,  # shown with a problem
         "problem": topics.problem,
     }
 
 
-async def rates_of(view: ClusterView, names: Sequence[str]) -> dict[str, BrokerStatsItem]:
+def rates_of(view: ClusterView, names: Iterable[str]) -> dict[str, BrokerStatsItem]:
     """Of the topics that have some. What is not there comes live."""
-
-    async def one(name: str) -> BrokerStatsItem | None:
-        try:
-            return (await view.put_rate.of(name).get(wait_s=0)).value
-        except RocketMQError:
-            return None
-
-    found = await asyncio.gather(*(one(name) for name in names))
-    return {name: rate for name, rate in zip(names, found, strict=True) if rate is not None}
+    found = {name: view.put_rate.of(name).now() for name in names}
+    return {
+        name: dated.value
+        for name, dated in found.items()
+        if dated is not None and dated.value is not None
+    }
 
 
 async def topic_facts(view: ClusterView, topic: str) -> dict[str, Any]:
     """What the page of one topic shows. Raises ``NoRouteError``."""
     look = await view.topic.of(topic).get()
-    rate = await rates_of(view, [topic])
     return {
         "topic": topic,
         "kind": kind_of(topic),
@@ -119,7 +112,7 @@ async def topic_facts(view: ClusterView, topic: str) -> dict[str, Any]:
         "problem": look.problem,
         "axis": time_axis(look.value.queues),
         "stored": sum(row.stored for row in look.value.queues),
-        "rate": rate.get(topic),
+        "rate": rates_of(view, [topic]).get(topic),
         "permission": permission,
         "permissions": PERMISSIONS,
     }

@@ -125,6 +125,34 @@ def test_a_page_that_does_not_wait() -> None:
     run(test)
 
 
+def test_who_never_waits_gets_it_later() -> None:
+    async def test(cluster: Cluster, cached: Cached[int], clock: ManualClock) -> None:
+        assert cached.now() is None
+        assert cached.now() is None
+        while (found := cached.now()) is None:
+            await asyncio.sleep(0)
+        assert (found.value, cluster.asked) == (1, 1)
+
+    run(test)
+
+
+def test_how_old_it_may_be_is_asked_each_time() -> None:
+    """What there are many of is asked for less often, and that they are many is known later."""
+
+    async def within() -> None:
+        cluster, clock, tasks, fresh_s = Cluster(), ManualClock(), TaskSet("test"), FRESH_S
+        cached = Cached(cluster.answer, lambda: fresh_s, clock, tasks)
+        await cached.get()
+        fresh_s = 10 * FRESH_S
+        clock.advance(FRESH_S)
+        await cached.get()
+        await asyncio.sleep(0)
+        assert cluster.asked == 1
+        await tasks.close()
+
+    asyncio.run(within())
+
+
 def test_only_so_many_names_are_kept() -> None:
     async def within() -> None:
         async def load(name: int) -> int:

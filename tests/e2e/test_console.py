@@ -410,6 +410,39 @@ async def test_a_cluster_that_knows_none_of_it(
 
 
 @asynchronous
+async def test_a_broker_that_takes_no_messages_is_not_asked_for_rates(
+    shared: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of fifty topics on a page, one by one."""
+    await create_topic(shared.namesrv, topic, 1)
+    invoke = RemotingClient.invoke
+    asked_for: set[RequestCode] = set()
+    rates = b"0.0 0.0 0.0"
+
+    async def noted(
+        self: RemotingClient, address: str, code: RequestCode, *args: Any, **kwargs: Any
+    ) -> Response:
+        asked_for.add(code)
+        answer = await invoke(self, address, code, *args, **kwargs)
+        if code is RequestCode.GET_BROKER_RUNTIME_INFO:
+            body = re.sub(rb'"putTps":"[^"]*"', b'"putTps":"%b"' % rates, bytes(answer.body))
+            return msgspec.structs.replace(answer, body=body)
+        return answer
+
+    monkeypatch.setattr(RemotingClient, "invoke", noted)
+    async with a_console(shared.namesrv) as asked:
+        view = await asked.console.views.of(None)
+        await view.put_rate.of(topic).get()
+        assert RequestCode.GET_BROKER_RUNTIME_INFO in asked_for
+        assert RequestCode.VIEW_BROKER_STATS_DATA not in asked_for
+        rates = b"0.0 0.1 0.1"
+        view.overview.forget()
+        view.put_rate.of(topic).forget()
+        await view.put_rate.of(topic).get()
+        assert RequestCode.VIEW_BROKER_STATS_DATA in asked_for
+
+
+@asynchronous
 async def test_no_name_server_at_all() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # nothing else can listen there meanwhile

@@ -45,7 +45,7 @@ def test_a_broker_that_is_well() -> None:
     (broker,) = brokers_of([asked()])
     assert (broker.role, broker.version, broker.put_rate) == ("master", "V4_9_8", 12.5)
     assert (broker.put_today, broker.disk_ratio, broker.lag_bytes) == (10, 0.28, None)
-    assert broker.clock_apart_ms == -500
+    assert broker.clock_apart_ms is None, "half a second is not worth a word"
     assert wrong(asked()) == []
 
 
@@ -56,6 +56,23 @@ def test_a_broker_that_tells_little() -> None:
     assert (broker.put_rate, broker.put_today, broker.disk_ratio) == (None, None, None)
     assert broker.clock_apart_ms is None
     assert wrong(told) == []
+
+
+@pytest.mark.parametrize(
+    ("rates", "quiet"),
+    [
+        ("0.0 0.0 0.0", True),
+        ("0.0 0.0 ", True),  # up for less than ten minutes
+        ("0.0  ", False),  # for less than one
+        ("0.0 0.0 0.1", False),
+        ("0.0 0.3 0.1", False),
+        ("0.0 NaN 0.0", False),
+        ("", False),
+    ],
+)
+def test_a_broker_that_takes_no_messages(rates: str, quiet: bool) -> None:
+    (broker,) = brokers_of([asked(putTps=rates)])
+    assert broker.quiet is quiet
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from aiorocketmq.remoting.protocol.bodies.stats import TopicOffset, TopicStatsTa
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
-NAMES = ["Orders", "orders-old", "Bills", "%RETRY%g", "%DLQ%g", "TBW102"]
+NAMES = ("Orders", "orders-old", "Bills", "%RETRY%g", "%DLQ%g", "TBW102")
 Q0, Q1 = MessageQueue("Orders", "a", 0), MessageQueue("Orders", "a", 1)
 
 
@@ -39,10 +39,10 @@ def test_search() -> None:
 
 @given(st.integers(0, 200), st.integers(-5, 500), st.integers(1, 60))
 def test_every_topic_is_on_one_page(many: int, page: int, size: int) -> None:
-    names = [f"t{number:03}" for number in range(many)]
+    names = tuple(f"t{number:03}" for number in range(many))
     last = search(names, "", "", 1, size).last
     pages = [search(names, "", "", number, size) for number in range(1, last + 1)]
-    assert [name for each in pages for name in each.names] == names
+    assert [name for each in pages for name in each.names] == list(names)
     assert 1 <= search(names, "", "", page, size).number <= last
 
 
