@@ -244,6 +244,15 @@ def _of_groups(brokers: Sequence[Broker]) -> Iterator[Trouble]:
         rafts = [each.raft for each in members if each.raft is not None]
         if not any(each.role.upper() == "LEADER" for each in rafts):
             yield Trouble("bad", f"The group {group} has no leader: it takes no messages.")
+        here = {each.member for each in rafts}
+        leaders = [each for each in rafts if each.role.upper() == "LEADER"]
+        for leader in sorted(leaders, key=lambda each: each.term or 0)[-1:]:
+            for missing in sorted(set(leader.lags) - here):
+                yield Trouble(
+                    "bad",
+                    f"{missing} of the group {group} is not there: it does not run, or no name "
+                    f"server knows it. {len(here)} of {len(leader.lags) + 1} members are left.",
+                )
         for raft in rafts:
             for member, behind in raft.lags.items():
                 if behind > LAG_ENTRIES:

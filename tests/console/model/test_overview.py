@@ -137,6 +137,21 @@ def test_a_group_with_a_leader() -> None:
     assert broker.raft is not None
     assert (broker.raft.term, broker.raft.lags) == (3, {"n1": 0})
     assert wrong(asked(figures=RAFT)) == []
+    assert wrong(asked(figures=RAFT, raftLag_n1="0"), a_follower("n1")) == []
+
+
+def test_a_member_that_is_not_there() -> None:
+    """Name servers forget who does not speak to them: its leader knows that there is one."""
+    (trouble,) = wrong(asked(figures=RAFT, raftLag_n1="0", raftLag_n2="0"), a_follower("n2"))
+    assert trouble.severity == "bad"
+    assert "n1 of the group g is not there" in trouble.text
+    assert "2 of 3 members are left" in trouble.text
+    deposed = asked(broker_id=2, figures=RAFT | {"raftTerm": "2", "raftLag_n7": "0"})
+    assert wrong(asked(figures=RAFT, raftLag_n2="0"), deposed, a_follower("n2")) == []
+
+
+def a_follower(name: str) -> Asked:
+    return asked(broker_id=1, figures=RAFT | {"raftRole": "FOLLOWER", "raftMember": name})
 
 
 def test_a_group_without_a_leader() -> None:
