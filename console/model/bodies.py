@@ -83,11 +83,16 @@ def _node(name: str, value: object, left: list[int], depth: int) -> Node:
     if left[0] < 0 or depth > MOST_DEPTH:
         raise _TooMuch
     if isinstance(value, dict):
-        children = tuple(_node(str(key), each, left, depth + 1) for key, each in value.items())
+        children = tuple(_node(_shown(key), each, left, depth + 1) for key, each in value.items())
         return Node(name, "object", f"{len(children)} fields", children)
     if isinstance(value, list):
         children = tuple(
             _node(str(number), each, left, depth + 1) for number, each in enumerate(value)
         )
         return Node(name, "array", f"{len(children)} items", children)
-    return Node(name, "value", json.dumps(value, ensure_ascii=False))
+    return Node(name, "value", _shown(json.dumps(value, ensure_ascii=False)))
+
+
+def _shown(text: str) -> str:
+    """JSON can name half a character (``\\ud800``), which no page can have: it stays escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

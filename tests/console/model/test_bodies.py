@@ -31,6 +31,15 @@ def test_json_is_a_tree() -> None:
     assert c.text == "null"
 
 
+def test_half_a_character_stays_escaped() -> None:
+    """No page can have it, and one message must not keep its page from being made."""
+    body = look_at(rb'{"a\ud800": ["\udfff", "\ud83d\ude00"]}')
+    assert body.tree is not None
+    (a,) = body.tree.children
+    assert a.name == r"a\ud800"
+    assert [child.text for child in a.children] == [r'"\udfff"', '"\U0001f600"']
+
+
 def test_what_is_no_text() -> None:
     body = look_at(b"\xff\xfe\x00A")
     assert body.text is None
