@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final
 
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from ..remoting.clock import Clock
 from ..remoting.errors import RocketMQError
@@ -116,42 +118,43 @@ class Live:
     ) -> StreamingResponse:
         """``key``: of the channel; ``is_allowed``: whether who looks still may. Raises
         ``TooManyStreamsError``."""
-        self._check(address)
-        return event_stream(self._events(key, parts, address, is_allowed))
+        return self._seated(address, self._events(key, parts, is_allowed))
 
-    def _check(self, address: str) -> None:
+    def _seated(self, address: str, events: AsyncIterator[str]) -> StreamingResponse:
+        """The seat is taken before anything is awaited: however many ask at once, not more than so
+        many get one."""
         if self.count >= MOST_STREAMS or self._by_address.get(address, 0) >= MOST_OF_ONE:
             raise TooManyStreamsError("too many pages are open: close some and load this one again")
+        self._by_address[address] = self._by_address.get(address, 0) + 1
+        return _Seated(events, partial(self._leave_seat, address))
+
+    def _leave_seat(self, address: str) -> None:
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
 
     async def own(
         self, address: str, events: AsyncIterator[str], is_allowed: Callable[[], bool]
     ) -> StreamingResponse:
         """A stream that is nobody else's (a tail), under the same limits."""
-        self._check(address)
-        return event_stream(self._counted(address, events, is_allowed))
+        return self._seated(address, self._while_allowed(events, is_allowed))
 
-    async def _counted(
-        self, address: str, events: AsyncIterator[str], is_allowed: Callable[[], bool]
+    async def _while_allowed(
+        self, events: AsyncIterator[str], is_allowed: Callable[[], bool]
     ) -> AsyncIterator[str]:
-        self._by_address[address] = self._by_address.get(address, 0) + 1
         until = self._clock.monotonic() + LONGEST_S
-        try:
-            async for event in events:
-                yield event
-                if self._clock.monotonic() > until or not is_allowed():
-                    break
-        finally:
-            self._by_address[address] -= 1
-            if not self._by_address[address]:
-                del self._by_address[address]
+        async for event in events:
+            yield event
+            if self._clock.monotonic() > until or not is_allowed():
+                break
 
     async def _events(
-        self, key: object, parts: Parts, address: str, is_allowed: Callable[[], bool]
+        self, key: object, parts: Parts, is_allowed: Callable[[], bool]
     ) -> AsyncIterator[str]:
         stream = _Stream()
         channel = self._enter(key, parts, stream)
         try:
-            async for event in self._counted(address, _taken(stream), is_allowed):
+            async for event in self._while_allowed(_taken(stream), is_allowed):
                 yield event
         finally:
             self._leave(key, channel, stream)
@@ -186,5 +189,15 @@ def event(name: str, text: str) -> str:
     return f"event: {kind}\ndata: {json.dumps(data)}\n\n"
 
 
-def event_stream(events: AsyncIterator[str]) -> StreamingResponse:
-    return StreamingResponse(events, media_type="text/event-stream")
+class _Seated(StreamingResponse):
+    """Leaves its seat when it ends, however it does."""
+
+    def __init__(self, events: AsyncIterator[str], leave: Callable[[], None]) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._leave = leave
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._leave()

@@ -3,6 +3,7 @@ what they look like when the cluster refuses."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -22,6 +23,9 @@ from .rendering import Templates, link
 MOST_FIELDS: Final = 2000
 MOST_BODY_BYTES: Final = 4 << 20
 """Of a form: a body of 1 MiB as it is encoded."""
+FORM_S: Final = 30.0
+LONGEST_NAME: Final = 300
+"""A topic has 127 characters at most, a group 255, in front of which stands ``%RETRY%``."""
 
 
 class BadFormError(RocketMQError):
@@ -45,10 +49,13 @@ class Form:
         return [value for field, value in self._fields if field == name]
 
     def needed(self, name: str) -> str:
-        """Raises ``BadFormError`` where it is missing."""
+        """Raises ``BadFormError`` where it is missing, or longer than a name can be: answers are
+        kept by name."""
         value = self.text(name)
         if not value:
             raise BadFormError(f"{name} is missing")
+        if len(value) > LONGEST_NAME:
+            raise BadFormError(f"{name} has more than {LONGEST_NAME} characters")
         return value
 
     def number(self, name: str, default: int | None = None) -> int:
@@ -71,8 +78,11 @@ async def form_of(request: Request) -> Form:
     if kind != "application/x-www-form-urlencoded":
         raise BadFormError("a form comes as application/x-www-form-urlencoded")
     try:
-        text = (await request.body()).decode("ascii")
+        async with asyncio.timeout(FORM_S):
+            text = (await request.body()).decode("ascii")
         return Form(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    except TimeoutError:
+        raise BadFormError(f"the form did not come within {FORM_S:.0f} s") from None
     except ValueError as error:
         raise BadFormError(f"the form cannot be read: {error}") from None
 
@@ -171,7 +181,9 @@ class Site:
             there = there if request.method == "GET" else ""
             return RedirectResponse(link("/sign-in", next=there, why=str(error)), 303)
         status, title = 502, "The cluster says"
-        if isinstance(error, ForbiddenError):
+        if isinstance(error, TooManyStreamsError):
+            status, title = 503, "Not now"
+        elif isinstance(error, ForbiddenError):
             status, title = 403, "Not done"
         elif isinstance(error, BadFormError | ValueError):
             status, title = 400, "That cannot be used"
