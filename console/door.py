@@ -24,6 +24,10 @@ class ForbiddenError(RocketMQError):
     """Signing in would not help; the text says what would."""
 
 
+class TooManyAttempts(NotAllowed):
+    """Signing in was not looked at."""
+
+
 class Person(NamedTuple):
     """Who asks, and the cluster as they see it."""
 
@@ -54,6 +58,7 @@ class Door:
         """Raises ``SignInNeededError``. ``use``: somebody does something, the page does not only
         ask by itself."""
         session = self.sessions.find(request.cookies.get(self.cookie), use=use)
+        await self._views.keep(self.sessions.accounts())  # a secret goes with its last session
         acl = await self._views.acl_is_on()
         if acl and (session is None or session.credentials is None):
             raise SignInNeededError("the brokers ask for an account: sign in with yours")
@@ -84,18 +89,22 @@ class Door:
 
     async def sign_in(self, token: str, access_key: str, secret_key: str) -> Session:
         """Raises ``NotAllowed`` with the reason, which never tells a secret."""
-        if not self.sessions.may_try():
-            raise NotAllowed("too many failed attempts: wait a minute")
         wants_token, wants_account = await self.wants()
         if not wants_token and not wants_account:
             raise NotAllowed("there is nothing to sign in to: no token, no accounts")
+        if not self.sessions.may_try():
+            raise TooManyAttempts("too many failed attempts: wait a minute")
+        failed = False
         try:
             if wants_token and not same(token, self.settings.token or ""):
                 raise NotAllowed("that is not the token of this console")
             credentials = await self._credentials(wants_account, access_key, secret_key)
         except NotAllowed:
-            self.sessions.failed()
+            failed = True
             raise
+        finally:
+            if not failed:
+                self.sessions.forgive()
         await self._views.keep(self.sessions.accounts())
         return self.sessions.begin(credentials, has_token=wants_token)
 
@@ -110,14 +119,14 @@ class Door:
         await self._views.check(credentials)
         return credentials
 
-    def give_cookie(self, response: Response, session: Session) -> None:
+    def give_cookie(self, request: Request, response: Response, session: Session) -> None:
         response.set_cookie(
             self.cookie,
             session.key,
             path="/",
             httponly=True,
             samesite="strict",
-            secure=self.settings.scheme == "https",
+            secure=request.url.scheme == "https",
         )
 
     async def sign_out(self, session: Session) -> None:

@@ -87,13 +87,19 @@ class Sessions:
     # ----------------------------------------------------------------------------------------------
 
     def may_try(self) -> bool:
-        """Whether signing in is looked at; not for a while after many failures."""
+        """Whether signing in is looked at; not for a while after many failures. An attempt is one
+        until ``forgive``: however many come at once, not more are looked at."""
         now = self._clock.monotonic()
         self._failures = [each for each in self._failures if now - each < ATTEMPTS_S]
-        return len(self._failures) < ATTEMPTS
+        if len(self._failures) >= ATTEMPTS:
+            return False
+        self._failures.append(now)
+        return True
 
-    def failed(self) -> None:
-        self._failures.append(self._clock.monotonic())
+    def forgive(self) -> None:
+        """The attempt did not fail."""
+        if self._failures:
+            self._failures.pop()
 
 
 def same(given: str, expected: str) -> bool:

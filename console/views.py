@@ -4,7 +4,6 @@ asks for no account. The console itself has no rights: it signs as the person wh
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
 from collections.abc import Collection
 from typing import Final
 
@@ -18,7 +17,6 @@ from .cached import Cached
 from .cluster import ClusterView
 from .settings import ConsoleSettings
 
-MOST_VIEWS: Final = 32
 REQUEST_TIMEOUT_S: Final = 3.0
 _REFUSALS: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION)
 """With which a broker turns down who does not sign."""
@@ -34,7 +32,7 @@ class Views:
     def __init__(self, settings: ConsoleSettings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        self._open: OrderedDict[Credentials | None, ClusterView] = OrderedDict()
+        self._open: dict[Credentials | None, ClusterView] = {}
         self._tasks = TaskSet("console-views")
         self._acl = False
         self._acl_looked: Final = Cached(self._look_for_acl, 20.0, clock, self._tasks)
@@ -51,18 +49,19 @@ class Views:
         if view is None:
             view = self._open[credentials] = ClusterView(self._admin(credentials), self._clock)
             await view.__aenter__()
-        self._open.move_to_end(credentials)
         return view
 
     async def keep(self, accounts: Collection[Credentials]) -> None:
-        """Close the views of accounts that nobody is signed in with, and those beyond the limit."""
+        """Close the views of accounts that nobody is signed in with: there are no more than
+        sessions."""
         for credentials in list(self._open):
-            unused = credentials is not None and credentials not in accounts
-            if unused or len(self._open) > MOST_VIEWS:
+            if credentials is not None and credentials not in accounts:
                 await self._close(credentials)
 
     async def _close(self, credentials: Credentials | None) -> None:
-        await self._open.pop(credentials).__aexit__(None, None, None)
+        view = self._open.pop(credentials, None)
+        if view is not None:  # nobody else closes it already
+            await view.__aexit__(None, None, None)
 
     def _admin(self, credentials: Credentials | None) -> Admin:
         return Admin(

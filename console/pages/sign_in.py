@@ -7,6 +7,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ...remoting.errors import RocketMQError
+from ..door import TooManyAttempts
 from ..site import Form, Site, address_of, form_of, query_of
 
 
@@ -36,12 +37,14 @@ def add_to(site: Site) -> None:
         key = form.text("access_key")
         try:
             session = await door.sign_in(form.text("token"), key, form.raw("secret_key"))
+        except TooManyAttempts as error:  # no line: who guesses does not fill the disk
+            return await page(form, str(error), 429)
         except RocketMQError as error:
             site.audit.note(key or "token", address_of(request), "sign-in", "console", "refused")
             return await page(form, str(error), 403)
         site.audit.note(session.name, address_of(request), "sign-in", "console", "done")
         answer = RedirectResponse(own_path(form.text("next")) or "/", 303)
-        door.give_cookie(answer, session)
+        door.give_cookie(request, answer, session)
         return answer
 
     async def sign_out(request: Request) -> Response:

@@ -154,7 +154,7 @@ async def test_guessing_is_stopped(shared: Cluster) -> None:
         for _ in range(10):
             await asked.sign_in(token="wrong")
         answer = await asked.sign_in(token=TOKEN)
-        assert answer.status_code == 403
+        assert answer.status_code == 429
         assert "wait a minute" in answer.text
 
 
@@ -505,6 +505,30 @@ async def test_who_cannot_sign_in(
         assert answer.status_code == 403
         assert why in answer.text
         assert not asked.client.cookies
+
+
+@asynchronous
+async def test_secrets_are_not_guessed_side_by_side(guarded: tuple[Cluster, Path]) -> None:
+    """Brokers are asked about each attempt: while they answer, no others are made."""
+    async with a_console(guarded[0].namesrv) as asked:
+        answers = await asyncio.gather(
+            *(asked.sign_in(access_key="the-admin", secret_key=f"guess-{n}") for n in range(40))
+        )
+        codes = [answer.status_code for answer in answers]
+        assert (codes.count(403), codes.count(429)) == (10, 30)
+
+
+@asynchronous
+async def test_a_secret_goes_with_its_session(guarded: tuple[Cluster, Path]) -> None:
+    async with a_console(guarded[0].namesrv) as asked:
+        await asked.sign_in(access_key="the-reader", secret_key="secret-of-reader")
+        await asked.page("/")
+        assert len(asked.console.views._open) == 2  # everybody's, and the reader's
+        (session,) = asked.console.sessions._sessions.values()
+        session.used -= IDLE_S + 1
+        answers = await asyncio.gather(*(asked.client.get("/") for _ in range(5)))
+        assert {answer.status_code for answer in answers} == {303}
+        assert list(asked.console.views._open) == [None]
 
 
 @asynchronous
