@@ -55,8 +55,9 @@ NOT_INSTALLED: Final = (
     "--publicHost",
     "public_hosts",
     multiple=True,
-    metavar="NAME[:PORT]",
-    help="What else the console is called, as browsers say it; repeatable.",
+    metavar="[https://]NAME[:PORT]",
+    help="What else the console is called, as browsers say it, with https:// where a proxy has TLS "
+    "for it; repeatable.",
 )
 @click.option(
     "--allow-changes",

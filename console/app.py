@@ -49,6 +49,7 @@ class Console:
         self.views: Final = Views(settings, clock)
         self.live: Final = Live(clock)
         self.sessions: Final = Sessions(clock)
+        hosts = hosts_of(settings, port)
         door = Door(settings, self.sessions, self.views)
         door.cookie = f"mqconsole-{port}"
         self.audit: Final = AuditLog(settings.audit_file, clock)
@@ -58,7 +59,7 @@ class Console:
         static = Mount("/static", StaticFiles(directory=FOLDER / "static"))
         self.app: Final = Starlette(
             routes=[*site.routes, static],
-            middleware=[Middleware(Gate, hosts=hosts_of(settings, port))],
+            middleware=[Middleware(Gate, hosts=hosts)],
             max_body_size=MOST_BODY_BYTES,
         )
 
@@ -68,8 +69,9 @@ class Console:
         self.audit.close()
 
 
-def hosts_of(settings: ConsoleSettings, port: int) -> list[str]:
-    """What a request may call this console."""
+def hosts_of(settings: ConsoleSettings, port: int) -> dict[str, str]:
+    """What a request may call this console -> ``http`` or ``https``, which a proxy in front of it
+    may speak where it does not itself."""
     names = list(LOOPBACK_NAMES)
     if settings.host in ALL_INTERFACES:
         names += [local_address(), socket.gethostname()]
@@ -77,7 +79,11 @@ def hosts_of(settings: ConsoleSettings, port: int) -> list[str]:
         names.append(f"[{settings.host}]" if ":" in settings.host else settings.host)
     usual = port == (443 if settings.certificate else 80)
     found = [f"{name}:{port}" for name in names] + (names if usual else [])
-    return [name.lower() for name in (*found, *settings.public_hosts)]
+    hosts = {name.lower(): settings.scheme for name in found}
+    for name in settings.public_hosts:
+        scheme, there, host = name.lower().rpartition("://")
+        hosts[host] = scheme if there else settings.scheme
+    return hosts
 
 
 def bind(settings: ConsoleSettings) -> socket.socket:

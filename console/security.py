@@ -9,7 +9,7 @@ cached nor run: there is no script and no style but our own files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -34,11 +34,13 @@ _NAVIGATION: Final = ("navigate", "document")
 
 
 class Gate:
-    """ASGI middleware. ``hosts``: what may stand in ``Host``, ``name:port`` in lower case."""
+    """ASGI middleware. ``hosts``: what may stand in ``Host``, ``name:port`` in lower case, and
+    ``http`` or ``https``, as browsers speak there. What is behind it finds the latter as the
+    scheme of its request."""
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Mapping[str, str]) -> None:
         self._app = app
-        self._hosts = frozenset(hosts)
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -54,20 +56,23 @@ class Gate:
                     headers.setdefault(name, value)
             await send(message)
 
-        why = refusal(scope["method"], scope["scheme"], Headers(scope=scope), self._hosts)
+        headers = Headers(scope=scope)
+        why = refusal(scope["method"], headers, self._hosts)
         if why is not None:
             await PlainTextResponse(f"Refused: {why}\n", 403)(scope, receive, send_guarded)
             return
-        await self._app(scope, receive, send_guarded)
+        scheme = self._hosts[headers["host"].lower()]
+        await self._app({**scope, "scheme": scheme}, receive, send_guarded)
 
 
-def refusal(method: str, scheme: str, headers: Headers, hosts: frozenset[str]) -> str | None:
+def refusal(method: str, headers: Headers, hosts: Mapping[str, str]) -> str | None:
     """Why a request does not get in; ``None``: it does."""
     named = headers.getlist("host")
     if len(named) != 1 or named[0].lower() not in hosts:
         return "this console is not called so; name it with --publicHost where it is"
     origins = headers.getlist("origin")
-    own = f"{scheme}://{named[0]}".lower()
+    host = named[0].lower()
+    own = f"{hosts[host]}://{host}"
     if any(origin.lower() != own for origin in origins):
         return "the request comes from another origin"
     site = headers.get("sec-fetch-site", "same-origin")

@@ -15,7 +15,8 @@ class ConsoleSettings:
     port: int = 8199
     """0: any."""
     public_hosts: tuple[str, ...] = ()
-    """``name`` or ``name:port``: what else the console is called."""
+    """``name`` or ``name:port``: what else the console is called; ``https://`` in front where a
+    proxy has TLS for it."""
     allow_changes: bool = False
     token: str | None = field(default=None, repr=False)
     """Who signs in has to know it."""

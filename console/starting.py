@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..client.credentials import (
 )
 from ..client.errors import ConfigError
 from ..client.tls_file import tls_context
+from ..remoting.transport.tls import TlsConfig, server_tls
 from .settings import ConsoleSettings
 
 MOST_TOKEN_BYTES: Final = 4096
@@ -49,8 +51,13 @@ def settings_of(
     """The settings, and whether a token was made for them. ``files``: ``certificate``, ``key``,
     ``audit_file``, ``tls_config``. Raises ``ConfigError``, ``TlsError``."""
     parse_addresses(namesrv)
+    for name in public_hosts:
+        _check_public_host(name)
     if bool(files.get("certificate")) != bool(files.get("key")):
         raise ConfigError("--certFile and --keyFile belong together")
+    server_tls(
+        TlsConfig(server_cert_path=files.get("certificate"), server_key_path=files.get("key"))
+    )
     token = _read_token(token_file) if token_file is not None else None
     guarded = token is not None or not is_loopback(host)
     made = token is None and (guarded or allow_changes)
@@ -71,6 +78,11 @@ def settings_of(
         ),
         made,
     )
+
+
+def _check_public_host(name: str) -> None:
+    if not re.fullmatch(r"(https?://)?[^/@\s]+", name, re.IGNORECASE):
+        raise ConfigError(f"--publicHost {name} is no name[:port], with http(s):// in front or not")
 
 
 def is_loopback(host: str) -> bool:

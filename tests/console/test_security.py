@@ -7,12 +7,13 @@ from starlette.datastructures import Headers
 
 from aiorocketmq.console.security import POLICY, refusal
 
-HOSTS = frozenset({"localhost:8199", "127.0.0.1:8199"})
+HOSTS = {"localhost:8199": "http", "127.0.0.1:8199": "http", "console.example": "https"}
+"""As one is called behind a proxy that has TLS, too."""
 
 
-def answer(method: str = "GET", scheme: str = "http", **headers: str) -> str | None:
+def answer(method: str = "GET", **headers: str) -> str | None:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return refusal(method, scheme, Headers({"host": "localhost:8199"} | named), HOSTS)
+    return refusal(method, Headers({"host": "localhost:8199"} | named), HOSTS)
 
 
 def test_a_page_that_somebody_opens() -> None:
@@ -36,9 +37,9 @@ def test_another_name_that_resolves_to_us(host: str) -> None:
 
 
 def test_no_host_and_two_hosts() -> None:
-    assert refusal("GET", "http", Headers({}), HOSTS) is not None
+    assert refusal("GET", Headers({}), HOSTS) is not None
     twice = Headers(raw=[(b"host", b"localhost:8199"), (b"host", b"localhost:8199")])
-    assert refusal("GET", "http", twice, HOSTS) is not None
+    assert refusal("GET", twice, HOSTS) is not None
 
 
 @pytest.mark.parametrize(
@@ -76,3 +77,10 @@ def test_nothing_but_our_own_files_runs() -> None:
     assert "unsafe" not in POLICY
     assert "default-src 'none'" in POLICY
     assert "script-src 'self'" in POLICY
+
+
+def test_behind_a_proxy_that_has_tls() -> None:
+    """The proxy speaks plain HTTP with the console, the browser HTTPS with the proxy."""
+    assert answer("POST", host="console.example", origin="https://console.example") is None
+    assert answer("POST", host="console.example", origin="http://console.example") is not None
+    assert answer("POST", host="localhost:8199", origin="https://localhost:8199") is not None

@@ -17,7 +17,7 @@ from .cluster import DaemonProcess
 INSTALL: Final = "apt-get install -y chromium"
 AXE: Final = Path(__file__).parent / "axe" / "axe.min.js"
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
-_READY: Final = re.compile(r"console      http://localhost:(\d+)/")
+_READY: Final = re.compile(r"console      https?://localhost:(\d+)/")
 _TOKEN: Final = re.compile(r"token        (\S+)")
 
 
@@ -33,14 +33,15 @@ def chromium() -> str:
 class ConsoleProcess(DaemonProcess):
     """``mqconsole`` on a free port."""
 
-    def __init__(self, namesrv: str, folder: Path, *options: str) -> None:
+    def __init__(self, namesrv: str, folder: Path, *options: str, scheme: str = "http") -> None:
+        self._scheme = scheme
         super().__init__(
             "aiorocketmq.console", _READY, folder, "-n", namesrv, "--port", "0", *options
         )
 
     @property
     def url(self) -> str:
-        return f"http://localhost:{self.port}"
+        return f"{self._scheme}://localhost:{self.port}"
 
     @property
     def token(self) -> str:
@@ -70,8 +71,11 @@ class Complaints:
 
 
 @contextmanager
-def a_page(url: str, *, width: int = 1280, dark: bool = False) -> Iterator[tuple[Any, Complaints]]:
-    """A page of a browser that says what is wrong with it at its end."""
+def a_page(
+    url: str, *, width: int = 1280, dark: bool = False, trusting: bool = False
+) -> Iterator[tuple[Any, Complaints]]:
+    """A page of a browser that says what is wrong with it at its end. ``trusting``: of every
+    certificate."""
     path = chromium()
     from playwright.sync_api import sync_playwright
 
@@ -83,6 +87,7 @@ def a_page(url: str, *, width: int = 1280, dark: bool = False) -> Iterator[tuple
                 viewport={"width": width, "height": 900},
                 color_scheme="dark" if dark else "light",
                 base_url=url,
+                ignore_https_errors=trusting,
             )
             page.set_default_timeout(60_000)
             complaints = Complaints(page, url)
