@@ -24,6 +24,7 @@ from ..remoting.errors import AddressInUseError
 from ..remoting.system_clock import SystemClock
 from ..remoting.transport.config import ALL_INTERFACES
 from .audit import AuditLog
+from .connection import ConsoleConnection
 from .door import Door
 from .live import Live
 from .pages import accounts, dead_letters, groups, messages, overview, sending, sign_in, topics
@@ -111,6 +112,8 @@ async def serve(settings: ConsoleSettings, ready: Callable[[str], object]) -> No
         server = _Server(
             uvicorn.Config(
                 console.app,
+                http=ConsoleConnection,
+                ws="none",
                 log_config=None,
                 access_log=False,
                 lifespan="off",

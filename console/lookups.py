@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from ..client.admin import MessageTrack, PullStatus, Traced
-from ..client.errors import NoRouteError
+from ..client.admin.messages import place_of
+from ..client.errors import ConfigError, NoRouteError
 from ..remoting.errors import RocketMQError
 from ..remoting.protocol.message.message_queue import MessageQueue
 from ..remoting.protocol.message.topic_names import TopicName, dlq_topic, retry_topic
@@ -43,7 +45,36 @@ async def by_id(view: ClusterView, topic: str, msg_id: str) -> list[MessageExt]:
     """By the producer's id in a topic, or by the broker's in any. Raises ``ConfigError``,
     ``NoRouteError``."""
     found = await view.admin.query_by_unique_key(topic, msg_id) if topic else []
-    return found or [await view.admin.view_message(msg_id)]
+    return found or [await at_broker(view, msg_id)]
+
+
+async def at_broker(view: ClusterView, msg_id: str) -> MessageExt:
+    """The message with this id of a broker. An id is an address, and anybody may have written it
+    into a link: none but brokers of this cluster are asked. Raises ``ConfigError``."""
+    address, _ = place_of(msg_id)
+    if not await _is_broker(view, address):
+        raise ConfigError(
+            f"the id names {address}, which is no broker of this cluster: nobody was asked"
+        )
+    return await view.admin.view_message(msg_id)
+
+
+async def _is_broker(view: ClusterView, address: str) -> bool:
+    """``address``: an IP address and a port. Brokers may be registered by name."""
+    known = {member.address for member in await view.admin.members()}
+    if address in known:
+        return True
+    ip, _, port = address.rpartition(":")
+    names = [host for host, _, of in (each.rpartition(":") for each in known) if of == port]
+    looking = asyncio.get_running_loop().getaddrinfo
+    for name in names:
+        try:
+            found = await looking(name.strip("[]"), int(port), type=socket.SOCK_STREAM)
+        except OSError:
+            continue
+        if ip.strip("[]") in {where[0] for *_, where in found}:
+            return True
+    return False
 
 
 async def by_time(

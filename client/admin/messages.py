@@ -44,7 +44,7 @@ class MessageOperations(AdminCore):
     async def view_message(self, offset_msg_id: str) -> MessageExt:
         """The message with this id of the broker (not of the producer). Raises ``ConfigError`` for
         what is no such id."""
-        address, phy_offset = _place_of(offset_msg_id)
+        address, phy_offset = place_of(offset_msg_id)
         answer = await self._invoke(
             address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=phy_offset)
         )
@@ -186,12 +186,12 @@ class MessageOperations(AdminCore):
     async def resume_check_half_message(self, offset_msg_id: str) -> None:
         """Have the producer of a half message asked again that was given up. Raises ``ConfigError``
         for what is no id."""
-        address, _ = _place_of(offset_msg_id)
+        address, _ = place_of(offset_msg_id)
         header = ResumeCheckHalfMessageRequest(msg_id=offset_msg_id)
         await self._invoke(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
 
 
-def _place_of(offset_msg_id: str) -> tuple[str, int]:
+def place_of(offset_msg_id: str) -> tuple[str, int]:
     """The address of its broker, and its phy_offset. Raises ``ConfigError``."""
     try:
         where = parse_offset_message_id(offset_msg_id)

@@ -15,7 +15,7 @@ from ...remoting.protocol.message.topic_names import dlq_topic, retry_topic
 from ...remoting.protocol.record.decode import MessageExt
 from ..cluster import ClusterView
 from ..door import Person
-from ..lookups import by_time
+from ..lookups import at_broker, by_time
 from ..model.journey import origin_topic
 from ..model.texts import parse_moment
 from ..site import BadFormError, Form, Site
@@ -126,7 +126,7 @@ def matches(message: MessageExt, wanted: str) -> bool:
 
 async def again(view: ClusterView, msg_id: str, group: str, way: str) -> None:
     """As it is: nothing of it can be edited. Raises ``RocketMQError``."""
-    message = await view.admin.view_message(msg_id)
+    message = await at_broker(view, msg_id)
     if message.topic not in (dlq_topic(group), retry_topic(group)):
         raise BadFormError(f"{msg_id} is no dead letter and no retry of {group}")
     try:

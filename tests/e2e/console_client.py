@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
-from aiorocketmq.console.app import Console
+from aiorocketmq.console.app import Console, serve
 from aiorocketmq.console.settings import ConsoleSettings
 
 ORIGIN: Final = "http://localhost:8199"
@@ -65,3 +66,18 @@ async def a_changing_console(namesrv: str, **settings: Any) -> AsyncIterator[Ask
         answer = await asked.sign_in(token=TOKEN)
         assert answer.status_code == 303
         yield asked
+
+
+@asynccontextmanager
+async def served(namesrv: str, **settings: Any) -> AsyncIterator[int]:
+    """The port of a console that is served in this process: where an answer is to be read as it
+    comes."""
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(
+        serve(ConsoleSettings(namesrv=namesrv, port=0, **settings), ready.set_result)
+    )
+    try:
+        yield int((await ready).rstrip("/").rpartition(":")[2])
+    finally:
+        serving.cancel()
+        await asyncio.wait((serving,))
