@@ -47,6 +47,9 @@ _MOST_LAG: Final = 1 << 20
 """Bytes that are committed and in no queue yet: with more of them no term is begun."""
 _MOST_ENDS: Final = 4096
 """More appends than a leader has under way to its followers."""
+_GATHER_SECONDS: Final = 0.01
+"""So long a follower collects what is committed before it puts it into queues: for that few
+messages cost as much as many, and only those wait for them who read at a follower."""
 _SAVE_SECONDS: Final = 3.0
 _RETRY_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.01
@@ -156,15 +159,17 @@ class RaftStore:
         self._rules: Final = rules
         self._clock: Final = clock
         self._due_index: int = -1
-        """Committed, but where it ends could not be read yet, while ``committed_index`` is less."""
+        """Committed, but not looked at yet, or where it ends could not be read, while
+        ``committed_index`` is less."""
         self._wanted: asyncio.Event | None = None
+        self._leads = False
         self._stuck = False
         self._outages: Final = Outages(clock)
         self._votes: Final = ThreadPoolExecutor(1, "member-votes")
         self._notes: Final = ThreadPoolExecutor(1, "member-notes")
         """Apart, for an election does not wait for a slow sync of other files."""
         entries.on_begun = self._begin_anew
-        entries.committed = lambda: self.committed_index
+        entries.committed = lambda: max(self.committed_index, self._due_index)
 
     def opened(self, end: int, last_store_timestamp: int) -> None:
         """Queues and index are complete up to a position."""
@@ -186,6 +191,7 @@ class RaftStore:
             raise StoreError("what is committed is not in the queues yet, it begins then")
         self._numbers.clear()
         self._count_uncommitted()
+        self._leads = True
         self.log.begin_term(term)
         self._notice.idle = True
         self.refuse(None)
@@ -193,6 +199,7 @@ class RaftStore:
     def follow(self) -> None:
         """Puts are refused: code 14. So they are for one who led or followed and does neither now
         (§5.3)."""
+        self._leads = False
         self.refuse(FOLLOWS)
         self._numbers.clear()
 
@@ -246,12 +253,16 @@ class RaftStore:
 
     def commit(self, index: int) -> None:
         """Every entry up to this one is committed; those that the log does not have yet are left to
-        a later call. What little it is can be read when this returns, much a few turns later."""
+        a later call. At a leader what little it is can be read when this returns, much a few turns
+        later; at a follower that is running all of it some milliseconds later."""
         index = min(index, self.log.end_index)
         if index > self.committed_index:
             self._due_index = index
-            if self._dispatch_one() and self._wanted is not None:
-                self._wanted.set()
+            wanted = self._wanted
+            if wanted is None:
+                self._dispatch_one()
+            elif not self._leads or self._dispatch_one():
+                wanted.set()
 
     def needed_from(self) -> int:
         """A file of the log that reaches so far must not expire; while there is an old log in front
@@ -340,6 +351,8 @@ class RaftStore:
         try:
             while True:
                 await wanted.wait()
+                if not self._leads:
+                    await self._clock.sleep(_GATHER_SECONDS)
                 wanted.clear()
                 while self._dispatch_one():
                     if self._stuck:

@@ -386,18 +386,17 @@ class DledgerLog:
         """Entries of a leader, side by side, behind the last one. Each has to be intact and to lie
         where it says. Raises EntryLogError; those in front of the one that is not, or for which
         there is no space, may be stored then: ``end_index`` says so."""
-        at = 0
-        while at < len(entries):
-            at += self._append_some(entries[at:] if at else entries)
+        at, count = 0, len(entries)
+        while at < count:
+            at += self._append_some(entries[at:] if at else entries, count - at)
 
-    def _append_some(self, entries: Sequence[Entry]) -> int:
-        """Those of one file; how many."""
+    def _append_some(self, entries: Sequence[Entry], most: int) -> int:
+        """Of ``most`` entries those of one file; how many."""
         begin = self.position_for(first_size(entries))
         room = self.log.files.file_size - begin % self.log.files.file_size - BLANK_SIZE
         data, count = side_by_side(entries, room)
-        after = EntryEnd(self.log.index - 1, self.end_term)
-        taken = entries if count == len(entries) else entries[: count or 1]
-        timestamp = self._check(taken, data, begin, after)
+        taken = entries if count == most else entries[: count or 1]
+        timestamp = self._check(taken, count, data, begin, (self.log.index, self.end_term))
         try:
             if self.log.position + len(data) > self.log.limit:
                 self.log.make_room(len(data) - _HEAD)
@@ -411,25 +410,30 @@ class DledgerLog:
         return count
 
     def _check(
-        self, entries: Sequence[Entry], data: bytes | memoryview, begin: int, after: EntryEnd
+        self,
+        entries: Sequence[Entry],
+        count: int,
+        data: bytes | memoryview,
+        begin: int,
+        order: tuple[int, int],
     ) -> int:
-        """All of them go on from the last one and are intact; when the last one was stored. Raises
-        EntryLogError."""
-        if not data:
+        """All of them, ``count``, are intact and go on in this order: the index of the first one,
+        the term of the one before it; when the last one was stored. Raises EntryLogError."""
+        if not count:
             raise EntryLogError(
                 f"entry {entries[0].index} takes {entries[0].size} bytes, a file of this log "
                 f"{self.log.files.file_size}: all members need the same mappedFileSizeCommitLog"
             )
         if len(data) > MAX_ENTRY_SIZE and max(entry.size for entry in entries) > MAX_ENTRY_SIZE:
             raise EntryLogError(f"an entry takes more than {MAX_ENTRY_SIZE} bytes")
-        order = (after.index + 1, after.term)
         _, columns = scan_columns(data, 0, begin, len(data), True, False, order)
-        if len(columns[0]) == len(entries):
+        if len(columns[0]) == count:
             return columns[_STORE_TIMESTAMPS][-1]
-        _, at, verdict = scan(data, begin, head=_HEAD, after=after)
-        number = after.index + 1 + len(columns[0])
+        index, term = order
+        _, at, verdict = scan(data, begin, head=_HEAD, after=EntryEnd(index - 1, term))
         raise EntryLogError(
-            f"entry {number} of the leader cannot be stored at {begin + at}: {verdict.problem}"
+            f"entry {index + len(columns[0])} of the leader cannot be stored at {begin + at}: "
+            f"{verdict.problem}"
         )
 
     # -- taking back
@@ -463,8 +467,8 @@ class DledgerLog:
                 f"{self.log.files.file_size} bytes begins there; all members need the same "
                 "mappedFileSizeCommitLog"
             )
-        data, _ = side_by_side((entry,), self.log.files.file_size - BLANK_SIZE)
-        self._check((entry,), data, entry.pos, EntryEnd(entry.index - 1, -1))
+        data, count = side_by_side((entry,), self.log.files.file_size - BLANK_SIZE)
+        self._check((entry,), count, data, entry.pos, (entry.index, -1))
 
     def begin_with(self, entry: Entry) -> None:
         """The log becomes this one entry, whatever it was, with the file that begins at its

@@ -113,25 +113,39 @@ class Follower:
 
     # --- pushes
 
-    def push(self, now_ms: int, request: PushRequest, token: Any) -> None:
-        """Answered at once, or when its turn has come."""
+    def push(self, now_ms: int, request: PushRequest, token: Any) -> bool:
+        """Answered at once, or when its turn has come. False: it has no entry, and is no COMMIT;
+        then nothing is done."""
         entries: Sequence[Entry] = request.batch_entry
-        if not entries and request.entry is not None:
-            entries = (request.entry,)
+        count = len(entries)
+        if not count and request.entry is not None:
+            entries, count = (request.entry,), 1
+        if request.type is PushType.COMMIT:
+            count = 0
+        elif not count:
+            return False
+        first, last = first_and_last(entries) if count else (None, -1)
         if self._state.role is not Role.FOLLOWER:
-            self._answer(token, request, entries, DledgerCode.NOT_FOLLOWER)
-        elif request.type is PushType.APPEND:
-            self._append(now_ms, request, entries, token)
+            self._answer(token, request, first, count, DledgerCode.NOT_FOLLOWER)
+        elif first is None:
+            code = self._take_commit(now_ms, request, self._matched())
+            self._answer(token, request, None, 0, code)
+        elif request.type is not PushType.APPEND:
+            self._drop_all(DledgerCode.INCONSISTENT_STATE)
+            change = self._compare if request.type is PushType.COMPARE else self._truncate
+            self._answer(token, request, first, count, change(now_ms, request, entries[0]))
+        elif not self._led_by(request) or last - first != count - 1:
+            self._answer(token, request, first, count, DledgerCode.INCONSISTENT_STATE)
         else:
-            code = DledgerCode.SUCCESS
-            if request.type is PushType.COMMIT:
-                code = self._take_commit(now_ms, request)
-                entries = ()
+            self.heard_ms = now_ms
+            if first > self._state.log.end_index + 1:
+                self._wait_for_turn(now_ms, request, entries, token)
             else:
-                self._drop_all(DledgerCode.INCONSISTENT_STATE)
-                change = self._compare if request.type is PushType.COMPARE else self._truncate
-                code = change(now_ms, request, entries[0])
-            self._answer(token, request, entries, code)
+                code = self._store(now_ms, request, entries, first, last)
+                self._answer(token, request, first, count, code)
+                if self._early:
+                    self._store_early(now_ms)
+        return True
 
     def _led_by(self, request: PushRequest) -> bool:
         state = self._state
@@ -172,7 +186,7 @@ class Follower:
                 self._found_equal(entry.index)
         except EntryLogError:
             return DledgerCode.INCONSISTENT_STATE
-        self._take_commit(now_ms, request)
+        self._take_commit(now_ms, request, self._matched())
         return DledgerCode.SUCCESS
 
     def _cut_at(self, now_ms: int, entry: Entry) -> None:
@@ -200,39 +214,29 @@ class Follower:
         else:  # the first that the leader has: nobody knows whether those before it are the same
             log.begin_with(entry)
 
-    def _append(
-        self, now_ms: int, request: PushRequest, entries: Sequence[Entry], token: Any
-    ) -> None:
-        first, last = first_and_last(entries)
-        if not self._led_by(request) or last - first != len(entries) - 1:
-            self._answer(token, request, entries, DledgerCode.INCONSISTENT_STATE)
-            return
-        self.heard_ms = now_ms
-        if first > self._state.log.end_index + 1:
-            self._wait_for_turn(now_ms, request, entries, token)
-            return
-        self._answer(token, request, entries, self._store(now_ms, request, entries))
-        while self._early:
-            early = self._early.pop(self._state.log.end_index + 1, None)
-            if early is None:
-                break
+    def _store_early(self, now_ms: int) -> None:
+        """What waited for what is there now."""
+        while (early := self._early.pop(self._state.log.end_index + 1, None)) is not None:
             self._early_bytes -= early.size
-            code = self._store(now_ms, early.request, early.entries)
+            first, last = first_and_last(early.entries)
+            code = self._store(now_ms, early.request, early.entries, first, last)
             for waiting in early.tokens:
-                self._answer(waiting, early.request, early.entries, code)
+                self._answer(waiting, early.request, first, len(early.entries), code)
 
-    def _store(self, now_ms: int, request: PushRequest, entries: Sequence[Entry]) -> DledgerCode:
+    def _store(
+        self, now_ms: int, request: PushRequest, entries: Sequence[Entry], first: int, last: int
+    ) -> DledgerCode:
         """Entries that follow the last one, or are there already, or both."""
         log = self._state.log
         end = log.end_index
-        first, last = first_and_last(entries)
         if (known := end + 1 - first) > 0:
             if not all(map(log.matches, entries[:known])):
                 return DledgerCode.INCONSISTENT_STATE
             self._found_equal(min(end, last))
             entries = entries[known:]
-        if entries:
-            if self._matched() != end:
+        matched = self._matched()
+        if last > end:
+            if matched != end:
                 return DledgerCode.INCONSISTENT_STATE
             self._catch_up.storing()
             try:
@@ -241,7 +245,8 @@ class Follower:
                 self._found_equal(log.end_index)
                 return DledgerCode.INCONSISTENT_STATE
             self._found_equal(last)
-        self._take_commit(now_ms, request)
+            matched = last
+        self._take_commit(now_ms, request, matched)
         return DledgerCode.SUCCESS
 
     def _wait_for_turn(
@@ -263,32 +268,33 @@ class Follower:
             or len(self._early) >= settings.reorder_requests
             or self._early_bytes + size > settings.reorder_bytes
         ):
-            self._answer(token, request, entries, DledgerCode.PUSH_REQUEST_IS_FULL)
+            self._answer(token, request, first, len(entries), DledgerCode.PUSH_REQUEST_IS_FULL)
             return
         self._early[first] = _Early(request, entries, [token], size, now_ms)
         self._early_bytes += size
 
-    def _take_commit(self, now_ms: int, request: PushRequest) -> DledgerCode:
-        """406: it is not known whether what is committed is the same here. A leader of ours then
-        compares; the original looks at no answer to a COMMIT."""
+    def _take_commit(self, now_ms: int, request: PushRequest, matched: int) -> DledgerCode:
+        """406: it is not known whether what is committed is the same here: of the log only what
+        ends with ``matched`` is. A leader of ours then compares; the original looks at no answer to
+        a COMMIT."""
         state = self._state
         if not self._led_by(request):
             return DledgerCode.SUCCESS
         self.heard_ms = now_ms
-        if request.commit_index <= state.committed:
+        told = request.commit_index
+        if told <= state.committed:
             return DledgerCode.SUCCESS
-        matched = self._matched()
-        index = min(request.commit_index, matched)
+        index = min(told, matched)
         if index > state.committed:
             state.commit(index)
             self._catch_up.committed(now_ms)
-        unknown = min(request.commit_index, state.log.end_index) > max(matched, state.committed)
+        unknown = told > matched and min(told, state.log.end_index) > max(matched, state.committed)
         return DledgerCode.INCONSISTENT_STATE if unknown else DledgerCode.SUCCESS
 
     # --- answers
 
     def _answer(
-        self, token: Any, request: PushRequest, entries: Sequence[Entry], code: DledgerCode
+        self, token: Any, request: PushRequest, first: int | None, count: int, code: DledgerCode
     ) -> None:
         log = self._state.log
         self._state.answer(
@@ -297,18 +303,18 @@ class Follower:
                 group=request.group,
                 term=request.term,
                 code=code,
-                index=first_and_last(entries)[0] if entries else None,
-                count=len(entries),
+                index=first,
+                count=count,
                 begin_index=log.begin_index,
                 end_index=log.end_index,
             ),
         )
 
-    def _drop(self, index: int, code: DledgerCode) -> None:
-        early = self._early.pop(index)
+    def _drop(self, first: int, code: DledgerCode) -> None:
+        early = self._early.pop(first)
         self._early_bytes -= early.size
         for token in early.tokens:
-            self._answer(token, early.request, early.entries, code)
+            self._answer(token, early.request, first, len(early.entries), code)
 
     def _drop_all(self, code: DledgerCode) -> None:
         for index in list(self._early):

@@ -24,7 +24,6 @@ from ...remoting.protocol.bodies.dledger import (
     MetadataRequest,
     MetadataResponse,
     PushRequest,
-    PushType,
     TransferRequest,
     VoteRequest,
 )
@@ -152,8 +151,7 @@ class Member:
             return
         match request:
             case PushRequest():
-                if request.type is PushType.COMMIT or request.batch_entry or request.entry:
-                    self._follower.push(now_ms, request, token)
+                if self._follower.push(now_ms, request, token):
                     self._transfer.stored(now_ms)
                 else:
                     self._refuse(request, token, DledgerCode.UNEXPECTED_ARGUMENT)

@@ -12,9 +12,9 @@ DLedgerRequestCode.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum, StrEnum
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 from msgspec import field
@@ -270,14 +270,15 @@ def encode_dledger(body: DledgerBody) -> bytes:
 
 
 @functools.cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
+def _decoder(kind: type[B]) -> Callable[[bytes | bytearray | memoryview], B]:
+    return msgspec.json.Decoder(kind).decode
 
 
 def decode_dledger(kind: type[B], body: bytes | bytearray | memoryview) -> B:
     """A body of that kind. Raises BodyError: no JSON, or not of its shape."""
     try:
-        return cast(B, _decoder(kind).decode(body))
+        found: B = _decoder(kind)(body)
+        return found
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BodyError(f"{kind.__name__}: {error}") from None
 

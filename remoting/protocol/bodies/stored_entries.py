@@ -36,7 +36,7 @@ class StoredEntries(Sequence[Entry]):
     """Consecutive entries as they lie side by side in a log: objects only for who asks for them,
     JSON without."""
 
-    __slots__ = ("_count", "_found", "_place", "data", "first")
+    __slots__ = ("_count", "_found", "_place", "data", "first", "span")
 
     def __init__(self, data: Buffer, count: int, first: int, place: int) -> None:
         """``count`` whole entries and nothing else, from index ``first`` on; ``data`` is at
@@ -45,6 +45,8 @@ class StoredEntries(Sequence[Entry]):
         self._count = count
         self.first: Final = first
         """Index of the first one."""
+        self.span: Final = first, first + count - 1
+        """And of the last one."""
         self._place = place
         self._found: bytes | None = None
 
@@ -86,9 +88,9 @@ class StoredEntries(Sequence[Entry]):
         )
 
     def unit(self, number: int) -> tuple[int, int, int, int, int]:
-        """Magic, position, size, index and term of one of them; -1: of the last one."""
-        at = number * _UNIT if number >= 0 else len(self._units) + number * _UNIT
-        return INDEX_UNIT.unpack_from(self._units, at)
+        """Magic, position, size, index and term of one of them, counted as those of a list."""
+        units = self._found or self._units
+        return INDEX_UNIT.unpack_from(units, number * _UNIT)
 
     def _at(self, number: int) -> int:
         """Where in ``data`` one of them begins; behind the last one: where that ends."""
@@ -142,7 +144,7 @@ def body_bytes(entries: Sequence[Entry]) -> int:
 def first_and_last(entries: Sequence[Entry]) -> tuple[int, int]:
     """Their indexes; there is one at least."""
     if isinstance(entries, StoredEntries):
-        return entries.first, entries.first + len(entries) - 1
+        return entries.span
     return entries[0].index, entries[-1].index
 
 

@@ -366,6 +366,51 @@ def test_a_topic_that_is_deleted_begins_at_0_again(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_follower_that_runs_puts_into_queues_together_what_is_committed_in_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = leader(tmp_path / "a"), follower(tmp_path / "b")
+    raft, clock, told = raft_of(target), ManualClock(), list[int]()
+    monkeypatch.setattr(raft, "_clock", clock)
+    raft.on_readable.append(lambda: told.append(raft.readable_end))
+
+    def one_more(body: bytes) -> None:
+        put_ok(source, body=body)
+        commit_all(source)
+        replicate(source, target)
+
+    async def scene() -> None:
+        async def asleep(sleepers: int) -> None:
+            while sum(not future.done() for _, future in clock._sleepers) < sleepers:
+                await asyncio.sleep(0)
+
+        running = asyncio.create_task(raft.run())
+        await asleep(1)
+        one_more(b"1")
+        await asleep(2)
+        one_more(b"2")
+        assert (told, raft.committed_index, bodies_of(target)) == ([], -1, [])
+        with pytest.raises(CommittedConflict, match="entry 1 cannot be taken back"):
+            raft.log.truncate(0)
+        clock.advance(0.01)
+        while not told:
+            await asyncio.sleep(0)
+        assert (told, raft.committed_index) == ([raft.log.end_of(1)], 1)
+        assert bodies_of(target) == [b"1", b"2"]
+        one_more(b"3")
+        await asleep(2)
+        raft.lead(2)
+        put_ok(target, body=b"4")
+        raft.commit(3)
+        assert bodies_of(target) == [b"1", b"2", b"3", b"4"], "senders wait for a leader"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scene())
+    source.close()
+    target.close()
+
+
 def test_who_has_nothing_new_leaves_the_disk_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

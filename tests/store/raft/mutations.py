@@ -40,7 +40,7 @@ def _truncates_anything(follower: Follower, now_ms: int, request: Any, entry: En
         return DledgerCode.INCONSISTENT_STATE
     log.truncate(entry.index)
     follower._found_equal(entry.index)
-    follower._take_commit(now_ms, request)
+    follower._take_commit(now_ms, request, follower._matched())
     return DledgerCode.SUCCESS
 
 
