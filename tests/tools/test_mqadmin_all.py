@@ -73,6 +73,8 @@ def run_in(mqadmin: MqAdmin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 
 TRACKS = "105 300 105 203 105 208 106 105"
+"""Who got a message. Its groups are looked at side by side: in whatever order, and what is under way
+already is not asked for once more."""
 LOOKING: dict[str, str | None] = {
     "topicList": "206",
     "topicClusterList -t GoldNormal": "106 105",
@@ -242,7 +244,11 @@ def check_step(run_in: RunIn, where: World, sent: list[int], line: str) -> None:
     printed = run_in(where, line)
     assert (printed.code, printed.err) == (0, ""), line
     codes = STEPS[line]
-    assert codes is None or " ".join(map(str, sent)) == codes, (line, printed)
+    asked = " ".join(map(str, sent))
+    if codes is not None and codes.endswith(TRACKS):
+        assert set(asked.split()) == set(codes.split()), (line, printed)
+    else:
+        assert codes in (None, asked), (line, printed)
     found, path = settled(where, line, printed.out), file_of(line)
     if os.environ.get("UPDATE_SNAPSHOTS"):
         path.write_text(found)
