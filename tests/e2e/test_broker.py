@@ -186,10 +186,10 @@ def test_a_name_server_that_comes_later_is_found(tmp_path: Path) -> None:
     assert name_server.stop() == 0
 
 
-def fails(folder: Path, *arguments: str) -> str:
+def fails(folder: Path, *arguments: str, code: int = 1) -> str:
     process = start(folder, *arguments)
     _, log = process.communicate(timeout=30)
-    assert process.returncode == 1
+    assert process.returncode == code
     assert "Traceback" not in log
     return log.splitlines()[-1]
 
@@ -216,8 +216,8 @@ def test_a_store_in_use_is_one_line_and_exit_code_1(broker: BrokerProcess) -> No
 
 
 def test_a_role_and_an_id_that_do_not_go_together(tmp_path: Path) -> None:
-    assert "needs a brokerId above 0" in fails(tmp_path, "--brokerRole=SLAVE")
-    assert "is a slave's" in fails(tmp_path, "--brokerId=1")
+    assert "needs a brokerId above 0" in fails(tmp_path, "--brokerRole=SLAVE", code=2)
+    assert "is a slave's" in fails(tmp_path, "--brokerId=1", code=2)
 
 
 def test_tables_that_cannot_be_read_stop_the_start(tmp_path: Path) -> None:

@@ -170,5 +170,5 @@ def test_a_short_secret_refuses_to_start(tmp_path: Path) -> None:
             stdout=err,
             stderr=err,
         )
-        assert broker.wait(30) == 1
+        assert broker.wait(30) == 2
         assert "haSecret must have at least 16 characters" in (tmp_path / "err").read_text()
