@@ -1,8 +1,8 @@
 """Between JSON bodies and typed Records, directed by annotations.
 
-``decode_body`` lets msgspec decode straight into the type when it can; whatever msgspec refuses
-(fastjson's liberties, numbers as text, ``null`` for a number, queues as keys) is read by
-``fastjson`` and converted here:
+``decode_body`` lets msgspec decode straight into the type when it can (``direct.py``); whatever
+that refuses (fastjson's liberties, numbers as text, ``null`` for a number) is read by ``fastjson``
+and converted here:
 
 * keys that the type does not know are ignored; a field whose value is ``null`` gets its default;
 * a number may stand as text, text as a number or a boolean, an enum as its ordinal;
@@ -18,6 +18,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from enum import Enum
 from typing import Annotated, Any, TypeVar
 
@@ -27,6 +28,7 @@ from ..fastjson import reader as fastjson
 from ..fastjson import writer as fastjson_writer
 from ..fastjson.writer import tuple_members
 from ..wire import Record, fields_of, int_bounds, to_text
+from .direct import direct_decoder, queues_decoder
 
 T = TypeVar("T")
 
@@ -65,7 +67,7 @@ def decode_request_body(
     ``MAX_LONG_WAY_BYTES`` may need the long way, only one of up to ``MAX_CONVERTED_BYTES`` may have
     to be converted."""
     kind: Any = body_type
-    limit = max_bytes if _direct_decoder(kind) is not None else MAX_CONVERTED_BYTES
+    limit = max_bytes if direct_decoder(kind) is not None else MAX_CONVERTED_BYTES
     if len(data) > limit:
         raise BodyError(f"{_name(body_type)}: a body of {len(data)} bytes, the limit is {limit}")
     return decode_body(body_type, data, long_way_bytes=MAX_LONG_WAY_BYTES)
@@ -84,11 +86,14 @@ def decode_body(
     if not text:
         raise BodyError(f"the body is missing: expected {_name(body_type)}")
     kind: Any = body_type  # or any other annotation: dict[str, DataVersion] works too
-    decoder = _direct_decoder(kind)
+    decoder = direct_decoder(kind)
     if b"$ref" not in text:
         try:
             if decoder is not None:
                 return typing.cast(T, decoder.decode(text))
+            if (decode := queues_decoder(kind)) is not None:
+                with suppress(msgspec.DecodeError, LookupError):
+                    return typing.cast(T, decode(text))
             standard = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             pass  # the long way either succeeds or finds a better text
@@ -350,34 +355,6 @@ def _to_bool(value: Any) -> bool:
     if text not in _BOOLEANS:
         raise _Misfit("true or false", value)
     return _BOOLEANS[text]
-
-
-# --- straight with msgspec
-# ------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def _direct_decoder(body_type: Any) -> msgspec.json.Decoder[Any] | None:
-    """A decoder for types whose JSON form msgspec shares with us; ``None`` when a queue or a
-    numbered enum is inside."""
-    return msgspec.json.Decoder(body_type) if _is_plain(body_type) else None
-
-
-def _is_plain(annotation: Any) -> bool:
-    arguments = typing.get_args(annotation)
-    if typing.get_origin(annotation) is Annotated:
-        return True
-    if arguments:
-        return all(
-            _is_plain(argument) for argument in arguments if argument not in (Ellipsis, type(None))
-        )
-    if not isinstance(annotation, type):
-        return False
-    if issubclass(annotation, Record):
-        return all(_is_plain(field.annotation) for field in fields_of(annotation))
-    if issubclass(annotation, Enum):
-        return issubclass(annotation, str)
-    return annotation in (str, int, float, bool)
 
 
 def _shown(value: Any) -> str:

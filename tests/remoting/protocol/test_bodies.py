@@ -26,6 +26,7 @@ from aiorocketmq.remoting.protocol.bodies.consumer_offsets import (
     ConsumerOffsetTable,
     DelayOffsetTable,
 )
+from aiorocketmq.remoting.protocol.bodies.direct import queues_decoder
 from aiorocketmq.remoting.protocol.bodies.heartbeat import (
     ConsumeFromWhere,
     ConsumeType,
@@ -44,6 +45,7 @@ from aiorocketmq.remoting.protocol.bodies.registration import (
 )
 from aiorocketmq.remoting.protocol.bodies.reset import ResetOffsetBody, ResetOffsetBodyForC
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, TopicRouteData
+from aiorocketmq.remoting.protocol.bodies.running_info import ConsumerRunningInfo
 from aiorocketmq.remoting.protocol.bodies.stats import (
     BrokerStatsData,
     ConsumeStats,
@@ -193,6 +195,36 @@ def test_queues_as_keys(body: bytes) -> None:
     assert decode_body(ResetOffsetBody, body) == ResetOffsetBody(
         offset_table={MessageQueue("T", "b", 3): 5}
     )
+
+
+KEY = b'{"brokerName":"b","queueId":3,"topic":"T"}'
+
+
+def test_queues_as_keys_go_straight_through_msgspec() -> None:
+    """As fastjson writes them; else a page of lags takes a console longer than its whole rest."""
+    decode = queues_decoder(ConsumeStatsList)
+    assert decode is not None
+    stats = ConsumeStats(offset_table={MessageQueue("T", "b", 3): OffsetWrapper(broker_offset=7)})
+    found = decode(
+        b'{"brokerAddr":null,"consumeStatsList":[{"g":[{"offsetTable":{%b:{"brokerOffset":7}}}]},'
+        b'{"idle":[]}]}' % KEY
+    )
+    assert found == ConsumeStatsList(consume_stats_list=[{"g": [stats]}, {"idle": []}])
+
+
+def test_a_number_names_no_queue() -> None:
+    """Numbers stand for queues inside the decoder only."""
+    for body in (b'{"offsetTable":{"0":5}}', b'{"offsetTable":{%b:5,"1":6}}' % KEY):
+        with pytest.raises(BodyError, match="an object"):
+            decode_body(ResetOffsetBody, body)
+
+
+def test_text_that_looks_like_a_queue_is_text() -> None:
+    text = KEY.decode() + ":"
+    body = encode_body({"properties": {"x": text}, "mqTable": {}})
+    assert decode_body(ConsumerRunningInfo, body).properties == {"x": text}
+    stats = ConsumeStatsList(consume_stats_list=[], broker_addr=text)
+    assert decode_body(ConsumeStatsList, encode_body(stats)) == stats
 
 
 def test_enums_by_name_or_ordinal() -> None:
