@@ -118,6 +118,17 @@ class Site:
 
         self.routes.append(Route(path, serve, methods=["GET"]))
 
+    def live_page(self, path: str, name: str, facts: MadeFacts, *parts: str) -> None:
+        """A page to read that stays up to date by itself: ``<name>.html``, made of ``facts``, and
+        as ``/live/<name>`` its blocks ``parts`` (see ``stream``)."""
+
+        async def show(request: Request, person: Person, form: Form) -> Response:
+            found = await facts(person.view, form)
+            return self.html(request, person, f"{name}.html", **found)
+
+        self.page(path, show)
+        self.stream(f"/live/{name}", facts, f"{name}.html", *parts)
+
     def change(self, path: str, show: Shown) -> None:
         """What a form does. ``show`` writes the audit line (``Site.noted``)."""
 

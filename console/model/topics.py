@@ -16,6 +16,7 @@ from ...remoting.protocol.bodies.topic_config import TopicConfig
 from ...remoting.protocol.codes import version_name
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import TopicName, is_system_topic
+from .paging import Page, page_of
 
 PERMISSIONS: Final = {6: "read and write", 4: "read only", 2: "write only", 0: "neither"}
 _READ_OR_WRITE: Final = 6
@@ -34,18 +35,8 @@ def permission(perm: int) -> str:
     return PERMISSIONS[perm & _READ_OR_WRITE]
 
 
-class Page(NamedTuple):
-    """Some of many names."""
-
-    names: Sequence[str]
-    total: int
-    number: int
-    """From 1."""
-    last: int
-
-
 @lru_cache(maxsize=64)
-def search(topics: tuple[str, ...], text: str, kind: str, page: int, size: int) -> Page:
+def search(topics: tuple[str, ...], text: str, kind: str, page: int, size: int) -> Page[str]:
     """Those whose name has ``text``, in any case and in the order in which they come. ``kind``: as
     ``kind_of``, or ``all``. Remembered: pages look again and again among thousands of names that
     are what they were."""
@@ -55,9 +46,7 @@ def search(topics: tuple[str, ...], text: str, kind: str, page: int, size: int) 
         for name in topics
         if (not wanted or wanted in name.lower()) and kind in ("all", kind_of(name))
     ]
-    last = max(1, -(-len(found) // size))
-    number = min(max(1, page), last)
-    return Page(found[(number - 1) * size : number * size], len(found), number, last)
+    return page_of(found, page, size)
 
 
 class QueueRow(NamedTuple):

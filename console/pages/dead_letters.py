@@ -17,9 +17,8 @@ from ..cluster import ClusterView
 from ..door import Person
 from ..lookups import at_broker, by_time
 from ..model.journey import origin_topic
-from ..model.texts import parse_moment
 from ..site import BadFormError, Form, Site
-from .messages import message_link
+from .messages import message_link, range_of
 
 DAYS_MS: Final = 3 * 86_400_000
 MOST_SHOWN: Final = 200
@@ -99,12 +98,7 @@ async def found_of(view: ClusterView, form: Form) -> dict[str, Any]:
     """Those of a time that match. Raises ``BadFormError``."""
     group = form.needed("group")
     topic = dlq_topic(group) if kind_of(form) == "dead" else retry_topic(group)
-    now = view.clock.time_ms()
-    try:
-        begin = parse_moment(form.text("begin")) if form.text("begin") else now - DAYS_MS
-        end = parse_moment(form.text("end")) if form.text("end") else now
-    except ValueError as error:
-        raise BadFormError(str(error)) from None
+    begin, end = range_of(view, form, DAYS_MS)
     try:
         found, problems = await by_time(view, topic, begin, end, MOST_SHOWN)
     except NoRouteError:

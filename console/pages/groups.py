@@ -22,6 +22,7 @@ from ..model.groups import (
     queue_rows,
     rows_of,
 )
+from ..model.paging import page_of
 from ..model.texts import parse_moment
 from ..site import BadFormError, Form, Site
 from .overview import soon
@@ -32,17 +33,6 @@ MOST_SERIES: Final = 8
 
 
 def add_to(site: Site) -> None:
-    async def show_list(request: Request, person: Person, form: Form) -> Response:
-        found = await list_facts(person.view, form)
-        return site.html(request, person, "groups.html", **found)
-
-    async def show(request: Request, person: Person, form: Form) -> Response:
-        found = await group_facts(person.view, form.needed("name"))
-        return site.html(request, person, "group.html", **found)
-
-    async def live(view: ClusterView, form: Form) -> dict[str, Any]:
-        return await group_facts(view, form.needed("name"))
-
     async def preview(request: Request, person: Person, form: Form) -> Response:
         group, topic, at = reset_of(form)
         moves = await person.view.admin.move_offsets(group, topic, at, dry_run=True)
@@ -64,10 +54,8 @@ def add_to(site: Site) -> None:
             time=form.text("time"), outcome=refused or how, told=[],
         )  # fmt: skip
 
-    site.page("/groups", show_list)
-    site.stream("/live/groups", list_facts, "groups.html", "rows")
-    site.page("/group", show)
-    site.stream("/live/group", live, "group.html", "age", "troubles", "queues", "members")
+    site.live_page("/groups", "groups", list_facts, "rows")
+    site.live_page("/group", "group", group_facts, "age", "troubles", "queues", "members")
     site.page("/group/reset", preview)
     site.change("/group/reset", apply)
 
@@ -82,13 +70,8 @@ async def list_facts(view: ClusterView, form: Form) -> dict[str, Any]:
         for row in rows_of(groups_of_topics(topics.value), lags.known if lags else None)
         if text.lower() in row.name.lower()
     ]
-    last = max(1, -(-len(rows) // ROWS))
-    page = min(max(1, form.number("page", 1)), last)
     return {
-        "groups": rows[(page - 1) * ROWS : page * ROWS],
-        "total": len(rows),
-        "number": page,
-        "last": last,
+        "page": page_of(rows, form.number("page", 1), ROWS),
         "q": text,
         "lags": lags,
         "deserted": set(lags.deserted) if lags else set(),
@@ -97,8 +80,9 @@ async def list_facts(view: ClusterView, form: Form) -> dict[str, Any]:
     }
 
 
-async def group_facts(view: ClusterView, group: str) -> dict[str, Any]:
-    """What the page of one group shows. Raises ``NoRouteError``."""
+async def group_facts(view: ClusterView, form: Form) -> dict[str, Any]:
+    """What the page of one group shows. Raises ``BadFormError``, ``NoRouteError``."""
+    group = form.needed("name")
     dated = await view.group.of(group).get()
     look: GroupLook = dated.value
     members = member_rows(look.connection, look.infos, look.member_problems)

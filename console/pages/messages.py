@@ -58,9 +58,7 @@ async def search(view: ClusterView, form: Form) -> tuple[list[MessageExt] | None
         case "id" if text:
             return await _or_none(by_id(view, topic, text))
         case "time" if topic:
-            begin, end = _range(view, form)
-            found, problems = await by_time(view, topic, begin, end)
-            return found, problems
+            return await by_time(view, topic, *range_of(view, form, HOUR_MS))
         case _:
             return None, []
 
@@ -73,10 +71,12 @@ async def _or_none(looking: Any) -> tuple[list[MessageExt], list[str]]:
         return [], [str(error)]
 
 
-def _range(view: ClusterView, form: Form) -> tuple[int, int]:
+def range_of(view: ClusterView, form: Form, back_ms: int) -> tuple[int, int]:
+    """Begin and end, ms; where the form does not say, from ``back_ms`` ago until now. Raises
+    ``BadFormError``."""
     now = view.clock.time_ms()
     try:
-        begin = parse_moment(form.text("begin")) if form.text("begin") else now - HOUR_MS
+        begin = parse_moment(form.text("begin")) if form.text("begin") else now - back_ms
         end = parse_moment(form.text("end")) if form.text("end") else now
     except ValueError as error:
         raise BadFormError(str(error)) from None

@@ -6,13 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response
-
 from ...remoting.errors import RocketMQError
 from ..cached import Cached
 from ..cluster import ClusterView, Lags
-from ..door import Person
 from ..model.overview import Trouble
 from ..rendering import link
 from ..site import Form, Site
@@ -22,17 +18,10 @@ PATIENCE_S = 0.1
 
 
 def add_to(site: Site) -> None:
-    async def show(request: Request, person: Person, _form: Form) -> Response:
-        return site.html(request, person, "overview.html", **await facts(person.view))
-
-    async def live(view: ClusterView, _form: Form) -> dict[str, Any]:
-        return await facts(view)
-
-    site.page("/", show)
-    site.stream("/live/overview", live, "overview.html", "age", "troubles", "servers", "brokers")
+    site.live_page("/", "overview", facts, "age", "troubles", "servers", "brokers")
 
 
-async def facts(view: ClusterView) -> dict[str, Any]:
+async def facts(view: ClusterView, _form: Form) -> dict[str, Any]:
     """What the page shows."""
     overview, lags = await asyncio.gather(view.overview.get(), soon(view.lags))
     troubles = list(overview.value.troubles)

@@ -28,17 +28,6 @@ KINDS: Final = {"": "of users", "retry": "retry", "dead letters": "dead letters"
 
 
 def add_to(site: Site) -> None:
-    async def show_list(request: Request, person: Person, form: Form) -> Response:
-        found = await list_facts(person.view, form)
-        return site.html(request, person, "topics.html", **found)
-
-    async def show(request: Request, person: Person, form: Form) -> Response:
-        found = await topic_facts(person.view, form.needed("name"))
-        return site.html(request, person, "topic.html", **found)
-
-    async def live(view: ClusterView, form: Form) -> dict[str, Any]:
-        return await topic_facts(view, form.needed("name"))
-
     async def preview(request: Request, person: Person, form: Form) -> Response:
         changes = await wished(person.view, form)
         return site.html(
@@ -64,10 +53,8 @@ def add_to(site: Site) -> None:
             outcomes=outcomes, **_wish(form),
         )  # fmt: skip
 
-    site.page("/topics", show_list)
-    site.stream("/live/topics", list_facts, "topics.html", "rows")
-    site.page("/topic", show)
-    site.stream("/live/topic", live, "topic.html", "age", "queues", "groups", "producers")
+    site.live_page("/topics", "topics", list_facts, "rows")
+    site.live_page("/topic", "topic", topic_facts, "age", "queues", "groups", "producers")
     site.page("/topic/change", preview)
     site.change("/topic/change", apply)
 
@@ -79,13 +66,12 @@ async def list_facts(view: ClusterView, form: Form) -> dict[str, Any]:
     kind = kind if kind in KINDS else ""
     page = search(topics.value, text, kind, form.number("page", 1), ROWS)
     return {
-        "names": page.names,
         "page": page,
         "q": text,
         "kind": kind,
         "kinds": KINDS,
         "kind_of": kind_of,
-        "rates": rates_of(view, page.names),
+        "rates": rates_of(view, page.rows),
         "at_ms": topics.at_ms,  # shown with a problem
         "problem": topics.problem,
     }
@@ -101,8 +87,9 @@ def rates_of(view: ClusterView, names: Iterable[str]) -> dict[str, BrokerStatsIt
     }
 
 
-async def topic_facts(view: ClusterView, topic: str) -> dict[str, Any]:
-    """What the page of one topic shows. Raises ``NoRouteError``."""
+async def topic_facts(view: ClusterView, form: Form) -> dict[str, Any]:
+    """What the page of one topic shows. Raises ``BadFormError``, ``NoRouteError``."""
+    topic = form.needed("name")
     look = await view.topic.of(topic).get()
     return {
         "topic": topic,

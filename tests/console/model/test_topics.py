@@ -32,9 +32,9 @@ def test_kinds() -> None:
 
 
 def test_search() -> None:
-    assert search(NAMES, "ORD", "", 1, 10).names == ["Orders", "orders-old"]
-    assert search(NAMES, "", "retry", 1, 10).names == ["%RETRY%g"]
-    assert len(search(NAMES, "", "all", 1, 10).names) == 6
+    assert search(NAMES, "ORD", "", 1, 10).rows == ["Orders", "orders-old"]
+    assert search(NAMES, "", "retry", 1, 10).rows == ["%RETRY%g"]
+    assert len(search(NAMES, "", "all", 1, 10).rows) == 6
 
 
 @given(st.integers(0, 200), st.integers(-5, 500), st.integers(1, 60))
@@ -42,7 +42,7 @@ def test_every_topic_is_on_one_page(many: int, page: int, size: int) -> None:
     names = tuple(f"t{number:03}" for number in range(many))
     last = search(names, "", "", 1, size).last
     pages = [search(names, "", "", number, size) for number in range(1, last + 1)]
-    assert [name for each in pages for name in each.names] == list(names)
+    assert [name for each in pages for name in each.rows] == list(names)
     assert 1 <= search(names, "", "", page, size).number <= last
 
 
