@@ -19,8 +19,9 @@ from .blind_defects import BLIND
 from .campaign import commit
 from .defects import KNOWN
 from .seeds import run_seed, shape_of
+from .unseen_defects import UNSEEN
 
-DEFECTS = (*KNOWN, *BLIND)
+DEFECTS = (*KNOWN, *BLIND, *UNSEEN)
 
 
 class Found(NamedTuple):
