@@ -39,13 +39,21 @@ class SilentMasters:
         routes.on_change.append(self._route_changed)
 
     async def run(self) -> None:
-        """Look four times a second; nothing is done where no broker has replicas."""
+        """Look four times a second while a send waits, else no sooner than one can have waited for
+        too long."""
         while True:
-            await self._clock.sleep(LOOK_EVERY_S)
+            await self._clock.sleep(max(LOOK_EVERY_S, PATIENCE_S - self._longest_wait_s()))
             self.look()
 
+    def _longest_wait_s(self) -> float:
+        """Of the sends that wait now; of one that is asked after again it is long enough."""
+        if self._suspects:
+            return PATIENCE_S
+        connections = map(self._remoting.connected_to, self._remoting.addresses())
+        return max((each.oldest_send_s() for each in connections if each is not None), default=0.0)
+
     def look(self) -> None:
-        """Now."""
+        """Now. Nothing is done where no broker has replicas."""
         routes = self._routes
         names = [name for name in routes.brokers if routes.has_replicas(name)]
         suspects, self._suspects = self._suspects, set()

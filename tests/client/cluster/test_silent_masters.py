@@ -31,8 +31,11 @@ class Wires:
 
     def __init__(self, **wires: Wire) -> None:
         self.wires = wires
+        self.looked_at: list[float] = []
+        self.now: Callable[[], float] = lambda: 0.0
 
     def addresses(self) -> list[str]:
+        self.looked_at.append(self.now())
         return list(self.wires)
 
     def connected_to(self, address: str) -> Wire:
@@ -75,6 +78,29 @@ def test_its_connection_ends_with_the_route() -> None:
         assert not wires[TWO].cut_because, "the new one is given its time"
 
     play({0: ONE, 2: TWO}, wires, test)
+
+
+def test_while_no_send_waits_nobody_looks_often() -> None:
+    """A send that begins to wait behind a look is found as soon as one in front of it."""
+
+    async def main() -> None:
+        world = MovingMaster({0: ONE, 2: TWO}, {ONE: SLAVE, TWO: SLAVE})
+        await world.instance.routes.refresh(TOPIC)
+        wires, clock = Wires(**{ONE: Wire(0.0)}), world.clock
+        wires.now = clock.monotonic
+        silent = SilentMasters(wires, world.instance.routes, world.instance.masters, clock)  # type: ignore[arg-type]
+        looking = asyncio.create_task(silent.run())
+        await world.pass_time(10 * PATIENCE_S)
+        assert len({round(at, 3) for at in wires.looked_at}) <= 12
+        world.asked.clear()
+        wires.wires[ONE].waits_s = PATIENCE_S - LOOK_EVERY_S
+        await world.pass_time(PATIENCE_S)
+        wires.wires[ONE].waits_s = PATIENCE_S
+        await world.pass_time(LOOK_EVERY_S + 0.05)
+        assert world.asked_of(NAME_SERVER)
+        looking.cancel()
+
+    asyncio.run(main())
 
 
 def test_a_group_that_has_none_at_present() -> None:
