@@ -151,6 +151,11 @@ class ConsumeQueues:
         for queue in self.table.values():
             queue.close()
 
+    @property
+    def lacks_folder_sync(self) -> bool:
+        """A queue was deleted, and its name may come back with a power failure."""
+        return self._removed
+
     def sync(self, queues: Iterable[ConsumeQueue]) -> None:
         """Put all units written so far on the disk, and the names of new files and folders. For a
         worker thread. Raises StoreFileError; the next call tries again what this one did not do.

@@ -92,6 +92,8 @@ class FlushService:
         """The same for who reads, and for whom nobody waits."""
         self._waits_ms: dict[int, int] = {}
         self._wanted: asyncio.Event | None = None
+        self._waited: asyncio.Event | None = None
+        """Somebody has begun to wait: time has to be watched."""
         self._fast_syncs = 0
         """How many of the last syncs of the commit log were fast, without a slow one between."""
         self._busy = 0
@@ -112,8 +114,9 @@ class FlushService:
         if phy_offset <= self._log.flushed_offset or self.broken is not None:
             done(phy_offset <= self._log.flushed_offset)
             return
-        if not self._waiters and self._wanted is not None:
+        if not self._waiters and self._wanted is not None and self._waited is not None:
             self._wanted.set()  # who completes waiters looks whether some are left
+            self._waited.set()
         self._waiters.append((phy_offset, self._clock.monotonic(), done))
 
     def when_synced(self, done: Callable[[], None]) -> None:
@@ -178,17 +181,18 @@ class FlushService:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        self._wanted = asyncio.Event()
+        self._wanted, self._waited = asyncio.Event(), asyncio.Event()
         if self._waiters or self._readers:
             self._wanted.set()
+            self._waited.set()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._serve_waiters(self._wanted))
-                group.create_task(self._watch_timeouts())
+                group.create_task(self._watch_timeouts(self._waited))
                 group.create_task(self._sync_log_by_interval())
                 group.create_task(self._sync_queues_by_interval())
         finally:
-            self._wanted = None
+            self._wanted = self._waited = None
 
     async def _serve_waiters(self, wanted: asyncio.Event) -> None:
         while True:
@@ -219,11 +223,13 @@ class FlushService:
         finally:
             await rounds.end(completed, self._clock.monotonic() - began)
 
-    async def _watch_timeouts(self) -> None:
+    async def _watch_timeouts(self, waited: asyncio.Event) -> None:
         """A sync that hangs must not hold back the answer FLUSH_DISK_TIMEOUT."""
         while True:
-            await self._clock.sleep(_TIMEOUT_STEP_SECONDS)
-            if self._waiters:
+            await waited.wait()
+            waited.clear()
+            while self._waiters:
+                await self._clock.sleep(_TIMEOUT_STEP_SECONDS)
                 self._complete()
 
     async def _sync_log_by_interval(self) -> None:
@@ -245,6 +251,7 @@ class FlushService:
     async def _sync_queues_by_interval(self) -> None:
         config = self._config
         last = self._clock.monotonic()
+        synced: tuple[int, ...] = ()  # where all was when queues were synced: an idle store rests
         while True:
             await self._clock.sleep(
                 max(config.flush_interval_consume_queue / 1000, _SHORTEST_SECONDS)
@@ -253,12 +260,15 @@ class FlushService:
                 self._clock.monotonic(),
                 config.flush_consume_queue_thorough_interval / 1000,
             )
+            written = self._log.max_phy_offset, *self.dispatched()
             least = config.flush_consume_queue_least_pages * _PAGE // CQ_UNIT_SIZE
             if now - last >= thorough or self.due or _DERIVED in self._put_off:
                 last, self.due = now, False
                 await self.sync_everything()
-            else:
-                await self._in_thread(_DERIVED, self._sync_dirty_queues, self._queues.all(), least)
+            elif (written != synced or self._queues.lacks_folder_sync) and await self._in_thread(
+                _DERIVED, self._sync_dirty_queues, self._queues.all(), least
+            ):
+                synced = written
 
     async def sync_log(self) -> bool:
         """Sync the commit log up to its end of this moment; whether that was possible. A failure is

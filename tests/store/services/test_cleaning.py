@@ -442,7 +442,7 @@ def test_the_service_cleans_after_a_minute_and_then_every_ten_seconds(
             await asyncio.sleep(0.001)
 
     async def script() -> None:
-        await until(lambda: len(clock._sleepers) == 6)
+        await until(lambda: len(clock._sleepers) == 5)
         disk.ratio = 0.95
         clock.advance(1.1)
         await until(lambda: not world.store.writeable)
@@ -458,7 +458,7 @@ def test_the_service_cleans_after_a_minute_and_then_every_ten_seconds(
             await until(partial(_logged, caplog, f"begins at {number * LOG_FILE}"))
         clock.advance(0.2)
         clock._time_ms += 3_600_000
-        await until(lambda: len(clock._sleepers) == 6)
+        await until(lambda: len(clock._sleepers) == 5)
         clock.advance(10.1)
         await until(lambda: f"begins at {8 * LOG_FILE}" in caplog.text)
 

@@ -62,8 +62,8 @@ class Running:
         async def whole() -> None:
             services = asyncio.ensure_future(self.store.run())
             await self.until(
-                lambda: len(self.clock._sleepers) == 6
-            )  # timeouts, log, queues, cleaning, disk, scrub
+                lambda: len(self.clock._sleepers) == 5
+            )  # log, queues, cleaning, disk, scrub
             try:
                 await script()
             finally:
@@ -277,6 +277,35 @@ def test_a_round_ends_with_those_who_were_told_before_the_next_one_begins(tmp_pa
         assert running.disk.synced.count("commitlog") == 1, "the next one waits"
         rounds.go_on.set()
         await running.until(lambda: rounds.told == [7, 3])
+
+    running.run(script)
+    running.store.close()
+
+
+def test_an_idle_store_leaves_its_thread_alone(tmp_path: Path) -> None:
+    running = Running(tmp_path, flush_consume_queue_thorough_interval=60_000)
+    threads = running.store.flush._threads
+    submit, works = threads.submit, 0
+
+    def counted(*work: Any, **more: Any) -> Any:
+        nonlocal works
+        works += work[0] == running.store.flush._guarded
+        return submit(*work, **more)
+
+    threads.submit = counted  # type: ignore[method-assign]
+
+    async def script() -> None:
+        put_ok(running.store)
+        await running.until(lambda: works > 0 and running.flushed, step=1.0)
+        running.clock.advance(1.0)
+        await running.settle()
+        before = works
+        for _ in range(20):
+            running.clock.advance(1.0)
+            await running.settle()
+        assert works == before
+        put_ok(running.store)
+        await running.until(lambda: works > before, step=1.0)
 
     running.run(script)
     running.store.close()
