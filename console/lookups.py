@@ -19,8 +19,9 @@ from .cluster import ClusterView
 from .model.journey import Copies, group_of, origin_topic
 
 MOST_FOUND: Final = 64
-MOST_GROUPS: Final = 32
-"""Groups of a topic whose retries and dead letters are looked for."""
+MOST_GROUPS: Final = 256
+"""Groups of a topic whose retries and dead letters are looked for. 200 groups at 20 brokers are
+4,000 questions, 0.2 s of CPU here."""
 A_PULL: Final = 32
 MOST_PULLS: Final = 8
 """Of one queue, for a range of time."""
@@ -114,7 +115,10 @@ async def journey_of(view: ClusterView, message: MessageExt) -> Journey:
     groups = sorted({*(known or ()), *([own] if own else [])})
     problems = [f"Groups of the topic: {no_groups}"] if no_groups else []
     if len(groups) > MOST_GROUPS:
-        problems.append(f"Only {MOST_GROUPS} of {len(groups)} groups were looked at.")
+        problems.append(
+            f"The topic has {len(groups)} groups: only the first {MOST_GROUPS}, by name, were "
+            "looked at."
+        )
     groups = groups[:MOST_GROUPS]
     stored, retries, dead, halves, given_up, traces = await asyncio.gather(
         _copies(view, topic, msg_id),
@@ -126,7 +130,7 @@ async def journey_of(view: ClusterView, message: MessageExt) -> Journey:
     )
     tracks, no_tracks = None, None
     if stored:
-        tracks, no_tracks = await view.ask(partial(view.admin.message_tracks, stored[0]))
+        tracks, no_tracks = await view.ask(partial(view.admin.message_tracks, stored[0], groups))
     problems += [f"How far groups are: {no_tracks}"] if no_tracks else []
     copies = Copies(
         stored or ([message] if message.topic == topic else []),

@@ -25,6 +25,7 @@ from aiorocketmq import (
     TransactionProducer,
     TransactionState,
 )
+from aiorocketmq.console import lookups
 from aiorocketmq.console.sessions import IDLE_S
 from aiorocketmq.console.starting import forget_accounts
 from aiorocketmq.remoting.protocol.codes import RequestCode
@@ -364,6 +365,29 @@ async def test_a_transaction_with_its_half_its_check_and_its_end(tmp_path: Path)
             assert titles[0] == "Half message stored"
             assert "Stored" in titles
             assert checked
+
+
+@asynchronous
+async def test_all_groups_of_a_message_are_on_its_page(
+    shared: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = [f"{topic}-{number}" for number in range(60)]
+    await create_topic(shared.namesrv, topic, 1)
+    msg_id = await sent(shared, topic, b"x")
+    async with Admin(namesrv=shared.namesrv) as admin, a_console(shared.namesrv) as asked:
+        (queue,) = await admin.read_queues(topic)
+        for group in groups:
+            await admin.update_consumer_offset(group, queue, 1)
+
+        async def found() -> bool:
+            page = await asked.client.get("/message", params={"topic": topic, "id": msg_id})
+            return all(f"<strong>{group} " in page.text for group in groups)
+
+        await until(found, "the page tells of every group")
+        monkeypatch.setattr(lookups, "MOST_GROUPS", 10)
+        page = await asked.page("/message", topic=topic, id=msg_id)
+        assert "The topic has 60 groups: only the first 10, by name, were looked at." in page
+        assert sum(f"<strong>{group} " in page for group in groups) == 10
 
 
 # --- a cluster that does not know everything
