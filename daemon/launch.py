@@ -166,6 +166,8 @@ def main(daemon: Daemon, arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         text = f"{error.format_message()} ({daemon.name} -h shows the options)"
         return _fail(daemon, text, EXIT_USAGE)
+    except BrokenPipeError:  # whoever reads what is printed has enough
+        return 0
     except (LaunchError, PropertyError, OSError) as error:
         return _fail(daemon, describe(error), EXIT_USAGE)
     with files_are(settings.file_mode):

@@ -46,6 +46,8 @@ def main() -> None:
     """From the command line to the exit code."""
     try:
         _run(sys.argv[1:])
+    except BrokenPipeError:  # whoever reads what is printed has enough
+        sys.exit(0)
     except UsageError as error:
         print(f"mqhealth: {error} (mqhealth -h shows the options)", file=sys.stderr)
         sys.exit(2)

@@ -1,7 +1,10 @@
 """What every program of the package has alike."""
 
+import contextlib
 import logging
+import os
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
@@ -33,6 +36,8 @@ def run(program: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> 
     """The exit code."""
     module, _, function = PROGRAMS[program].partition(":")
     monkeypatch.setattr("sys.argv", [program, *arguments])
+    # "python -m pytest" is who runs it here, and click would call it so
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", "")
     with pytest.raises(SystemExit) as ended:
         getattr(import_module(module), function)()
     return ended.value.code
@@ -57,6 +62,18 @@ def test_a_wrong_command_line(
     out, err = capfd.readouterr()
     assert out == ""
     assert re.fullmatch(program + r": .*no-?such.*\n", err), err
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_whoever_reads_what_is_printed_may_have_enough(
+    program: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    with contextlib.suppress(BrokenPipeError), open(writes, "w", buffering=1) as gone:
+        monkeypatch.setattr("sys.stdout", gone)
+        assert run(program, ["--help"], monkeypatch) in (0, 1, None)
+    assert capfd.readouterr().err == ""
 
 
 def test_a_property_that_does_not_exist(

@@ -73,8 +73,8 @@ def run_in(mqadmin: MqAdmin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 
 TRACKS = "105 300 105 203 105 208 106 105"
-"""Who got a message. Its groups are looked at side by side: in whatever order, and what is under way
-already is not asked for once more."""
+"""Who got a message. Its groups are looked at side by side: in whatever order, and what is under
+way already is not asked for once more."""
 LOOKING: dict[str, str | None] = {
     "topicList": "206",
     "topicClusterList -t GoldNormal": "106 105",
