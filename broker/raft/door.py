@@ -11,6 +11,7 @@ Strangers have few connections, and members their own: none keeps a member out.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -162,4 +163,9 @@ OK: Final = 200
 
 def host_of(connection: Peer) -> str:
     """Its address without port and brackets."""
-    return connection.peer.rpartition(":")[0].removeprefix("[").removesuffix("]")
+    return _host_in(connection.peer)
+
+
+@functools.lru_cache(1024)
+def _host_in(peer: str) -> str:
+    return peer.rpartition(":")[0].removeprefix("[").removesuffix("]")

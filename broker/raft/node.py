@@ -4,7 +4,7 @@ which decides.
 All that comes in during one turn of the event loop (requests of peers, their answers, entries that
 the store has appended) is told to the member together, at the end of the turn, and what it wants
 done is done then. So a hundred messages that were stored in a turn are one push, encoded once for
-all peers, and one write per peer.
+all peers, and one write per peer; those of a few turns are, where many senders wait (``rounds``).
 
 A new term or vote is on the disk, synced by a thread, before anything leaves that depends on it;
 nothing of the member's is done meanwhile. A disk that refuses that leaves it silent: the others
@@ -58,6 +58,7 @@ from ...store.raft.settings import RaftSettings
 from .door import OK
 from .network import MemberNetwork
 from .parts import MemberStore, NodeSettings
+from .rounds import PushRounds
 from .waiting import CommitWaiters, Together
 
 log: Final = logging.getLogger(__name__)
@@ -130,17 +131,18 @@ class RaftNode:
         self._hand_over_pause_s = HAND_OVER_AGAIN_S
         self._broker_address: Final = settings.broker_address
         self._waiters: Final = CommitWaiters(settings.wait_ack_ms)
-        self._wait: Final = self._waiters.add
-        self._readable_end = 0
-        """Of a leader: where what can be read ends."""
+        self._readable_end = 0  # of a leader: where what can be read ends
         self._most_waiting: Final = settings.most_waiting
         self._refusing: PutResult | None = None
         """What puts are answered though this member leads."""
         self._network: Final = MemberNetwork(raft, settings, clock, self._request, self._answered)
         self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._held_bytes = 0
-        self._saving = self._leading = self._appended = self._noop_due = False
-        self._lead_due = False
+        self._rounds = PushRounds(len(self.settings.others))
+        self._round_ends: asyncio.TimerHandle | None = None
+        self._held = False
+        """Entries were appended that the member has not been told of."""
+        self._saving = self._leading = self._appended = self._noop_due = self._lead_due = False
         self._due = False
         """The member is to be told of something at the end of this turn."""
         self._sleeping: asyncio.Future[None] | None = None
@@ -218,7 +220,7 @@ class RaftNode:
         """As ``when_acked`` for many, perhaps: ``tell`` is called once with all who wait with it,
         one behind the other, and have the same end."""
         if self._leading and phy_offset > self._readable_end:
-            self._wait((phy_offset, tell, who))
+            self._waiters.add((phy_offset, tell, who))
         elif phy_offset <= self._store.committed_end:
             tell([who], PutStatus.PUT_OK)
         else:
@@ -440,6 +442,9 @@ class RaftNode:
                 await self._sleeping
             self._due = False
             now_ms = self._now_ms()
+            self._look_at_log(now_ms)
+            if self._held and not self._inbox:
+                continue
             self._waiters.begin(now_ms)
             self._tell_member(now_ms)
             ready = self._member.take(now_ms)
@@ -449,13 +454,26 @@ class RaftNode:
             if self._member.next_deadline_ms < self._alarm_ms:
                 self._sooner.set()
 
+    def _look_at_log(self, now_ms: int) -> None:
+        if self._appended:
+            self._appended, self._held = False, True
+            self._store.take_appended()
+        if self._held and not (self._leading and self._holds()):
+            self._held = False
+            if self._leading:
+                log = self._store.log
+                self._rounds.pushed(log.end_index, log.position_for(0), self._clock.monotonic())
+                self._member.appended(now_ms)
+
+    def _holds(self) -> bool:
+        """What is new is not pushed yet."""
+        log = self._store.log
+        return self._rounds.holds(
+            len(self._waiters), log.end_index, log.position_for(0), self._member.committed_index
+        )
+
     def _tell_member(self, now_ms: int) -> None:
         inbox, self._inbox = self._inbox, []
-        if self._appended:
-            self._appended = False
-            self._store.take_appended()
-            if self._leading:
-                self._member.appended(now_ms)
         for what, args in inbox:
             what(now_ms, *args)
             if self._leading and self._member.role is not Role.LEADER:
@@ -556,6 +574,7 @@ class RaftNode:
         self._stop_leading()
         if change.role is Role.LEADER:
             self._leading = self._lead_due = True
+            self._rounds = PushRounds(len(self.settings.others))
             self._readable_end = self._store.readable_end
         elif change.role is Role.FOLLOWER:
             self._store.follow()
@@ -570,7 +589,24 @@ class RaftNode:
         """The store has more in its queues: senders hear of what is there."""
         if self._leading:
             self._readable_end = self._store.readable_end
+            everybody = len(self._waiters)
             self._waiters.committed(self._readable_end)
+            if told := everybody - len(self._waiters):
+                now_s = self._clock.monotonic()
+                if (longest_s := self._rounds.committed(told, everybody, now_s)) > 0:
+                    self._wait_for_senders(longest_s)
+            if self._held and not self._due:
+                self._wake()
+
+    def _wait_for_senders(self, longest_s: float) -> None:
+        if self._round_ends is not None:
+            self._round_ends.cancel()
+        self._round_ends = asyncio.get_running_loop().call_later(longest_s, self._round_over)
+
+    def _round_over(self) -> None:
+        self._rounds.over(len(self._waiters))
+        if self._held and not self._due:
+            self._wake()
 
     def _begin_term(self) -> None:
         """What fails is tried again in the next turn."""

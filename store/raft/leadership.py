@@ -46,6 +46,8 @@ class Leadership:
         self._slices = Slices(state.log, state.settings.push_bytes)
         self._first_own = 0
         """Index of the first entry of this term."""
+        self._end = -1
+        """So far the log may be sent."""
         self._counts = True
         """A peer's log has grown, or no peer is needed: what is committed has to be counted."""
         state.role_listeners.append(self._role_changed)
@@ -147,16 +149,19 @@ class Leadership:
             peer.followed_ms = now_ms
         return good
 
+    def appended(self) -> None:
+        """All that the log has may be sent."""
+        self._end = self._state.log.end_index
+
     def push(self, now_ms: int) -> None:
         """Commit what a quorum has, and send what there is to send."""
         if self._state.role is not Role.LEADER:
             return
-        end = self._state.log.end_index
         if self._counts:
             self._counts = not self._peers
-            self._commit(end)
+            self._commit(self._state.log.end_index)
         for peer in self._peers.values():
-            peer.push.push(now_ms, end)
+            peer.push.push(now_ms, self._end)
 
     def _commit(self, end: int) -> None:
         state = self._state
@@ -180,6 +185,7 @@ class Leadership:
         state = self._state
         if state.role is Role.LEADER:
             self._first_own = state.log.end_index + 1
+            self.appended()
             self._peers = {
                 peer: _Peer(PeerPush(state, peer, self._slices, now_ms), now_ms)
                 for peer in state.settings.others

@@ -203,7 +203,8 @@ class Member:
 
     def appended(self, now_ms: int) -> None:
         """The leader's own store has put entries of the current term into the log; ``take`` sends
-        them."""
+        them. A shell that waits for more of them says so later."""
+        self._leadership.appended()
 
     def entry_mended(self, now_ms: int) -> None:
         """An entry of the log is another one than a moment ago: intact."""

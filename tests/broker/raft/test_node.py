@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.broker.raft import rounds
 from aiorocketmq.broker.raft.node import HANDING_OVER, MAX_HELD, TOO_MANY
 from aiorocketmq.remoting.dispatch import PENDING, Context, Dispatcher
 from aiorocketmq.remoting.protocol.bodies.dledger import (
@@ -92,6 +93,53 @@ def test_what_was_stored_in_a_turn_is_one_push() -> None:
         assert len(sends.told) == 51, "time stands still: nothing waits for a deadline"
 
     run(test)
+
+
+def twelve_told(told: Callable[[Group, SimNode, Sends], Awaitable[None]]) -> None:
+    """So many sent together, and have just heard that their messages are committed."""
+
+    async def test(group: Group) -> None:
+        group.start()
+        leader, sends = await group.leader(), Sends()
+        sends.send(leader, b"their logs are compared")
+        await group.until(lambda: sends.told)
+        sends.told.clear()
+        for number in range(12):
+            sends.send(leader, b"first %d" % number)
+        while len(sends.told) < 12:
+            await group.turns(1)
+        await told(group, leader, sends)
+
+    run(test)
+
+
+def test_a_push_waits_for_many_senders_that_were_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "SHORTEST_S", 60.0)
+    monkeypatch.setattr(rounds, "LONGEST_S", 60.0)
+
+    async def told(group: Group, leader: SimNode, sends: Sends) -> None:
+        await group.turns(100)
+        before = [len(pipe.writes) for pipe in group.pipes_of(leader)]
+        for number in range(12):
+            assert [len(pipe.writes) for pipe in group.pipes_of(leader)] == before
+            sends.send(leader, b"again %d" % number)
+            await group.turns(2)
+        while len(sends.told) < 24:
+            await group.turns(1)
+        after = [len(pipe.writes) for pipe in group.pipes_of(leader)]
+        assert [b - a for a, b in zip(before, after, strict=True)] == [1, 1]
+
+    twelve_told(told)
+
+
+def test_it_does_not_wait_long() -> None:
+    async def told(group: Group, leader: SimNode, sends: Sends) -> None:
+        for number in range(3):
+            sends.send(leader, b"again %d" % number)
+        while len(sends.told) < 15:
+            await group.turns(1)
+
+    twelve_told(told)
 
 
 def test_members_of_ours_push_entries_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,11 @@ class Alone:
     def _depose(self) -> None:
         self.deposed += 1
 
+    def put(self, term: int, body: bytes) -> None:
+        """As the leader's own store."""
+        self.log.put(term, body)
+        self.member.appended(self.now)
+
     def take(self) -> Ready:
         self.last = self.member.take(self.now)
         self.hard = self.last.hard_state or self.hard

@@ -75,9 +75,8 @@ def test_a_peer_that_has_everything_gets_what_is_new() -> None:
     (compare,) = pushes(alone)
     assert shown(compare) == (PushType.COMPARE, 2, 2)
     assert answer(alone, compare, OK, 2) == []
-    alone.log.put(2, b"new")
-    alone.log.put(2, b"newer")
-    alone.member.appended(alone.now)
+    alone.put(2, b"new")
+    alone.put(2, b"newer")
     alone.take()
     (append,) = pushes(alone)
     assert shown(append) == (PushType.APPEND, 3, 4)
@@ -147,7 +146,7 @@ def test_peers_at_the_same_place_get_the_same_list() -> None:
     alone = leader(1)
     for push in alone.sent(PushRequest):
         answer(alone, push, OK, 0)
-    alone.log.put(2, b"new")
+    alone.put(2, b"new")
     alone.take()
     first, second = alone.sent(PushRequest)
     assert first.batch_entry is second.batch_entry
@@ -158,7 +157,7 @@ def test_a_push_that_went_wrong_is_compared_again(code: int | None) -> None:
     alone = leader(1)
     (compare,) = pushes(alone)
     answer(alone, compare, OK, 0)
-    alone.log.put(2, b"new")
+    alone.put(2, b"new")
     alone.take()
     (append,) = pushes(alone)
     if code is None:
@@ -175,7 +174,7 @@ def test_an_entry_without_an_answer_is_sent_again() -> None:
     alone = leader(1)
     (compare,) = pushes(alone)
     answer(alone, compare, OK, 0)
-    alone.log.put(2, b"new")
+    alone.put(2, b"new")
     alone.take()
     (append,) = pushes(alone)
     alone.now += alone.member.settings.push_resend_ms
@@ -188,7 +187,7 @@ def test_an_entry_that_was_mended_is_read_again() -> None:
     alone = leader(1)
     (compare,) = pushes(alone)
     answer(alone, compare, OK, 0)
-    alone.log.put(2, b"right")
+    alone.put(2, b"right")
     right = alone.log.stored[-1]
     alone.log.stored[-1] = replace(right, body=b"wrong")
     alone.take()

@@ -1,0 +1,110 @@
+"""When a leader pushes what is new."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiorocketmq.broker.raft.rounds import (
+    LONGEST_S,
+    MIN_SENDERS,
+    MUCH,
+    MUCH_BYTES,
+    REST,
+    SHORTEST_S,
+    PushRounds,
+)
+
+
+class World:
+    """A leader with so many senders, each of which waits for its answer. Entries take 100 bytes."""
+
+    def __init__(self, senders: int, followers: int = 2) -> None:
+        self.rounds = PushRounds(followers)
+        self.senders = self.waiting = senders
+        self.index = senders - 1
+        self.committed = -1
+        self.push()
+
+    def push(self) -> None:
+        self.rounds.pushed(self.index, 100 * (self.index + 1), 7.0)
+
+    def commit(self, told: int, index: int, took_s: float = 0.002) -> float:
+        everybody, self.waiting, self.committed = self.waiting, self.waiting - told, index
+        return self.rounds.committed(told, everybody, 7.0 + took_s)
+
+    def put(self, count: int = 1) -> None:
+        self.waiting += count
+        self.index += count
+
+    def holds(self, more_bytes: int = 0) -> bool:
+        position = 100 * (self.index + 1) + more_bytes
+        return self.rounds.holds(self.waiting, self.index, position, self.committed)
+
+
+def test_those_who_were_told_are_waited_for() -> None:
+    world = World(20)
+    assert world.commit(20, 19) == pytest.approx(0.002)
+    for _ in range(19):
+        world.put()
+        assert world.holds()
+    world.put()
+    assert not world.holds()
+    world.push()
+    world.put()
+    assert world.holds(), "a push is under way"
+    world.commit(20, 39)
+    assert world.holds(), "now for all of them"
+    world.put(19)
+    assert world.holds()
+    world.put()
+    assert not world.holds()
+
+
+def test_few_senders_wait_for_nobody() -> None:
+    world = World(MIN_SENDERS - 1)
+    assert world.commit(2, 1) == 0
+    assert not world.holds(), "another one is under way"
+    assert world.commit(MIN_SENDERS - 3, MIN_SENDERS - 2) == 0
+    world.put()
+    assert not world.holds()
+
+
+def test_who_leads_nobody_waits_for_nobody() -> None:
+    world = World(20, followers=0)
+    assert world.commit(20, 19) == 0
+    world.put()
+    assert not world.holds()
+
+
+@pytest.mark.parametrize("under_way", [False, True])
+def test_much_waits_for_nobody(under_way: bool) -> None:
+    world = World(400)
+    world.commit(200, 200 if under_way else 399)
+    world.put(MUCH - 1)
+    assert world.holds()
+    assert not world.holds(MUCH_BYTES)
+    world.commit(1, world.committed)
+    world.put()
+    assert not world.holds()
+
+
+@pytest.mark.parametrize(("took_s", "longest_s"), [(0.0, SHORTEST_S), (9.0, LONGEST_S)])
+def test_how_long_the_next_push_waits_has_bounds(took_s: float, longest_s: float) -> None:
+    assert World(20).commit(20, 19, took_s) == longest_s
+
+
+@pytest.mark.parametrize(("back", "rests"), [(9, True), (10, False)])
+def test_senders_who_do_not_come_back_are_left_alone_for_a_while(back: int, rests: bool) -> None:
+    world = World(20)
+    world.commit(20, 19)
+    world.put(back)
+    assert world.holds()
+    world.rounds.over(world.waiting)
+    assert not world.holds()
+    world.push()
+    world.put(20 - back)
+    for _ in range(REST):
+        assert world.holds() is not rests
+        assert (world.commit(0, 19) == 0) is rests or not rests
+    assert world.holds(), "a push is under way"
+    assert world.commit(20, world.index) > 0
