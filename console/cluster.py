@@ -42,6 +42,8 @@ RATE_S: Final = 7.5
 LEAST_RATE_S: Final = 60.0
 """It is that of the last minute."""
 EACH_BROKER_S: Final = 0.4
+"""The page of a topic or group, which each broker is asked for, is asked for again after so many
+seconds for each: 0.03 % of a core a page, however many brokers there are."""
 MOST_QUEUES: Final = 128
 """Of a topic, that are asked for the time of their first message."""
 MOST_MEMBERS: Final = 50

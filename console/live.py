@@ -133,10 +133,11 @@ class Live:
         if not self._by_address[address]:
             del self._by_address[address]
 
-    async def own(
+    def own(
         self, address: str, events: AsyncIterator[str], is_allowed: Callable[[], bool]
     ) -> StreamingResponse:
-        """A stream that is nobody else's (a tail), under the same limits."""
+        """A stream that is nobody else's (a tail), under the same limits. Raises
+        ``TooManyStreamsError``."""
         return self._seated(address, self._while_allowed(events, is_allowed))
 
     async def _while_allowed(

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from ..client.admin import MessageTrack, PullStatus, Traced
 from ..client.admin.messages import place_of
-from ..client.errors import ConfigError, NoRouteError
+from ..client.errors import ConfigError
 from ..remoting.errors import RocketMQError
 from ..remoting.protocol.message.message_queue import MessageQueue
 from ..remoting.protocol.message.topic_names import TopicName, dlq_topic, retry_topic
@@ -155,5 +155,5 @@ async def _traces(view: ClusterView, msg_id: str) -> list[Traced]:
     async with view.turn:
         try:
             return await view.admin.message_trace(msg_id)
-        except (NoRouteError, RocketMQError):
+        except RocketMQError:
             return []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final, NamedTuple
 
@@ -131,4 +130,3 @@ async def again(view: ClusterView, msg_id: str, group: str, way: str) -> None:
         if isinstance(error, RocketMQError):
             raise
         raise BadFormError(str(error)) from None  # a body that cannot be unpacked
-    await asyncio.sleep(0)

@@ -51,7 +51,7 @@ def add_to(site: Site) -> None:
 
     async def follow(request: Request, person: Person, form: Form) -> Response:
         tail = tail_of(person.view, form)
-        return await site.live.own(address_of(request), events(tail), lambda: site.still_in(person))
+        return site.live.own(address_of(request), events(tail), lambda: site.still_in(person))
 
     async def events(tail: Tail) -> AsyncIterator[str]:
         async for found, text in tail.run():
