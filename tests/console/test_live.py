@@ -60,7 +60,7 @@ def test_a_seat_is_taken_before_anything_is_sent() -> None:
         with pytest.raises(TooManyStreamsError):
             live.stream("more", parts, "10.0.0.2", lambda: True)
         with pytest.raises(TooManyStreamsError):
-            await live.own("10.0.0.2", tail(), lambda: True)
+            live.own("10.0.0.2", tail(), lambda: True)
         await live.close()
 
     asyncio.run(test())
@@ -104,7 +104,7 @@ def test_a_stream_ends_with_its_session_and_after_an_hour() -> None:
         }
         for name, end in ends.items():
             browser = Browser()
-            response = await live.own("10.0.0.1", tail(), partial(sessions.__contains__, name))
+            response = live.own("10.0.0.1", tail(), partial(sessions.__contains__, name))
             reading = asyncio.create_task(browser.read(response))
             await browser.came.wait()
             assert live.count == 1
