@@ -123,7 +123,7 @@ def test_a_message_through_two_retries_into_the_dead_letters_and_back(
         page.goto(f"/dead-letters?group={group}")
         page.get_by_label(f"Choose {msg_id}").check()
         page.get_by_role("button", name="Send again").click()
-        assert page.get_by_text("1 of 1 were sent again.").is_visible()
+        page.get_by_text("1 of 1 were sent again.").wait_for()  # rows come one by one
         assert consumed.wait(60)
         page.goto(f"/message?topic={topic}&id={msg_id}")
         reload_until(page, f"Sent again to {group} alone")
