@@ -86,6 +86,7 @@ async def _measure(wanted: Wanted) -> int:
             cpu = (_cpu_s(pid) - before) * 1000 / wanted.rounds
             good &= p95 < P95_MS
             print(f"{path:28} p50 {p50:6.1f}  p95 {p95:6.1f}  max {worst:6.1f}  CPU {cpu:6.1f}")
+        await asyncio.sleep(_SETTLE_S)  # rates of topics that pages have asked for
         print(f"no page open: {await _used(pid, wanted.seconds) * 100:.2f} % of a core")
         used = await _open(port, pid, wanted.seconds)
         print(f"{len(LIVE)} pages open: {used * 100:.2f} % of a core")
@@ -193,7 +194,7 @@ async def _open(port: int, pid: int, seconds: float) -> float:
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
         writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode())
         writers.append(writer)
-    await asyncio.sleep(_SETTLE_S)  # what each asks for first
+    await asyncio.sleep(_SETTLE_S)  # what each page asks for first
     used = await _used(pid, seconds)
     for writer in writers:
         writer.close()
