@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from aiorocketmq import Message, Producer
-from aiorocketmq.console import connection
+from aiorocketmq.console import connection, site
 from aiorocketmq.remoting.protocol.message.message_id import offset_message_id, pack_host
 
 from .cluster import HOST, Cluster, asynchronous, create_topic, until
@@ -54,6 +54,8 @@ async def test_nothing_that_is_asked_for_breaks_a_page(shared: Cluster) -> None:
                 assert "<b>" not in answer.text
                 assert "'\"" not in answer.text
                 assert "4267635650" not in answer.text
+        answer = await asked.client.get("/topic", params={"name": "a" * 301})
+        assert (answer.status_code, "more than 300 characters" in answer.text) == (400, True)
 
 
 @asynchronous
@@ -134,7 +136,7 @@ async def test_too_much_of_a_form(shared: Cluster, topic: str) -> None:
     async with a_changing_console(shared.namesrv) as asked:
         csrf = await asked.csrf()
         answer = await asked.post("/send", csrf=csrf, topic=topic, body="ä" * (1 << 20))
-        assert answer.status_code in (400, 413)
+        assert answer.status_code == 413  # before all of it is read
         answer = await asked.post("/send", csrf=csrf, topic=topic, body="a" * ((1 << 20) + 1))
         assert "at most 1,048,576 bytes" in answer.text
         answer = await asked.post("/send", csrf=csrf, id=["x"] * 2000)
@@ -182,6 +184,21 @@ async def test_who_asks_for_nothing_is_sent_away(
                 await asyncio.sleep(0.3)
         for each in (_silent, writer, looking):
             each.close()
+
+
+@asynchronous
+async def test_a_form_that_does_not_come(shared: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "FORM_S", 0.2)
+    async with served(shared.namesrv) as port:
+        reader, writer = await asyncio.open_connection(HOST, port)
+        writer.write(
+            f"POST /sign-in HTTP/1.1\r\nHost: localhost:{port}\r\nOrigin: http://localhost:{port}\r\n"
+            "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\n".encode()
+        )
+        async with asyncio.timeout(60):
+            assert b" 400 " in await reader.readline()
+            assert b"the form did not come" in await reader.readuntil(b"</html>")
+        writer.close()
 
 
 @asynchronous

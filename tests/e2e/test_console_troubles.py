@@ -6,6 +6,7 @@ import asyncio
 import html
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -152,6 +153,7 @@ async def test_a_group_that_falls_behind_and_nobody_is_there(
             await send(1)
             await until(lambda: seen, "the message is consumed")
         await until(lambda: _is(lag, 0), "the group has told how far it is")
+        await until(lambda: _is(partial(view.has_members, group), False), "nobody is there")
         await send(3)
         await until(lambda: _is(lag, 3), "the group is behind")
         said = f"The group {group} falls behind and nobody of it is connected: 3 messages wait."

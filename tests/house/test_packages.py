@@ -66,3 +66,15 @@ def test_test_folders_are_packages() -> None:
 def test_typed_marker_is_installed() -> None:
     assert "py.typed" in SETUPTOOLS["package-data"]["aiorocketmq"]
     assert (REPOSITORY / "aiorocketmq" / "py.typed").is_file()
+
+
+def test_files_of_pages_are_installed_and_what_is_vendored_has_its_licence() -> None:
+    folder = REPOSITORY / "console"
+    patterns = SETUPTOOLS["package-data"]["aiorocketmq.console"]
+    installed = {file for pattern in patterns for file in folder.glob(pattern) if file.is_file()}
+    others = {f for f in folder.rglob("*") if f.is_file() and f.suffix not in (".py", ".pyc")}
+    assert installed == others
+    for vendored in (each for each in (folder / "static").iterdir() if each.is_dir()):
+        licence = vendored / "LICENSE"
+        assert licence.is_file()
+        assert str(licence.relative_to(REPOSITORY)) in PYPROJECT["project"]["license-files"]
