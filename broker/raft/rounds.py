@@ -21,10 +21,10 @@ MIN_SENDERS: Final = 8
 MUCH: Final = 128
 """Messages: a push of so many waits for nobody."""
 MUCH_BYTES: Final = 64 << 10
-SHORTEST_S: Final = 0.001
+SHORTEST_S: Final = 0.002
 LONGEST_S: Final = 0.005
-"""Between these as long as the push took: then nobody waits more than twice as long as without."""
-REST: Final = 16
+"""Between these as long as the push took. (Timers of the loop know whole milliseconds.)"""
+REST: Final = 8
 
 
 class PushRounds:
@@ -68,6 +68,6 @@ class PushRounds:
 
     def over(self, waiting: int) -> None:
         """Those who were told have had their time; so many wait."""
-        if waiting < self._everybody // 2:
+        if waiting < self._everybody // 4:
             self._rest = REST
         self._everybody = 0
