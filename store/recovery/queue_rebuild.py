@@ -202,12 +202,13 @@ class QueueRebuild:
 
     def keep_damaged(self, gaps: Sequence[tuple[int, int]]) -> None:
         """Behind ``finish``: a unit behind a queue's end that lies in what is damaged was a
-        message's, whose number must not be given again. ``gaps``: from, to."""
+        message's, whose number must not be given again; that of an earlier start, which kept it so,
+        lies where its message ended. ``gaps``: from, to."""
         for queue in self._queues.all():
             while True:
-                phy_offset, size = queue.unit_behind()
-                end = phy_offset + size
-                if not size or not any(begin <= phy_offset and end <= stop for begin, stop in gaps):
+                first, size = queue.unit_behind()
+                first, end = (first - 1, first) if size == FILLER_SIZE else (first, first + size)
+                if not size or not any(begin <= first and end <= stop for begin, stop in gaps):
                     break
                 log.error("%s lost its last message: it is damaged", queue)
                 queue.fill_to(queue.max_offset + 1, end)
