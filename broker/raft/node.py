@@ -58,7 +58,7 @@ from ...store.raft.settings import RaftSettings
 from .door import OK
 from .network import MemberNetwork
 from .parts import MemberStore, NodeSettings
-from .rounds import PushRounds
+from .rounds import LONGEST_S, PushRounds
 from .waiting import CommitWaiters, Together
 
 log: Final = logging.getLogger(__name__)
@@ -462,7 +462,7 @@ class RaftNode:
             self._held = False
             if self._leading:
                 log = self._store.log
-                self._rounds.pushed(log.end_index, log.position_for(0), self._clock.monotonic())
+                self._rounds.pushed(log.end_index, log.position_for(0))
                 self._member.appended(now_ms)
 
     def _holds(self) -> bool:
@@ -591,17 +591,14 @@ class RaftNode:
             self._readable_end = self._store.readable_end
             everybody = len(self._waiters)
             self._waiters.committed(self._readable_end)
-            if told := everybody - len(self._waiters):
-                now_s = self._clock.monotonic()
-                if (longest_s := self._rounds.committed(told, everybody, now_s)) > 0:
-                    self._wait_for_senders(longest_s)
+            told = everybody - len(self._waiters)
+            if told and self._rounds.committed(told, everybody):
+                if self._round_ends is not None:
+                    self._round_ends.cancel()
+                loop = asyncio.get_running_loop()
+                self._round_ends = loop.call_later(LONGEST_S, self._round_over)
             if self._held and not self._due:
                 self._wake()
-
-    def _wait_for_senders(self, longest_s: float) -> None:
-        if self._round_ends is not None:
-            self._round_ends.cancel()
-        self._round_ends = asyncio.get_running_loop().call_later(longest_s, self._round_over)
 
     def _round_over(self) -> None:
         self._rounds.over(len(self._waiters))

@@ -21,10 +21,10 @@ MIN_SENDERS: Final = 8
 MUCH: Final = 128
 """Messages: a push of so many waits for nobody."""
 MUCH_BYTES: Final = 64 << 10
-SHORTEST_S: Final = 0.002
-LONGEST_S: Final = 0.005
-"""Between these as long as the push took. (Timers of the loop know whole milliseconds.)"""
-REST: Final = 8
+LONGEST_S: Final = 0.002
+"""So long they are waited for. (Timers of the loop know whole milliseconds: that is one to two.)"""
+REST: Final = 32
+"""Commits after which it is tried again where less than three quarters came back."""
 
 
 class PushRounds:
@@ -38,11 +38,10 @@ class PushRounds:
         self._index = -1
         self._position = 0
         """Of the last entry that was pushed, and where the log goes on behind it."""
-        self._pushed_s = 0.0
 
-    def pushed(self, index: int, position: int, now_s: float) -> None:
+    def pushed(self, index: int, position: int) -> None:
         """Everything up to entry ``index``, which ends at ``position`` of the log."""
-        self._index, self._position, self._pushed_s = index, position, now_s
+        self._index, self._position = index, position
 
     def holds(self, waiting: int, index: int, position: int, committed: int) -> bool:
         """What is new, up to entry ``index``, which ends at ``position``, is not pushed yet.
@@ -56,18 +55,18 @@ class PushRounds:
             self._everybody = 0
         return self._everybody > 0
 
-    def committed(self, senders: int, everybody: int, now_s: float) -> float:
-        """So many were told that their messages are committed, of all who waited for that. For how
-        many seconds the next push waits for them at most: then comes ``over``. 0: it does not."""
+    def committed(self, senders: int, everybody: int) -> bool:
+        """So many were told that their messages are committed, of all who waited for that. True:
+        the next push waits for them, ``LONGEST_S`` at most; then comes ``over``."""
         if self._rest:
             self._rest -= 1
         elif senders >= MIN_SENDERS and self._followers:
             self._everybody = everybody
-            return min(max(now_s - self._pushed_s, SHORTEST_S), LONGEST_S)
-        return 0.0
+            return True
+        return False
 
     def over(self, waiting: int) -> None:
         """Those who were told have had their time; so many wait."""
-        if waiting < self._everybody // 4:
+        if 4 * waiting < 3 * self._everybody:
             self._rest = REST
         self._everybody = 0

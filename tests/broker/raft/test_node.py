@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.broker.raft import rounds
+from aiorocketmq.broker.raft import node
 from aiorocketmq.broker.raft.node import HANDING_OVER, MAX_HELD, TOO_MANY
 from aiorocketmq.remoting.dispatch import PENDING, Context, Dispatcher
 from aiorocketmq.remoting.protocol.bodies.dledger import (
@@ -114,8 +114,7 @@ def twelve_told(told: Callable[[Group, SimNode, Sends], Awaitable[None]]) -> Non
 
 
 def test_a_push_waits_for_many_senders_that_were_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "SHORTEST_S", 60.0)
-    monkeypatch.setattr(rounds, "LONGEST_S", 60.0)
+    monkeypatch.setattr(node, "LONGEST_S", 60.0)
 
     async def told(group: Group, leader: SimNode, sends: Sends) -> None:
         await group.turns(100)

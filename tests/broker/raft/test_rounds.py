@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from aiorocketmq.broker.raft.rounds import (
-    LONGEST_S,
     MIN_SENDERS,
     MUCH,
     MUCH_BYTES,
     REST,
-    SHORTEST_S,
     PushRounds,
 )
 
@@ -26,11 +24,11 @@ class World:
         self.push()
 
     def push(self) -> None:
-        self.rounds.pushed(self.index, 100 * (self.index + 1), 7.0)
+        self.rounds.pushed(self.index, 100 * (self.index + 1))
 
-    def commit(self, told: int, index: int, took_s: float = 0.003) -> float:
+    def commit(self, told: int, index: int) -> bool:
         everybody, self.waiting, self.committed = self.waiting, self.waiting - told, index
-        return self.rounds.committed(told, everybody, 7.0 + took_s)
+        return self.rounds.committed(told, everybody)
 
     def put(self, count: int = 1) -> None:
         self.waiting += count
@@ -43,7 +41,7 @@ class World:
 
 def test_those_who_were_told_are_waited_for() -> None:
     world = World(20)
-    assert world.commit(20, 19) == pytest.approx(0.003)
+    assert world.commit(20, 19)
     for _ in range(19):
         world.put()
         assert world.holds()
@@ -62,16 +60,16 @@ def test_those_who_were_told_are_waited_for() -> None:
 
 def test_few_senders_wait_for_nobody() -> None:
     world = World(MIN_SENDERS - 1)
-    assert world.commit(2, 1) == 0
+    assert not world.commit(2, 1)
     assert not world.holds(), "another one is under way"
-    assert world.commit(MIN_SENDERS - 3, MIN_SENDERS - 2) == 0
+    assert not world.commit(MIN_SENDERS - 3, MIN_SENDERS - 2)
     world.put()
     assert not world.holds()
 
 
 def test_who_leads_nobody_waits_for_nobody() -> None:
     world = World(20, followers=0)
-    assert world.commit(20, 19) == 0
+    assert not world.commit(20, 19)
     world.put()
     assert not world.holds()
 
@@ -88,12 +86,7 @@ def test_much_waits_for_nobody(under_way: bool) -> None:
     assert not world.holds()
 
 
-@pytest.mark.parametrize(("took_s", "longest_s"), [(0.0, SHORTEST_S), (9.0, LONGEST_S)])
-def test_how_long_the_next_push_waits_has_bounds(took_s: float, longest_s: float) -> None:
-    assert World(20).commit(20, 19, took_s) == longest_s
-
-
-@pytest.mark.parametrize(("back", "rests"), [(4, True), (5, False)])
+@pytest.mark.parametrize(("back", "rests"), [(14, True), (15, False)])
 def test_senders_who_do_not_come_back_are_left_alone_for_a_while(back: int, rests: bool) -> None:
     world = World(20)
     world.commit(20, 19)
@@ -105,6 +98,6 @@ def test_senders_who_do_not_come_back_are_left_alone_for_a_while(back: int, rest
     world.put(20 - back)
     for _ in range(REST):
         assert world.holds() is not rests
-        assert (world.commit(0, 19) == 0) is rests or not rests
+        assert not world.commit(0, 19)
     assert world.holds(), "a push is under way"
-    assert world.commit(20, world.index) > 0
+    assert world.commit(20, world.index)
