@@ -7,7 +7,8 @@ under the store, clocks, threads and randomness are replaced. ``loop.py`` is tim
 what a seed does often, ``knobs.py`` constants and properties that it changes, ``faults.py`` what
 goes wrong and ``schedule.py`` when, ``invariants.py`` what must hold all the same. ``python -m
 tests.simulation`` runs seeds (``make sim``), ``python -m tests.simulation.planted`` those that find
-defects of ``defects.py`` and ``blind_defects.py``.
+defects of ``defects.py``, ``blind_defects.py`` and ``unseen_defects.py``; ``other_tests.py`` says
+whether other tests see them.
 
 What is not simulated: tables of a broker lie on a real disk, where a replaced file is there at once
 (``tests/fault`` tries the steps of that); a file that was deleted does not come back; a sector is
