@@ -9,7 +9,8 @@ arguments::
             and a remark.'''
 
         def after(self, ctx: Context, reply: Reply) -> None:
-            '''Called with the answer, also with one that comes later.'''
+            '''Called with the answer, also with one that comes later: that leaves whatever is
+            raised here, which is logged.'''
 
 Either method may be missing. They are called on the event loop: whatever blocks there stops the
 broker. Without hooks nothing is called and nothing costs. The first ``before`` comes after the
@@ -20,11 +21,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
+from ..daemon.launch import SettingsError
 from ..remoting.dispatch import Body, Context, Handler, Outcome, Reply
-from ..remoting.errors import RocketMQError
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.frames.frame import PREFIX_BYTES
 from ..remoting.protocol.frames.serialization import decode_header
@@ -33,7 +35,10 @@ Before = Callable[[Context, Body], Reply | None]
 After = Callable[[Context, Reply], None]
 
 
-class HookError(RocketMQError):
+log: Final = logging.getLogger(__name__)
+
+
+class HookError(SettingsError):
     """``requestHooks`` names something that cannot be used."""
 
 
@@ -73,7 +78,15 @@ class _HookedContext(Context, gc=False):
     hooks: Hooks = Hooks()
 
     def reply(self, reply: Reply | bytes) -> None:
-        _show(self, reply, self.hooks)
+        """The answer leaves whatever a hook raises: it was made already, and those of others may be
+        behind it."""
+        try:
+            _show(self, reply, self.hooks)
+        except Exception as error:  # noqa: BLE001 - somebody else's code; see the docstring
+            self.connection.outages.occurs(
+                log, ("hook", type(error).__name__), "a hook failed at the answer code=%d",
+                self.code, level=logging.ERROR, exc_info=error,
+            )  # fmt: skip
         Context.reply(self, reply)
 
 

@@ -168,8 +168,10 @@ def main(daemon: Daemon, arguments: Sequence[str] | None = None) -> int:
         return _fail(daemon, text, EXIT_USAGE)
     except BrokenPipeError:  # whoever reads what is printed has enough
         return 0
-    except (LaunchError, PropertyError, OSError) as error:
+    except (SettingsError, PropertyError) as error:
         return _fail(daemon, describe(error), EXIT_USAGE)
+    except OSError as error:
+        return _fail(daemon, describe(error))
     with files_are(settings.file_mode):
         try:
             _set_up_logging(params)
@@ -206,7 +208,10 @@ def run(daemon: Daemon, settings: Settings) -> int:
 def read_properties_file(path: str) -> list[Property]:
     """The properties of a file. Raises ``SettingsError`` when there is none, ``OSError``,
     ``PropertyError``."""
-    text = read_file(path)
+    try:
+        text = read_file(path)
+    except IsADirectoryError as error:
+        raise SettingsError(describe(error)) from None
     if text is None:
         raise SettingsError(f"there is no configuration file {path}")
     return parse_properties(text, path)

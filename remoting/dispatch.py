@@ -457,6 +457,6 @@ def _tell(
     exc_info: BaseException | None = None,
 ) -> None:
     connection = ctx.connection
-    kind = what, ctx.code, type(exc_info).__name__
+    kind = what, type(exc_info).__name__
     what += " peer=%s"
     connection.tell_of(log, kind, what, *args, connection.peer, level=level, exc_info=exc_info)

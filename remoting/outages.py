@@ -23,7 +23,7 @@ from typing import Final
 
 from .clock import Clock
 
-__all__ = ["Cause", "Outages", "without_figures"]
+__all__ = ["AGAIN_S", "Cause", "Outages", "without_figures"]
 
 AGAIN_S: Final = 60.0
 MOST_CAUSES: Final = 1000
@@ -71,7 +71,7 @@ class Outages:
         outage.times += 1
         outage.log, outage.text = log, (message, args)
         if now - outage.told_at >= AGAIN_S:
-            outage.told_at = now
+            self._is_told(cause, outage, now)
             if not outage.is_told:
                 outage.is_told = True
                 log.log(level, message, *args)
@@ -109,8 +109,8 @@ class Outages:
         now, outage = self._clock.monotonic(), self._get_or_create(cause)
         outage.times += 1
         if now - outage.told_at >= AGAIN_S:
-            outage.told_at, times = now, outage.times
-            outage.times = 0
+            self._is_told(cause, outage, now)
+            times, outage.times = outage.times, 0
             if times > 1:
                 message, args = message + " times=%d", (*args, times)
             log.log(level, message, *args, exc_info=exc_info)
@@ -121,11 +121,16 @@ class Outages:
         if outage is not None:
             outage.who.discard(who)
 
+    def _is_told(self, cause: Cause, outage: _Outage, now: float) -> None:
+        """Who is told of last is forgotten last."""
+        outage.told_at = now
+        self._known[cause] = self._known.pop(cause)
+
     def _get_or_create(self, cause: Cause) -> _Outage:
         outage = self._known.get(cause)
         if outage is None:
             if len(self._known) >= MOST_CAUSES:
-                del self._known[min(self._known, key=lambda cause: self._known[cause].told_at)]
+                del self._known[next(iter(self._known))]
             outage = self._known[cause] = _Outage()
         return outage
 

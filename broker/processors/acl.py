@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
-from ...remoting.outages import without_figures
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.topic_config import DataVersion
 from ...remoting.protocol.codes import RequestCode, ResponseCode
@@ -74,7 +73,7 @@ class AclGuard:
         except AclError as error:
             ctx.connection.tell_of(
                 log,
-                ("acl", without_figures(error.text)),
+                ("acl",),
                 "request refused code=%d peer=%s reason=%s",
                 ctx.code,
                 ctx.connection.peer,

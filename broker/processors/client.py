@@ -170,7 +170,7 @@ class ClientProcessor:
         if error := topic_error(topic):
             outages.occurs(
                 log,
-                ("retry topic", topic),
+                ("retry topic",),
                 "no retry topic for group=%s: %s",
                 data.group_name,
                 error,

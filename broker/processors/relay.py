@@ -175,9 +175,7 @@ async def _status_of(
         problem = f"code={response.code} remark={response.remark}"
     except (RemotingError, BodyError) as error:
         problem = f"error={error}"
-    channel.connection.outages.occurs(
-        log, ("status", channel.client_id), "no consumer status from %r %s", channel, problem
-    )
+    channel.connection.tell_of(log, ("status",), "no consumer status from %r %s", channel, problem)
     return None
 
 

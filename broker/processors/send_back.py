@@ -135,7 +135,7 @@ class SendBackProcessor:
         except RecordError as error:
             ctx.connection.outages.occurs(
                 log,
-                ("send back", phy_offset),
+                ("send back",),
                 "record cannot be read phy_offset=%d error=%s",
                 phy_offset,
                 error,

@@ -73,7 +73,7 @@ class OffsetMovedEvents:
         self._stats.stored_own(result)
         self._outages.occurs(
             log,
-            (group, request.topic, request.queue_id),
+            ("moved", request.topic),
             "offset out of range group=%s topic=%s queue=%d asked=%d goes on at=%d",
             group, request.topic, request.queue_id, request.queue_offset, new_offset,
         )  # fmt: skip

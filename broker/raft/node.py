@@ -349,6 +349,8 @@ class RaftNode:
         finally:
             self._stop_leading()
             self._waiters.fail(PutStatus.SERVICE_NOT_AVAILABLE)
+            if self._round_ends is not None:
+                self._round_ends.cancel()
             self.close()
 
     async def _hand_over(self, to: str | None = None) -> bool:

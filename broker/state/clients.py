@@ -195,9 +195,9 @@ class _Groups(Generic[G]):
             group = self._groups[name] = self._new_group(name)
         old = group.channels.get(channel.connection)
         if old is not None and old.client_id != channel.client_id:
-            channel.connection.outages.occurs(
+            channel.connection.tell_of(
                 log,
-                ("client id", name, channel.connection.peer),
+                ("client id",),
                 "client id changed on its connection group=%s %r -> %r",
                 name,
                 old,

@@ -53,7 +53,7 @@ class QueueLocks:
             else:
                 self._outages.occurs(
                     log,
-                    ("unlock", group, queue),
+                    ("unlock",),
                     "unlock refused: not the owner group=%s %s by=%s %s",
                     group,
                     queue,

@@ -13,11 +13,13 @@ import errno
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from ..clock import Clock
 from ..errors import AddressInUseError
-from ..outages import Outages
+from ..outages import AGAIN_S, Outages
+from ..services import happens_within
 
 log: Final = logging.getLogger(__name__)
 
@@ -47,11 +49,12 @@ class Seats:
     def are_taken(self) -> bool:
         return self.taken >= self.most
 
-    async def wait_for_one(self) -> None:
-        """Take a seat when there is one."""
+    async def wait_for_one(self, clock: Clock, when_none: Callable[[], None]) -> None:
+        """Take a seat when there is one; ``when_none`` is called now and then until there is."""
         while self.are_taken:
+            when_none()
             self._freed.clear()
-            await self._freed.wait()
+            await happens_within(self._freed, AGAIN_S, clock)
         self.taken += 1
 
 
@@ -78,17 +81,14 @@ async def accept_all(
             continue
         outages.works(_SYSTEM)
         if seats is not None:
-            if seats.are_taken:
-                outages.fails(
-                    log,
-                    _SEATS,
-                    "accepting pauses server=%s reason=there are %d connections, and may not be "
-                    "more (maxConnections, ulimit -n)",
-                    server,
-                    seats.taken,
-                )
+            text = (
+                "accepting pauses server=%s reason=there are %d connections, and may not be more "
+                "(maxConnections, ulimit -n)"
+            )
             try:
-                await seats.wait_for_one()
+                await seats.wait_for_one(
+                    clock, partial(outages.fails, log, _SEATS, text, server, seats.taken)
+                )
             except asyncio.CancelledError:
                 sock.close()
                 raise

@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol, cast
 from ..clock import Clock
 from ..dispatch import Body, Dispatcher
 from ..errors import ConnectionLostError
-from ..outages import Cause, Outages, without_figures
+from ..outages import Cause, Outages
 from ..peer import Buffer
 from ..protocol.codes import RequestCode
 from ..protocol.frames.frame import BrokenStream, Frame, FrameDecoder, pack_prefix
@@ -420,8 +420,7 @@ class Connection(asyncio.Protocol):
         self.outages.occurs(log, cause, message, *args, level=level, exc_info=exc_info)
 
     def _tell(self, what: str, reason: str) -> None:
-        kind = what, without_figures(reason)
-        self.tell_of(log, kind, what + " peer=%s reason=%s", self.peer, reason)
+        self.tell_of(log, (what,), what + " peer=%s reason=%s", self.peer, reason)
 
     def oldest_send_s(self) -> float:
         """See ``Invocations``."""

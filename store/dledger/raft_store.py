@@ -187,6 +187,8 @@ class RaftStore:
 
     def lead(self, term: int) -> None:
         """Puts are taken from now on, in this term. Raises StoreError: not yet."""
+        if self._due_index > self.committed_index:
+            self._dispatch_one()
         if self._committed.lag > _MOST_LAG:  # all of that would be looked through in this turn
             raise StoreError("what is committed is not in the queues yet, it begins then")
         self._numbers.clear()
@@ -295,8 +297,8 @@ class RaftStore:
 
     @property
     def lag(self) -> int:
-        """Bytes that are committed and cannot be read yet."""
-        return self._committed.lag
+        """Bytes that are committed and cannot be read yet; one, where they were not looked at."""
+        return self._committed.lag or int(self._due_index > self.committed_index)
 
     # -- damage
 

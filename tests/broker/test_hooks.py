@@ -52,6 +52,14 @@ class Nothing:
     """No hook."""
 
 
+class Raising:
+    """Of somebody who has made a mistake."""
+
+    def after(self, ctx: Context, _reply: Reply) -> None:
+        if ctx.code == RequestCode.SEND_MESSAGE:
+            raise ZeroDivisionError
+
+
 just_before = Audit()
 NAME = f"{__name__}:Audit"
 
@@ -125,6 +133,32 @@ def test_an_answer_that_waits_for_the_disk_is_shown_too(tmp_path: Path) -> None:
             await asyncio.gather(services, return_exceptions=True)
 
     asyncio.run(run())
+
+
+def test_what_a_hook_raises_at_a_late_answer_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All that were synced together are answered together."""
+
+    async def run() -> None:
+        store = MessageStoreConfig(
+            store_path_root_dir=str(tmp_path),
+            flush_disk_type=FlushDiskType.SYNC_FLUSH,
+            mapped_file_size_commit_log=1 << 20,
+        )
+        async with sim_broker(tmp_path, store=store, request_hooks=f"{__name__}:Raising") as world:
+            services = asyncio.ensure_future(world.broker.store.run())
+            await world.make_topic("T")
+            client = world.connect()
+            sends = [client.send("T", b"%d" % number) for number in range(5)]
+            answers = await asyncio.gather(*sends)
+            assert [answer.queue_offset for answer in answers] == list(range(5))
+            services.cancel()
+            await asyncio.gather(services, return_exceptions=True)
+
+    asyncio.run(run())
+    lines = [each for each in caplog.records if "a hook failed" in each.getMessage()]
+    assert [each.exc_info is not None for each in lines] == [True]
 
 
 def test_an_answer_that_comes_later_is_shown_too(tmp_path: Path) -> None:

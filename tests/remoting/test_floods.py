@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.transport.accepting import Seats, accept_all
 
-from ..sim import SimOwner, connect
+from ..floods import told
+from ..sim import ManualClock, SimOwner, connect
 from .test_dispatch import request
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
@@ -54,3 +58,64 @@ def test_a_host_that_comes_again_and_again(
         first, *others = (line for line in told if f"peer={host}:" in line)
         assert "times=" not in first
         assert [line.rpartition(" times=")[2] for line in others] == ["60", "60"]
+
+
+def test_who_makes_up_codes_keeps_nothing_else_out_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        connection, _ = connect(SimOwner(Dispatcher({RequestCode.HEART_BEAT: fails})))
+        for code in range(100_000, 103_000):
+            connection.data_received(request(code))
+        for _ in range(2):
+            connection.data_received(request(34))
+
+    with caplog.at_level(logging.INFO, "aiorocketmq.remoting"):
+        asyncio.run(main())
+    assert [each.getMessage().split(" peer")[0] for each in caplog.records] == [
+        "request not supported code=100000",
+        "handler failed code=HEART_BEAT",
+    ]
+
+
+def test_a_port_whose_seats_are_all_taken(caplog: pytest.LogCaptureFixture) -> None:
+    """Also where they were free for a moment, a moment ago."""
+
+    async def main() -> None:
+        clock, seats = ManualClock(), Seats(1)
+        ours, theirs = socket.socketpair()
+        waiting = [ours, theirs]
+        loop = asyncio.get_running_loop()
+
+        async def accept(_listening: socket.socket) -> tuple[socket.socket, None]:
+            if not waiting:
+                await asyncio.Event().wait()
+            return waiting.pop(), None
+
+        with mock.patch.object(loop, "sock_accept", accept):
+            seats.take()
+            accepting = asyncio.create_task(
+                accept_all(ours, lambda _: None, clock, server="test", seats=seats)
+            )
+            await asleep(clock)
+            seats.give_back()  # the first one has it, the second waits
+            await asleep(clock)
+            for _ in range(12):
+                clock.advance(10)
+                await asleep(clock)
+            seats.give_back()
+            while waiting or seats.taken < 1:
+                await asyncio.sleep(0)
+            accepting.cancel()
+            await asyncio.gather(accepting, return_exceptions=True)
+        ours.close()
+        theirs.close()
+
+    async def asleep(clock: ManualClock) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert clock.next_due is not None
+
+    with caplog.at_level(logging.INFO, "aiorocketmq.remoting"):
+        asyncio.run(main())
+    assert told(caplog, "accepting pauses") == ["", "over", "", "still", "over"]

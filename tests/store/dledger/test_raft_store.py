@@ -392,9 +392,11 @@ def test_a_follower_that_runs_puts_into_queues_together_what_is_committed_in_a_w
         assert (told, raft.committed_index, bodies_of(target)) == ([], -1, [])
         with pytest.raises(CommittedConflict, match="entry 1 cannot be taken back"):
             raft.log.truncate(0)
+        assert raft.lag, "it knows that it has more than can be read"
         clock.advance(0.01)
         while not told:
             await asyncio.sleep(0)
+        assert not raft.lag
         assert (told, raft.committed_index) == ([raft.log.end_of(1)], 1)
         assert bodies_of(target) == [b"1", b"2"]
         one_more(b"3")
@@ -409,6 +411,31 @@ def test_a_follower_that_runs_puts_into_queues_together_what_is_committed_in_a_w
     asyncio.run(scene())
     source.close()
     target.close()
+
+
+def test_who_leads_at_once_looks_at_what_it_heard_last(tmp_path: Path) -> None:
+    """What is committed counts, though nobody has put it into the queues."""
+    source, store = leader(tmp_path / "0"), follower(tmp_path / "1")
+    for _ in range(300):
+        put_ok(source, body=bytes(6000))
+    raft = raft_of(store)
+    for entry in all_entries(source):
+        raft.log.append([entry])
+
+    async def scene() -> None:
+        running = asyncio.create_task(raft.run())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        raft.commit(raft.log.end_index)
+        assert raft.committed_index == -1
+        with pytest.raises(StoreError, match="not in the queues yet"):
+            raft.lead(2)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scene())
+    source.close()
+    store.close()
 
 
 def test_who_has_nothing_new_leaves_the_disk_alone(
