@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from ...remoting.clock import Clock
 from ...remoting.errors import BrokerError, ConnectError, RemotingError, RocketMQError
 from ...remoting.outages import Outages
-from ...remoting.protocol.bodies.route import MASTER_ID, QueueData, TopicRouteData
+from ...remoting.protocol.bodies.route import MASTER_ID, BrokerData, QueueData, TopicRouteData
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.route import GetRouteInfoRequest
 from ...remoting.protocol.message.message_queue import MessageQueue
@@ -148,7 +148,7 @@ def _order_entries(text: str) -> list[tuple[str, int]]:
 
 class RouteCache:
     """Routes of all topics that somebody here sends to or reads, and the addresses of their
-    brokers."""
+    brokers; for a while, of brokers that somebody only looked at, too."""
 
     def __init__(
         self,
@@ -168,9 +168,14 @@ class RouteCache:
         """Known topics are asked for again that often, in seconds."""
         self._routes: dict[str, TopicRoute] = {}
         self._brokers: dict[str, dict[int, str]] = {}
+        """Those that stand in a route that is kept."""
+        self._seen: dict[str, dict[int, str]] = {}
+        """Those that ``look_at`` has seen since the last round."""
+        self._seen_before: dict[str, dict[int, str]] = {}
+        """In the round before that one."""
         self._asking: dict[str, asyncio.Task[TopicRoute | RocketMQError | None]] = {}
         self.changes: int = 0
-        """Grows whenever a route or an address is another one than before."""
+        """Grows whenever a route, or an address of a broker in one, is another one than before."""
         self.on_change: list[Callable[[str], None]] = []
         """Called with the topic whose queues, brokers or addresses changed."""
 
@@ -238,11 +243,18 @@ class RouteCache:
         return route
 
     async def look_at(self, topic: str) -> TopicRouteData | None:
-        """As ``look_up``, for who looks at many topics and works with none: the addresses of its
-        brokers are kept, the topic is not, and so is not asked for again and again."""
+        """As ``look_up``, for who looks at many topics and works with none: the topic is not kept,
+        and so is not asked for again and again.
+
+        Its brokers are known for at least ``interval`` seconds. Nobody is told of those that stand
+        in no route that is kept; of another address of one that does everybody is.
+        """
         data = await self._ask(topic)
-        if data is not None and self._store_addresses(data):
-            self._tell(topic)
+        if data is not None:
+            brokers = data.broker_datas
+            self._seen.update((b.broker_name, dict(b.broker_addrs)) for b in brokers)
+            if self._store_addresses(b for b in brokers if b.broker_name in self._brokers):
+                self._tell(topic)
         return data
 
     async def _ask_and_store(self, topic: str) -> TopicRoute | RocketMQError | None:
@@ -275,7 +287,7 @@ class RouteCache:
     def _store(self, route: TopicRoute) -> None:
         before = self._routes.get(route.topic)
         self._routes[route.topic] = route
-        changed = self._store_addresses(route.data)
+        changed = self._store_addresses(route.data.broker_datas)
         if before is None or before.publish_queues != route.publish_queues:
             self.changes += 1
             changed = True
@@ -288,10 +300,10 @@ class RouteCache:
             )
             self._tell(route.topic)
 
-    def _store_addresses(self, data: TopicRouteData) -> bool:
+    def _store_addresses(self, brokers: Iterable[BrokerData]) -> bool:
         """Whether one is another one than before."""
         changes = self.changes
-        for broker in data.broker_datas:
+        for broker in brokers:
             addresses = dict(broker.broker_addrs)
             if self._brokers.get(broker.broker_name) != addresses:
                 self._brokers[broker.broker_name] = addresses
@@ -307,12 +319,19 @@ class RouteCache:
 
     @property
     def brokers(self) -> Mapping[str, Mapping[int, str]]:
-        """Addresses by broker name and id; id 0 is the master."""
+        """Of those that stand in a route: addresses by broker name and id; id 0 is the master."""
         return self._brokers
+
+    def _addresses(self, broker_name: str) -> Mapping[int, str]:
+        """By broker id, of those that were only looked at, too; none for an unknown one."""
+        for table in (self._brokers, self._seen, self._seen_before):
+            if (addresses := table.get(broker_name)) is not None:
+                return addresses
+        return {}
 
     def master(self, broker_name: str) -> str | None:
         """The master's address."""
-        return self._brokers.get(broker_name, {}).get(MASTER_ID)
+        return self._addresses(broker_name).get(MASTER_ID)
 
     def topic_of(self, broker_name: str) -> str | None:
         """One of the topics that it has, as far as known."""
@@ -323,13 +342,13 @@ class RouteCache:
 
     def has_replicas(self, broker_name: str) -> bool:
         """There are brokers of that name beside its master, or without one: it may change."""
-        addresses = self._brokers.get(broker_name)
-        return addresses is not None and len(addresses) > (MASTER_ID in addresses)
+        addresses = self._addresses(broker_name)
+        return len(addresses) > (MASTER_ID in addresses)
 
     def replica(self, broker_name: str, broker_id: int) -> tuple[str, bool] | None:
         """The address to pull from and whether it is a slave's: the wanted id, else the next one,
         else any (§2.4)."""
-        addresses = self._brokers.get(broker_name)
+        addresses = self._addresses(broker_name)
         if not addresses:
             return None
         for wanted in (broker_id, broker_id + 1) if broker_id != MASTER_ID else (MASTER_ID,):
@@ -348,7 +367,8 @@ class RouteCache:
             await self.refresh_all()
 
     async def refresh_all(self) -> None:
-        """Ask for every known topic; then forget brokers that stand in no route any more."""
+        """Ask for every known topic; then forget brokers that stand in no route any more, and those
+        that nobody has looked at since the round before."""
         for topic in list(self._routes):
             try:
                 await self.refresh(topic)
@@ -363,6 +383,7 @@ class RouteCache:
         for name in set(self._brokers) - in_use:
             del self._brokers[name]
             self.changes += 1
+        self._seen, self._seen_before = {}, self._seen
 
 
 def _brokers_of(route: TopicRoute) -> set[str]:

@@ -17,9 +17,10 @@ from aiorocketmq.remoting.protocol.bodies.lists import GroupList
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, TopicStatsTable
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
 
 from ..sim import SimOwner
-from .scripted_broker import ScriptedBroker, route_of
+from .scripted_broker import BROKER, ScriptedBroker, route_of
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 BROKERS = 3
@@ -154,14 +155,45 @@ def test_a_topic_that_was_looked_at_is_not_asked_for_again_and_again() -> None:
     run(scenario)
 
 
-def test_who_shares_the_client_hears_of_an_address_that_was_seen() -> None:
+def test_who_shares_the_client_hears_of_its_own_brokers_alone() -> None:
     async def scenario(broker: ScriptedBroker, admin: Admin) -> None:
-        heard: list[str] = []
-        admin.instance.routes.on_change.append(heard.append)
+        routes, heard, changes = admin.instance.routes, list[str](), list[int]()
+        routes.on_change.append(heard.append)
+        admin.instance.register_producer("p")
         broker.answers[ROUTE] = lambda _: Reply(body=encode_body(route_of(4)))
+        for _round in range(3):
+            await admin.topic_route("T")
+            await settle()
+            await routes.refresh_all()
+            changes.append(routes.changes)
+        assert (heard, changes, broker.requests(RequestCode.HEART_BEAT)) == ([], [0] * 3, [])
+
+        await routes.get("mine")
+        assert heard == ["mine"]
+        moved = route_of(4)
+        moved.broker_datas[0].broker_addrs[0] = "127.0.0.2:10911"
+        broker.answers[ROUTE] = lambda _: Reply(body=encode_body(moved))
         await admin.topic_route("T")
         await admin.topic_route("T")
-        assert heard == ["T"]
-        assert admin.instance.routes.master("broker-a") is not None
+        assert heard == ["mine", "T"]
+        assert routes.master(BROKER) == "127.0.0.2:10911"
+
+    run(scenario)
+
+
+def test_a_broker_that_was_looked_at_is_known_for_a_round_more() -> None:
+    async def scenario(broker: ScriptedBroker, admin: Admin) -> None:
+        routes = admin.instance.routes
+        broker.answers |= {
+            ROUTE: lambda _: Reply(body=encode_body(route_of(4))),
+            RequestCode.GET_MAX_OFFSET: lambda _: Reply(header=OffsetResponse(offset=7)),
+        }
+        queues = await admin.read_queues("T")
+        await routes.refresh_all()
+        assert [await admin.max_offset(queue) for queue in queues] == [7] * 4
+        assert len(broker.requests(ROUTE)) == 1
+        assert routes.cached("T") is None
+        await routes.refresh_all()
+        assert routes.master(BROKER) is None
 
     run(scenario)
