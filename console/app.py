@@ -51,10 +51,10 @@ class Console:
         self.live: Final = Live(clock)
         self.sessions: Final = Sessions(clock)
         hosts = hosts_of(settings, port)
-        door = Door(settings, self.sessions, self.views)
-        door.cookie = f"mqconsole-{port}"
+        self._door: Final = Door(settings, self.sessions, self.views)
+        self._door.cookie = f"mqconsole-{port}"
         self.audit: Final = AuditLog(settings.audit_file, clock)
-        site = Site(door, self.live, Templates(environment()), self.audit)
+        site = Site(self._door, self.live, Templates(environment()), self.audit)
         for area in _AREAS:
             area.add_to(site)
         static = Mount("/static", StaticFiles(directory=FOLDER / "static"))
@@ -66,6 +66,7 @@ class Console:
 
     async def close(self) -> None:
         await self.live.close()
+        await self._door.close()
         await self.views.close()
         self.audit.close()
 

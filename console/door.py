@@ -3,12 +3,14 @@ everything else after signing in; changes only where the console was started for
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ..remoting.errors import RocketMQError
+from ..remoting.services import TaskSet
 from ..remoting.signature import Credentials
 from .cluster import ClusterView
 from .sessions import Session, Sessions, same
@@ -45,21 +47,26 @@ class Person(NamedTuple):
 
 
 class Door:
-    """Lets people in."""
+    """Lets people in, and sees them out, until ``close``."""
 
     def __init__(self, settings: ConsoleSettings, sessions: Sessions, views: Views) -> None:
         self.settings: Final = settings
         self.sessions: Final = sessions
         self._views = views
+        self._tasks = TaskSet("console-door")
+        self._seeing_out: asyncio.Task[None] | None = None
         self.cookie = "mqconsole"
         """Browsers keep one jar for all ports of a host: the port is part of the name."""
+
+    async def close(self) -> None:
+        await self._tasks.close()
 
     async def enter(self, request: Request, *, use: bool = True) -> Person:
         """Raises ``SignInNeededError``. ``use``: somebody does something, the page does not only
         ask by itself."""
-        session = self.sessions.find(request.cookies.get(self.cookie), use=use)
-        await self._views.keep(self.sessions.accounts())  # a secret goes with its last session
         acl = await self._views.acl_is_on()
+        # From here to its view nothing is awaited: none is opened for a session that has ended.
+        session = self.sessions.find(request.cookies.get(self.cookie), use=use)
         if acl and (session is None or session.credentials is None):
             raise SignInNeededError("the brokers ask for an account: sign in with yours")
         if self.settings.token_to_read and (session is None or not session.has_token):
@@ -105,8 +112,17 @@ class Door:
         finally:
             if not failed:
                 self.sessions.forgive()
-        await self._views.keep(self.sessions.accounts())
-        return self.sessions.begin(credentials, has_token=wants_token)
+        session = self.sessions.begin(credentials, has_token=wants_token)
+        self._views.keep(self.sessions.accounts())  # without who had to make room
+        if self._seeing_out is None or self._seeing_out.done():
+            self._seeing_out = self._tasks.spawn(self._see_out())
+        return session
+
+    async def _see_out(self) -> None:
+        """A secret goes with its last session, whether anybody comes or not."""
+        while len(self.sessions):
+            await self.sessions.first_due()
+            self._views.keep(self.sessions.accounts())
 
     async def _credentials(
         self, wanted: bool, access_key: str, secret_key: str
@@ -131,4 +147,4 @@ class Door:
 
     async def sign_out(self, session: Session) -> None:
         self.sessions.end(session)
-        await self._views.keep(self.sessions.accounts())
+        self._views.keep(self.sessions.accounts())

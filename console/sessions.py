@@ -33,6 +33,11 @@ class Session:
         self.used = now
 
     @property
+    def until(self) -> float:
+        """When it ends where nobody uses it any more, in seconds of the clock."""
+        return min(self.used + IDLE_S, self.began + LONGEST_S)
+
+    @property
     def name(self) -> str:
         """For the page and the audit log."""
         return self.credentials.access_key if self.credentials else "token"
@@ -77,10 +82,16 @@ class Sessions:
         self._forget_old()
         return {each.credentials for each in self._sessions.values() if each.credentials}
 
+    async def first_due(self) -> None:
+        """Wait until the first of those that there are would end. One that begins meanwhile does
+        not end sooner."""
+        first = min(session.until for session in self._sessions.values())
+        await self._clock.sleep(first - self._clock.monotonic())
+
     def _forget_old(self) -> None:
         now = self._clock.monotonic()
         for session in list(self._sessions.values()):
-            if now - session.used > IDLE_S or now - session.began > LONGEST_S:
+            if now >= session.until:
                 del self._sessions[session.key]
 
     # --- guessing

@@ -3,6 +3,7 @@ asks for no account. The console itself has no rights: it signs as the person wh
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Collection
 from typing import Final
@@ -34,14 +35,19 @@ class Views:
         self._clock = clock
         self._open: dict[Credentials | None, ClusterView] = {}
         self._tasks = TaskSet("console-views")
+        self._leaving = TaskSet("console-views-leaving")
+        self._closing: Final[set[asyncio.Task[None]]] = set()
+        """Of those that are left: ``close`` waits for them, and cancels none."""
         self._acl = False
         self._acl_looked: Final = Cached(self._look_for_acl, 20.0, clock, self._tasks)
 
     async def close(self) -> None:
         """Close all connections."""
         await self._tasks.close()
-        while self._open:
-            await self._close(next(iter(self._open)))
+        while self._open or self._closing:
+            for credentials in list(self._open):
+                self._let_go(credentials)
+            await asyncio.wait(self._closing)
 
     async def of(self, credentials: Credentials | None) -> ClusterView:
         """The view of an account; ``None``: unsigned."""
@@ -51,17 +57,18 @@ class Views:
             await view.__aenter__()
         return view
 
-    async def keep(self, accounts: Collection[Credentials]) -> None:
-        """Close the views of accounts that nobody is signed in with: there are no more than
-        sessions."""
+    def keep(self, accounts: Collection[Credentials]) -> None:
+        """Let go the views of accounts that nobody is signed in with: there are no more than
+        sessions. They close behind that, nobody's page waits for it."""
         for credentials in list(self._open):
             if credentials is not None and credentials not in accounts:
-                await self._close(credentials)
+                self._let_go(credentials)
 
-    async def _close(self, credentials: Credentials | None) -> None:
-        view = self._open.pop(credentials, None)
-        if view is not None:  # nobody else closes it already
-            await view.__aexit__(None, None, None)
+    def _let_go(self, credentials: Credentials | None) -> None:
+        view = self._open.pop(credentials)
+        task = self._leaving.spawn(view.__aexit__(None, None, None), name="console-view-closes")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     def _admin(self, credentials: Credentials | None) -> Admin:
         return Admin(

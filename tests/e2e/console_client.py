@@ -12,6 +12,7 @@ import httpx
 
 from aiorocketmq.console.app import Console, serve
 from aiorocketmq.console.settings import ConsoleSettings
+from aiorocketmq.remoting.clock import Clock
 
 ORIGIN: Final = "http://localhost:8199"
 TOKEN: Final = "a-token-of-the-tests"
@@ -48,9 +49,11 @@ class Asked(NamedTuple):
 
 
 @asynccontextmanager
-async def a_console(namesrv: str, **settings: Any) -> AsyncIterator[Asked]:
-    """Not signed in."""
-    console = Console(ConsoleSettings(namesrv=namesrv, port=8199, **settings), 8199)
+async def a_console(
+    namesrv: str, clock: Clock | None = None, **settings: Any
+) -> AsyncIterator[Asked]:
+    """Not signed in. ``clock``: of sessions, and of how old an answer is."""
+    console = Console(ConsoleSettings(namesrv=namesrv, port=8199, **settings), 8199, clock)
     transport = httpx.ASGITransport(console.app)
     try:
         async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, timeout=60) as client:

@@ -31,8 +31,10 @@ from aiorocketmq.console.sessions import IDLE_S
 from aiorocketmq.console.starting import forget_accounts
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.responses import Response
+from aiorocketmq.remoting.signature import Credentials
 from aiorocketmq.remoting.transport.client import RemotingClient
 
+from ..sim import ManualClock
 from .cluster import Cluster, asynchronous, create_topic, until
 from .console_client import ORIGIN, TOKEN, a_changing_console, a_console
 
@@ -571,15 +573,79 @@ async def test_a_token_and_an_account(guarded: tuple[Cluster, Path]) -> None:
 
 @asynchronous
 async def test_a_secret_goes_with_its_session(guarded: tuple[Cluster, Path]) -> None:
-    async with a_console(guarded[0].namesrv) as asked:
+    """Also where nobody comes any more."""
+    clock = ManualClock()
+    async with a_console(guarded[0].namesrv, clock) as asked:
         await asked.sign_in(access_key="the-reader", secret_key="secret-of-reader")
+        clock.advance(IDLE_S / 2)
         await asked.page("/")
         assert len(asked.console.views._open) == 2  # everybody's, and the reader's
+        clock.advance(IDLE_S / 2)
+        await until(lambda: clock.next_due == clock.monotonic() + IDLE_S / 2, "it was looked at")
+        assert len(asked.console.views._open) == 2
+        clock.advance(IDLE_S / 2)
+        await until(lambda: list(asked.console.views._open) == [None], "the secret is gone")
+        assert len(asked.console.sessions) == 0
+        assert (await asked.client.get("/")).status_code == 303
+        await asked.sign_in(access_key="the-reader", secret_key="secret-of-reader")
+        await asked.page("/")
+        clock.advance(IDLE_S)
+        await until(lambda: list(asked.console.views._open) == [None], "the second one, too")
+
+
+@asynchronous
+async def test_nobody_waits_until_anothers_connections_are_closed(
+    guarded: tuple[Cluster, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, may_end = ManualClock(), asyncio.Event()
+    async with a_console(guarded[0].namesrv, clock) as asked:
+        await asked.sign_in(access_key="the-reader", secret_key="secret-of-reader")
+        await asked.page("/")
+        admin = asked.console.views._open[Credentials("the-reader", "secret-of-reader")].admin
+        stop = admin.stop
+
+        async def slow() -> None:
+            await may_end.wait()
+            await stop()
+            raise OSError("it was gone already")
+
+        monkeypatch.setattr(admin, "stop", slow)
+        clock.advance(IDLE_S + 1)
+        try:
+            async with asyncio.timeout(10):
+                assert (await asked.client.get("/")).status_code == 303
+        finally:
+            may_end.set()
+        await until(lambda: "it was gone already" in caplog.text, "the failure is told")
+        assert "secret-of" not in caplog.text
+
+
+@asynchronous
+async def test_no_view_is_opened_for_who_signs_out_meanwhile(
+    guarded: tuple[Cluster, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page asks the brokers for ACL first."""
+    may_answer, asks = asyncio.Event(), asyncio.Event()
+    async with a_console(guarded[0].namesrv) as asked:
+        await asked.sign_in(access_key="the-reader", secret_key="secret-of-reader")
+        views = asked.console.views
+        look = views.acl_is_on
+
+        async def slow() -> bool:
+            asks.set()
+            await may_answer.wait()
+            return await look()
+
+        monkeypatch.setattr(views, "acl_is_on", slow)
+        page = asyncio.create_task(asked.client.get("/"))
+        await asks.wait()
         (session,) = asked.console.sessions._sessions.values()
-        session.used -= IDLE_S + 1
-        answers = await asyncio.gather(*(asked.client.get("/") for _ in range(5)))
-        assert {answer.status_code for answer in answers} == {303}
-        assert list(asked.console.views._open) == [None]
+        await asked.console._door.sign_out(session)
+        may_answer.set()
+        assert (await page).status_code == 303
+        assert list(views._open) == [None]
 
 
 @asynchronous
@@ -590,7 +656,7 @@ async def test_the_console_signs_as_who_signed_in(
     cluster, accounts = guarded
     audit = tmp_path / "audit.log"
     texts: list[str] = []
-    settings = {"allow_changes": True, "token": TOKEN, "audit_file": str(audit)}
+    settings: dict[str, Any] = {"allow_changes": True, "token": TOKEN, "audit_file": str(audit)}
     async with a_console(cluster.namesrv, acl_files=(str(accounts),), **settings) as asked:
 
         async def noted(response: Any) -> None:
