@@ -144,7 +144,10 @@ async def test_an_ordered_message_that_always_fails_becomes_a_dead_letter(
         await until(lambda: handled[-1:] == [b"good"], "the message behind it")
         async with undertaker:
             await until(lambda: dead == [b"bad"], "the dead letter")
-    assert handled == [b"bad", b"bad", b"bad", b"good"]
+    # once more where the dead letter could not be sent: its topic was not known everywhere yet
+    assert handled[:3] == [b"bad"] * 3
+    assert set(handled[3:-1]) <= {b"bad"}
+    assert handled[-1] == b"good"
 
 
 @asynchronous
