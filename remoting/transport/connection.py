@@ -414,8 +414,7 @@ class Connection(asyncio.Protocol):
         level: int = logging.WARNING,
         exc_info: BaseException | None = None,
     ) -> None:
-        """What this peer does wrong: of its host, which may come again each time, ``kind`` is a
-        line a minute at most."""
+        """See ``Peer``."""
         cause = (self.peer.rpartition(":")[0], *kind)
         self.outages.occurs(log, cause, message, *args, level=level, exc_info=exc_info)
 
