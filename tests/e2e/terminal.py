@@ -71,7 +71,7 @@ class Terminal:
     def __init__(self, environment: Environment, folder: Path) -> None:
         self._environment = environment
         self.places: Final = Places.free(folder)
-        self._groups: list[int] = []
+        self._shells: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -82,13 +82,14 @@ class Terminal:
         _error: BaseException | None,
         _tb: TracebackType | None,
     ) -> None:
-        for group in self._groups:
-            _tell(group, signal.SIGTERM)
+        for shell in self._shells:
+            _tell(shell, signal.SIGTERM)
         deadline = time.monotonic() + PATIENCE_S
-        while left := [group for group in self._groups if _tell(group, 0)]:
+        while left := [shell for shell in self._shells if _tell(shell, 0)]:
             if time.monotonic() > deadline:
-                for group in left:
-                    _tell(group, signal.SIGKILL)
+                for shell in left:
+                    _tell(shell, signal.SIGKILL)
+                    shell.wait()
                 raise AssertionError("what a page starts did not end within a minute of SIGTERM")
             time.sleep(0.02)
 
@@ -101,13 +102,13 @@ class Terminal:
             "ROCKETMQ_HOME": str(folder),
             "MQADMIN_WAIT": str(PATIENCE_S),
         }
-        with (folder / f"printed-{len(self._groups)}").open("w+") as printed:
+        with (folder / f"printed-{len(self._shells)}").open("w+") as printed:
             shell = subprocess.Popen(
                 ["bash", "-e", "-c", f"{self.places.prelude}{self.places.of(text)}"],
                 cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=printed,
                 stderr=printed, start_new_session=True,
             )  # fmt: skip
-            self._groups.append(shell.pid)
+            self._shells.append(shell)
             code = shell.wait(PATIENCE_S)
             printed.seek(0)
             output = printed.read()
@@ -115,10 +116,12 @@ class Terminal:
         return output
 
 
-def _tell(group: int, number: int) -> bool:
-    """Whether somebody of the group is left."""
+def _tell(shell: subprocess.Popen[bytes], number: int) -> bool:
+    """Whether somebody of its group is left: the shell itself, where a paste was interrupted, or
+    what it started."""
+    shell.poll()
     try:
-        os.killpg(group, number)
+        os.killpg(shell.pid, number)
     except ProcessLookupError:
         return False
     return True
