@@ -14,14 +14,14 @@ core: what the exchange itself takes.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
+from .harness.cores import THIS_THREAD, cores, on_cores
 from .harness.figures import NO_GOALS, Goal, Goals, Row, Sample, figures_of
 from .harness.rows import Rows, in_turn
 from .harness.servers import Server, broker, create_topic, name_server, work_folder
@@ -112,7 +112,8 @@ def _run(rows: Rows, shapes: list[Shape]) -> None:
             _load("fill", namesrv, 1, size, 0)
         for shape in shapes:
             with rows.attempt(shape.name):
-                with on_one_core(server.pid) if shape.one_core else nullcontext():
+                some = cores()[: 1 if shape.one_core else None]
+                with on_cores([THIS_THREAD, server.pid], some):
                     rows.add(_row(rows, shape, namesrv, server.address))
 
 
@@ -122,27 +123,6 @@ def _cluster(rows: Rows) -> Iterator[tuple[str, Server]]:
         with broker(folder, namesrvAddr=namesrv.address) as server:
             create_topic(server)
             yield namesrv.address, server
-
-
-@contextmanager
-def on_one_core(pid: int) -> Iterator[None]:
-    """This process, what it starts meanwhile, and another one with its threads. Nothing where the
-    system cannot do it."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    threads = [0, *map(int, os.listdir(f"/proc/{pid}/task"))]
-    before = os.sched_getaffinity(0)
-    try:
-        for thread in threads:
-            os.sched_setaffinity(thread, {min(before)})
-        yield
-    finally:
-        for thread in threads:
-            try:
-                os.sched_setaffinity(thread, before)
-            except ProcessLookupError:
-                pass  # it has ended
 
 
 def _row(rows: Rows, shape: Shape, namesrv: str, target: str) -> Row:

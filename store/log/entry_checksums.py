@@ -49,11 +49,17 @@ class EntryChecksums(EntryUnits):
         """Which of the entries that lie side by side in ``data[at:end]`` are not what they were;
         the first of them has index ``first``, ``data[0]`` is at ``place`` of the log. Numbers from
         0. Raises StoreFileError."""
+        return self.verdict(data, at, end, first, place)[1]
+
+    def verdict(
+        self, data: Any, at: int, end: int, first: int, place: int
+    ) -> tuple[bool, list[int]]:
+        """Whether all of them are known to be what they were; and which are known not to be."""
         units = entry_checksums(data, at, end, first, place)
         noted = self.read(first, len(units) // _UNIT)
         if noted == units:
-            return []
-        return [
+            return True, []
+        return False, [
             unit // _UNIT
             for unit in range(0, len(noted), _UNIT)
             if checksum_in(noted[unit : unit + _UNIT])

@@ -281,9 +281,7 @@ class DledgerLog:
             at, shown = position - place, min(len(data), stop - place)
             units, behind = entry_units(data, at, shown, first, place)
             if units and data is not self.log.buffer:  # a disk may have changed it since
-                _, columns = scan_columns(data, 0, place, behind, True, False, (first, -1))
-                wrong = self.index.checksums.wrong(data, at, behind, first, place)
-                units = units[: _UNIT * min(len(columns[0]), *wrong, len(units))]
+                units = units[: _UNIT * self._intact(data, behind, first, position, len(units))]
             if units:
                 _, pos, size, *_ = INDEX_UNIT.unpack_from(units, len(units) - _UNIT)
                 found = bytes(memoryview(data)[at : pos + size - place])
@@ -294,6 +292,15 @@ class DledgerLog:
             if not stop < min(end, position + size):
                 return (), position
             stop = min(end, position + size)  # it is longer
+
+    def _intact(self, data: bytes, end: int, first: int, position: int, most: int) -> int:
+        """How many of the entries side by side in ``data[:end]`` are what was written, from the
+        first on and ``most`` at most: their checksums say it, without those the records do."""
+        all_right, wrong = self.index.checksums.verdict(data, 0, end, first, position)
+        if all_right:
+            return most
+        _, columns = scan_columns(data, 0, position, end, True, False, (first, -1))
+        return min(most, len(columns[0]), *wrong)
 
     def _remember(self, index: int, position: int) -> None:
         if len(self._places) >= _MOST_REMEMBERED:
