@@ -3,7 +3,7 @@ SlaveSynchronize; ha.md §6, §7).
 
 Topics and groups are the master's. Consumer offsets are too, except where a consumer told this
 slave more while the master was away: its place is kept until the master comes to it, or goes back
-from where it was, which is a reset.
+from where it was, which is a reset. What a master deletes while its slave follows goes there too.
 
 They are asked for every 10 s (in a group that elects its master every second, dledger.md §5.4),
 topics also as soon as the log brings a message of one that is not known here: until it is, no
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
 from ...remoting.clock import Clock
@@ -290,6 +290,8 @@ class SlaveSync:
         light = {key: {0: offset} for key, offset in table.lmq_offset_table.items()}
         rest = {} if told.since is None else self._theirs
         theirs = {**rest, **table.offset_table, **light}
+        if _process_of(told.state) == _process_of(self._their_state) != "":
+            self._remove(self._theirs.keys() - theirs.keys())
         self._theirs, self._their_state = theirs, told.state or ""
         self._accepted.heard(theirs)
         before = self._accepted.record()
@@ -305,6 +307,14 @@ class SlaveSync:
                 await asyncio.sleep(0)
         if self._accepted.record() != before:
             self._accepted_changed()
+
+    def _remove(self, keys: Collection[str]) -> None:
+        """Groups were deleted with their offsets. (What a master that was started again does not
+        have it may have lost, and the original does not tell the one from the other.)"""
+        if keys:
+            self._offsets.remove(keys)
+            text = "offsets removed as the master has removed them groups and topics=%d %s"
+            log.warning(text, len(keys), ",".join(sorted(keys)[:20]))
 
     # -- before it follows
 
@@ -364,6 +374,11 @@ class SlaveSync:
         if self._accepted.accept(f"{topic}{SEPARATOR}{group}", queue_id, request.commit_offset):
             self._accepted_changed()
         return _DONE
+
+
+def _process_of(state: str | None) -> str:
+    """Of a state that a master of ours tells of its offsets."""
+    return (state or "").partition("-")[0]
 
 
 def moved_port(address: str, distance: int) -> str:

@@ -120,17 +120,20 @@ class ConsumerOffsets:
         """Forget everything about a group; how many topics that were."""
         topics = yield from self.topics_of(group)
         for some in slices(topics, KEYS_AT_ONCE):
-            for topic in some:
-                key = f"{topic}{SEPARATOR}{group}"
-                if (queues := self._table.pop(key, None)) is not None:
-                    self.frame_budget.take(-_bytes_of(key, queues))
-            self.changes += len(some)
-            self.recent.forget()
+            self.remove(f"{topic}{SEPARATOR}{group}" for topic in some)
             log.warning(
                 "offsets removed group=%s topics=%d %s", group, len(some), ",".join(some[:20])
             )
             yield
         return len(topics)
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Forget keys of the table (``topic@group``), those that are there."""
+        for key in keys:
+            if (queues := self._table.pop(key, None)) is not None:
+                self.frame_budget.take(-_bytes_of(key, queues))
+                self.changes += 1
+        self.recent.forget()
 
     def clone(self, source: str, target: str, topic: str) -> bool:
         """The target group goes on where the source stands in that topic; False when the source has

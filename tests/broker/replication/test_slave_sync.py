@@ -305,6 +305,43 @@ def test_of_offsets_what_has_changed_is_sent(tmp_path: Path, original: bool) -> 
     play(tmp_path, scene)
 
 
+def test_offsets_that_the_master_deletes_go_at_its_slave(tmp_path: Path) -> None:
+    """A group that is made anew must not go on at its old place after a failover."""
+
+    async def scene(pair: Pair) -> None:
+        master, slave = pair.master.broker.state.offsets, pair.slave.broker.state.offsets
+        for group in ("a", "b"):
+            master.commit(group, "T", 0, 5)
+        slave.commit("own", "T", 0, 5)
+        await pair.once()
+        at_once(master.remove_group("a"))
+        changes = slave.changes
+        await pair.once()
+        assert [slave.get(group, "T", 0) for group in ("a", "b", "own")] == [-1, 5, 5]
+        assert slave.changes == changes + 1, "it is written"
+
+    play(tmp_path, scene)
+
+
+def test_offsets_that_a_master_started_again_lacks_are_kept(tmp_path: Path) -> None:
+    """It may have lost them."""
+
+    async def scene(pair: Pair) -> None:
+        slave = pair.slave.broker.state.offsets
+        pair.master.broker.state.offsets.commit("a", "T", 0, 5)
+        await pair.once()
+        async with sim_broker(
+            tmp_path / "n", store=config_of(tmp_path / "n", BrokerRole.ASYNC_MASTER)
+        ) as again:
+            again.broker.state.offsets.commit("b", "T", 0, 6)
+            pair.network.client = again.connect()
+            await pair.once()
+            await pair.once()
+            assert [slave.get(group, "T", 0) for group in ("a", "b")] == [5, 6]
+
+    play(tmp_path, scene)
+
+
 def test_what_changed_since_is_nothing_for_who_has_forgotten(tmp_path: Path) -> None:
     async def scene(pair: Pair) -> None:
         offsets = pair.master.broker.state.offsets
