@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 
 import yaml
 
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Safe either way; the one in C takes a tenth of the time."""
 MOST_FILE_BYTES: Final = 4 << 20
 MOST_ACCOUNTS: Final = 2000
 
@@ -36,7 +38,7 @@ def parse_accounts(path: str, text: str) -> AccountFile:
     """What a file says. What is no table of accounts becomes a problem, in words that repeat
     nothing of it."""
     try:
-        content = yaml.safe_load(text)
+        content = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError):
         return AccountFile(path, (), (), "it is no YAML")
     if not isinstance(content, Mapping):
