@@ -33,6 +33,8 @@ class Faults:
         self.steps = steps
         self.brokers = brokers
         self.power = power
+        self._flipped: list[tuple[Machine, str, int, int]] = []
+        """Where a disk had which other byte."""
         self._busy: set[object] = set()
         """Machines and properties of the world that something is wrong with already."""
 
@@ -272,11 +274,12 @@ class Faults:
         machine.kill()
         for place, phy_offset, record, at in bodies[first : first + random.choice([1, 2, 4])]:
             path = _log_file(machine, phy_offset)
-            if (
-                path is not None
-                and self._another_has(machine, phy_offset, record)
-                and machine.disk.flip(path, phy_offset + at - _begins_at(path), random.randrange(8))
-            ):
+            if path is None or not self._another_has(machine, phy_offset, record):
+                continue
+            at += phy_offset - _begins_at(path)
+            byte = machine.disk.files[path][at]
+            if machine.disk.flip(path, at, random.randrange(8)):
+                self._flipped.append((machine, path, at, byte))
                 self.world.note(f"a bit of {place} at {machine.name} is flipped")
         await asyncio.sleep(lasts)
         machine.start()
@@ -296,7 +299,7 @@ class Faults:
     async def _disk(self, machine: Machine, lasts: float) -> None:
         """A member of a whole group loses its disk. It is the only one until it votes again: what
         two of three hold may be lost with two disks."""
-        if not self._is_whole():
+        if not self._is_whole() or self._is_damaged():
             return
         machine.kill()
         self._lose_disk(machine)
@@ -310,9 +313,16 @@ class Faults:
         """All members have what they ever acknowledged."""
         return all(_votes(each) for each in self.world.machines.values() if each.broker_name)
 
+    def _is_damaged(self) -> bool:
+        """Somebody has yet to mend what was flipped: perhaps with what this disk has."""
+        return any(
+            path in machine.disk.files and machine.disk.files[path][at : at + 1] != bytes([byte])
+            for machine, path, at, byte in self._flipped
+        )
+
     def _lose_disk(self, machine: Machine) -> None:
         self.world.note(f"the disk of {machine.name} is lost")
-        machine.disk = SimulatedDisk()
+        machine.disk, machine.disk_is_new = SimulatedDisk(), True
         self.world.remove_tables(machine)
 
 

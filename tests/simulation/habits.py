@@ -31,7 +31,17 @@ FAULTS = {
 """Faults, and how often one is drawn compared with the others."""
 SENDS = {"one": 8, "list": 2, "keyed": 4, "delayed": 3, "transaction": 4}
 """What a producer does next."""
-CHORES = {"make": 2, "delete": 1, "reset": 1, "look": 1}
+CHORES = {
+    "make": 3,
+    "change": 3,
+    "send": 2,
+    "delete": 2,
+    "group": 3,
+    "ungroup": 1,
+    "move": 4,
+    "reset": 1,
+    "look": 1,
+}
 """What an administrator does next."""
 
 

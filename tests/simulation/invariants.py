@@ -36,6 +36,7 @@ from aiorocketmq.store.message_store import MessageStore
 from .habits import Habits
 from .journal import KEYED, TOPIC, Delivered, Journal
 from .loop import Process
+from .tables import at_name_servers, copies_of_tables
 from .workload import GROUP, ORDERED
 from .world import Machine, World
 
@@ -102,10 +103,11 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
     for name, machine in masters.items():
         assert machine.broker is not None
         known = {topic.name for topic in machine.broker.state.topics}  # it hands out no others
-        topics = [each for each in (TOPIC, KEYED, *journal.topics) if each in known]
+        topics = [each for each in journal.kept() if each in known]
         there |= stored(machine.broker.store, name, topics)
-        yield from _made_topics(machine, journal)
         yield from _other_copies(world, machine)
+        yield from copies_of_tables(world, machine)
+    yield from at_name_servers(world, journal)
     for name in sorted(world.ahead):
         yield f"{name} said that its master lacks what it has"
     yield from _stored_as_told(there, journal)
@@ -202,8 +204,7 @@ def _stored_as_told(there: Stored, journal: Journal) -> Iterator[str]:
             yield f"phantom: there is at {_said(place)} what nobody sent there: {body!r}"
     for ack in journal.acknowledged:
         place = Place(ack.topic, ack.broker, ack.queue_id, ack.offset)
-        gone = ack.topic not in (TOPIC, KEYED, *journal.topics)
-        if not gone and there.get(place) != ack.body:
+        if ack.topic not in journal.gone and there.get(place) != ack.body:
             yield (
                 f"lost: {ack.body!r} was acknowledged as {_said(place)}, "
                 f"there is {there.get(place)!r}"
@@ -225,15 +226,6 @@ def _stored_once(there: Stored, journal: Journal) -> Iterator[str]:
             yield f"twice: {body!r} is there {times[body]} times, its producer is idempotent"
         if times[body] and body in journal.refused:
             yield f"refused, and there: {body!r}"
-
-
-def _made_topics(machine: Machine, journal: Journal) -> Iterator[str]:
-    """What an administrator was told to be there is."""
-    assert machine.broker is not None
-    known = {topic.name for topic in machine.broker.state.topics}
-    for topic, brokers in journal.topics.items():
-        if machine.broker_name in brokers and topic not in known:
-            yield f"the topic {topic} was made on {machine.broker_name}, and is not there"
 
 
 def _said(place: Place) -> str:

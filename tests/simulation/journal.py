@@ -7,6 +7,7 @@ from typing import NamedTuple
 from aiorocketmq.client.producer.transaction import TransactionState
 
 from .loop import Process
+from .told import Commits, Told
 
 TOPIC = "T"
 KEYED = "K"
@@ -81,8 +82,18 @@ class Journal:
         self.in_hand: dict[tuple[str, int], list[InHand]] = {}
         """By broker and queue."""
         self.shared: list[Shared] = []
-        self.topics: dict[str, set[str]] = {}
-        """Those that somebody has made, and the brokers that said so, as long as nobody has begun
-        to delete them."""
+        self.gone: set[str] = set()
+        """Topics that somebody has begun to delete."""
+        self.told = Told()
+        self.commits = Commits()
         self.done = False
         """All was sent."""
+
+    def kept(self) -> list[str]:
+        """Topics whose messages must be there."""
+        return [TOPIC, KEYED, *sorted(self.made - self.gone)]
+
+    @property
+    def made(self) -> set[str]:
+        """Topics that an administrator asked for."""
+        return {entry.name for entry in self.told.values if entry.table == "topics"}

@@ -23,6 +23,7 @@ from .habits import habits
 from .invariants import Growing, broken, left_behind
 from .knobs import settings
 from .schedule import Schedule
+from .tables import TableWatch
 from .workload import Clients
 from .world import Machine, World
 
@@ -135,7 +136,8 @@ async def _story(
         world, Faults(world, machines, power=power, steps=often.steps), often, skip=skip
     )
     growing = Growing(world, often)
-    watch = asyncio.ensure_future(growing.run())
+    tables = TableWatch(world, clients.journal, often)
+    watches = [asyncio.ensure_future(each.run()) for each in (growing, tables)]
     faults = asyncio.ensure_future(schedule.run())
     while not clients.journal.done and world.loop.now < 2000:
         await asyncio.sleep(0.5)
@@ -144,10 +146,13 @@ async def _story(
     found["faults"] = schedule.count
     await asyncio.sleep(QUIET_S)
     names = {world.machines[each].broker_name for each in machines}
-    if watch.done():
-        watch.result()  # it has looked, or had nobody to watch
-    watch.cancel()
-    found["broken"] = growing.broken + list(broken(world, clients.journal, often, names))
+    for watch in watches:
+        if watch.done():
+            watch.result()  # it has looked, or had nobody to watch
+        watch.cancel()
+    found["broken"] = (
+        growing.broken + tables.broken + list(broken(world, clients.journal, often, names))
+    )
     found["broken"] += await left_behind(world)
 
 

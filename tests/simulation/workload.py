@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from random import Random
 from typing import Any
 
 from aiorocketmq import (
-    Admin,
     Message,
     MessageExt,
     Producer,
@@ -21,8 +19,8 @@ from aiorocketmq import (
 )
 from aiorocketmq.client.producer.sending import SendResult, SendStatus
 from aiorocketmq.remoting.errors import RocketMQError
-from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 
+from .administering import Administrator, one_of
 from .habits import Habits
 from .journal import KEYED, TOPIC, Acknowledged, Delivered, InHand, Journal, Shared
 from .world import NAMESRV, World
@@ -44,7 +42,8 @@ class Clients:
         self.habits = habits
         self._until = world.loop.now + LOAD_S
         self.journal = Journal()
-        self._number = self._topics = 0
+        self._number = 0
+        self._administrator = Administrator(world, self.journal, habits, self._send_to)
         self._is_idempotent = world.seed % 4 == 3
         """The producer, in every fourth world."""
         mains: tuple[Callable[[], Any], ...] = (
@@ -78,7 +77,7 @@ class Clients:
         async with producer, transactions:
             random = self.world.random
             while self.world.loop.now < self._until:
-                kind = _one_of(self.habits.sends, random)
+                kind = one_of(self.habits.sends, random)
                 count = random.choice([1, 1, 1, 5])
                 await asyncio.gather(
                     *(self._one(kind, producer, transactions) for _ in range(count))
@@ -233,46 +232,16 @@ class Clients:
     # -- administering
 
     async def _administer(self) -> None:
-        random, options = self.world.random, self._options("admin")
-        admin = Admin(**options)
-        producer = Producer("ap", retries=0, **options | {"instance_name": "ap"})
-        async with admin, producer:
-            while not self.journal.done:
-                await asyncio.sleep(random.expovariate(1 / 3.0))
-                try:
-                    await self._do_chore(_one_of(self.habits.chores, random), admin, producer)
-                except RocketMQError:
-                    pass
-            await asyncio.Event().wait()
+        await self._administrator.run(self._options("admin"))
 
-    async def _do_chore(self, chore: str, admin: Admin, producer: Producer) -> None:
-        journal, random = self.journal, self.world.random
-        match chore:
-            case "make":
-                self._topics += 1
-                topic = f"X{self._topics}"
-                journal.topics[topic] = set()
-                config = TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2)
-                for broker_name, machine in sorted(self.world.masters().items()):
-                    await admin.create_topic_on(f"{machine.host}:10911", config)
-                    journal.topics[topic].add(broker_name)
-                    self.world.note(f"{topic} was made on {broker_name}, at {machine.name}")
-                body, began = self._body(topic), self.world.loop.now
-                result = await producer.send(Message(topic, body), timeout=SEND_S)
-                self._acknowledge(topic, [body], result, began)
-            case "delete" if journal.topics:
-                topic = random.choice(sorted(journal.topics))
-                del journal.topics[topic]
-                self.world.note(f"{topic} is deleted")
-                await admin.delete_topic(topic, "C")
-            case "reset":
-                await admin.reset_offsets(GROUP, TOPIC, 0)
-            case _:
-                await admin.consume_stats(GROUP)
-
-
-def _one_of(weights: dict[str, int], random: Random) -> str:
-    return random.choices(list(weights), list(weights.values()))[0]
+    async def _send_to(self, producer: Producer, topic: str) -> None:
+        """One that an administrator has made."""
+        try:
+            await self._send(producer, [Message(topic, self._body(topic))])
+        except SendFailed as error:
+            if error.in_doubt:  # it may make the topic again, whenever it comes
+                self.journal.told.doubt("topics", topic)
+            raise
 
 
 def _is_safe(result: SendResult) -> bool:

@@ -67,6 +67,9 @@ class Machine:
         self.process: Process | None = None
         self.broker_name = ""
         self.broker: Broker | None = None
+        self.name_server: NameServer | None = None
+        self.disk_is_new = False
+        """No program has been started with it."""
         self.main: Callable[[], Coroutine[Any, Any, None]] = _nothing
         self.task: asyncio.Task[None] | None = None
         self.ended: list[BaseException | None] = []
@@ -156,6 +159,7 @@ class Machine:
     def kill(self, *, power: bool = False) -> None:
         """SIGKILL, or the power fails."""
         process, self.process, self.broker = self.process, None, None
+        self.name_server = None
         if process is None:
             return
         self.world.note(f"{self.name} {'loses its power' if power else 'is killed'}")
@@ -190,6 +194,8 @@ class World:
         self.doubtful: dict[str, list[tuple[int, int]]] = {}
         """Of each broker name stretches of its log, from and to: there the program that wrote was
         another one from some place on, or its disk was in trouble."""
+        self.when_opened: list[Callable[[Machine, Broker], None]] = []
+        """Told of each broker that has what its files have, and nothing else yet."""
         self.ahead: set[str] = set()
         """Slaves that have said that their master lacks what they have."""
         self.logs: list[str] = []
@@ -235,7 +241,7 @@ class World:
         machine = self.machine(f"namesrv{number}", host)
 
         async def main() -> None:
-            server = NameServer(NamesrvConfig(), clock=machine.clock)
+            server = machine.name_server = NameServer(NamesrvConfig(), clock=machine.clock)
             await server.listen()
             await server.run()
 
@@ -280,6 +286,8 @@ class World:
             )
             async with open_broker(settings, machine.clock, machine.disk) as broker:
                 machine.broker = broker
+                for look in self.when_opened:
+                    look(machine, broker)
                 if broker_id == 0 and broker.group is None:
                     self._begins(machine)
                 elif broker.group is not None:
@@ -331,12 +339,17 @@ class World:
         return end
 
     def masters(self) -> dict[str, Machine]:
-        """Who serves each broker name now."""
-        return {
-            machine.broker_name: machine
-            for machine in self.machines.values()
-            if machine.broker is not None and machine.broker.identity().broker_id == 0
-        }
+        """Who serves each broker name now; of several, one of which has not heard of its successor,
+        the one of the newest term."""
+        newest = self.leaders.get(max(self.leaders, default=0), set())
+        serving = sorted(
+            (m for m in self.machines.values() if m.broker and m.broker.identity().broker_id == 0),
+            key=lambda machine: machine.name in newest,
+        )
+        return {machine.broker_name: machine for machine in serving}
+
+    def broker_names(self) -> list[str]:
+        return sorted({m.broker_name for m in self.machines.values() if m.broker_name})
 
     # -- tables
 

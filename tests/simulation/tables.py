@@ -1,0 +1,202 @@
+"""Tables of brokers: they are as an administrator was told, whoever serves, at any time; at the end
+slaves and followers have the same, in memory and in their files, and so have name servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from aiorocketmq.broker.assembly.broker import Broker
+from aiorocketmq.broker.assembly.tables import GROUPS_FILE, TOPICS_FILE
+from aiorocketmq.broker.state.consumer_offsets import OFFSETS_FILE
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body
+from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
+from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigTable
+from aiorocketmq.remoting.protocol.message.topic_names import is_system_topic
+
+from .administering import MOVED
+from .habits import Habits
+from .journal import TOPIC, Journal
+from .told import Entry, Value
+from .world import Machine, World
+
+LOOK_S: Final = 0.5
+FILE_S: Final = 5.5
+"""Offsets of that age are in a file, which is written every five seconds;"""
+MEMBER_S: Final = 1.5
+"""of a member every second."""
+
+
+class TableWatch:
+    """Of one world, while clients and faults go on."""
+
+    def __init__(self, world: World, journal: Journal, habits: Habits) -> None:
+        self._world = world
+        self._journal = journal
+        self._troubled = bool({"errno", "full"} & habits.faults.keys())
+        slow_s = 1.0 if "slow" in habits.faults else 2 * habits.thread_s * habits.slower
+        self._took_s = 6 * slow_s
+        """To write a file: several steps of threads, perhaps behind another file."""
+        self._had: dict[str, list[tuple[float, dict[int, int]]]] = {}
+        """By machine: which offsets of the group that is moved it had in memory when."""
+        self._said: set[object] = set()
+        self.broken: list[str] = []
+        world.when_opened.append(self._look_at_file)
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            for name, machine in self._world.masters().items():
+                if machine.broker is not None:
+                    self._look(name, machine, machine.broker)
+            for machine in self._world.machines.values():
+                if machine.broker is not None:
+                    had = self._had.setdefault(machine.name, [])
+                    had.append((self._world.loop.now, _moved(machine.broker)))
+
+    def _look(self, name: str, machine: Machine, broker: Broker) -> None:
+        for entry, values in self._journal.told.of(name):
+            there = value_at(broker, entry)
+            if there not in values:
+                self._tell(entry, f"{_said(entry, values)}, and {machine.name} has {there}")
+        since, commits = self._world.serves_since.get(name, 0.0), self._journal.commits
+        moved = _moved(broker)
+        for queue_id in commits.queues(name):
+            least, most = commits.least(name, queue_id, since), commits.most(name, queue_id)
+            there_ = moved.get(queue_id, -1)
+            if not least <= there_ <= most:
+                self._tell(
+                    (name, queue_id, least),
+                    f"{MOVED} was moved to {least} of {TOPIC}/{queue_id} at {name}, no further "
+                    f"than {most}, and {machine.name} has {there_}",
+                )
+
+    def _look_at_file(self, machine: Machine, broker: Broker) -> None:
+        """A program that starts has what the last one had in memory some time before its end."""
+        had = self._had.pop(machine.name, [])
+        is_new, machine.disk_is_new = machine.disk_is_new, False
+        if not had or self._troubled or is_new:
+            return
+        age_s = self._took_s + (FILE_S if broker.group is None else MEMBER_S)
+        until = had[-1][0] - age_s
+        before = next((offsets for at, offsets in reversed(had) if at <= until), {})
+        moved = _moved(broker)
+        for queue_id, offset in sorted(before.items()):
+            if moved.get(queue_id, -1) < offset:
+                self._tell(
+                    (machine.name, queue_id, offset),
+                    f"{machine.name} had {offset} of {TOPIC}/{queue_id} for {MOVED} {age_s} s "
+                    f"before it ended, and its file has {moved.get(queue_id)}",
+                )
+
+    def _tell(self, what: object, text: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            self.broken.append(f"{text} {self._world.loop.now - 1000:.1f} s after all began")
+
+
+def _moved(broker: Broker) -> dict[int, int]:
+    return dict(broker.state.offsets.queues(MOVED, TOPIC))
+
+
+def value_at(broker: Broker, entry: Entry) -> Value:
+    """What it has in memory."""
+    if entry.table == "topics":
+        topic = broker.state.topics.get(entry.name)
+        return None if topic is None else topic.config
+    return broker.state.groups.find(entry.name)
+
+
+def _said(entry: Entry, values: tuple[Value, ...]) -> str:
+    return (
+        f"an administrator was told of {entry.table} {entry.name} at {entry.broker}: "
+        f"{' or '.join(map(str, values))}"
+    )
+
+
+def copies_of_tables(world: World, master: Machine) -> Iterator[str]:
+    """Slaves and followers have their master's, each in its files, too. (A slave may have been told
+    of a further offset than its master was, and keeps it.)"""
+    assert master.broker is not None
+    theirs = _tables(master.broker)
+    of_theirs: dict[str, Any] = theirs.pop("offsets")
+    for machine in world.machines.values():
+        if machine.broker is None or machine.broker_name != master.broker_name:
+            continue
+        mine = _tables(machine.broker)
+        of_mine: dict[str, Any] = mine["offsets"]
+        for what, table in theirs.items():
+            if differing := _differing(mine[what], table):
+                yield f"{what} of {machine.name} are not those of {master.name}: {differing}"
+        for key, queues in of_theirs.items():
+            for queue_id, offset in queues.items():
+                if of_mine.get(key, {}).get(queue_id, -1) < offset:
+                    yield (
+                        f"{machine.name} has {of_mine.get(key)} of {key}, {master.name} {queues}"
+                    )
+        for what, table in _files(world, machine).items():
+            if differing := _differing(table, mine[what]):
+                yield f"{what} of {machine.name} are not those of its file: {differing}"
+
+
+def _tables(broker: Broker) -> dict[str, dict[str, object]]:
+    state = broker.state
+    return {
+        "topics": {topic.name: topic.config for topic in state.topics},
+        "groups": {group.group_name: group for group in state.groups},
+        "offsets": {f"{topic}@{group}": dict(of) for topic, group, of in state.offsets.each()},
+    }
+
+
+def _files(world: World, machine: Machine) -> dict[str, dict[str, object]]:
+    folder = world.folder / machine.name / "config"
+
+    found: dict[str, dict[str, object]] = {}
+    for what, (name, read) in _READ.items():
+        path = folder / name
+        if path.exists():  # else nothing has changed since all began
+            found[what] = dict(read(path.read_bytes()))
+    return found
+
+
+_READ: Final[dict[str, tuple[str, Callable[[bytes], Mapping[str, object]]]]] = {
+    "topics": (TOPICS_FILE, lambda text: decode_body(TopicConfigTable, text).topic_config_table),
+    "groups": (
+        GROUPS_FILE,
+        lambda text: decode_body(SubscriptionGroupTable, text).subscription_group_table,
+    ),
+    "offsets": (OFFSETS_FILE, lambda text: decode_body(ConsumerOffsetTable, text).offset_table),
+}
+
+
+def _differing(one: dict[str, object], other: dict[str, object]) -> str:
+    names = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+    return ", ".join(f"{name}: {one.get(name)}, {other.get(name)}" for name in names[:2])
+
+
+def at_name_servers(world: World, journal: Journal) -> Iterator[str]:
+    """They know topics of every master as it has them, and none that was deleted."""
+    for machine in world.machines.values():
+        if machine.name_server is None:
+            continue
+        routes = machine.name_server.brokers._routes
+        for topic in sorted(journal.told.deleted):
+            if routes.route(topic) is not None:
+                yield f"{topic} was deleted, and {machine.name} still knows where it is"
+        for name, master in sorted(world.masters().items()):
+            assert master.broker is not None
+            for topic in sorted(journal.made - journal.told.deleted):
+                entry = Entry(name, "topics", topic)
+                config, route = value_at(master.broker, entry), routes.route(topic)
+                if not isinstance(config, TopicConfig) or is_system_topic(topic):
+                    continue
+                known = {
+                    (queue.read_queue_nums, queue.write_queue_nums, queue.perm)
+                    for queue in (route.queue_datas if route else ())
+                    if queue.broker_name == name
+                }
+                wanted = (config.read_queue_nums, config.write_queue_nums, config.perm)
+                if known != {wanted}:
+                    yield f"{topic} at {name} is {wanted}, and {machine.name} knows {known}"
