@@ -11,8 +11,9 @@ from typing import Any
 from aiorocketmq.store.message_store import MessageStore
 
 from .disk import SimulatedDisk
-from .invariants import STOPS_S, stored
+from .invariants import STOPS_S
 from .journal import TOPIC
+from .reads import stored
 from .workload import CLIENTS
 from .world import Machine, World
 

@@ -23,9 +23,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
 
 from aiorocketmq import TransactionState
 from aiorocketmq.remoting.protocol.message.properties import PropertyName
@@ -33,9 +32,11 @@ from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.remoting.protocol.record.decode import read_messages
 from aiorocketmq.store.message_store import MessageStore
 
+from .copies import other_logs, reads_of_copies
 from .habits import Habits
 from .journal import KEYED, TOPIC, Delivered, Journal
 from .loop import Process
+from .reads import Place, Stored, said, stored
 from .tables import at_name_servers, copies_of_tables
 from .workload import GROUP, ORDERED
 from .world import Machine, World
@@ -54,35 +55,6 @@ BUSY_WRITES, BUSY_S = 600, 3
 COPIED = {PropertyName.TRANSACTION_CHECK_TIMES, PropertyName.TRAN_PREPARED_QUEUE_OFFSET}
 """What only copies of half messages have."""
 GROUPS = {GROUP: TOPIC, ORDERED: KEYED}
-
-
-class Place(NamedTuple):
-    """Of a message."""
-
-    topic: str
-    broker: str
-    queue_id: int
-    offset: int
-
-
-Stored = dict[Place, bytes]
-
-
-def stored(store: MessageStore, broker: str, topics: Iterable[str]) -> Stored:
-    """Every message of the topics that a broker hands out."""
-    found: Stored = {}
-    for topic in topics:
-        for queue_id in range(16):
-            offset = store.min_offset(topic, queue_id)
-            while offset < store.max_offset(topic, queue_id):
-                result = store.get(topic, queue_id, offset)
-                for message in read_messages(bytes(result.body), broker)[0]:
-                    place = Place(topic, broker, queue_id, message.queue_offset)
-                    found[place] = message.body
-                if result.next_begin_offset <= offset:
-                    break
-                offset = result.next_begin_offset
-    return found
 
 
 def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) -> Iterator[str]:
@@ -105,7 +77,8 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
         known = {topic.name for topic in machine.broker.state.topics}  # it hands out no others
         topics = [each for each in journal.kept() if each in known]
         there |= stored(machine.broker.store, name, topics)
-        yield from _other_copies(world, machine)
+        yield from other_logs(world, machine)
+        yield from reads_of_copies(world, machine, topics)
         yield from copies_of_tables(world, machine)
     yield from at_name_servers(world, journal)
     for name in sorted(world.ahead):
@@ -201,12 +174,12 @@ def _stored_as_told(there: Stored, journal: Journal) -> Iterator[str]:
     """What producers were told, against what there is."""
     for place, body in there.items():
         if journal.sent.get(body) != place.topic:
-            yield f"phantom: there is at {_said(place)} what nobody sent there: {body!r}"
+            yield f"phantom: there is at {said(place)} what nobody sent there: {body!r}"
     for ack in journal.acknowledged:
         place = Place(ack.topic, ack.broker, ack.queue_id, ack.offset)
         if ack.topic not in journal.gone and there.get(place) != ack.body:
             yield (
-                f"lost: {ack.body!r} was acknowledged as {_said(place)}, "
+                f"lost: {ack.body!r} was acknowledged as {said(place)}, "
                 f"there is {there.get(place)!r}"
             )
     bodies = set(there.values())
@@ -228,10 +201,6 @@ def _stored_once(there: Stored, journal: Journal) -> Iterator[str]:
             yield f"refused, and there: {body!r}"
 
 
-def _said(place: Place) -> str:
-    return f"{place.broker}/{place.topic}/{place.queue_id} {place.offset}"
-
-
 def _in_order(journal: Journal) -> Iterator[str]:
     """Of two messages of a queue the one that was sent after the other one's acknowledgement lies
     behind it."""
@@ -251,7 +220,7 @@ def _all_consumed(there: Stored, given: list[Delivered], group: str, topic: str)
     consumed = {each.body for each in given if each.consumed}
     for place, body in there.items():
         if place.topic == topic and body not in consumed:
-            yield f"not consumed by {group}: {body!r} at {_said(place)}"
+            yield f"not consumed by {group}: {body!r} at {said(place)}"
 
 
 def _numbers(given: list[Delivered]) -> Iterator[str]:
@@ -261,7 +230,7 @@ def _numbers(given: list[Delivered]) -> Iterator[str]:
         place = Place(each.topic, each.broker, each.queue_id, each.offset)
         before = known.setdefault(place, each.body)
         if before != each.body:
-            yield f"number given twice: {_said(place)} was {before!r}, and {each.body!r}"
+            yield f"number given twice: {said(place)} was {before!r}, and {each.body!r}"
 
 
 def _without_gaps(there: Stored, journal: Journal) -> Iterator[str]:
@@ -284,7 +253,7 @@ def _still_there(there: Stored, journal: Journal) -> Iterator[str]:
         place = Place(each.topic, each.broker, each.queue_id, each.offset)
         if not each.again and there.get(place) != each.body:
             yield (
-                f"gone: {each.body!r} was given to {each.group} as {_said(place)}, there is "
+                f"gone: {each.body!r} was given to {each.group} as {said(place)}, there is "
                 f"{there.get(place)!r}"
             )
 
@@ -322,7 +291,7 @@ def _committed_once(world: World, journal: Journal, there: Stored) -> Iterator[s
         if _first_halves(broker.store, body) < len(at) and not any(
             begin <= at[-1] and at[0] <= end for begin, end in doubts
         ):
-            yield f"committed {len(at)} times: {body!r}, at {', '.join(map(_said, places))}"
+            yield f"committed {len(at)} times: {body!r}, at {', '.join(map(said, places))}"
 
 
 def _phy_offset(store: MessageStore, place: Place) -> int:
@@ -353,43 +322,3 @@ def _too_busy(world: World) -> Iterator[str]:
                 f"{second - 1000} s after all began, and went on so for {BUSY_S} s"
             )
             return
-
-
-def _other_copies(world: World, master: Machine) -> Iterator[str]:
-    """Slaves and followers have the same, once all is quiet."""
-    assert master.broker is not None
-    store = master.broker.store
-    for machine in world.machines.values():
-        if machine.broker is None or machine.broker_name != master.broker_name:
-            continue
-        copy = machine.broker.store
-        if copy.max_phy_offset != store.max_phy_offset:
-            yield (
-                f"{machine.name} ends at {copy.max_phy_offset}, its master {master.name} at "
-                f"{store.max_phy_offset}"
-            )
-        at = max(copy.min_phy_offset, store.min_phy_offset)
-        end = min(copy.max_phy_offset, store.max_phy_offset)
-        for begin, stop in [*_damaged_at_both(copy, store), (end, end)]:
-            if _log_bytes(copy, at, begin) != _log_bytes(store, at, begin):
-                yield f"the logs of {machine.name} and {master.name} differ behind {at}"
-                break
-            at = max(at, stop)
-
-
-def _log_bytes(store: MessageStore, at: int, stop: int) -> list[bytes | None]:
-    """No piece lies in two files."""
-    pieces = []
-    while at < stop:
-        size = min(4096 - at % 4096, stop - at)
-        pieces.append(store.read(at, size))
-        at += size
-    return pieces
-
-
-def _damaged_at_both(copy: MessageStore, store: MessageStore) -> list[tuple[int, int]]:
-    """What the disks of both have lost comes back from nowhere: from, to, in order."""
-    theirs = [(at, at + size) for at, size in store.damage.places.items()]
-    mine = [(at, at + size) for at, size in copy.damage.places.items()]
-    both = [one for one in mine if any(one[0] < stop and at < one[1] for at, stop in theirs)]
-    return sorted(both + (theirs if both else []))

@@ -32,6 +32,7 @@ from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.remoting.sliced_requests import SlicedRequests
 from aiorocketmq.remoting.transport.buffers import Buffers
+from aiorocketmq.store.log.damage import DamagedRecords
 from aiorocketmq.store.log.entry_index import EntryIndex
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.raft.ready import Role, RoleChange
@@ -68,6 +69,8 @@ class Machine:
         self.broker_name = ""
         self.broker: Broker | None = None
         self.name_server: NameServer | None = None
+        self.damaged: dict[int, int] = {}
+        """Where its log was damaged at some time, and how many bytes of it."""
         self.disk_is_new = False
         """No program has been started with it."""
         self.main: Callable[[], Coroutine[Any, Any, None]] = _nothing
@@ -374,6 +377,14 @@ class World:
 
         return made
 
+    def _with_damage(self, remember: Callable[..., int]) -> Callable[..., int]:
+        def remembered(damage: DamagedRecords, phy_offset: int, size: int) -> int:
+            if (machine := self._at_work()) is not None:
+                machine.damaged[phy_offset] = max(size, machine.damaged.get(phy_offset, 0))
+            return remember(damage, phy_offset, size)
+
+        return remembered
+
     def _at_work(self) -> Machine | None:
         """Whose program calls; None: it has been killed."""
         process = PROCESS.get()
@@ -413,6 +424,7 @@ class World:
                 (scrub, "FIRST_S", SCRUB_S),
                 (scrub, "_IDLE_S", SCRUB_S),
                 (Buffers, "__init__", self._with_buffers(Buffers.__init__)),
+                (DamagedRecords, "remember", self._with_damage(DamagedRecords.remember)),
                 (persist, "_write_to_disk", self._write_table),
                 (persist, "_sync_folder", self._table_written),
                 (EntryIndex.__init__, "__defaults__", (32 * 1000, 1000)),

@@ -1,0 +1,83 @@
+"""Slaves and followers have what their master has: the same log, and the same answers from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from aiorocketmq.store.message_store import MessageStore
+
+from .reads import messages, reads_differ, said
+from .world import Machine, World
+
+
+def others_of(world: World, master: Machine) -> list[tuple[Machine, MessageStore]]:
+    return [
+        (machine, machine.broker.store)
+        for machine in world.machines.values()
+        if machine.broker is not None
+        and machine.broker_name == master.broker_name
+        and machine is not master
+    ]
+
+
+def reads_of_copies(world: World, master: Machine, topics: Iterable[str]) -> Iterator[str]:
+    """In whichever way they are read; also from the master itself."""
+    assert master.broker is not None
+    topics, store = list(topics), master.broker.store
+    there = messages(store, master.broker_name, topics)
+    yield from reads_differ(store, master.name, there, master.damaged)
+    for machine, copy in others_of(world, master):
+        mine = messages(copy, master.broker_name, topics)
+        for place in sorted(there.keys() | mine.keys()):
+            one, other = mine.get(place), there.get(place)
+            if (one and one.body) != (other and other.body):
+                yield f"{machine.name} has at {said(place)} {one!r}, and {master.name} {other!r}"
+        yield from reads_differ(copy, machine.name, mine, machine.damaged)
+        for topic in topics:
+            for queue_id in sorted({*store.queue_ids(topic), *copy.queue_ids(topic)}):
+                ends = [
+                    (each.min_offset(topic, queue_id), each.max_offset(topic, queue_id))
+                    for each in (copy, store)
+                ]
+                if ends[0] != ends[1]:
+                    yield (
+                        f"{topic}/{queue_id} goes from, to {ends[0]} at {machine.name}, "
+                        f"{ends[1]} at {master.name}"
+                    )
+
+
+def other_logs(world: World, master: Machine) -> Iterator[str]:
+    """Slaves and followers have the same, once all is quiet."""
+    assert master.broker is not None
+    store = master.broker.store
+    for machine, copy in others_of(world, master):
+        if copy.max_phy_offset != store.max_phy_offset:
+            yield (
+                f"{machine.name} ends at {copy.max_phy_offset}, its master {master.name} at "
+                f"{store.max_phy_offset}"
+            )
+        at = max(copy.min_phy_offset, store.min_phy_offset)
+        end = min(copy.max_phy_offset, store.max_phy_offset)
+        for begin, stop in [*_damaged_at_both(copy, store), (end, end)]:
+            if _log_bytes(copy, at, begin) != _log_bytes(store, at, begin):
+                yield f"the logs of {machine.name} and {master.name} differ behind {at}"
+                break
+            at = max(at, stop)
+
+
+def _log_bytes(store: MessageStore, at: int, stop: int) -> list[bytes | None]:
+    """No piece lies in two files."""
+    pieces = []
+    while at < stop:
+        size = min(4096 - at % 4096, stop - at)
+        pieces.append(store.read(at, size))
+        at += size
+    return pieces
+
+
+def _damaged_at_both(copy: MessageStore, store: MessageStore) -> list[tuple[int, int]]:
+    """What the disks of both have lost comes back from nowhere: from, to, in order."""
+    theirs = [(at, at + size) for at, size in store.damage.places.items()]
+    mine = [(at, at + size) for at, size in copy.damage.places.items()]
+    both = [one for one in mine if any(one[0] < stop and at < one[1] for at, stop in theirs)]
+    return sorted(both + (theirs if both else []))
