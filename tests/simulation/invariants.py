@@ -37,7 +37,6 @@ from .habits import Habits
 from .journal import KEYED, TOPIC, Delivered, Journal
 from .loop import Process
 from .reads import Place, Stored, said, stored
-from .tables import at_name_servers, copies_of_tables
 from .workload import GROUP, ORDERED
 from .world import Machine, World
 
@@ -79,8 +78,6 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
         there |= stored(machine.broker.store, name, topics)
         yield from other_logs(world, machine)
         yield from reads_of_copies(world, machine, topics)
-        yield from copies_of_tables(world, machine)
-    yield from at_name_servers(world, journal)
     for name in sorted(world.ahead):
         yield f"{name} said that its master lacks what it has"
     yield from _stored_as_told(there, journal)

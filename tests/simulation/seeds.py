@@ -23,6 +23,7 @@ from .habits import habits
 from .invariants import Growing, broken, left_behind
 from .knobs import settings
 from .schedule import Schedule
+from .settling import Case, settle
 from .tables import TableWatch
 from .workload import Clients
 from .world import Machine, World
@@ -32,9 +33,6 @@ log = logging.getLogger(__name__)
 SHAPES = ("masters", "pair", "group")
 FLUSHES = (FlushDiskType.SYNC_FLUSH, FlushDiskType.SYNC_FLUSH, FlushDiskType.ASYNC_FLUSH)
 MOST_CPU_S = 60
-QUIET_S = 100.0
-"""Until everything has settled: brokers register and clients ask for routes every 30 s, a consumer
-looks for queues every 20 s."""
 
 
 class Verdict(NamedTuple):
@@ -144,14 +142,14 @@ async def _story(
     schedule.stop()
     await faults
     found["faults"] = schedule.count
-    await asyncio.sleep(QUIET_S)
-    names = {world.machines[each].broker_name for each in machines}
+    names = set(world.broker_names())
+    late = await settle(Case(world, clients.journal, names), often)
     for watch in watches:
         if watch.done():
             watch.result()  # it has looked, or had nobody to watch
         watch.cancel()
     found["broken"] = (
-        growing.broken + tables.broken + list(broken(world, clients.journal, often, names))
+        growing.broken + tables.broken + late + list(broken(world, clients.journal, often, names))
     )
     found["broken"] += await left_behind(world)
 

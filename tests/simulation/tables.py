@@ -4,8 +4,8 @@ slaves and followers have the same, in memory and in their files, and so have na
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from aiorocketmq.broker.assembly.broker import Broker
 from aiorocketmq.broker.assembly.tables import GROUPS_FILE, TOPICS_FILE
@@ -116,28 +116,41 @@ def _said(entry: Entry, values: tuple[Value, ...]) -> str:
     )
 
 
-def copies_of_tables(world: World, master: Machine) -> Iterator[str]:
-    """Slaves and followers have their master's, each in its files, too. (A slave may have been told
-    of a further offset than its master was, and keeps it.)"""
+def _copies(world: World, master: Machine) -> Iterator[tuple[Machine, Broker]]:
+    for machine in world.machines.values():
+        if machine.broker is not None and machine.broker_name == master.broker_name:
+            yield machine, machine.broker
+
+
+def tables_differ(world: World, master: Machine) -> Iterator[str]:
+    """Slaves and followers have their master's topics and groups."""
     assert master.broker is not None
     theirs = _tables(master.broker)
-    of_theirs: dict[str, Any] = theirs.pop("offsets")
-    for machine in world.machines.values():
-        if machine.broker is None or machine.broker_name != master.broker_name:
-            continue
-        mine = _tables(machine.broker)
-        of_mine: dict[str, Any] = mine["offsets"]
-        for what, table in theirs.items():
-            if differing := _differing(mine[what], table):
+    for machine, broker in _copies(world, master):
+        mine = _tables(broker)
+        for what in ("topics", "groups"):
+            if differing := _differing(mine[what], theirs[what]):
                 yield f"{what} of {machine.name} are not those of {master.name}: {differing}"
-        for key, queues in of_theirs.items():
-            for queue_id, offset in queues.items():
-                if of_mine.get(key, {}).get(queue_id, -1) < offset:
-                    yield (
-                        f"{machine.name} has {of_mine.get(key)} of {key}, {master.name} {queues}"
-                    )
-        for what, table in _files(world, machine).items():
-            if differing := _differing(table, mine[what]):
+
+
+def offsets_differ(world: World, master: Machine) -> Iterator[str]:
+    """A slave may have been told of a further one than its master was, and keeps it."""
+    assert master.broker is not None
+    for machine, broker in _copies(world, master):
+        for topic, group, queues in master.broker.state.offsets.each():
+            mine = broker.state.offsets.queues(group, topic)
+            if any(mine.get(queue_id, -1) < offset for queue_id, offset in queues.items()):
+                yield f"{machine.name} has {mine} of {topic}@{group}, {master.name} {queues}"
+
+
+def files_differ(world: World, tables: Iterable[str]) -> Iterator[str]:
+    """What lies on a disk is what is in memory."""
+    for machine in world.machines.values():
+        if machine.broker is None:
+            continue
+        mine, files = _tables(machine.broker), _files(world, machine)
+        for what in tables:
+            if what in files and (differing := _differing(files[what], mine[what])):
                 yield f"{what} of {machine.name} are not those of its file: {differing}"
 
 

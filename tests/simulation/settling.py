@@ -1,0 +1,135 @@
+"""How soon after everything is whole again it is as it should be: each promise has its time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from .copies import other_logs
+from .habits import Habits
+from .journal import KEYED, TOPIC, Journal
+from .reads import stored
+from .tables import at_name_servers, files_differ, offsets_differ, tables_differ
+from .workload import GROUP, ORDERED
+from .world import Machine, World
+
+QUIET_S: Final = 100.0
+SLOW_S: Final = 0.5
+"""With threads that take longer a group may be without a leader for a while, again and again: there
+is nothing to be judged before the end."""
+GROUPS: Final = {GROUP: TOPIC, ORDERED: KEYED}
+
+
+class Case(NamedTuple):
+    """Of one world."""
+
+    world: World
+    journal: Journal
+    names: set[str]
+    """Of brokers that there should be."""
+
+    def masters(self) -> list[tuple[str, Machine]]:
+        return sorted(self.world.masters().items())
+
+
+def served(case: Case) -> Iterator[str]:
+    for name in sorted(case.names - case.world.masters().keys()):
+        yield f"nobody serves {name}"
+
+
+def logs(case: Case) -> Iterator[str]:
+    for _, master in case.masters():
+        yield from other_logs(case.world, master)
+
+
+def tables(case: Case) -> Iterator[str]:
+    for _, master in case.masters():
+        yield from tables_differ(case.world, master)
+
+
+def tables_of_members(case: Case) -> Iterator[str]:
+    """They are in the log."""
+    for _, master in case.masters():
+        if master.broker is not None and master.broker.group is not None:
+            yield from tables_differ(case.world, master)
+
+
+def offsets(case: Case) -> Iterator[str]:
+    for _, master in case.masters():
+        yield from offsets_differ(case.world, master)
+
+
+def files(case: Case) -> Iterator[str]:
+    yield from files_differ(case.world, ("topics", "groups"))
+
+
+def offset_files(case: Case) -> Iterator[str]:
+    yield from files_differ(case.world, ("offsets",))
+
+
+def routes(case: Case) -> Iterator[str]:
+    yield from at_name_servers(case.world, case.journal)
+
+
+def came(case: Case) -> Iterator[str]:
+    """Delayed messages and committed transactions."""
+    bodies: set[bytes] = set()
+    for name, master in case.masters():
+        assert master.broker is not None
+        bodies |= set(stored(master.broker.store, name, [TOPIC]).values())
+    for body in case.journal.promised.keys() - bodies:
+        yield f"{body!r} was acknowledged or committed and has not come to its queue"
+
+
+def consumed(case: Case) -> Iterator[str]:
+    had = {(each.group, each.body) for each in case.journal.delivered if each.consumed}
+    for name, master in case.masters():
+        assert master.broker is not None
+        for group, topic in GROUPS.items():
+            for place, body in stored(master.broker.store, name, [topic]).items():
+                if (group, body) not in had:
+                    yield f"{group} has not consumed {body!r} at {place}"
+
+
+def committed(case: Case) -> Iterator[str]:
+    """Groups have told brokers how far they are: at the end."""
+    for name, master in case.masters():
+        assert master.broker is not None
+        for group, topic in GROUPS.items():
+            for queue_id in master.broker.store.queue_ids(topic):
+                end = master.broker.store.max_offset(topic, queue_id)
+                offset = master.broker.state.offsets.get(group, topic, queue_id)
+                if offset != end and end:
+                    yield f"{name} has {offset} of {topic}/{queue_id} for {group}, it ends at {end}"
+
+
+Check = Callable[[Case], Iterator[str]]
+WITHIN: Final[tuple[tuple[float, Check], ...]] = (
+    (3, tables_of_members),
+    (5, served),
+    (10, routes),
+    (15, files),
+    (20, tables),
+    (35, offsets),
+    (40, came),
+    (40, consumed),
+    (45, logs),
+    (50, offset_files),
+    (50, committed),
+)
+"""Seconds. Brokers register and clients ask for routes every 30 s, a consumer looks for queues all
+20 s, a slave asks for tables every 10 s, a member every second; a log is read again after 20 s,
+and what is damaged asked for within 10 s."""
+
+
+async def settle(case: Case, habits: Habits) -> list[str]:
+    """What is not as it should be in time. Takes until all is quiet."""
+    began, broken = case.world.loop.now, []
+    slow = habits.thread_s * habits.slower > SLOW_S
+    for at, check in WITHIN:
+        await asyncio.sleep(began + at - case.world.loop.now)
+        if not slow:
+            broken += [f"{each} {at:.0f} s after everything was whole" for each in check(case)]
+    await asyncio.sleep(began + QUIET_S - case.world.loop.now)
+    return broken
