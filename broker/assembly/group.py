@@ -250,6 +250,7 @@ class Group:
             durability=self.durability,
         )
         tables.in_log = table_log.committed
+        tables.without_deleted = table_log.without_deleted
         self._raft.on_readable.append(table_log.catch_up)
         table_log.catch_up()
 

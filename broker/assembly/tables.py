@@ -78,6 +78,8 @@ class Tables:
         state, add = self.state, self.files.add
         self.in_log: Callable[[], Awaitable[None]] = _nothing
         """Changes so far are safe, once this has been awaited (``TableLog.committed``)."""
+        self.without_deleted: Callable[[Sequence[str]], Sequence[str]] = lambda topics: topics
+        """Of topics those that were not deleted (``TableLog.without_deleted``)."""
         self.topics_file: ConfigFile = add(TOPICS_FILE, state.topics.record)
         self.groups_file: ConfigFile = add(GROUPS_FILE, state.groups.record)
         self.offsets_file: ConfigFile = add(
@@ -178,7 +180,7 @@ class Tables:
         whoever makes them by sending."""
         self._correct_delay_offsets(store)
         topics = self.state.topics
-        for name in unknown_topics:
+        for name in self.without_deleted(unknown_topics):
             queues = max(store.queue_ids(name), default=0) + 1
             own = is_retry_topic(name) or is_dlq_topic(name) or is_system_topic(name)
             made = topics.create_if_possible(

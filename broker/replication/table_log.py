@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -192,35 +192,56 @@ class TableLog:
         if end < self._next:  # the log has begun anew
             self._next = self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
             self._topics_from = self._groups_from = self._next
-        done = 0
-        while self._next < end:
-            units = self._store.entries.some(
-                TopicName.SELF_TEST, QUEUE_ID, self._next, min(_PER_LOOK, end - self._next)
-            )
-            if not units:  # expired, or not readable: it is asked for
-                self._next = end
-                break
-            for number, (phy_offset, _size, code) in enumerate(units, self._next):
-                if code == _TAGS_CODE:
-                    done += self._do(number, self._store.message_by_offset(phy_offset))
-            self._next += len(units)
+        done = sum(self._do(*each) for each in self._changes(self._next, end))
+        self._next = end
         if done:
             self._changed()
 
-    def _do(self, number: int, record: bytes | None) -> bool:
-        """Whether that was a change, which is made now."""
+    def without_deleted(self, topics: Sequence[str]) -> list[str]:
+        """Those of which the log does not say last that they were deleted: their messages are still
+        there, and come by again when queues are made anew. Reads all that the log says of tables.
+        """
+        deleted: set[str] = set()
+        begin = self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
+        end = self._store.max_offset(TopicName.SELF_TEST, QUEUE_ID)
+        for _, change in self._changes(begin, end if topics else begin):
+            if change.topic is not None:
+                deleted.discard(change.topic.topic_name)
+            elif change.deleted_topic is not None:
+                deleted.add(change.deleted_topic)
+        return [topic for topic in topics if topic not in deleted]
+
+    def _changes(self, begin: int, end: int) -> Iterator[tuple[int, TableChange]]:
+        """What the messages from ``begin`` on say, by number."""
+        while begin < end:
+            units = self._store.entries.some(
+                TopicName.SELF_TEST, QUEUE_ID, begin, min(_PER_LOOK, end - begin)
+            )
+            if not units:  # expired, or not readable: it is asked for
+                return
+            for number, (phy_offset, _size, code) in enumerate(units, begin):
+                if code == _TAGS_CODE:
+                    change = self._read(self._store.message_by_offset(phy_offset))
+                    if change is not None:
+                        yield number, change
+            begin += len(units)
+
+    def _read(self, record: bytes | None) -> TableChange | None:
+        """None: it is none."""
         if record is None:
-            return False
+            return None
         try:
             message = decode_record(record, check_crc=True)
-            if message.born_host != _BORN_AT:
-                return False
-            change = decode_body(TableChange, message.body)
+            if message.born_host == _BORN_AT:
+                return decode_body(TableChange, message.body)
         except (RecordError, BodyError) as error:
             self._outages.occurs(
                 log, ("read",), "change of a table not understood, it is asked for: %s", error
             )
-            return False
+        return None
+
+    def _do(self, number: int, change: TableChange) -> bool:
+        """Whether it is to be made, which is done then."""
         of_topic = change.topic is not None or change.deleted_topic is not None
         if number < (self._topics_from if of_topic else self._groups_from):
             return False

@@ -188,6 +188,27 @@ def test_a_leader_does_not_do_again_what_it_did(tmp_path: Path) -> None:
     play(tmp_path, test)
 
 
+def test_what_was_deleted_last_is_told_from_what_nobody_told_of(tmp_path: Path) -> None:
+    """Also where a file is newer than all that the log says."""
+
+    async def test(sim: SimBroker) -> None:
+        store, clock = sim.broker.store, sim.clock
+        leader = Tables(store, clock, leads=True)
+        for what, name in (
+            ("topic", "A"), ("topic", "B"), ("topic", "D"),
+            ("no topic", "A"), ("no topic", "B"), ("topic", "B"), ("no group", "D"),
+        ):  # fmt: skip
+            clock.advance(1)
+            change(leader, what, name, 1)
+        started = Tables(store, clock)
+        started.from_file(leader.file)
+        started.log.catch_up()
+        assert started.log.without_deleted(["A", "B", "D", "Untold"]) == ["B", "D", "Untold"]
+        assert started.log.without_deleted([]) == []
+
+    play(tmp_path, test)
+
+
 def told(store: MessageStore, body: bytes, by: bytes = NOBODY) -> None:
     """As a broker's own message."""
     message = PutMessage(
