@@ -75,7 +75,7 @@ class _Recovery:
     def _begin(self) -> LogWalk:
         """At the beginning of a file."""
         file = self._files[self._number]
-        self._position = file.start
+        self._position = self._behind_last = file.start
         self._end = BEFORE_ALL
         self._timestamp = 0
         self._gap: Gap | None = None
@@ -162,7 +162,7 @@ class _Recovery:
                 return
             records = records.first(wrong[0])
             end = records.end
-        self._position = place + end
+        self._position = self._behind_last = place + end
         self._end = entry_of(records, -1)
         self._timestamp = records.store_timestamps[-1]
         units, _ = entry_units(records.data, at, end, first, place)
@@ -184,8 +184,12 @@ class _Recovery:
             damaged = any(self._has_entries(file, gap.end) for file in behind)
             if damaged or gap.verdict.reason is not Reason.NOTHING:
                 problem = f"at {gap.begin}: {gap.verdict.problem}"
+        position = self._position
+        if self._end != BEFORE_ALL and not (damaged or problem):
+            position = self._behind_last  # a blank whose entry never came goes: the next entry may
+            # be shorter, and others, who have no blank there, have to find it at the same place
         return EntryRecovery(
-            begin_index, *self._end, self._position, damaged, problem, self._timestamp,
+            begin_index, *self._end, position, damaged, problem, self._timestamp,
             begin_problem,
         )  # fmt: skip
 

@@ -62,6 +62,21 @@ def test_every_cut() -> None:
         assert again.all()[-1].index == len(whole)
 
 
+def test_a_blank_whose_entry_never_came() -> None:
+    """The next one is shorter: it lies where members put it that have no blank."""
+    world, entries = full()
+    end = world.commit_log.max_phy_offset
+    world.commit_log.make_room(FILE_SIZE - 200)
+    assert world.commit_log.max_phy_offset > end
+    again = world.killed()
+    assert (again.found.position, again.found.end_index) == (end, 39)
+    again.put(b"short", term=6)
+    assert again.all()[-1].pos == end
+    other = EntryWorld()
+    other.log.append(again.all())
+    assert other.all() == [*entries, *again.all()[-1:]] == again.killed().all()
+
+
 @pytest.mark.parametrize("index", [0, 1, 12, 13, 24, 25, 26, 39])
 def test_the_log_cut_at_entries(index: int) -> None:
     """Over whole files, with an index that knows of more."""
