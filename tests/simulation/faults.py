@@ -11,6 +11,7 @@ from typing import Any
 from aiorocketmq.store.message_store import MessageStore
 
 from .disk import SimulatedDisk
+from .habits import STEPS
 from .invariants import STOPS_S
 from .journal import TOPIC
 from .reads import stored
@@ -153,6 +154,13 @@ class Faults:
         await asyncio.sleep(lasts)
         machine.start()
 
+    async def _twice(self, machine: Machine, lasts: float) -> None:
+        """Once more, soon after it has started: perhaps while it still opens what it has."""
+        random = self.world.random
+        await self._kill(machine, lasts, power=self.power and random.random() < 0.5)
+        power = self.power and random.random() < 0.5
+        await self._at_step(machine, lasts, random.choice([STEPS, self.steps]), power=power)
+
     async def _client(self, machine: Machine, lasts: float) -> None:
         await self._kill(machine, lasts)
 
@@ -160,13 +168,18 @@ class Faults:
         await self._kill(machine, lasts)
 
     async def _role(self, machine: Machine, _lasts: float) -> None:
-        """Somebody wants another leader."""
+        """Somebody wants another leader; now and then the next one at once."""
+        while await self._handed_over(machine) and self.world.random.random() < 0.3:
+            pass
+
+    async def _handed_over(self, machine: Machine) -> bool:
         master = self.world.masters().get(machine.broker_name)
         if master is None or master.broker is None or master.broker.group is None:
-            return
+            return False
         if (process := master.process) is not None:  # it does not stop just now
             self.world.note(f"{master.name} is asked to hand over")
             await asyncio.wait([process.start(master.broker.group.node.transfer())], timeout=5)
+        return True
 
     # -- the network
 
@@ -271,7 +284,7 @@ class Faults:
         bodies = _bodies(broker.store)
         if not bodies:
             return
-        first = random.randrange(len(bodies))
+        first = random.randrange(max(0, len(bodies) - random.choice([4, len(bodies)])), len(bodies))
         machine.kill()
         for place, phy_offset, record, at in bodies[first : first + random.choice([1, 2, 4])]:
             path = _log_file(machine, phy_offset)
@@ -284,6 +297,8 @@ class Faults:
                 self.world.note(f"a bit of {place} at {machine.name} is flipped")
         await asyncio.sleep(lasts)
         machine.start()
+        if random.random() < 0.3:  # while it mends that
+            await self._at_step(machine, lasts, self.steps, power=self.power)
 
     def _another_has(self, machine: Machine, phy_offset: int, record: bytes) -> bool:
         """Whose copy is intact: of what all copies of are damaged nothing can be promised."""

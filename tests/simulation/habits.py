@@ -10,6 +10,7 @@ FAULTS = {
     "kill": 4,
     "power": 4,
     "step": 8,
+    "twice": 3,
     "all": 2,
     "relay": 3,
     "stop": 2,

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 
 from aiorocketmq import TransactionState
@@ -34,7 +34,7 @@ from aiorocketmq.store.message_store import MessageStore
 
 from .copies import other_logs, reads_of_copies
 from .habits import Habits
-from .journal import KEYED, TOPIC, Delivered, Journal
+from .journal import CONSUMED_TOO, KEYED, TOPIC, Delivered, Journal
 from .loop import Process
 from .reads import Place, Stored, said, stored
 from .workload import GROUP, ORDERED
@@ -53,7 +53,7 @@ BUSY_WRITES, BUSY_S = 600, 3
 """More writes a second than any program has to do, for so many seconds."""
 COPIED = {PropertyName.TRANSACTION_CHECK_TIMES, PropertyName.TRAN_PREPARED_QUEUE_OFFSET}
 """What only copies of half messages have."""
-GROUPS = {GROUP: TOPIC, ORDERED: KEYED}
+GROUPS = {GROUP: (TOPIC, *CONSUMED_TOO), ORDERED: (KEYED,)}
 
 
 def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) -> Iterator[str]:
@@ -83,9 +83,9 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
     yield from _stored_as_told(there, journal)
     yield from _stored_once(there, journal)
     yield from _in_order(journal)
-    for group, topic in GROUPS.items():
+    for group, topics in GROUPS.items():
         given = [each for each in journal.delivered if each.group == group]
-        yield from _all_consumed(there, given, group, topic)
+        yield from _all_consumed(there, given, group, topics)
         yield from _numbers([each for each in given if not each.again])
     yield from _without_gaps(there, journal)
     yield from _still_there(there, journal)
@@ -213,10 +213,12 @@ def _in_order(journal: Journal) -> Iterator[str]:
                 )
 
 
-def _all_consumed(there: Stored, given: list[Delivered], group: str, topic: str) -> Iterator[str]:
+def _all_consumed(
+    there: Stored, given: list[Delivered], group: str, topics: Collection[str]
+) -> Iterator[str]:
     consumed = {each.body for each in given if each.consumed}
     for place, body in there.items():
-        if place.topic == topic and body not in consumed:
+        if place.topic in topics and body not in consumed:
             yield f"not consumed by {group}: {body!r} at {said(place)}"
 
 
@@ -248,7 +250,8 @@ def _still_there(there: Stored, journal: Journal) -> Iterator[str]:
     """What a consumer was given stays under its number."""
     for each in journal.delivered:
         place = Place(each.topic, each.broker, each.queue_id, each.offset)
-        if not each.again and there.get(place) != each.body:
+        lost = there.get(place) != each.body and each.topic not in journal.gone
+        if lost and not each.again:
             yield (
                 f"gone: {each.body!r} was given to {each.group} as {said(place)}, there is "
                 f"{there.get(place)!r}"

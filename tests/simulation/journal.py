@@ -14,6 +14,10 @@ KEYED = "K"
 """Its messages have a key; of each key one is sent after the other."""
 
 
+CONSUMED_TOO = ("X1", "X2", "X3")
+"""Topics that somebody makes while there are consumers of them already."""
+
+
 class Acknowledged(NamedTuple):
     """What a producer was told. Times are those of the world."""
 

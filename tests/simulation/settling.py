@@ -111,12 +111,12 @@ WITHIN: Final[tuple[tuple[float, Check], ...]] = (
     (10, routes),
     (15, files),
     (20, tables),
-    (35, offsets),
     (40, came),
     (40, consumed),
     (45, logs),
     (50, offset_files),
     (50, committed),
+    (65, offsets),
 )
 """Seconds. Brokers register and clients ask for routes every 30 s, a consumer looks for queues all
 20 s, a slave asks for tables every 10 s, a member every second; a log is read again after 20 s,

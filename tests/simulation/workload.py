@@ -22,7 +22,7 @@ from aiorocketmq.remoting.errors import RocketMQError
 
 from .administering import Administrator, one_of
 from .habits import Habits
-from .journal import KEYED, TOPIC, Acknowledged, Delivered, InHand, Journal, Shared
+from .journal import CONSUMED_TOO, KEYED, TOPIC, Acknowledged, Delivered, InHand, Journal, Shared
 from .world import NAMESRV, World
 
 GROUP = "g"
@@ -48,8 +48,8 @@ class Clients:
         """The producer, in every fourth world."""
         mains: tuple[Callable[[], Any], ...] = (
             self._produce,
-            lambda: self._consume("c1", GROUP, TOPIC),
-            lambda: self._consume("c2", GROUP, TOPIC),
+            lambda: self._consume("c1", GROUP, TOPIC, *CONSUMED_TOO),
+            lambda: self._consume("c2", GROUP, TOPIC, *CONSUMED_TOO),
             lambda: self._consume("o1", ORDERED, KEYED),
             self._consume_in_order_too,
             self._administer,
@@ -173,7 +173,7 @@ class Clients:
 
     # -- consuming
 
-    async def _consume(self, name: str, group: str, topic: str) -> None:
+    async def _consume(self, name: str, group: str, *topics: str) -> None:
         random, handling_s = self.world.random, self.habits.handling_s
         refused = self.habits.refused if group == GROUP else 0.0
 
@@ -197,7 +197,8 @@ class Clients:
             consumer = PushConsumer(
                 group, start_from=StartFrom.FIRST, ordered=group == ORDERED, **self._options(name)
             )
-            consumer.subscribe(topic)
+            for each in topics:
+                consumer.subscribe(each)
             consumer.on_message(handle)
             try:
                 async with consumer:
