@@ -3,10 +3,13 @@
 Name server, brokers with their stores, producers and consumers are the real ones; sockets, the disk
 under the store, clocks, threads and randomness are replaced. ``loop.py`` is time and processes,
 ``threads.py`` what blocks, ``network.py`` connections, ``disk.py`` what a power failure leaves,
-``world.py`` the cluster, ``workload.py`` its clients, ``journal.py`` what they saw, ``habits.py``
+``machine.py`` a host and ``world.py`` the cluster, ``workload.py`` its clients, ``administering.py``
+one more, ``journal.py`` what they saw and ``told.py`` what an administrator was told, ``habits.py``
 what a seed does often, ``knobs.py`` constants and properties that it changes, ``faults.py`` what
-goes wrong and ``schedule.py`` when, ``invariants.py`` what must hold all the same. ``python -m
-tests.simulation`` runs seeds (``make sim``), ``python -m tests.simulation.planted`` those that find
+goes wrong and ``schedule.py`` when. What must hold all the same: ``tables.py`` at any time, of what
+an administrator was told; ``settling.py`` some seconds after everything is whole, each promise at
+its time; ``invariants.py`` at the end, with ``copies.py`` of slaves and followers and ``reads.py``
+of what is read in every way. ``python -m tests.simulation`` runs seeds (``make sim``), ``python -m tests.simulation.planted`` those that find
 defects of ``defects.py``, ``blind_defects.py`` and ``unseen_defects.py``; ``other_tests.py`` says
 whether other tests see them.
 

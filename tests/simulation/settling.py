@@ -112,15 +112,16 @@ WITHIN: Final[tuple[tuple[float, Check], ...]] = (
     (15, files),
     (20, tables),
     (40, came),
-    (40, consumed),
     (45, logs),
     (50, offset_files),
-    (50, committed),
+    (60, consumed),
     (65, offsets),
+    (70, committed),
 )
-"""Seconds. Brokers register and clients ask for routes every 30 s, a consumer looks for queues all
-20 s, a slave asks for tables every 10 s, a member every second; a log is read again after 20 s,
-and what is damaged asked for within 10 s."""
+"""Seconds. Brokers register, and clients ask for routes and tell brokers that they are there, every
+30 s; a consumer looks for queues every 20 s, what it refused comes again after 10 s; a slave asks
+for tables every 10 s, a member every second; a log is read again after 20 s, and what is damaged
+asked for within 10 s."""
 
 
 async def settle(case: Case, habits: Habits) -> list[str]:

@@ -38,9 +38,9 @@ from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.raft.ready import Role, RoleChange
 from aiorocketmq.store.services import indexing_service, scrub
 
-from .disk import SimulatedDisk
 from .knobs import turn, turned
-from .loop import PROCESS, Process, SimulatedClock, SimulatedLoop
+from .loop import PROCESS, Process, SimulatedLoop
+from .machine import Machine
 from .network import Network
 from .threads import BlockingSocket
 
@@ -54,125 +54,6 @@ MOST_CHECKS = 1000
 """No transaction is given up: its producer can be asked in the end."""
 SMALL_FILES = {"mapped_file_size_commit_log": 64 << 10, "mapped_file_size_consume_queue": 20 * 200}
 AHEAD = "has another history"
-
-
-class Machine:
-    """A host with a disk, on which one program may run."""
-
-    def __init__(self, world: World, name: str, host: str) -> None:
-        self.world = world
-        self.name = name
-        self.host = host
-        self.disk = SimulatedDisk()
-        self.clock = SimulatedClock(world.loop)
-        self.process: Process | None = None
-        self.broker_name = ""
-        self.broker: Broker | None = None
-        self.name_server: NameServer | None = None
-        self.damaged: dict[int, int] = {}
-        """Where its log was damaged at some time, and how many bytes of it."""
-        self.disk_is_new = False
-        """No program has been started with it."""
-        self.main: Callable[[], Coroutine[Any, Any, None]] = _nothing
-        self.task: asyncio.Task[None] | None = None
-        self.ended: list[BaseException | None] = []
-        """How programs ended that nobody ended: none should."""
-        self.disk_trouble: Callable[[str], int | None] | None = None
-        """The errno with which a call of the disk ends."""
-        self.buffers: Buffers | None = None
-        """Of its program's ports."""
-        self.left: list[str] = []
-        """What programs had open when they had ended."""
-        self.steps: dict[str, None] = {}
-        """Those that its programs have come to: their kind, and what they were about."""
-        self._then: Callable[[], None] = lambda: None
-        self._awaited: tuple[str, ...] = ()
-        self._count = 0
-
-    @property
-    def is_up(self) -> bool:
-        return self.process is not None
-
-    def start(self) -> None:
-        if self.process is not None:
-            return
-        self.disk.trouble = self.call_ends_with
-        self.disk.reached = self._reached
-        self.world.note(f"{self.name} starts")
-        process = self.process = Process(self.world.loop, self.name, self.host)
-        process.reached = self._reached
-        self.task = process.start(self.main())
-        self.task.add_done_callback(partial(self._has_ended, process))
-
-    def at_step(self, steps: tuple[str, ...], count: int, then: Callable[[], None]) -> None:
-        """``then`` is called in the middle of whatever is done, at that many of these steps."""
-        self._awaited, self._count, self._then = steps, count, then
-
-    def _reached(self, step: str) -> None:
-        self.steps[step] = None
-        if step in self._awaited:
-            self._count -= 1
-            if self._count == 0:
-                self._awaited = ()
-                self.world.note(f"{self.name} has come to a step: {step}")
-                self._then()
-
-    def call_ends_with(self, call: str) -> int | None:
-        return None if self.disk_trouble is None else self.disk_trouble(call)
-
-    def _has_ended(self, process: Process, done: asyncio.Future[None]) -> None:
-        """By itself: a program may, whose disk is in trouble; somebody starts it again."""
-        if process is not self.process:
-            return
-        error = None if done.cancelled() else done.exception()
-        self.world.note(f"{self.name} ends by itself: {error!r}")
-        if self.disk_trouble is None:
-            self.ended.append(error)
-        self.kill()
-
-    async def stop(self, patience_s: float) -> bool:
-        """SIGTERM, and SIGKILL where it has not ended in time. False: it had not."""
-        process, task = self.process, self.task
-        if process is None or task is None:
-            return True
-        self.world.note(f"{self.name} is stopped")
-        self.process, stopping = None, process
-        task.cancel()
-        done, _ = await asyncio.wait([task], timeout=patience_s)
-        if not done:
-            for each in stopping.tasks:
-                self.world.note_where(each)
-        if done:
-            self.left += self._open(stopping)
-        self.process = stopping
-        self.kill()
-        return bool(done)
-
-    def _open(self, process: Process) -> Iterator[str]:
-        """What it has open now."""
-        yield from (f"the file {path}" for path in self.disk.opened())
-        network = self.world.network
-        yield from (f"a port {each}" for each in network.listeners if each[0] == self.host)
-        for end in network.ends:
-            if end.process is process and end.came and not end.is_closing():
-                yield f"a connection with {end.peer_address}"
-        if self.buffers is not None and self.buffers.held:
-            yield f"{self.buffers.held} bytes in buffers"
-
-    def kill(self, *, power: bool = False) -> None:
-        """SIGKILL, or the power fails."""
-        process, self.process, self.broker = self.process, None, None
-        self.name_server = None
-        if process is None:
-            return
-        self.world.note(f"{self.name} {'loses its power' if power else 'is killed'}")
-        process.kill()
-        process.reached = self.disk.reached = _nobody_looks
-        self.world.network.gone(process)
-        if power:
-            self.disk = self.disk.after_power_failure(self.world.random)
-        else:  # what is in the middle of something goes on with one that nobody will see
-            self.disk = self.disk.copy()
 
 
 class World:
@@ -469,13 +350,6 @@ def stack_of(task: asyncio.Task[Any]) -> Iterator[FrameType]:
         if coroutine.cr_frame is not None:
             yield coroutine.cr_frame
         coroutine = coroutine.cr_await
-
-
-async def _nothing() -> None:
-    pass
-
-
-def _nobody_looks(_step: str) -> None: ...
 
 
 def _seeded(chance: Random) -> type[Random]:
