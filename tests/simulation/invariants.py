@@ -41,6 +41,8 @@ from .workload import GROUP, ORDERED
 from .world import Machine, World
 
 LOOK_S = 0.5
+NOTED_S = 10.0
+"""After that what became of a transaction is noted as safely as its message."""
 STOPS_S = 60.0
 """A program that is told to stop has ended by then."""
 LATE_S = 10.0
@@ -273,8 +275,8 @@ def _each_by_one(journal: Journal, habits: Habits) -> Iterator[str]:
 
 
 def _committed_once(world: World, journal: Journal, there: Stored) -> Iterator[str]:
-    """A transaction's message is stored once for each half message that its producer sent, as long
-    as the same broker writes, and its disk is well."""
+    """A transaction's message is stored once for each half message that its producer sent, unless
+    who stored it the first time was gone soon, or its disk was not well: then nobody may know."""
     found = defaultdict(list)
     for place, body in there.items():
         if body in journal.decided:
@@ -287,9 +289,10 @@ def _committed_once(world: World, journal: Journal, there: Stored) -> Iterator[s
         broker = world.masters()[name].broker
         assert broker is not None
         at = sorted(_phy_offset(broker.store, place) for place in places)
-        doubts = world.doubtful[name]
+        first = next((when for when, end in world.grown[name] if end > at[0]), world.loop.now)
         if _first_halves(broker.store, body) < len(at) and not any(
-            begin <= at[-1] and at[0] <= end for begin, end in doubts
+            begin <= at[-1] and at[0] <= end and when <= first + NOTED_S
+            for begin, end, when in world.doubtful[name]
         ):
             yield f"committed {len(at)} times: {body!r}, at {', '.join(map(said, places))}"
 

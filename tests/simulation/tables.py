@@ -51,6 +51,8 @@ class TableWatch:
             for name, machine in self._world.masters().items():
                 if machine.broker is not None:
                     self._look(name, machine, machine.broker)
+                    end = machine.broker.store.max_phy_offset
+                    self._world.grown.setdefault(name, []).append((self._world.loop.now, end))
             for machine in self._world.machines.values():
                 if machine.broker is not None:
                     had = self._had.setdefault(machine.name, [])

@@ -75,9 +75,11 @@ class World:
         """What was done to it, for people."""
         self.serves_since: dict[str, float] = {}
         """Of each broker name, when who serves it now began to."""
-        self.doubtful: dict[str, list[tuple[int, int]]] = {}
-        """Of each broker name stretches of its log, from and to: there the program that wrote was
-        another one from some place on, or its disk was in trouble."""
+        self.doubtful: dict[str, list[tuple[int, int, float]]] = {}
+        """Of each broker name stretches of its log, from and to, and when: there the program that
+        wrote was another one from some place on, or its disk was in trouble."""
+        self.grown: dict[str, list[tuple[float, int]]] = {}
+        """Of each broker name, when its log ended where."""
         self.when_opened: list[Callable[[Machine, Broker], None]] = []
         """Told of each broker that has what its files have, and nothing else yet."""
         self.ahead: set[str] = set()
@@ -218,7 +220,7 @@ class World:
             return 0
         store = machine.broker.store
         end = store.max_phy_offset if store.raft is None else store.raft.log.log.max_phy_offset
-        stretch = end if begin is None else begin, end
+        stretch = end if begin is None else begin, end, self.loop.now
         self.doubtful.setdefault(machine.broker_name, []).append(stretch)
         return end
 
