@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from aiorocketmq.store.message_store import MessageStore
 
+from .machine import Machine
 from .reads import messages, reads_differ, said
-from .world import Machine, World
+from .world import World
 
 
 def others_of(world: World, master: Machine) -> list[tuple[Machine, MessageStore]]:

@@ -14,9 +14,10 @@ from .disk import SimulatedDisk
 from .habits import STEPS
 from .invariants import STOPS_S
 from .journal import TOPIC
+from .machine import Machine
 from .reads import stored
 from .workload import CLIENTS
-from .world import Machine, World
+from .world import World
 
 VOTES_S = 60.0
 """A member whose disk was lost has been filled again by then."""

@@ -36,9 +36,10 @@ from .copies import other_logs, reads_of_copies
 from .habits import Habits
 from .journal import CONSUMED_TOO, KEYED, TOPIC, Delivered, Journal
 from .loop import Process
+from .machine import Machine
 from .reads import Place, Stored, said, stored
 from .workload import GROUP, ORDERED
-from .world import Machine, World
+from .world import World
 
 LOOK_S = 0.5
 NOTED_S = 10.0
@@ -85,9 +86,9 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
     yield from _stored_as_told(there, journal)
     yield from _stored_once(there, journal)
     yield from _in_order(journal)
-    for group, topics in GROUPS.items():
+    for group, its in GROUPS.items():
         given = [each for each in journal.delivered if each.group == group]
-        yield from _all_consumed(there, given, group, topics)
+        yield from _all_consumed(there, given, group, its)
         yield from _numbers([each for each in given if not each.again])
     yield from _without_gaps(there, journal)
     yield from _still_there(there, journal)

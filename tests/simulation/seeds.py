@@ -22,11 +22,12 @@ from .faults import Faults
 from .habits import habits
 from .invariants import Growing, broken, left_behind
 from .knobs import settings
+from .machine import Machine
 from .schedule import Schedule
 from .settling import Case, settle
 from .tables import TableWatch
 from .workload import Clients
-from .world import Machine, World
+from .world import World
 
 log = logging.getLogger(__name__)
 

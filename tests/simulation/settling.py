@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 from .copies import other_logs
 from .habits import Habits
 from .journal import KEYED, TOPIC, Journal
+from .machine import Machine
 from .reads import stored
 from .tables import at_name_servers, files_differ, offsets_differ, tables_differ
 from .workload import GROUP, ORDERED
-from .world import Machine, World
+from .world import World
 
 QUIET_S: Final = 100.0
 SLOW_S: Final = 0.5
@@ -110,7 +111,7 @@ WITHIN: Final[tuple[tuple[float, Check], ...]] = (
     (5, served),
     (10, routes),
     (15, files),
-    (20, tables),
+    (35, tables),
     (40, came),
     (45, logs),
     (50, offset_files),

@@ -19,8 +19,9 @@ from aiorocketmq.remoting.protocol.message.topic_names import is_system_topic
 from .administering import MOVED
 from .habits import Habits
 from .journal import TOPIC, Journal
+from .machine import Machine
 from .told import Entry, Value
-from .world import Machine, World
+from .world import World
 
 LOOK_S: Final = 0.5
 FILE_S: Final = 5.5
