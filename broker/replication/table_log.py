@@ -221,12 +221,12 @@ class TableLog:
                 return
             for number, (phy_offset, _size, code) in enumerate(units, begin):
                 if code == _TAGS_CODE:
-                    change = self._read(self._store.message_by_offset(phy_offset))
+                    change = self._change_of(self._store.message_by_offset(phy_offset))
                     if change is not None:
                         yield number, change
             begin += len(units)
 
-    def _read(self, record: bytes | None) -> TableChange | None:
+    def _change_of(self, record: bytes | None) -> TableChange | None:
         """None: it is none."""
         if record is None:
             return None
