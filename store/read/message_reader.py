@@ -53,7 +53,8 @@ _FRESH: Final = 64 << 20
 look at each record would cost a tenth more and show nothing."""
 _MAGIC: Final = struct.pack(">I", MAGIC)
 _MAGIC_AT: Final = slice(offset_of("magic"), offset_of("magic") + len(_MAGIC))
-_MAX_WHOLE: Final = 256 * CQ_UNIT_SIZE
+_MAX_WHOLE: Final = 4097 * CQ_UNIT_SIZE
+"""Of so many units the short way is taken, whose leaves look at all of them at once."""
 _I64: Final = struct.Struct(">q")
 _size_and_magic: Final = SIZE_AND_MAGIC.unpack_from
 
@@ -278,7 +279,7 @@ class MessageReader:
         queue may be read up to ``high``. None when it is not so."""
         end = self._log.max_phy_offset
         count_limit, byte_limit = self._limits(True, max_count, max_bytes)
-        found = survey_units(units, count_limit, tags)
+        found = survey_units(units, count_limit, byte_limit, tags)
         if found is None:
             return None
         count, total, first, stop, behind_from = found
@@ -286,7 +287,6 @@ class MessageReader:
         if (
             end - first > self._in_memory
             or first < self.proven_from
-            or total > byte_limit
             or file is None
             or not first < stop <= min(file.end, end)
         ):

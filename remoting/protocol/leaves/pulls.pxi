@@ -4,14 +4,16 @@ cdef const uint8_t *first_of(bytes units, Py_ssize_t count) except NULL:
     return <const uint8_t *>PyBytes_AS_STRING(units)
 
 
-def survey_units(bytes units not None, Py_ssize_t most, frozenset tags, /):
+def survey_units(bytes units not None, Py_ssize_t most, int64_t most_bytes, frozenset tags, /):
     cdef Py_ssize_t there = PyBytes_GET_SIZE(units) // QUEUE_UNIT_SIZE, count = min(there, most), number
-    cdef const uint8_t *unit = first_of(units, count)
-    cdef const uint8_t *last = unit + QUEUE_UNIT_SIZE * (count - 1)
-    cdef int64_t first = unit_phy_offset(unit), end = unit_phy_offset(last), total = 0, code, known = 0
-    if not 0 <= end < QUEUE_MOST_PHY_OFFSET:
-        return None
+    cdef const uint8_t *first = first_of(units, count)
+    cdef const uint8_t *unit = first
+    cdef const uint8_t *last = first
+    cdef int64_t end, total = 0, code, known = 0
     for number in range(count):
+        if number and total + unit_size(unit) > most_bytes:
+            count = number
+            break
         total += unit_size(unit)
         if tags is not None:
             code = unit_tags_code(unit)
@@ -19,8 +21,12 @@ def survey_units(bytes units not None, Py_ssize_t most, frozenset tags, /):
                 if code not in tags:
                     return None
                 known = code
+        last = unit
         unit += QUEUE_UNIT_SIZE
-    return count, total, first, end + unit_size(last), unit_phy_offset(unit if there > count else last)
+    end = unit_phy_offset(last)
+    if not 0 <= end < QUEUE_MOST_PHY_OFFSET:
+        return None
+    return count, total, unit_phy_offset(first), end + unit_size(last), unit_phy_offset(unit if there > count else last)
 
 
 def join_records(data, int64_t begin, bytes units not None, Py_ssize_t count, /):

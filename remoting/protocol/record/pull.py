@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any
 
 from ..leaves import leaf
@@ -24,24 +25,28 @@ if TYPE_CHECKING:
 
 @leaf
 def survey_units(
-    units: bytes, most: int, tags: frozenset[int] | None, /
+    units: bytes, most: int, most_bytes: int, tags: frozenset[int] | None, /
 ) -> tuple[int, int, int, int, int] | None:
-    """Of the first ``most`` units, or as many as there are: how many, the bytes of their records,
-    where the first one begins and the last one ends, and where the record behind them begins (or
-    the last of them, where there is none).
+    """Of the first ``most`` units, or as many as there are, up to the first one with which their
+    records would take more than ``most_bytes`` (one there is always): how many, the bytes of their
+    records, where the first one begins and the last one ends, and where the record behind them
+    begins (or the last of them, where there is none).
 
     None when one of their tags codes is not among ``tags`` (``None``: all are), or the last record
     lies where none can. Raises ``ValueError`` where there is no unit.
     """
     count = min(len(units) // QUEUE_UNIT.size, most)
     fields = _fields(units, count)
+    sizes = fields[1 : 3 * count : 3]
+    fitting = list(takewhile(most_bytes.__ge__, accumulate(sizes))) or [sizes[0]]
+    count, total = len(fitting), fitting[-1]
     last = 3 * count - 3
     if not 0 <= fields[last] < MOST_PHY_OFFSET or (
         tags is not None and not tags.issuperset(fields[2 : last + 3 : 3])
     ):
         return None
     behind = fields[last + 3] if len(fields) > last + 3 else fields[last]
-    return count, sum(fields[1 : last + 3 : 3]), fields[0], fields[last] + fields[last + 1], behind
+    return count, total, fields[0], fields[last] + fields[last + 1], behind
 
 
 @leaf

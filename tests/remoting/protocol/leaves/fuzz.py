@@ -305,7 +305,7 @@ def _pulled(*leaves: Callable[..., Any]) -> Callable[[bytes], Any]:
 
     def pulled(data: bytes) -> Any:
         units, shown = data[:60], memoryview(data)[60:]
-        found = survey_units(units, 3, frozenset({0}))
+        found = survey_units(units, 3, 250, frozenset({0}))
         if found is None:
             return None
         joined = join_records(shown, 7, units, found[0])

@@ -38,12 +38,29 @@ def packed(found: list[tuple[int, int, int]]) -> bytes:
 @given(
     units,
     st.integers(1, 50),
+    st.sampled_from([0, 90, 91, 200, 1000, 2**31, 2**62]),
     st.sampled_from([None, frozenset({0, 5}), frozenset({0, 5, -7}), frozenset()]),
 )
-def test_surveys(found: list[tuple[int, int, int]], most: int, tags: frozenset[int] | None) -> None:
-    assert compiled.survey_units(packed(found), most, tags) == pure_survey(
-        packed(found), most, tags
-    )
+def test_surveys(
+    found: list[tuple[int, int, int]], most: int, most_bytes: int, tags: frozenset[int] | None
+) -> None:
+    arguments = packed(found), most, most_bytes, tags
+    assert compiled.survey_units(*arguments) == pure_survey(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("most_bytes", "surveyed"),
+    [(0, (1, 100)), (299, (1, 100)), (300, (2, 300)), (599, (2, 300)), (600, (3, 600))],
+)
+def test_a_survey_ends_where_there_are_bytes_enough(
+    most_bytes: int, surveyed: tuple[int, int]
+) -> None:
+    """One record there is always, however long."""
+    found = packed([(0, 100, 0), (100, 200, 0), (300, 300, 0), (600, 100, 0)])
+    ends = {(1, 100): 100, (2, 300): 300, (3, 600): 600}
+    for survey in (compiled.survey_units, pure_survey):
+        end = BEGIN + ends[surveyed]
+        assert survey(found, 3, most_bytes, None) == (*surveyed, BEGIN, end, end)
 
 
 @given(units, st.binary(min_size=0, max_size=3000), st.booleans())
@@ -124,7 +141,7 @@ def test_so_many_units_there_are_not(count: int) -> None:
     for leaf, twin, arguments in (
         (compiled.join_records, pure_join, (record(91), BEGIN, two, count)),
         (compiled.records_fit, pure_fit, (record(91), two, count)),
-        (compiled.survey_units, pure_survey, (two if count < 1 else b"", count, None)),
+        (compiled.survey_units, pure_survey, (two if count < 1 else b"", count, 1 << 20, None)),
     ):
         assert outcome(leaf, *arguments) == outcome(twin, *arguments)
         assert outcome(leaf, *arguments)[0] is ValueError  # type: ignore[index]
