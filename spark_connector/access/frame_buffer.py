@@ -8,8 +8,9 @@ together without being joined before.
 
 from __future__ import annotations
 
+import weakref
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +19,7 @@ from ...remoting.protocol.frames.frame import MAX_FRAME_BYTES, PREFIX_BYTES, Fra
 __all__ = ["FrameBuffer", "PlacedFrame", "Stretch", "stretch_of"]
 
 _BUFFER_BYTES: Final = 4 << 20
+_MOST_SPARE: Final = 2
 _unpack_prefix: Final = Struct(">II").unpack_from
 _MIN_FREE: Final = 64 << 10
 """With less free space a new buffer is begun: many small reads cost more than what is moved."""
@@ -114,7 +116,26 @@ class FrameBuffer:
 
 
 def _new_buffer(size: int) -> memoryview:
-    """Numpy does not clear it first, as ``bytearray`` does."""
+    """Numpy does not clear it first, as ``bytearray`` does. One that nobody looks at any more is
+    used again: pages that are new to a process cost more than what is copied into them."""
     import numpy as np  # not on the driver
 
-    return np.empty(size, np.uint8).data
+    if size != _BUFFER_BYTES:
+        return np.empty(size, np.uint8).data
+    try:
+        whole = _spare.pop()
+    except IndexError:
+        whole = np.empty(size, np.uint8)
+    lent = whole[:]  # as every view of a view does, it lives until nobody looks
+    weakref.finalize(lent, _take_back, whole).atexit = False
+    shown: memoryview = lent.data
+    return shown
+
+
+_spare: Final[list[Any]] = []
+"""Buffers of this process."""
+
+
+def _take_back(whole: Any) -> None:
+    if len(_spare) < _MOST_SPARE:
+        _spare.append(whole)

@@ -34,11 +34,19 @@ from ...remoting.transport.blocking_connection import BlockingConnection
 from .connection_options import ConnectionOptions
 from .frame_buffer import FrameBuffer, PlacedFrame
 
-__all__ = ["Connections", "PullAnswer", "PullHeader", "PullRequests", "Wire", "read_answer"]
+__all__ = [
+    "BYTES_PER_PULL",
+    "Connections",
+    "PullAnswer",
+    "PullHeader",
+    "PullRequests",
+    "Wire",
+    "read_answer",
+]
 
 CONNECT_TIMEOUT_S: Final = 3.0
 _MOST_IDLE: Final = 64
-_BYTES_PER_PULL: Final = 1 << 18
+BYTES_PER_PULL: Final = 1 << 18
 """What brokers give by default. Ours do not count messages then; others give 32."""
 
 
@@ -74,7 +82,7 @@ class PullRequests:
                 sub_version=0,
                 expression_type="SQL92" if is_sql else "TAG",
                 bname=queue.broker_name,
-                max_msg_bytes=_BYTES_PER_PULL,
+                max_msg_bytes=BYTES_PER_PULL,
             )
         )
         self._template = _template(self._fields)

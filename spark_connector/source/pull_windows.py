@@ -9,7 +9,9 @@ queue::
              taken  brought  in flight    brought  in flight
 
 A window ends exactly where the next one begins: what an answer brings beyond that is cut off. While
-answers bring as much as was asked for, a window is one pull long: then they also come in order.
+answers bring as much as was asked for, a window is one pull long: then they also come in order. How
+much that is follows from the bytes of the messages that came last, as an answer has room for so
+many bytes.
 """
 
 from __future__ import annotations
@@ -53,14 +55,25 @@ class Windows:
     """
 
     def __init__(
-        self, begin: int, until: int, *, count: int, pull: int, size: int, max_ahead_bytes: int
+        self,
+        begin: int,
+        until: int,
+        *,
+        count: int,
+        pull: int,
+        most: int,
+        full_bytes: int,
+        size: int,
+        max_ahead_bytes: int,
     ) -> None:
-        """``pull``: offsets that one pull brings at most; ``size``: of a window when pulls bring
-        less than that."""
+        """``pull``: offsets of the first pulls; later ones have as many as are likely to take
+        ``full_bytes``, ``most`` of them. ``size``: of a window when pulls bring less than that."""
         self._begin = begin
         self._until = until
         self._count = count
         self._pull = pull
+        self._most = most
+        self._full_bytes = full_bytes
         self._size_of_short = size
         self._size = pull
         self._max_ahead_bytes = max_ahead_bytes
@@ -111,6 +124,7 @@ class Windows:
     def advance(self, window: Window, next_offset: int, body: Stretch | None = None) -> None:
         """Its pull is answered; go on at ``next_offset``."""
         window.in_flight = False
+        brought, size = min(next_offset, window.until) - window.next_offset, 0
         if body is not None:
             if next_offset > window.until:
                 body = cut_at(body, window.until)
@@ -119,10 +133,10 @@ class Windows:
                 window.bodies.append(body)
                 window.size_bytes += size
                 self._ahead_bytes += size
-        whole = window.next_offset + self._pull
-        if next_offset < min(whole, window.until):
+                self._pull = max(1, min(self._most, brought * self._full_bytes // size))
+        if next_offset < window.until and size < self._full_bytes:
             self._size = self._size_of_short
-        elif whole <= window.until:
+        elif brought >= min(self._pull, self._size):
             self._size = self._pull
         window.next_offset = next_offset
         if next_offset < window.until:

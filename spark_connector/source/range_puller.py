@@ -20,7 +20,7 @@ from ...remoting.system_clock import BLOCKING_CLOCK, BlockingClock
 from ..access.errors import DamagedMessageError, DataLossError, RangeTimeoutError
 from ..access.frame_buffer import Stretch
 from ..access.options import SourceOptions
-from ..access.wire import PullAnswer, PullHeader, PullRequests, Wire, read_answer
+from ..access.wire import BYTES_PER_PULL, PullAnswer, PullHeader, PullRequests, Wire, read_answer
 from .planner import QueueRange
 from .pull_windows import Window, Windows
 
@@ -33,6 +33,10 @@ _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
 _OUTAGE_S: Final = 30.0
 _PULLS_PER_WINDOW: Final = 8
+_FIRST_PULL: Final = 128
+"""Messages, of which nobody knows how long they are."""
+_FULL_BYTES: Final = BYTES_PER_PULL * 7 // 8
+"""What pulls are to bring: messages differ in length, and one that did not fit costs a pull."""
 _LEAST_PER_PULL: Final = 32
 """What a pull brings of short messages, whatever the broker."""
 _OFFSETS_PER_FILTERED_WINDOW: Final = 2048
@@ -96,12 +100,14 @@ class RangePuller:
         )
         is_filtered = options.sql is not None or options.tags != "*"
         least = _OFFSETS_PER_FILTERED_WINDOW if is_filtered else _PULLS_PER_WINDOW * _LEAST_PER_PULL
-        size = max(options.pull_batch_size, least)
+        size = max(min(options.pull_batch_size, _FIRST_PULL), least)
         self._windows = Windows(
             whole.from_offset,
             whole.until_offset,
             count=options.pulls_in_flight,
-            pull=size if is_filtered else options.pull_batch_size,
+            pull=size if is_filtered else min(options.pull_batch_size, _FIRST_PULL),
+            most=size if is_filtered else options.pull_batch_size,
+            full_bytes=_FULL_BYTES,
             size=size,
             max_ahead_bytes=options.pull_max_bytes,
         )

@@ -6,12 +6,14 @@ import pytest
 
 pytest.importorskip("numpy", reason="the extra [spark] is not installed")
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.errors import ProtocolError
 from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, FrameError, encode_frame
 from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
+from aiorocketmq.spark_connector.access import frame_buffer
 from aiorocketmq.spark_connector.access.frame_buffer import FrameBuffer, PlacedFrame
 from aiorocketmq.spark_connector.access.wire import PullHeader, read_answer
 
@@ -50,6 +52,26 @@ def test_any_split_gives_the_same_frames(
     assert [(form, header, bytes(body.view)) for form, header, body in found] == [
         (number % 2, header, body) for number, (header, body) in enumerate(parts)
     ], "all of them, and later ones have not been written over earlier ones"
+
+
+def test_a_buffer_is_used_again_when_nobody_looks_at_it() -> None:
+    frame_buffer._spare.clear()
+    stream = encode_frame(0, b"h", bytes([7]) * 1000)
+    (_, _, body), *_ = receive(FrameBuffer(), stream)
+    place, shown = place_of(body.buffer), body.view[100:]
+    del body
+    assert place_of(FrameBuffer().get_buffer()) != place
+    assert shown == bytes([7]) * 900
+    del shown
+    places = [place_of(buffer) for buffer in [FrameBuffer().get_buffer() for _ in range(3)]]
+    assert place in places
+    assert len(set(places)) == 3
+    assert len(frame_buffer._spare) == 2, "a few, to be used again; more is given back"
+
+
+def place_of(view: memoryview) -> int:
+    """Its address."""
+    return int(np.frombuffer(view, np.uint8).ctypes.data)
 
 
 def test_frames_that_come_together_lie_in_one_buffer() -> None:
