@@ -87,7 +87,7 @@ class Outgoing(msgspec.Struct):
 
     topic: str
     code: RequestCode
-    body: bytes
+    body: bytes | memoryview
     properties: str
     msg_id: str
     flag: int = 0

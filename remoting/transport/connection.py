@@ -35,10 +35,10 @@ from .address import format_address, host_and_port
 from .buffers import Buffers
 from .coalescing import Coalescing
 from .connection_state import ANSWERING, ASKING, START, Event
-from .direct_write import MUCH_BYTES, socket_of, unwritten
+from .direct_write import MUCH_BYTES, socket_of, stays_as_it_is, unwritten
 from .farewell import Farewell
 from .flow import FlowControl, Limits, long_header_bytes
-from .invocations import Invocations, Waiter, encode_request, next_opaque
+from .invocations import Invocations, Waiter, encode_request, next_opaque, request_head
 from .signs_of_life import SignsOfLife
 
 log: Final = logging.getLogger(__name__)
@@ -488,13 +488,15 @@ class Connection(asyncio.Protocol):
                 ConnectionLostError(f"connection to {self.peer} is closed: {self.close_reason}")
             )
             return future
-        opaque = next_opaque()
-        frame = encode_request(
-            self._serialize_type, code, header, body, opaque, ext_fields=ext_fields
-        )
+        opaque, size = next_opaque(), len(body)
+        head = request_head(self._serialize_type, code, header, size, opaque, ext_fields=ext_fields)
         future = self._invocations.add(code, opaque, timeout)
         self._signs.spoke = True
-        self.send([frame])
+        if size >= MUCH_BYTES and stays_as_it_is(body):
+            self.answer_bytes += size
+            self.send([head, body])
+        else:
+            self.send([b"".join((head, body))])
         return future
 
     def invoke_encoded(

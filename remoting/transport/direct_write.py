@@ -28,6 +28,11 @@ def socket_of(transport: asyncio.BaseTransport) -> int:
     return int(socket.fileno())
 
 
+def stays_as_it_is(body: Buffer) -> bool:
+    """Nobody changes it before it is written: who hands over a read-only view vouches for that."""
+    return isinstance(body, bytes) or (isinstance(body, memoryview) and body.readonly)
+
+
 def unwritten(socket: int, transport: asyncio.Transport, pieces: Sequence[Buffer]) -> bytes:
     """Write pieces, if nothing else waits to be sent; what is left of them, for the transport."""
     if socket < 0 or transport.get_write_buffer_size() or transport.is_closing():

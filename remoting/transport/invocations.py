@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from ..errors import ConnectionLostError, RequestTimeout, TooManyRequestsError
 from ..protocol.codes import RequestCode
 from ..protocol.commands.send import SendMessageResponse
-from ..protocol.frames.frame import Body, encode_frame
+from ..protocol.frames.frame import Body, encode_prefix
 from ..protocol.frames.serialization import (
     RemotingCommand,
     SerializeType,
@@ -47,6 +47,24 @@ def encode_request(
 ) -> bytes:
     """The frame of a request; ``ext_fields`` go on top of the header's. Raises ``FrameError`` for a
     body that no frame can carry."""
+    head = request_head(
+        serialize_type, code, header, len(body), opaque, flag, ext_fields=ext_fields, remark=remark
+    )
+    return b"".join((head, body)) if len(body) else head
+
+
+def request_head(
+    serialize_type: int,
+    code: int,
+    header: Record | None,
+    body_length: int,
+    opaque: int,
+    flag: int = 0,
+    *,
+    ext_fields: dict[str, str] | None = None,
+    remark: str | None = None,
+) -> bytes:
+    """What stands in front of the body. Raises as ``encode_request``."""
     if serialize_type == SerializeType.JSON:
         encoder = NO_HEADER if header is None else encoder_for(type(header))
         more = fields_piece(ext_fields) if ext_fields else b""
@@ -57,7 +75,7 @@ def encode_request(
             code=code, opaque=opaque, flag=flag, remark=remark, ext_fields=fields or None
         )
         encoded = encode_header(command, serialize_type)
-    return encode_frame(serialize_type, encoded, body)
+    return encode_prefix(serialize_type, len(encoded), body_length) + encoded
 
 
 _read_stored: Final = Replies(SendMessageResponse).read

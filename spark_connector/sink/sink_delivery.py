@@ -117,7 +117,7 @@ class Deliverer:
         topic = with_namespace(chunk.topic, self._instance.namespace)
         if chunk.properties is None:
             return Outgoing(
-                topic, RequestCode.SEND_BATCH_MESSAGE, bytes(chunk.body), _BATCH_PROPERTIES, ""
+                topic, RequestCode.SEND_BATCH_MESSAGE, chunk.body, _BATCH_PROPERTIES, ""
             )
         body, sys_flag = bytes(chunk.body), 0
         if chunk.compress:

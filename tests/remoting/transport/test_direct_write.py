@@ -171,3 +171,30 @@ def test_which_answers_go_directly(transport: PipedTransport) -> None:
             assert bool(transport.arrived()) is direct, size
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_long_body_of_a_request_is_copied_only_where_it_may_change(
+    transport: PipedTransport, fixed: bool
+) -> None:
+    async def scene() -> None:
+        connection = Connection(SimOwner(Dispatcher({})))
+        connection.connection_made(transport)
+        own = bytearray(b"x" * MUCH_BYTES)
+        views: list[bytes | bytearray | memoryview] = (
+            [bytes(own), memoryview(bytes(own)), memoryview(own).toreadonly()]
+            if fixed
+            else [own, memoryview(own)]
+        )
+        for body in views:
+            connection.invoke(RequestCode.HEART_BEAT, None, body, timeout=1)
+            assert any(piece is body for piece in connection.out) is fixed
+            own[:4] = b"abcd" if not fixed else own[:4]
+            connection.flush()
+            sent = transport.arrived() + bytes(transport.written)
+            transport.written.clear()
+            ((_form, _header, arrived),) = FrameDecoder().feed(sent)
+            assert bytes(arrived) == b"x" * MUCH_BYTES
+            own[:4] = b"xxxx"
+
+    asyncio.run(scene())
