@@ -112,11 +112,11 @@ class MappedFileQueue:
         """Take in the files that are there.
 
         A last file of length 0 is the trace of a crash while it was made, and goes; in front of
-        others it counts as a hole. Raises StoreFileError for a foreign file, a file of another
-        length or one that is there twice, MissingFileError for a hole in the sequence; nothing is
-        changed then. What is ``derived`` can be made again: there the range ends in front of a
-        hole, or of a file of another length (``wrong_length``: who configured another one does not
-        want that).
+        others it counts as a hole, in front of all of them it is told. Raises StoreFileError for a
+        foreign file, a file of another length or one that is there twice, MissingFileError for a
+        hole in the sequence; nothing is changed then. What is ``derived`` can be made again: there
+        the range ends in front of a hole, or of a file of another length (``wrong_length``: who
+        configured another one does not want that).
         """
         self.wrong_length = None
         files = self._found(derived=derived)
@@ -169,8 +169,11 @@ class MappedFileQueue:
                 else:
                     empty.append(at)
             for at in empty:
-                if derived or not files or int(Path(at).name) > files[-1].start:
+                start = int(Path(at).name)
+                if derived or not files or start > files[-1].start:
                     self.disk.delete(at)
+                elif start < files[0].start:  # files that expire are never cut first
+                    log.error("%s: is empty, what was in it is lost: all begins behind it", at)
         except OSError as error:
             raise file_error(Path(at), "cannot be looked at", error) from error
         return files

@@ -148,6 +148,16 @@ def test_a_commit_log_with_a_hole_is_refused(tmp_path: Path, clean: bool) -> Non
     store.close()
 
 
+def test_an_empty_first_file_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    filled(tmp_path, clean=False)
+    first, second, *_ = log_files(tmp_path)
+    first.write_bytes(b"")
+    store = open_store(tmp_path)
+    assert f"{first}: is empty, what was in it is lost" in caplog.text
+    assert messages_of(store)[0].commit_log_offset == int(second.name)
+    store.close()
+
+
 @pytest.mark.parametrize("made", [False, True], ids=["name lost", "length lost"])
 def test_a_hole_that_a_power_failure_made_is_passed_over(
     tmp_path: Path, made: bool, caplog: pytest.LogCaptureFixture
