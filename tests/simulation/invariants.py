@@ -86,9 +86,15 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
     yield from _stored_as_told(there, journal)
     yield from _stored_once(there, journal)
     yield from _in_order(journal)
+    told = journal.told
+    readable = {
+        place: body
+        for place, body in there.items()
+        if told.is_readable(place.broker, place.topic, place.queue_id)
+    }
     for group, its in GROUPS.items():
         given = [each for each in journal.delivered if each.group == group]
-        yield from _all_consumed(there, given, group, its)
+        yield from _all_consumed(readable, given, group, its)
         yield from _numbers([each for each in given if not each.again])
     yield from _without_gaps(there, journal)
     yield from _still_there(there, journal)

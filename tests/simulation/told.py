@@ -29,15 +29,25 @@ class Told:
         leaves the entry alone from then on: what was asked may still be on its way."""
         self.deleted: set[str] = set()
         """Topics that no name server has any more: all were told."""
+        self._least_queues: dict[tuple[str, str], int] = {}
 
     def begins(self, entry: Entry, value: Value) -> None:
         """It is asked for."""
         before = self.values.get(entry, (None,))
         self.values[entry] = before if value in before else (*before, value)
+        if isinstance(value, TopicConfig):
+            key = entry.broker, entry.name
+            least = self._least_queues.get(key, value.read_queue_nums)
+            self._least_queues[key] = min(least, value.read_queue_nums)
 
     def ends(self, entry: Entry, value: Value) -> None:
         """It is acknowledged."""
         self.values[entry] = (value,)
+
+    def is_readable(self, broker: str, topic: str, queue_id: int) -> bool:
+        """Nobody has asked for fewer queues: what was sent before to one of the others, or while
+        the change was not made yet, stays where no consumer looks."""
+        return queue_id < self._least_queues.get((broker, topic), queue_id + 1)
 
     def doubt(self, table: str, name: str) -> None:
         """Somebody else may have made it since, or does."""
