@@ -15,6 +15,7 @@ from ...remoting.clock import Clock
 from ...remoting.protocol.commands.send import SendErrorFields
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.services import Service
+from ...remoting.sliced_requests import in_slices
 from ...remoting.transport.client import RemotingClient
 from ...remoting.transport.config import ClientSettings, server_settings
 from ...store.dledger.raft_store import RaftStore
@@ -35,7 +36,7 @@ from ..replication.door import link_security
 from ..replication.find_leader import FindLeader
 from ..replication.group_roles import GroupRoles, LongUndecided
 from ..replication.roles import table_sync
-from ..replication.slave_sync import GROUP_SYNC_S
+from ..replication.slave_sync import GROUP_SYNC_S, SlaveSync
 from ..replication.table_log import NOBODY, TableLog
 from ..sends.durability import Durability
 from ..sends.fast_failure import Waits
@@ -129,6 +130,7 @@ class Group:
         self._clock: Final = clock
         self._services: tuple[Service, ...] = ()
         self._roles: GroupRoles | None = None
+        self._table_log: TableLog | None = None
         self._registers_from = 0.0
 
     # -- as the rest of the broker sees it
@@ -212,7 +214,7 @@ class Group:
         )
         self._roles = GroupRoles(
             appearance,
-            partial(self._ready, partial(tables.clamp_offsets, store)),
+            partial(self._ready, partial(self._correct, tables, sync, store)),
             of_master=storage.of_master,
             of_slave=(find, sync),
         )
@@ -225,7 +227,7 @@ class Group:
         self.node.on_role.append(self._role_changed)
         self.node.on_not_registered.append(partial(self._register_again, name_servers))
         self.node.on_tables_changed.append(sync.tables_changed)
-        self._follow_tables(tables, store)
+        self._table_log = self._follow_tables(tables, store)
         tables.state.topics.listeners.append(lambda _topic, _change: self._tables_changed())
         tables.state.groups.listeners.append(lambda _name: self._tables_changed())
         return appearance
@@ -236,7 +238,7 @@ class Group:
             store, node.entries_of_others, node.hand_over_damaged, node.entry_mended, self._clock
         )
 
-    def _follow_tables(self, tables: Tables, store: MessageStore) -> None:
+    def _follow_tables(self, tables: Tables, store: MessageStore) -> TableLog:
         """Topics and groups are what the log says, from now on."""
         state, roles = tables.state, self._roles
         assert roles is not None
@@ -250,9 +252,9 @@ class Group:
             durability=self.durability,
         )
         tables.in_log = table_log.committed
-        tables.without_deleted = table_log.without_deleted
         self._raft.on_readable.append(table_log.catch_up)
         table_log.catch_up()
+        return table_log
 
     def _role_changed(self, change: RoleChange) -> None:
         assert self._roles is not None
@@ -277,14 +279,21 @@ class Group:
         if self._roles is not None and self._roles.is_master:
             self.node.tell_tables_changed()
 
-    async def _ready(self, clamp_offsets: Callable[[], Awaitable[None]]) -> bool:
-        """All that this member's log has is committed, and in its queues, where no group is behind
-        their ends."""
+    async def _correct(self, tables: Tables, sync: SlaveSync, store: MessageStore) -> None:
+        """Before this member is master, what its tables, or what it lacks in them, cannot be."""
+        await tables.clamp_offsets(store)
+        if sync.has_unknown_topics:
+            assert self._table_log is not None
+            sync.were_deleted(await in_slices(self._table_log.deleted_topics()))
+
+    async def _ready(self, correct: Callable[[], Awaitable[None]]) -> bool:
+        """All that this member's log has is committed, and in its queues, and its tables are
+        corrected by that."""
         term = self.node.term
         while self.node.role is Role.LEADER and self.node.term == term:
             stored = await self.durability.all_stored() == 0
             if stored and not self._raft.lag and self.node.takes_messages:
-                await clamp_offsets()
+                await correct()
                 return True
             await self._clock.sleep(_ASK_AGAIN_S)
         return False

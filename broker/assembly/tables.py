@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -24,6 +23,7 @@ from ...remoting.protocol.message.topic_names import (
     is_system_topic,
 )
 from ...remoting.services import Service
+from ...remoting.sliced_requests import in_slices
 from ...remoting.slices import at_once
 from ...store.message_store import MessageStore
 from ...store.model.config import BrokerRole
@@ -78,8 +78,6 @@ class Tables:
         state, add = self.state, self.files.add
         self.in_log: Callable[[], Awaitable[None]] = _nothing
         """Changes so far are safe, once this has been awaited (``TableLog.committed``)."""
-        self.without_deleted: Callable[[Sequence[str]], Sequence[str]] = lambda topics: topics
-        """Of topics those that were not deleted (``TableLog.without_deleted``)."""
         self.topics_file: ConfigFile = add(TOPICS_FILE, state.topics.record)
         self.groups_file: ConfigFile = add(GROUPS_FILE, state.groups.record)
         self.offsets_file: ConfigFile = add(
@@ -180,7 +178,7 @@ class Tables:
         whoever makes them by sending."""
         self._correct_delay_offsets(store)
         topics = self.state.topics
-        for name in self.without_deleted(unknown_topics):
+        for name in unknown_topics:
             queues = max(store.queue_ids(name), default=0) + 1
             own = is_retry_topic(name) or is_dlq_topic(name) or is_system_topic(name)
             made = topics.create_if_possible(
@@ -192,14 +190,7 @@ class Tables:
     async def clamp_offsets(self, store: MessageStore) -> None:
         """Before this member of a group is master: the same as after a crash, should the group have
         lost what it had acknowledged. Others have their turn meanwhile."""
-        steps = self.state.offsets.clamp_in_slices(store.max_offset)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                clamped = int(end.value)
-                break
-            await asyncio.sleep(0)
+        clamped = await in_slices(self.state.offsets.clamp_in_slices(store.max_offset))
         if clamped:
             log.warning("consumer offsets behind the end of their queues offsets=%d", clamped)
             self.offsets_file.changed()

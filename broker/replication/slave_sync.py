@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from ...remoting.clock import Clock
@@ -135,6 +135,16 @@ class SlaveSync:
         unknown = [topic for topic in self._unknown if topic not in self._topics]
         self._unknown.clear()
         return unknown
+
+    @property
+    def has_unknown_topics(self) -> bool:
+        """The log has messages of topics that the last master did not live to tell of."""
+        return bool(self._unknown)
+
+    def were_deleted(self, topics: Iterable[str]) -> None:
+        """As the log says: they are not to be made again."""
+        for topic in topics:
+            self._unknown.pop(topic, None)
 
     def forget_master(self) -> None:
         """There is another one from now on, or none."""

@@ -34,6 +34,7 @@ from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record.decode import decode_record
 from ...remoting.protocol.record.verdict import RecordError
 from ...remoting.protocol.wire import Record
+from ...remoting.slices import Steps
 from ...store.message_store import MessageStore
 from ...store.model.put import PutMessage
 from ...store.model.status import PutStatus
@@ -51,6 +52,7 @@ _TAG: Final = "TABLES"
 _TAGS_CODE: Final = tags_code(_TAG)
 _PROPERTIES: Final = encode_properties({PropertyName.TAGS: _TAG})
 _PER_LOOK: Final = 1000
+_PER_SLICE: Final = 200
 
 
 class TableChange(Record, frozen=True, kw_only=True):
@@ -197,19 +199,20 @@ class TableLog:
         if done:
             self._changed()
 
-    def without_deleted(self, topics: Sequence[str]) -> list[str]:
-        """Those of which the log does not say last that they were deleted: their messages are still
-        there, and come by again when queues are made anew. Reads all that the log says of tables.
-        """
+    def deleted_topics(self) -> Steps[set[str]]:
+        """Those of which the log says last that they were deleted: their messages are still there,
+        and come by again when queues are made anew. Reads all that the log says of tables."""
         deleted: set[str] = set()
         begin = self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
         end = self._store.max_offset(TopicName.SELF_TEST, QUEUE_ID)
-        for _, change in self._changes(begin, end if topics else begin):
-            if change.topic is not None:
-                deleted.discard(change.topic.topic_name)
-            elif change.deleted_topic is not None:
-                deleted.add(change.deleted_topic)
-        return [topic for topic in topics if topic not in deleted]
+        for first in range(begin, end, _PER_SLICE):
+            for _, change in self._changes(first, min(end, first + _PER_SLICE)):
+                if change.topic is not None:
+                    deleted.discard(change.topic.topic_name)
+                elif change.deleted_topic is not None:
+                    deleted.add(change.deleted_topic)
+            yield
+        return deleted
 
     def _changes(self, begin: int, end: int) -> Iterator[tuple[int, TableChange]]:
         """What the messages from ``begin`` on say, by number."""
