@@ -15,7 +15,7 @@ from .harness.figures import Goal, Goals, Row, Sample, figure, figures_of
 from .harness.pages import fetch_pages
 from .harness.rows import Options, Rows, in_turn
 from .harness.servers import create_topic, work_folder
-from .spark_common import Cluster, cluster, measured, session
+from .spark_common import WARM_UP, Cluster, cluster, measured, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,7 +92,8 @@ def _row(
         return measured(lambda: frame.write.format("synthetic").mode("append").save(), count, spark)
 
     try:
-        write(), only_count()
+        for _ in range(WARM_UP):
+            write(), only_count()
         ours, floor = in_turn(min(options.rounds, 4), write, only_count)
     finally:
         frame.unpersist()

@@ -20,7 +20,7 @@ from .cpu import cpu_ns
 from .harness.figures import Figure, Goal, Row, Sample, figure, figures_of
 from .harness.rows import Options, Rows, in_turn
 from .harness.servers import work_folder
-from .spark_common import Cluster, cluster, fill, measured, session, to_nowhere
+from .spark_common import WARM_UP, Cluster, cluster, fill, measured, session, to_nowhere
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,7 +75,7 @@ def _single(spark: SparkSession, server: Cluster, count: int, options: Options) 
         lambda: measured(lambda: to_nowhere(_read(spark, server, PROPERTIES)), count, spark),
         lambda: measured(lambda: to_nowhere(_read(spark, server, "")), count, spark),
     ]
-    for work in (*works, *works):
+    for work in works * WARM_UP:
         work()
     ours, floor = in_turn(min(options.rounds, 5), *works)
     figures = figures_of(ours, floor, dict.fromkeys(("rate", "cpu"), Goal(mark_ratio=SINGLE_GOAL)))
@@ -107,8 +107,8 @@ class _Shape:
             lambda: measured(lambda: to_nowhere(self._store(spark)), self.count, spark),
             lambda: self._pull(server),
         )
-        for work in (*works[:4], *works[:2]):
-            work()  # the JVM compiles what it is going to run
+        for work in (*works[2:4], *works[:2] * WARM_UP):
+            work()
         ours, floor, parquet, store, pull = in_turn(rounds, *works)
         broker = [sample.pop("broker") for sample in ours]
         goal = Goal(mark_ratio=GOALS[self.with_map])

@@ -334,19 +334,15 @@ class MessageReader:
         """How many messages and bytes one pull may take; less when it begins where the disk has to
         be read."""
         config = self._config
-        if not in_memory:
-            count, size = (
-                config.max_transfer_count_on_message_in_disk,
-                config.max_transfer_bytes_on_message_in_disk,
-            )
-        elif max_bytes is None:
-            count, size = (
-                config.max_transfer_count_on_message_in_memory,
-                config.max_transfer_bytes_on_message_in_memory,
-            )
+        if in_memory:
+            count = config.max_transfer_count_on_message_in_memory
+            size = config.max_transfer_bytes_on_message_in_memory
         else:
-            count, size = max_count, config.max_transfer_bytes_on_message_in_memory
-        return min(count, max_count), size if max_bytes is None else min(size, max_bytes)
+            count = config.max_transfer_count_on_message_in_disk
+            size = config.max_transfer_bytes_on_message_in_disk
+        if max_bytes is None:
+            return min(count, max_count), size
+        return max_count, min(size, max_bytes)
 
     def store_timestamp(self, phy_offset: int) -> int:
         """Store time of the record at an offset, -1 when there is none."""

@@ -165,6 +165,8 @@ def test_limits_of_a_pull(tmp_path: Path) -> None:
     store.close()
     store = open_store(tmp_path, **sizes, access_message_in_memory_max_ratio=0)
     assert store.get("Small", 0, 0, 100).count == 8
+    assert store.get("Small", 0, 0, 50, max_bytes=256 << 10).count == 50
+    assert store.get("T", 0, 0, 50, max_bytes=256 << 10).count == 3
     result = store.get("T", 0, 0, 100)
     assert (result.count, result.suggest_pulling_from_slave) == (3, True)
     store.close()

@@ -47,7 +47,8 @@ class PullMessageRequest(Record, frozen=True, kw_only=True):
     bname: str | None = None
     max_msg_bytes: i32 | None = None
     """Bytes that the answer may have (the field of 5.x). Ours: who says it may get more messages
-    than ``maxTransferCountOnMessageInMemory``; brokers of 4.9 do not look at it."""
+    than ``maxTransferCountOnMessageInMemory`` or ``...InDisk``; brokers of 4.9 do not look at
+    it."""
 
 
 class PullMessageResponse(Record, frozen=True, kw_only=True):
