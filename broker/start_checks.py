@@ -17,7 +17,7 @@ from typing import Final
 
 from ..daemon.launch import LaunchError, Settings, SettingsError
 from ..remoting.errors import ConnectError
-from ..remoting.transport.address import split_address
+from ..remoting.transport.address import is_host, split_address
 from ..remoting.transport.tls import TlsConfig, client_context
 from ..store.disk.system_disk import PosixDisk
 from ..store.files import log_files
@@ -168,6 +168,8 @@ def _check_system(settings: Settings, before: Settings, tls: TlsConfig) -> None:
 
 
 def _check_bindable(name: str, host: str, port: int) -> None:
+    if host and not is_host(host):
+        raise LaunchError(f"{name}={port or host} cannot be listened on: no address and no name")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

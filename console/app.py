@@ -22,6 +22,7 @@ from ..daemon.local_address import local_address
 from ..remoting.clock import Clock
 from ..remoting.errors import AddressInUseError
 from ..remoting.system_clock import SystemClock
+from ..remoting.transport.address import is_host
 from ..remoting.transport.config import ALL_INTERFACES
 from .audit import AuditLog
 from .connection import ConsoleConnection
@@ -90,6 +91,8 @@ def hosts_of(settings: ConsoleSettings, port: int) -> dict[str, str]:
 
 def bind(settings: ConsoleSettings) -> socket.socket:
     """Raises ``AddressInUseError``."""
+    if settings.host and not is_host(settings.host):
+        raise AddressInUseError(f"cannot listen on {settings.host}: it is no address and no name")
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:

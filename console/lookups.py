@@ -15,6 +15,7 @@ from ..remoting.errors import RocketMQError
 from ..remoting.protocol.message.message_queue import MessageQueue
 from ..remoting.protocol.message.topic_names import TopicName, dlq_topic, retry_topic
 from ..remoting.protocol.record.decode import MessageExt
+from ..remoting.transport.address import is_host
 from .cluster import ClusterView
 from .model.journey import Copies, group_of, origin_topic
 
@@ -66,11 +67,15 @@ async def _is_broker(view: ClusterView, address: str) -> bool:
     if address in known:
         return True
     ip, _, port = address.rpartition(":")
-    names = [host for host, _, of in (each.rpartition(":") for each in known) if of == port]
+    names = [
+        host.strip("[]")
+        for host, _, of in (each.rpartition(":") for each in known)
+        if of == port and is_host(host)
+    ]
     looking = asyncio.get_running_loop().getaddrinfo
     for name in names:
         try:
-            found = await looking(name.strip("[]"), int(port), type=socket.SOCK_STREAM)
+            found = await looking(name, int(port), type=socket.SOCK_STREAM)
         except OSError:
             continue
         if ip.strip("[]") in {where[0] for *_, where in found}:

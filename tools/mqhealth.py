@@ -101,6 +101,8 @@ def check(
         raise UnhealthyError(f"{host}:{port} does not answer within {timeout_s:g} s") from None
     except (ConnectionResetError, BrokenPipeError):
         raise UnhealthyError(f"{host}:{port}: {_CLOSED}") from None
+    except UnicodeError:
+        raise UnhealthyError(f"{host} is no address and no name of a host") from None
     except ConnectionRefusedError:
         raise UnhealthyError(f"{host}:{port}: connection refused: nothing listens there") from None
     if alive or b'"code":0,' in header:

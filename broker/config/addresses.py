@@ -8,6 +8,7 @@ import random
 import socket
 from typing import Final
 
+from ...remoting.transport.address import is_host
 from .config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
 
 _ATTEMPTS: Final = 50
@@ -24,6 +25,8 @@ async def resolve(host: str) -> str:
         return str(ipaddress.ip_address(host))
     except ValueError:
         pass
+    if not is_host(host):
+        raise OSError(f"brokerIP1={host} is no address and no name")
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ...remoting.transport.address import port_of
+from ...remoting.transport.address import is_host, port_of
 from ...store.model.config import MessageStoreConfig
 from ...store.model.errors import StoreConfigError
 from ...store.raft.settings import RaftSettings
@@ -58,6 +58,8 @@ def read_peers(text: str | None) -> dict[str, str]:
             )
         if port_of(port) is None:
             raise StoreConfigError(f"dLegerPeers: {entry!r} has no port from 1 to 65535")
+        if not is_host(host):
+            raise StoreConfigError(f"dLegerPeers: {entry!r} has neither an address nor a name")
         if peer in found:
             raise StoreConfigError(f"dLegerPeers names {peer} twice")
         found[peer] = address

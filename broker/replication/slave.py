@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from ...remoting.clock import Clock
+from ...remoting.errors import ConnectError
 from ...remoting.outages import Outages, without_figures
 from ...remoting.services import happens_within
-from ...remoting.transport.address import port_of
+from ...remoting.transport.address import split_address
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
 from ...store.replica.replica_stream import REPORT_S, SlaveSide
@@ -125,14 +126,15 @@ class ReplicationClient:
         """Raises ``OSError``, ``StoreError``."""
         if self.settings.ack_after_flush:
             await self.store.sync()
-        host, _, text = address.rpartition(":")
-        if (port := port_of(text)) is None:
-            raise OSError(f"{address[:200]} is not host:port")
+        try:
+            host, port = split_address(address)
+        except ConnectError as error:
+            raise OSError(str(error)) from None
         link, tls = MasterLink(self), self.security.outbound
         patience = None if tls is None else TLS_HANDSHAKE_S
         try:
             await asyncio.get_running_loop().create_connection(
-                lambda: link, host.strip("[]"), port, ssl=tls, ssl_handshake_timeout=patience
+                lambda: link, host, port, ssl=tls, ssl_handshake_timeout=patience
             )
         except (ssl.SSLError, ConnectionError) as error:
             if tls is None or isinstance(error, ConnectionRefusedError):

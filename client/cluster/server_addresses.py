@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from ...remoting.transport.address import port_of
+from ...remoting.transport.address import is_host, port_of
 from ..errors import ConfigError
 from ..namespaces import namespace_of_address
 
@@ -51,7 +51,7 @@ def _checked(text: str) -> str:
     ):  # so are addresses of a cloud written; the protocol is ours all the same
         address = address.rpartition("/")[2]
     host, _, port = address.rpartition(":")
-    if not host or port_of(port) is None or "/" in host:
+    if not is_host(host) or port_of(port) is None or "/" in host:
         raise ConfigError(f"the name server address {address[:200]!r} must look like host:9876")
     return address
 

@@ -20,6 +20,7 @@ from ..clock import Clock
 from ..errors import AddressInUseError
 from ..outages import AGAIN_S, Outages
 from ..services import happens_within
+from .address import is_host
 
 log: Final = logging.getLogger(__name__)
 
@@ -99,6 +100,8 @@ async def accept_all(
 def listening_socket(host: str, port: int, backlog: int, *, port_property: str) -> socket.socket:
     """All interfaces, IPv6 and IPv4 on one socket, unless a host is named. Raises
     ``AddressInUseError`` when the port is taken or not allowed."""
+    if host and not is_host(host):
+        raise AddressInUseError(f"cannot listen on port {port} of {host}: no address and no name")
     try:
         if host:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET

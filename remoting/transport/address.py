@@ -7,15 +7,34 @@ from typing import Any, Final
 from ..errors import ConnectError
 
 _MOST_DIGITS: Final = 5
+_LONGEST_HOST: Final = 255
 
 
 def split_address(address: str) -> tuple[str, int]:
     """Host and port of ``host:port`` or ``[v6]:port``. Raises ``ConnectError``."""
     host, colon, text = address.strip().rpartition(":")
     port = port_of(text)
-    if not colon or not host or port is None:
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not is_host(host) or port is None:
         raise ConnectError(f"'{address[:200]}' is no address; it must look like host:port")
-    return host.removeprefix("[").removesuffix("]"), port
+    return host, port
+
+
+def is_host(text: str) -> bool:
+    """Whether a system can be asked for it: an IP address, or what may be a name. Of anything else
+    Python does not say that it is unknown, as an ``OSError``: ``socket`` raises ``UnicodeError``,
+    ``ValueError`` or ``TypeError``. And peers name hosts, too.
+
+    >>> is_host("ns1.example"), is_host("ns1..example")
+    (True, False)
+    """
+    if not 0 < len(text) <= _LONGEST_HOST or "\0" in text:
+        return False
+    try:
+        text.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def port_of(text: str) -> int | None:

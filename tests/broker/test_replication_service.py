@@ -378,6 +378,31 @@ def test_a_master_that_cannot_be_followed_is_tried_ever_more_seldom(tmp_path: Pa
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("host", ["mq..example", "x" * 64, "a\0b", "\ud800"], ids=ascii)
+def test_a_master_at_what_is_no_host_ends_no_slave(tmp_path: Path, host: str) -> None:
+    """Name servers tell what whoever registered has said."""
+
+    async def verified(_address: str) -> None: ...
+
+    async def main() -> None:
+        store = open_store(tmp_path, broker_role=BrokerRole.SLAVE)
+        lost = asyncio.Event()
+        client = ReplicationClient(
+            store, ReplicationSettings(), ManualClock(), verified, lost=lost.set
+        )
+        client.follow(f"{host}:10912")
+        running = asyncio.create_task(client.run())
+        await asyncio.wait(
+            {running, waited := asyncio.create_task(lost.wait())}, return_when="FIRST_COMPLETED"
+        )
+        assert waited.done()
+        assert not running.done()
+        running.cancel()
+        store.close()
+
+    asyncio.run(main())
+
+
 def test_a_slave_whose_disk_has_failed_acknowledges_nothing_more(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         here, there = world.connect()
