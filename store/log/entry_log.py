@@ -44,6 +44,7 @@ from ..disk.mapped_file import MappedFile
 from ..model.errors import StoreError, StoreFileError
 from ..raft.entry_log import EntryLogError
 from .commit_log import CommitLog
+from .entry_checksums import CHECKSUM_UNIT
 from .entry_index import EntryIndex
 from .entry_recovery import EntryRecovery, first_entry
 
@@ -211,7 +212,11 @@ class DledgerLog:
         data, place = self._data(file, position, min(end, file.end, position + _MOST_AT_ONCE))
         at = position - place
         units, stop = entry_units(data, at, min(len(data), end - place), first, place)
-        return units, entry_checksums(data, at, stop, first, place), place + stop
+        sums = entry_checksums(data, at, stop, first, place)
+        if data is not self.log.buffer:  # what was damaged since gets no checksum
+            _, columns = scan_columns(data, 0, position, stop, True, False, (first, -1))
+            sums = sums[: CHECKSUM_UNIT.size * len(columns[0])].ljust(len(sums), b"\0")
+        return units, sums, place + stop
 
     def _data(self, file: MappedFile, position: int, end: int) -> tuple[Any, int]:
         """What holds some bytes, and where it begins: the mapping that is written to, without a
@@ -281,7 +286,8 @@ class DledgerLog:
             at, shown = position - place, min(len(data), stop - place)
             units, behind = entry_units(data, at, shown, first, place)
             if units and data is not self.log.buffer:  # a disk may have changed it since
-                units = units[: _UNIT * self._intact(data, behind, first, position, len(units))]
+                count = self._intact(data, behind, first, position, len(units) // _UNIT)
+                units = units[: _UNIT * count]
             if units:
                 _, pos, size, *_ = INDEX_UNIT.unpack_from(units, len(units) - _UNIT)
                 found = bytes(memoryview(data)[at : pos + size - place])
@@ -293,14 +299,14 @@ class DledgerLog:
                 return (), position
             stop = min(end, position + size)  # it is longer
 
-    def _intact(self, data: bytes, end: int, first: int, position: int, most: int) -> int:
-        """How many of the entries side by side in ``data[:end]`` are what was written, from the
-        first on and ``most`` at most: their checksums say it, without those the records do."""
+    def _intact(self, data: bytes, end: int, first: int, position: int, count: int) -> int:
+        """How many of the ``count`` entries side by side in ``data[:end]`` are what was written,
+        from the first on: their checksums say it, without those the records do."""
         all_right, wrong = self.index.checksums.verdict(data, 0, end, first, position)
         if all_right:
-            return most
+            return count
         _, columns = scan_columns(data, 0, position, end, True, False, (first, -1))
-        return min(most, len(columns[0]), *wrong)
+        return min(count, len(columns[0]), *wrong)
 
     def _remember(self, index: int, position: int) -> None:
         if len(self._places) >= _MOST_REMEMBERED:
@@ -404,17 +410,28 @@ class DledgerLog:
         data, count = side_by_side(entries, room)
         taken = entries if count == most else entries[: count or 1]
         timestamp = self._check(taken, count, data, begin, (self.log.index, self.end_term))
+        end = self.log.max_phy_offset
         try:
             if self.log.position + len(data) > self.log.limit:
                 self.log.make_room(len(data) - _HEAD)
             self.log.write_many(data)
         except StoreFileError as error:
+            self._take_back_blank(end)
             raise EntryLogError(str(error)) from error
         self.log.index += count
         self._appended = self.log.index, last_term(taken)
         self.log.last_store_timestamp = timestamp
         self._note_much()
         return count
+
+    def _take_back_blank(self, end: int) -> None:
+        """An entry could not be written, the blank in front of it perhaps was. The next one to come
+        may be shorter: it lies where the log ended. Raises EntryLogError."""
+        if self.log.max_phy_offset != end:
+            try:
+                self.log.take_back(end)
+            except StoreFileError as error:
+                raise EntryLogError(str(error)) from error
 
     def _check(
         self,

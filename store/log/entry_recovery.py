@@ -184,10 +184,9 @@ class _Recovery:
             damaged = any(self._has_entries(file, gap.end) for file in behind)
             if damaged or gap.verdict.reason is not Reason.NOTHING:
                 problem = f"at {gap.begin}: {gap.verdict.problem}"
-        position = self._position
-        if self._end != BEFORE_ALL and not (damaged or problem):
-            position = self._behind_last  # a blank whose entry never came goes: the next entry may
-            # be shorter, and others, who have no blank there, have to find it at the same place
+        # A blank whose entry is not there goes: the next entry may be shorter, and others, who have
+        # no blank there, have to find it at the same place.
+        position = self._position if self._end == BEFORE_ALL else self._behind_last
         return EntryRecovery(
             begin_index, *self._end, position, damaged, problem, self._timestamp,
             begin_problem,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from aiorocketmq.remoting.protocol.bodies.dledger import Entry
 from aiorocketmq.remoting.protocol.record.entry import entry_blank
 from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.log import entry_log
+from aiorocketmq.store.log.entry_checksums import EntryChecksums
+from aiorocketmq.store.model.errors import StoreFileError
 from aiorocketmq.store.raft.entry_log import EntryLogError
 
 from ..memory_disk import MemoryDisk
-from .entry_world import DATA, FILE_SIZE, INDEX, SMALL, EntryWorld, made
+from .entry_world import CHECKSUMS, DATA, FILE_SIZE, INDEX, SMALL, EntryWorld, made
 
 BODIES = [bytes([number]) * (number * 37 % 300) for number in range(40)]
 
@@ -72,6 +75,50 @@ def test_a_file_ends_as_the_original_ends_it() -> None:
     end = world.log.end_of(2) - 2048
     blank = entry_blank(FILE_SIZE - end)
     assert world.disk.files[f"{DATA}/{2048:020d}"][end:] == blank.ljust(FILE_SIZE - end, b"\0")
+
+
+def test_a_blank_in_front_of_what_could_not_be_written_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever leads next may have a shorter one, and no blank."""
+    world, long, short = EntryWorld(), EntryWorld(), EntryWorld()
+    for each in (world, long, short):
+        each.put(*BODIES)
+    end = world.commit_log.max_phy_offset
+    long.put(bytes(1800), term=5)
+    short.put(b"short", term=6)
+    assert long.all()[-1].pos > short.all()[-1].pos == end
+
+    def refuse(self: MappedFile, *_: Any) -> None:
+        raise StoreFileError(self.path, "EIO")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MappedFile, "write", refuse)
+        with pytest.raises(EntryLogError, match="EIO"):
+            world.log.append(long.all()[40:])
+    assert world.commit_log.max_phy_offset == end
+    world.log.append(short.all()[40:])
+    assert world.all() == short.all() == world.killed().all()
+
+
+def test_what_was_damaged_before_it_had_a_checksum_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The index could not be written for a while; then checksums are of what is read back."""
+    world = EntryWorld()
+
+    def refuse(self: EntryChecksums, *_: Any) -> None:
+        raise StoreFileError(Path(CHECKSUMS), "it is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EntryChecksums, "write", refuse)
+        world.put(*[bytes([65 + number]) * 100 for number in range(40)])
+        world.log.note()
+        position = world.log.position_of(3)
+    assert position < FILE_SIZE < world.commit_log.max_phy_offset
+    world.disk.files[f"{DATA}/{0:020d}"][position + 48 + 95] ^= 1
+    world.log.note(whole=True)
+    assert [len(world.log.entries(number, 1)) for number in (2, 3, 4)] == [1, 0, 1]
 
 
 def test_entries_are_bounded_by_bytes() -> None:

@@ -62,16 +62,23 @@ def test_every_cut() -> None:
         assert again.all()[-1].index == len(whole)
 
 
-def test_a_blank_whose_entry_never_came() -> None:
-    """The next one is shorter: it lies where members put it that have no blank."""
+@pytest.mark.parametrize("keep", [0, 1, 4, 48, 90, 300, 1600])
+def test_a_blank_whose_entry_never_came(keep: int) -> None:
+    """Or came torn, or was damaged: the next one is shorter, and lies where members put it that
+    have no blank."""
     world, entries = full()
     end = world.commit_log.max_phy_offset
-    world.commit_log.make_room(FILE_SIZE - 200)
-    assert world.commit_log.max_phy_offset > end
-    again = world.killed()
+    world.put(b"L" * 1500, b"x", b"y", term=5)
+    first, then = world.all()[40], world.all()[41]
+    assert end < first.pos < then.pos
+    disk = world.disk.copy()
+    if keep < first.size:
+        cut_at(disk, first.pos + keep)
+    else:
+        file_of(disk, first.pos)[100] ^= 1
+    again = EntryWorld(disk)
     assert (again.found.position, again.found.end_index) == (end, 39)
     again.put(b"short", term=6)
-    assert again.all()[-1].pos == end
     other = EntryWorld()
     other.log.append(again.all())
     assert other.all() == [*entries, *again.all()[-1:]] == again.killed().all()
