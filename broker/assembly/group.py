@@ -20,7 +20,7 @@ from ...remoting.transport.client import RemotingClient
 from ...remoting.transport.config import ClientSettings, server_settings
 from ...store.dledger.raft_store import RaftStore
 from ...store.message_store import MessageStore
-from ...store.model.errors import StoreError
+from ...store.model.errors import StoreError, StoreFileError
 from ...store.model.put import PutMessage
 from ...store.model.status import PutStatus
 from ...store.raft.ready import Role, RoleChange
@@ -282,9 +282,8 @@ class Group:
     async def _correct(self, tables: Tables, sync: SlaveSync, store: MessageStore) -> None:
         """Before this member is master, what its tables, or what it lacks in them, cannot be."""
         await tables.clamp_offsets(store)
-        if sync.has_unknown_topics:
-            assert self._table_log is not None
-            sync.were_deleted(await in_slices(self._table_log.deleted_topics()))
+        assert self._table_log is not None
+        await leave_out_deleted(sync, self._table_log)
 
     async def _ready(self, correct: Callable[[], Awaitable[None]]) -> bool:
         """All that this member's log has is committed, and in its queues, and its tables are
@@ -301,6 +300,17 @@ class Group:
 
 _ASK_AGAIN_S: Final = 0.01
 _REGISTER_S: Final = 1.0
+
+
+async def leave_out_deleted(sync: SlaveSync, table_log: TableLog) -> None:
+    """Of the topics that are going to be made, for the last leader did not live to tell of them,
+    those that the log says were deleted."""
+    if not sync.has_unknown_topics:
+        return
+    try:
+        sync.were_deleted(await in_slices(table_log.deleted_topics()))
+    except StoreFileError as error:
+        log.error("topics that were deleted may be made again, the log cannot be read: %s", error)
 
 
 class _ToLeader:

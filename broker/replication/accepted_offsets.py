@@ -3,7 +3,7 @@ master was away (``slave_sync``). Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from msgspec import field
@@ -67,6 +67,11 @@ class AcceptedOffsets:
             return False
         self._forget(key, queue_id)
         return True
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """The master has deleted these: who makes them anew begins anew."""
+        for key in keys:
+            self._accepted.pop(key, None)
 
     def _forget(self, key: str, queue_id: int) -> bool:
         queues = self._accepted.get(key, {})

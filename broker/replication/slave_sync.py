@@ -37,6 +37,7 @@ from ...remoting.protocol.commands.topic import KnownTableRequest
 from ...remoting.protocol.wire import EmptyFields
 from ...remoting.responses import Response
 from ...remoting.services import happens_within
+from ...remoting.slices import slices
 from ...remoting.transport.address import port_of
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
@@ -300,8 +301,8 @@ class SlaveSync:
         light = {key: {0: offset} for key, offset in table.lmq_offset_table.items()}
         rest = {} if told.since is None else self._theirs
         theirs = {**rest, **table.offset_table, **light}
-        if _process_of(told.state) == _process_of(self._their_state) != "":
-            self._remove(self._theirs.keys() - theirs.keys())
+        is_whole = told.since is None and _process_of(told.state) == _process_of(self._their_state)
+        before_that = self._theirs if is_whole and told.state else {}
         self._theirs, self._their_state = theirs, told.state or ""
         self._accepted.heard(theirs)
         before = self._accepted.record()
@@ -315,16 +316,26 @@ class SlaveSync:
                     self._offsets.commit(group, topic, queue_id, offset, limited=False)
             if number % _PER_TURN == 0:
                 await asyncio.sleep(0)
+        await self._remove_what_is_gone(before_that, theirs)
         if self._accepted.record() != before:
             self._accepted_changed()
 
-    def _remove(self, keys: Collection[str]) -> None:
+    async def _remove_what_is_gone(self, before: Collection[str], theirs: Collection[str]) -> None:
         """Groups were deleted with their offsets. (What a master that was started again does not
         have it may have lost, and the original does not tell the one from the other.)"""
-        if keys:
-            self._offsets.remove(keys)
+        removed: list[str] = []
+        for some in slices(before, _PER_TURN):
+            if self._theirs is not theirs:
+                break  # it was forgotten meanwhile
+            gone = [key for key in some if key not in theirs]
+            if gone:
+                self._offsets.remove(gone)
+                self._accepted.forget(gone)
+                removed += gone
+            await asyncio.sleep(0)
+        if removed:
             text = "offsets removed as the master has removed them groups and topics=%d %s"
-            log.warning(text, len(keys), ",".join(sorted(keys)[:20]))
+            log.warning(text, len(removed), ",".join(removed[:20]))
 
     # -- before it follows
 

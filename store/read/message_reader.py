@@ -55,6 +55,8 @@ _MAGIC: Final = struct.pack(">I", MAGIC)
 _MAGIC_AT: Final = slice(offset_of("magic"), offset_of("magic") + len(_MAGIC))
 _MAX_WHOLE: Final = 4097 * CQ_UNIT_SIZE
 """Of so many units the short way is taken, whose leaves look at all of them at once."""
+_MOST_AROUND: Final = 2 << 20
+"""Bytes that are read at once for records that lie among those of others."""
 _I64: Final = struct.Struct(">q")
 _size_and_magic: Final = SIZE_AND_MAGIC.unpack_from
 
@@ -299,10 +301,11 @@ class MessageReader:
                 if views and total >= _MUCH
                 else file.read(first - start, total)
             )
-        elif (data := file.around(first - start, stop - start, NEAR * count)) is not None:
-            body = join_records(data[0], start + data[1], units, count)
         else:
-            return None
+            most = min(NEAR * count, _MOST_AROUND)
+            if (data := file.around(first - start, stop - start, most)) is None:
+                return None
+            body = join_records(data[0], start + data[1], units, count)
         fresh = total >= _MUCH and end - first < _FRESH and stop - start <= file.solid
         if body is None or (
             body[_MAGIC_AT] != _MAGIC if fresh else not records_fit(body, units, count)

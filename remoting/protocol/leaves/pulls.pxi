@@ -11,7 +11,7 @@ def survey_units(bytes units not None, Py_ssize_t most, int64_t most_bytes, froz
     cdef const uint8_t *last = first
     cdef int64_t end, total = 0, code, known = 0
     for number in range(count):
-        if number and total + unit_size(unit) > most_bytes:
+        if number and (total > most_bytes or total + unit_size(unit) > most_bytes):
             count = number
             break
         total += unit_size(unit)

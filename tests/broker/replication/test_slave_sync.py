@@ -314,11 +314,14 @@ def test_offsets_that_the_master_deletes_go_at_its_slave(tmp_path: Path) -> None
             master.commit(group, "T", 0, 5)
         slave.commit("own", "T", 0, 5)
         await pair.once()
+        for group in ("a", "b"):
+            pair.sync._accepted.accept(f"T@{group}", 0, 9)
         at_once(master.remove_group("a"))
         changes = slave.changes
         await pair.once()
         assert [slave.get(group, "T", 0) for group in ("a", "b", "own")] == [-1, 5, 5]
         assert slave.changes == changes + 1, "it is written"
+        assert pair.sync._accepted.record().accepted_table.keys() == {"T@b"}
 
     play(tmp_path, scene)
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiorocketmq.broker.assembly.group import leave_out_deleted
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.replication.table_log import NOBODY, QUEUE_ID, TableChange, TableLog
 from aiorocketmq.broker.state.subscription_groups import SubscriptionGroups
@@ -26,6 +27,8 @@ from aiorocketmq.remoting.protocol.message.properties import tags_code
 from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
+from aiorocketmq.store.model.errors import StoreFileError
 from aiorocketmq.store.model.put import PutMessage
 from aiorocketmq.store.model.status import PutStatus
 
@@ -207,6 +210,40 @@ def test_what_was_deleted_last_is_told_from_what_nobody_told_of(tmp_path: Path) 
         assert at_once(started.log.deleted_topics()) == {"A"}
 
     play(tmp_path, test)
+
+
+def test_whoever_leads_makes_no_topic_that_was_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of those that the log has brought and nobody has told of. Where the log cannot be read they
+    are made: messages that nobody can read are worse."""
+
+    async def test(sim: SimBroker) -> None:
+        slave = MessageStoreConfig(
+            store_path_root_dir=str(tmp_path / "s"), broker_role=BrokerRole.SLAVE
+        )
+        leader = Tables(sim.broker.store, sim.clock, leads=True)
+        for what, name in (("topic", "A"), ("topic", "B"), ("no topic", "A")):
+            change(leader, what, name, 1)
+        async with sim_broker(tmp_path / "s", store=slave, broker_id=1) as member:
+            assert member.broker.replication.slave is not None
+            sync = member.broker.replication.slave.sync
+            for cannot_be_read in (True, False):
+                for topic in ("A", "B", "Untold"):
+                    sync._queue_made(topic)
+                assert sync.has_unknown_topics
+                with monkeypatch.context() as patch:
+                    if cannot_be_read:
+                        patch.setattr(sim.broker.store, "message_by_offset", _cannot)
+                    await leave_out_deleted(sync, leader.log)
+                made = sync.leads()
+                assert made == (["A", "B", "Untold"] if cannot_be_read else ["B", "Untold"])
+
+    play(tmp_path, test)
+
+
+def _cannot(*_: Any) -> None:
+    raise StoreFileError(Path("commitlog"), "EIO")
 
 
 def told(store: MessageStore, body: bytes, by: bytes = NOBODY) -> None:

@@ -6,7 +6,7 @@ import mmap
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.leaves import TWINS
@@ -35,6 +35,7 @@ def packed(found: list[tuple[int, int, int]]) -> bytes:
     )
 
 
+@example([(0, 91, 0), (91, -1, 0)], 2, 90, None)
 @given(
     units,
     st.integers(1, 50),
