@@ -94,7 +94,8 @@ def _catching_up(rows: Rows) -> None:
     memory = _MEMORY if _MEMORY.is_dir() else rows.options.directory
     with rows.attempt(LAGGING), work_folder(memory) as folder:
         with _group(folder, mappedFileSizeCommitLog=_FILE_BYTES) as (leader, slow, quick):
-            half = len(cores()) // 2
+            if not (half := len(cores()) // 2):
+                raise BenchmarkError("a leader and its followers need cores of their own: two")
             with (
                 on_cores([slow.pid, quick.pid], cores()[half:]),
                 on_cores([THIS_THREAD, leader.pid], cores()[:half]),
@@ -142,7 +143,10 @@ def _lag(leader: Server) -> int:
     with Peer(leader.port) as peer:
         _, body = peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO, NoFields())
     table = decode_body(KVTable, body).table
-    return max(int(lag) for key, lag in table.items() if key.startswith("raftLag_"))
+    lags = [int(lag) for key, lag in table.items() if key.startswith("raftLag_")]
+    if not lags:
+        raise BenchmarkError("another member leads now")
+    return max(lags)
 
 
 _WHO: Final = ("leader", "follower")

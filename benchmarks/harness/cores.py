@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 THIS_THREAD: Final = 0
@@ -23,17 +23,17 @@ def on_cores(pids: Iterable[int], some: Iterable[int]) -> Iterator[None]:
     if not cores():
         yield
         return
-    before = {thread: os.sched_getaffinity(thread) for pid in pids for thread in _threads(pid)}
+    before: dict[int, set[int]] = {}
     try:
-        for thread in before:
-            os.sched_setaffinity(thread, some)
+        for thread in (each for pid in pids for each in _threads(pid)):
+            with suppress(ProcessLookupError):  # it has ended
+                before[thread] = os.sched_getaffinity(thread)
+                os.sched_setaffinity(thread, some)
         yield
     finally:
         for thread, those in before.items():
-            try:
+            with suppress(ProcessLookupError):
                 os.sched_setaffinity(thread, those)
-            except ProcessLookupError:
-                pass  # it has ended
 
 
 def _threads(pid: int) -> list[int]:
