@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     Plan = Callable[[SparkSession, Path], DataFrame]
 
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 HALF_SENT = 10 * ROWS
 """Rows of a batch that takes long enough to be caught while it is sent."""
 
@@ -111,9 +112,46 @@ def _hashed(spark: SparkSession, folder: Path) -> DataFrame:
     return _tagged(_joined(spark, folder, "broadcast"))
 
 
+def _in_partitions(spark: SparkSession, folder: Path, count: int) -> DataFrame:
+    """Spark keeps to the number that the checkpoint has, whatever it is told the second time."""
+    spark.conf.set(SHUFFLE_PARTITIONS, count)
+    return rows_of(spark, folder).repartition("body")
+
+
+def _mapped(spark: SparkSession, folder: Path) -> DataFrame:
+    """By a function in Python."""
+    same = functions.udf(lambda body: body, "string")
+    return _in_partitions(spark, folder, 2).withColumn("body", same("body"))
+
+
+def _mapped_anew(spark: SparkSession, folder: Path) -> DataFrame:
+    """By one that says itself that it gives something else each time."""
+
+    def any_tag() -> str:
+        import uuid
+
+        return uuid.uuid4().hex
+
+    tag = functions.udf(any_tag, "string").asNondeterministic()
+    return _in_partitions(spark, folder, 7).withColumn("tags", tag())
+
+
+@pytest.fixture
+def shuffle_partitions(spark: SparkSession) -> Iterator[None]:
+    """They are after the test as they were before."""
+    before = spark.conf.get(SHUFFLE_PARTITIONS)
+    yield
+    spark.conf.set(SHUFFLE_PARTITIONS, before)
+
+
+@pytest.mark.usefixtures("shuffle_partitions")
 @pytest.mark.parametrize(
     ("plan", "another"),
-    [pytest.param(rows_of, _shuffled, id="shuffle"), pytest.param(_merged, _hashed, id="join")],
+    [
+        pytest.param(rows_of, _shuffled, id="shuffle"),
+        pytest.param(_merged, _hashed, id="join"),
+        pytest.param(_mapped, _mapped_anew, id="functions"),
+    ],
 )
 def test_a_batch_that_was_half_sent_is_finished_as_it_was_begun(
     spark: SparkSession, tmp_path: Path, plan: Plan, another: Plan
