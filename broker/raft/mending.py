@@ -8,6 +8,7 @@ member to lead.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
@@ -15,9 +16,10 @@ from typing import Final
 from ...remoting.clock import Clock
 from ...remoting.outages import Outages, without_figures
 from ...remoting.protocol.bodies.dledger import Entry
+from ...remoting.protocol.record.entry import ENTRY_HEAD
 from ...remoting.services import to_the_end
 from ...store.message_store import MessageStore
-from ...store.model.errors import StoreError
+from ...store.model.errors import StoreError, StoreFileError
 
 log: Final = logging.getLogger(__name__)
 
@@ -62,6 +64,7 @@ class EntryMending:
 
     async def mend(self) -> None:
         """Ask for what it is time for."""
+        self._divide()
         now = self._clock.monotonic()
         due = [
             phy_offset
@@ -84,6 +87,25 @@ class EntryMending:
                     error,
                 )
             self._count(phy_offset, now)
+
+    def _divide(self) -> None:
+        """What a start or the scrub has found ends where something is intact again: several entries
+        may lie there, which are asked for one by one. Of many the first, then the next."""
+        raft, damage = self._store.raft, self._store.damage
+        assert raft is not None, "only members have entries"
+        for phy_offset, size in damage.places.items():
+            if phy_offset in self._tries:
+                continue
+            places: dict[int, int] = {}
+            with contextlib.suppress(StoreFileError):  # another time
+                for each in raft.entries_in(phy_offset, size):
+                    if len(places) == _AT_ONCE:
+                        head = each.phy_offset - ENTRY_HEAD.size
+                        places[head] = phy_offset + size - head
+                        break
+                    places[each.phy_offset] = each.size
+                if places and places.keys() != {phy_offset}:
+                    damage.divide(phy_offset, places)
 
     async def _mend(self, phy_offset: int) -> bool:
         """Whether somebody has answered. Raises StoreError: nobody has it intact."""

@@ -7,6 +7,8 @@ entry that the head in front of the damage names.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
 from zlib import crc32
 
 from ...remoting.protocol.bodies.dledger import Entry
@@ -14,6 +16,8 @@ from ...remoting.protocol.record import scan
 from ...remoting.protocol.record.entries import join_entries
 from ...remoting.protocol.record.entry import ENTRY_HEAD, ENTRY_MAGIC, EntryHead
 from ..log.commit_log import CommitLog
+from ..log.entry_index import EntryIndex
+from ..log.entry_log import DledgerLog
 from ..raft.entry_log import EntryLogError
 
 _HEAD = ENTRY_HEAD.size
@@ -29,6 +33,32 @@ def head_of(commit_log: CommitLog, phy_offset: int) -> EntryHead | None:
     if head is None or head.magic != ENTRY_MAGIC or head.pos != phy_offset - _HEAD:
         return None
     return head
+
+
+class DamagedEntry(NamedTuple):
+    """Its index (``number``), and where its record lies, behind its head."""
+
+    number: int
+    phy_offset: int
+    size: int
+
+
+def entries_in(index: EntryIndex, begin: int, end: int, last: int) -> Iterator[DamagedEntry]:
+    """Those up to entry ``last`` whose heads or records begin in a part of the log, whatever is
+    left of them: as their units say, up to one that says nothing. Raises StoreFileError."""
+    number = index.first_from(begin - _HEAD, last)
+    while number <= last and (place := index.place(number)) is not None and place.pos < end:
+        yield DamagedEntry(number, place.pos + _HEAD, place.size - _HEAD)
+        number += 1
+
+
+def index_at(log: DledgerLog, phy_offset: int, last: int) -> int | None:
+    """Of the entry whose record lies there; None where neither its head nor its unit says so.
+    Raises StoreFileError."""
+    if (head := head_of(log.log, phy_offset)) is not None:
+        return head.index
+    found = next(entries_in(log.index, phy_offset, phy_offset + 1, last), None)
+    return None if found is None or found.phy_offset != phy_offset else found.number
 
 
 def put_right(commit_log: CommitLog, phy_offset: int, entry: Entry, checksum: int | None) -> int:

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -36,7 +36,7 @@ from ..queues.consume_queue import ConsumeQueue
 from ..raft.entry_log import CommittedConflict, EntryLogError
 from ..raft.ready import HardState
 from .committed import CommittedRecords, log_parts
-from .mending import head_of, put_right
+from .mending import DamagedEntry, entries_in, index_at, put_right
 from .state_files import MemberFiles
 
 log: Final = logging.getLogger(__name__)
@@ -303,10 +303,13 @@ class RaftStore:
     # -- damage
 
     def index_at(self, phy_offset: int) -> int | None:
-        """Of the committed entry whose record lies there; None where its head is damaged too.
-        Raises StoreFileError."""
-        head = head_of(self.log.log, phy_offset)
-        return None if head is None or phy_offset >= self.committed_end else head.index
+        """Of the committed entry whose record lies there, or None. Raises StoreFileError."""
+        committed = phy_offset < self.committed_end
+        return index_at(self.log, phy_offset, self.committed_index) if committed else None
+
+    def entries_in(self, phy_offset: int, size: int) -> Iterator[DamagedEntry]:
+        """The committed ones in a damaged part of the log; see ``mending``."""
+        return entries_in(self.log.index, phy_offset, phy_offset + size, self.committed_index)
 
     def put_right(self, phy_offset: int, entry: Entry) -> int:
         """The record there is damaged, and this is its entry: see ``mending``. Blocks. Then call

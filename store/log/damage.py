@@ -7,6 +7,7 @@ Nothing that reads stops at one: it is left out, and what lies beside it is hand
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -64,6 +65,13 @@ class DamagedRecords:
             "(mqstore verify finds all, mqstore repair fetches them from another replica)",
             phy_offset, size, seen, problem,
         )  # fmt: skip
+
+    def divide(self, phy_offset: int, places: Mapping[int, int]) -> None:
+        """What counted as one place is these, which can be mended one by one."""
+        with self._lock:
+            if self._places.pop(phy_offset, None) is not None:
+                self._places.update(places)
+                self.found += len(places) - 1
 
     def mend(self, phy_offset: int) -> None:
         """It is intact again."""

@@ -38,10 +38,10 @@ class World:
         self.entries: list[Entry] = all_entries(source)
         source.close()
         target.close()
-        (path,) = (root / "b" / "dledger-n1" / "data").iterdir()
-        data = bytearray(path.read_bytes())
+        (self.path,) = (root / "b" / "dledger-n1" / "data").iterdir()
+        data = bytearray(self.path.read_bytes())
         data[self.entries[4].pos + at] ^= 1
-        path.write_bytes(data)
+        self.path.write_bytes(data)
         self.store: MessageStore = open_member(root / "b", "n1")
         raft_of(self.store).follow()
         assert len(bodies_of(self.store)) == seen
@@ -55,6 +55,17 @@ class World:
         self.mending = EntryMending(
             self.store, self.entries_of_others, self.hand_over, self.mended, self.clock
         )
+
+    def cleared(self, first: int, stop: int) -> tuple[int, int]:
+        """From the head of one entry to that of another one nothing is left; where that is. What
+        was damaged before is mended."""
+        begin, end = self.entries[first].pos, self.entries[stop].pos
+        with self.path.open("r+b") as file:
+            file.seek(begin)
+            file.write(bytes(end - begin))
+        for known in self.store.damage.places:
+            self.store.damage.mend(known)
+        return begin, end
 
     def mended(self) -> None:
         self.told_mended += 1
@@ -99,6 +110,34 @@ def test_a_damaged_message_is_there_again(tmp_path: Path) -> None:
     assert (world.store.damage.places, world.store.damage.mended) == ({}, 1)
     world.mend()
     assert world.asked == [4]
+    world.store.close()
+
+
+def test_a_place_of_several_entries_is_mended_one_by_one(tmp_path: Path) -> None:
+    """As a start tells it: from the head of the first to the next intact one, heads and all."""
+    world = World(tmp_path)
+    begin, end = world.cleared(3, 6)
+    asked: list[int] = []
+
+    async def entries_of_others(index: int) -> AsyncIterator[Entry]:
+        asked.append(index)
+        yield world.entries[index]
+
+    mending = EntryMending(
+        world.store, entries_of_others, world.hand_over, world.mended, world.clock
+    )
+    damage = world.store.damage
+    damage.remember(begin, end - begin)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aiorocketmq.broker.raft.mending._AT_ONCE", 2)
+        asyncio.run(mending.mend())
+        assert asked == [3, 4]
+        assert damage.places == {world.entries[5].pos: end - world.entries[5].pos}
+        asyncio.run(mending.mend())
+    assert asked == [3, 4, 5]
+    assert (damage.places, damage.mended) == ({}, 4)
+    assert all_entries(world.store) == world.entries
+    assert bodies_of(world.store) == [b"%d" % number for number in range(10)]
     world.store.close()
 
 
