@@ -54,10 +54,12 @@ def handlers(tmp_path: Path) -> dict[RequestCode, Handler]:
         {ORDER_TOPIC_CONFIG: {"GoldOrder": "broker-g:4"}}
     )  # kept from a run before the captured one
     brokers = BrokerProcessor(routes, kv_config, Limits(), ManualClock())
-    brokers._sliced = SlicedRequests(lambda: 0.0)  # nothing takes any time, so nothing is put off
+    asked = RouteProcessor(routes, kv_config, config)
+    for each in (brokers, asked):
+        each._sliced = SlicedRequests(lambda: 0.0)  # nothing takes any time, or is put off
     parts = (
         brokers,
-        RouteProcessor(routes, kv_config, config),
+        asked,
         KvConfigProcessor(kv_config, SavedFile(str(tmp_path / "kv.json"), kv_config.to_json)),
         ConfigProcessor(config, {}),
     )
