@@ -297,11 +297,14 @@ class FlushService:
             await asyncio.sleep(0)
         index = self._index.sync_work()
         work = self._queues.all(), index, target, timestamp, ends
-        synced = await self.sync_log()  # of all that the snapshot knows
-        if not (
-            synced and await self._in_thread(_DERIVED, self._sync_queues_and_checkpoint, *work)
-        ):
-            self._index.take_back(index)
+        good = False
+        try:
+            good = await self.sync_log() and await self._in_thread(
+                _DERIVED, self._sync_queues_and_checkpoint, *work
+            )  # the log first: all that the snapshot knows
+        finally:
+            if not good:  # also where this is cancelled: whoever closes syncs what is left
+                self._index.take_back(index)
 
     def close(self) -> bool:
         """Sync everything and write the checkpoint; blocks. False when something could not be

@@ -563,3 +563,24 @@ def test_a_checkpoint_claims_nothing_that_is_not_on_the_disk(
         store.close()
 
     asyncio.run(main())
+
+
+def test_whoever_closes_syncs_what_a_cancelled_sync_has_left(tmp_path: Path) -> None:
+    """Or the checkpoint would claim an index that is not on the disk."""
+    running = Running(tmp_path)
+    store, disk = running.store, running.disk
+
+    async def script() -> None:
+        put_ok(store, properties={"KEYS": "k"})
+        await running.until(lambda: not store._indexing.waits, step=0.02)
+        disk.synced.clear()
+        disk.go_on.clear()
+        syncing = asyncio.create_task(store.flush.sync_everything())
+        await running.until(lambda: "commitlog" in disk.synced)
+        syncing.cancel()
+        await asyncio.wait([syncing])
+
+    running.run(script)
+    disk.synced.clear()
+    store.close()
+    assert "index" in disk.synced
