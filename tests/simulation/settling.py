@@ -115,16 +115,16 @@ WITHIN: Final[tuple[tuple[float, Check], ...]] = (
     (15, files),
     (35, tables),
     (40, came),
-    (45, logs),
     (50, offset_files),
     (60, consumed),
     (65, offsets),
     (70, committed),
+    (75, logs),
 )
 """Seconds. Brokers register, and clients ask for routes and tell brokers that they are there, every
 30 s; a consumer looks for queues every 20 s, what it refused comes again after 10 s; a slave asks
 for tables every 10 s, a member every second; a log is read again after 20 s, and what is damaged
-asked for within 10 s."""
+asked for within 10 s, once more after a minute."""
 
 
 async def settle(case: Case, habits: Habits) -> list[str]:
