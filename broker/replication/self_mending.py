@@ -3,7 +3,8 @@ pull, or the slave itself when it came.
 
 Over a connection of its own to the port for slaves, in a thread, which ends before the service
 does: the store is closed then. What comes has to prove itself (``store.replica.repair``). The wire
-may have been wrong, or the master's disk: so a few times, further and further apart.
+may have been wrong, or the master's disk: so a few times, further and further apart. That a master
+could not be asked counts for nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ...remoting.transport.address import split_address
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
 from ...store.replica.log_fetch import LogStream, log_stream
-from ...store.replica.repair import BESIDE
+from ...store.replica.repair import BESIDE, RepairError
 from .door import LinkSecurity
 
 log: Final = logging.getLogger(__name__)
@@ -31,6 +32,8 @@ log: Final = logging.getLogger(__name__)
 LOOK_S: Final = 10.0
 PAUSES_S: Final = (0.0, 60.0, 3600.0)
 """Before each time that a place is asked for; then never again until the next start."""
+_UNREACHED_S: Final = 60.0
+"""Pause after a time when the master could not be asked, or did not answer."""
 _AT_ONCE: Final = 100
 
 
@@ -75,15 +78,19 @@ class SelfMending:
                 count,
                 now + PAUSES_S[count] if count < len(PAUSES_S) else float("inf"),
             )
-            await self._mend(phy_offset, size, address, last=count == len(PAUSES_S))
+            if not await self._mend(phy_offset, size, address, last=count == len(PAUSES_S)):
+                self._tries[phy_offset] = count - 1, now + _UNREACHED_S
 
-    async def _mend(self, phy_offset: int, size: int, address: str, *, last: bool) -> None:
+    async def _mend(self, phy_offset: int, size: int, address: str, *, last: bool) -> bool:
+        """Whether the master was heard, whatever it had."""
         fetch = asyncio.to_thread(
             self._store.fetch_again, phy_offset, size, partial(self._stream_from, address)
         )
         try:
             await to_the_end(fetch, hurry=self._abort)
         except (StoreError, ConnectError) as error:
+            heard = isinstance(error, RepairError)
+            last = last and heard
             self._outages.occurs(
                 log,
                 ("mend", last, without_figures(str(error))),
@@ -91,12 +98,13 @@ class SelfMending:
                 ", and not asked for again" if last else "", phy_offset, address, error,
                 level=logging.ERROR if last else logging.WARNING,
             )  # fmt: skip
-            return
+            return heard
         self._store.mended(phy_offset, size)
         self._ask_beside(phy_offset - BESIDE, phy_offset + size + BESIDE)
         log.info(
             "a damaged record is mended phy_offset=%d size=%d master=%s", phy_offset, size, address
         )
+        return True
 
     def _ask_beside(self, begin: int, end: int) -> None:
         """What lies there can be told by what is intact again: soon, as if for the first time."""

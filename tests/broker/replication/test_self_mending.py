@@ -229,6 +229,32 @@ def test_a_master_that_has_it_damaged_too_is_asked_a_few_times(
     slave.close()
 
 
+def test_a_master_that_is_away_is_asked_until_it_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    master, places = stores(tmp_path)
+    slave = open_slave(tmp_path / "slave")
+    replicate(master, slave)
+    slave.damage.note(places[BAD], places[BAD + 1] - places[BAD], "it is", "here")
+    clock = ManualClock()
+    with replica_of(tmp_path / "master") as replica:
+        there = mending(slave, replica, clock)._master()
+        known = ["127.0.0.1:1"]
+        service = SelfMending(slave, clock, LinkSecurity(), lambda: known[-1])
+        for _ in range(2 * len(PAUSES_S)):
+            clock.advance(60.0)
+            asyncio.run(service.mend())
+        assert "cannot be connected to" in caplog.records[-1].getMessage()
+        assert "not asked for again" not in caplog.text
+        assert there is not None
+        known.append(there)
+        clock.advance(60.0)
+        asyncio.run(service.mend())
+    assert slave.damage.places == {}
+    master.close()
+    slave.close()
+
+
 def test_when_the_broker_stops_no_thread_is_left_behind(tmp_path: Path) -> None:
     master, places = stores(tmp_path)
     slave = open_slave(tmp_path / "slave")
