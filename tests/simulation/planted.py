@@ -15,13 +15,14 @@ from unittest import mock
 
 import click
 
+from .blind_again import REVERTED
 from .blind_defects import BLIND
 from .campaign import commit
 from .defects import KNOWN
 from .seeds import run_seed, shape_of
 from .unseen_defects import UNSEEN
 
-DEFECTS = (*KNOWN, *BLIND, *UNSEEN)
+DEFECTS = (*KNOWN, *BLIND, *UNSEEN, *REVERTED)
 
 
 class Found(NamedTuple):
