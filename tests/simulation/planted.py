@@ -17,12 +17,13 @@ import click
 
 from .blind_again import REVERTED
 from .blind_defects import BLIND
+from .blind_made_up import MADE_UP
 from .campaign import commit
 from .defects import KNOWN
 from .seeds import run_seed, shape_of
 from .unseen_defects import UNSEEN
 
-DEFECTS = (*KNOWN, *BLIND, *UNSEEN, *REVERTED)
+DEFECTS = (*KNOWN, *BLIND, *UNSEEN, *REVERTED, *MADE_UP)
 
 
 class Found(NamedTuple):
