@@ -38,7 +38,7 @@ from ...remoting.protocol.wire import EmptyFields
 from ...remoting.responses import Response
 from ...remoting.services import happens_within
 from ...remoting.slices import slices
-from ...remoting.transport.address import port_of
+from ...remoting.transport.address import moved_port
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
 from ...store.replica.repair import are_the_same
@@ -327,15 +327,13 @@ class SlaveSync:
         for some in slices(before, _PER_TURN):
             if self._theirs is not theirs:
                 break  # it was forgotten meanwhile
-            gone = [key for key in some if key not in theirs]
-            if gone:
+            if gone := [key for key in some if key not in theirs]:
                 self._offsets.remove(gone)
                 self._accepted.forget(gone)
                 removed += gone
             await asyncio.sleep(0)
         if removed:
-            text = "offsets removed as the master has removed them groups and topics=%d %s"
-            log.warning(text, len(removed), ",".join(removed[:20]))
+            log.warning("offsets removed as at the master keys=%d %s", len(removed), removed[:20])
 
     # -- before it follows
 
@@ -400,10 +398,3 @@ class SlaveSync:
 def _process_of(state: str | None) -> str:
     """Of a state that a master of ours tells of its offsets."""
     return (state or "").partition("-")[0]
-
-
-def moved_port(address: str, distance: int) -> str:
-    """Another port of the same host; what is no address stays as it is."""
-    host, _, text = address.rpartition(":")
-    port = port_of(text)
-    return address if port is None else f"{host}:{port + distance}"

@@ -45,6 +45,13 @@ def port_of(text: str) -> int | None:
     return number if 0 < (number := int(text)) < 65536 else None
 
 
+def moved_port(address: str, distance: int) -> str:
+    """Another port of the same host; what is no address stays as it is."""
+    host, _, text = address.rpartition(":")
+    port = port_of(text)
+    return address if port is None else f"{host}:{port + distance}"
+
+
 def format_address(host: str, port: int) -> str:
     """``ip:port``; an IPv6 address stands in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

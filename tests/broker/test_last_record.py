@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.broker.replication.slave_sync import moved_port
 from aiorocketmq.remoting.protocol.record import body_crc
+from aiorocketmq.remoting.transport.address import moved_port
 from aiorocketmq.store.replica.replication import ReplicationError
 
 from ..store.log.test_damage import flip

@@ -9,13 +9,12 @@ import pytest
 
 from aiorocketmq.broker.config.addresses import resolve
 from aiorocketmq.broker.raft.group import read_peers
-from aiorocketmq.broker.replication.slave_sync import moved_port
 from aiorocketmq.client.cluster.server_addresses import parse_addresses
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.client.options import vip_address
 from aiorocketmq.remoting.errors import AddressInUseError, ConnectError
 from aiorocketmq.remoting.transport.accepting import listening_socket
-from aiorocketmq.remoting.transport.address import port_of, split_address
+from aiorocketmq.remoting.transport.address import moved_port, port_of, split_address
 from aiorocketmq.store.model.errors import StoreConfigError
 
 NO_PORTS = ["", "x", "-1", "0", "65536", "²", "٣", "1_0", " 7", "9" * 5000]
