@@ -38,6 +38,11 @@ def test_a_seed_is_the_same_in_another_process() -> None:
     assert found[0] == found[1] != ""
 
 
+def test_what_a_planted_defect_takes_the_place_of_is_there() -> None:
+    """The code goes on under it."""
+    assert [each.what for each in DEFECTS if not hasattr(each.of, each.name)] == []
+
+
 @pytest.mark.parametrize("seed", [2])
 def test_a_planted_defect_is_found(seed: int) -> None:
     """Soon from the first seed that finds it (``python -m tests.simulation.planted`` has all). What

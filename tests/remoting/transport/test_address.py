@@ -31,8 +31,7 @@ def test_ports() -> None:
     assert split_address("[fe80::1]:10911") == ("fe80::1", 10911)
 
 
-@pytest.mark.parametrize("port", NO_PORTS)
-@pytest.mark.parametrize(
+READERS = pytest.mark.parametrize(
     ("read", "refusal"),
     [
         (split_address, ConnectError),
@@ -41,6 +40,10 @@ def test_ports() -> None:
     ],
     ids=["address", "name server", "member"],
 )
+
+
+@pytest.mark.parametrize("port", NO_PORTS)
+@READERS
 def test_an_address_without_a_port_is_refused_in_words(
     read: Callable[[str], object], refusal: type[Exception], port: str
 ) -> None:
@@ -63,15 +66,7 @@ NO_HOSTS = ["", "ns1..example", ".example", "x" * 64, "a.b" * 99, "x\u2028x", "\
 
 
 @pytest.mark.parametrize("host", NO_HOSTS, ids=ascii)
-@pytest.mark.parametrize(
-    ("read", "refusal"),
-    [
-        (split_address, ConnectError),
-        (parse_addresses, ConfigError),
-        (lambda text: read_peers(f"n0-{text}"), StoreConfigError),
-    ],
-    ids=["address", "name server", "member"],
-)
+@READERS
 def test_a_host_that_cannot_be_looked_up_is_refused_in_words(
     read: Callable[[str], object], refusal: type[Exception], host: str
 ) -> None:
