@@ -186,6 +186,7 @@ class Tables:
             )
             log.warning("the last master did not tell of a topic, it is made topic=%r", made)
         topics.new_version()  # name servers take all of it over, whatever they knew of this address
+        self.state.groups.new_version()  # and members: they may have what no log ever had
 
     async def clamp_offsets(self, store: MessageStore) -> None:
         """Before this member of a group is master: the same as after a crash, should the group have

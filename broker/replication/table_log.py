@@ -10,7 +10,10 @@ A file of a table may be older than the log's end: a member that starts does aga
 since the file's version.
 
 Tables are also asked for every second (``slave_sync``): a leader of the original has no such
-messages, and a log that begins late has none of what lies before.
+messages, and a log that begins late has none of what lies before. So has a member that led and
+changed its tables, but lost the leadership before a majority knew. A version says that tables are
+the same: a member takes over that of a change when it had the one before it, and what it has
+otherwise is *unsure* until the whole table has come.
 """
 
 from __future__ import annotations
@@ -56,9 +59,11 @@ _PER_SLICE: Final = 200
 
 
 class TableChange(Record, frozen=True, kw_only=True):
-    """One of the four, and the version that its table has with it."""
+    """One of the four, and the version that its table has with it, and had before."""
 
     version: DataVersion
+    before: DataVersion | None = None
+    """None: a broker that did not say so yet."""
     topic: TopicConfig | None = None
     deleted_topic: str | None = None
     group: SubscriptionGroupConfig | None = None
@@ -96,12 +101,14 @@ class TableLog:
         again: a leader of the original may have changed it since, without a word in the log."""
         self._next: int = min(self._topics_from, self._groups_from)
         """The message that is looked at next."""
+        self._again_until: int = store.max_offset(TopicName.SELF_TEST, QUEUE_ID)
+        """What is older may be in the files."""
         topics.listeners.append(self._topic_changed)
         groups.listeners.append(self._group_changed)
 
     def _first_since(self, version: DataVersion) -> int:
         """A table that was never written has nothing of what the log has."""
-        since_ms = version.timestamp if version.counter else 0
+        since_ms = abs(version.timestamp) if version.counter else 0
         entries = self._store.entries
         begin = self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
         number = entries.offset_by_time(TopicName.SELF_TEST, QUEUE_ID, since_ms)
@@ -115,18 +122,22 @@ class TableLog:
     # -- of a leader
 
     def _topic_changed(self, topic: Topic, change: TopicChange) -> None:
-        version, name = self._topics.data_version, topic.name
+        version, before, name = self._topics.data_version, self._topics.version_before, topic.name
         if change is TopicChange.DELETED:
-            self._put(("topic", name), TableChange(version=version, deleted_topic=name))
+            told = TableChange(version=version, before=before, deleted_topic=name)
+            self._put(("topic", name), told)
         elif change is not TopicChange.ORDER:  # every member hears of that from name servers
-            self._put(("topic", name), TableChange(version=version, topic=topic.config))
+            told = TableChange(version=version, before=before, topic=topic.config)
+            self._put(("topic", name), told)
 
     def _group_changed(self, name: str) -> None:
-        version, group = self._groups.data_version, self._groups.find(name)
+        version, before = self._groups.data_version, self._groups.version_before
+        group = self._groups.find(name)
         if group is None:
-            self._put(("group", name), TableChange(version=version, deleted_group=name))
+            told = TableChange(version=version, before=before, deleted_group=name)
         else:
-            self._put(("group", name), TableChange(version=version, group=group))
+            told = TableChange(version=version, before=before, group=group)
+        self._put(("group", name), told)
 
     def _put(self, key: tuple[str, str], change: TableChange) -> None:
         if not self._leads():
@@ -248,12 +259,21 @@ class TableLog:
         of_topic = change.topic is not None or change.deleted_topic is not None
         if number < (self._topics_from if of_topic else self._groups_from):
             return False
+        table = self._topics if of_topic else self._groups
+        version = self._version_with(number, change, table.data_version)
         if change.topic is not None:
-            self._topics.take_over(change.topic, change.version)
+            self._topics.take_over(change.topic, version)
         elif change.deleted_topic is not None:
-            self._topics.take_deletion(change.deleted_topic, change.version)
+            self._topics.take_deletion(change.deleted_topic, version)
         elif change.group is not None:
-            self._groups.take_over(change.group, change.version)
+            self._groups.take_over(change.group, version)
         elif change.deleted_group is not None:
-            self._groups.take_deletion(change.deleted_group, change.version)
+            self._groups.take_deletion(change.deleted_group, version)
         return True
+
+    def _version_with(self, number: int, change: TableChange, own: DataVersion) -> DataVersion:
+        """Of a table of version ``own``, once it has the change."""
+        if change.before == own:
+            return change.version
+        is_again = number < self._again_until and change.version.counter < own.counter
+        return own if change.version == own or is_again else change.version.unsure

@@ -56,6 +56,8 @@ class SubscriptionGroups:
         for name in _BUILT_IN:
             self._put(SubscriptionGroupConfig(group_name=name))
         self.data_version: DataVersion = DataVersion(counter=0, timestamp=clock.time_ms())
+        self.version_before: DataVersion = self.data_version
+        """The version that this broker's last change was made to."""
         self.listeners: list[Callable[[str], None]] = []
         """Called after every change with the name of the group."""
         self.deletion_listeners: list[Callable[[str], None]] = []
@@ -153,9 +155,14 @@ class SubscriptionGroups:
         )
         self._table[name] = group
 
+    def new_version(self) -> None:
+        """Slaves have to take over every group anew, though none has changed."""
+        self.version_before = self.data_version
+        self.data_version = self.data_version.next(self._clock.time_ms())
+
     def _has_changed(self, name: str) -> None:
         self.frame_budget.tell()
-        self.data_version = self.data_version.next(self._clock.time_ms())
+        self.new_version()
         for listener in self.listeners:
             listener(name)
 
@@ -186,13 +193,13 @@ class SubscriptionGroups:
         self._are_gone(gone)
 
     def take_over(self, group: SubscriptionGroupConfig, version: DataVersion) -> None:
-        """On a follower: a group as it is at its leader, whose table has this version with it."""
+        """On a follower: a group as it is at its leader, and this table has ``version`` now."""
         self._put(group)
         self.frame_budget.tell()
         self.data_version = version
 
     def take_deletion(self, name: str, version: DataVersion) -> None:
-        """On a follower: the leader has deleted a group."""
+        """On a follower: the leader has deleted a group. ``version`` as in ``take_over``."""
         group = self._table.pop(name, None)
         self.data_version = version
         if group is not None:

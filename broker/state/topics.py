@@ -152,6 +152,8 @@ class Topics:
         if config.trace_topic_enable:
             self._system.add(config.msg_trace_topic_name)
         self.data_version: DataVersion = DataVersion(counter=0, timestamp=clock.time_ms())
+        self.version_before: DataVersion = self.data_version
+        """The version that this broker's last change was made to."""
         self.listeners: list[TopicListener] = []
         """Called after every change with the topic, after a deletion with the one that is gone."""
         self.frame_budget: FrameBudget = FrameBudget(
@@ -182,7 +184,8 @@ class Topics:
         return sorted(SYSTEM_TOPICS | self._system)
 
     def new_version(self) -> None:
-        """Name servers have to take over every topic anew, though none has changed."""
+        """Name servers and slaves have to take over every topic anew, though none has changed."""
+        self.version_before = self.data_version
         self.data_version = self.data_version.next(self._clock.time_ms())
 
     # -- creation by messages
@@ -339,7 +342,7 @@ class Topics:
 
     def _has_changed(self, topic: Topic, change: TopicChange) -> None:
         self.frame_budget.tell()
-        self.data_version = self.data_version.next(self._clock.time_ms())
+        self.new_version()
         for listener in self.listeners:
             listener(topic, change)
 
@@ -385,13 +388,13 @@ class Topics:
         self._taken_over(table.data_version, gone)
 
     def take_over(self, config: TopicConfig, version: DataVersion) -> None:
-        """On a follower: a topic as it is at its leader, whose table has this version with it."""
+        """On a follower: a topic as it is at its leader, and this table has ``version`` now."""
         if not topic_error(config.topic_name):
             self._put(config)
         self._taken_over(version, ())
 
     def take_deletion(self, name: str, version: DataVersion) -> None:
-        """On a follower: the leader has deleted a topic."""
+        """On a follower: the leader has deleted a topic. ``version`` as in ``take_over``."""
         topic = self._pop(name)
         self._taken_over(version, () if topic is None else (topic,))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from msgspec import field
+from msgspec.structs import replace
 
 from ..wire import Record, i32, i64
 
@@ -35,6 +36,12 @@ class DataVersion(Record, frozen=True, kw_only=True):
         return DataVersion(
             counter=self.counter + 1, timestamp=now_ms, state_version=self.state_version
         )
+
+    @property
+    def unsure(self) -> DataVersion:
+        """Of a table that has what came with this version, and perhaps more than it, or less: no
+        table of a master has it, so a slave with it asks for the whole table."""
+        return replace(self, timestamp=min(-abs(self.timestamp), -1))
 
 
 class TopicFilterType(StrEnum):

@@ -162,7 +162,53 @@ def test_what_is_older_than_a_file_is_not_done_again(tmp_path: Path) -> None:
         started = Tables(store, clock)
         started.from_file((leader.file[0], started.file[1]))
         started.log.catch_up()
-        assert started.file == leader.file
+        assert started.topics.record() == leader.topics.record()
+        assert list(started.groups) == list(leader.groups)
+        assert started.groups.data_version == leader.groups.data_version.unsure  # it is asked for
+
+    play(tmp_path, test)
+
+
+def test_what_never_came_into_the_log_is_not_hidden_by_what_did(tmp_path: Path) -> None:
+    """A member that led changed its tables when it could not write any more. What the next leader
+    changes must not give it that one's version."""
+
+    async def test(sim: SimBroker) -> None:
+        store, clock = sim.broker.store, sim.clock
+        first, second = Tables(store, clock, leads=True), Tables(store, clock)
+        change(first, "group", "A", 1)
+        first.log.catch_up()
+        second.log.catch_up()
+        first.leads, second.leads = False, True
+        change(first, "group", "A", 2)
+        for number, restarts in enumerate((False, False, True)):
+            clock.advance(1)
+            change(second, "group", "B", number)
+            if restarts:
+                first.from_file(first.file)
+            first.log.catch_up()
+            assert first.groups.find("B") == second.groups.find("B")
+            assert first.groups.find("A") != second.groups.find("A")
+            assert first.groups.data_version != second.groups.data_version
+        first.groups.replace(second.groups.record())  # as it is asked for then
+        change(second, "group", "B", 9)
+        first.log.catch_up()
+        assert first.groups.record() == second.groups.record()
+
+    play(tmp_path, test)
+
+
+def test_what_the_log_lacks_is_asked_for(tmp_path: Path) -> None:
+    """A leader took a new version without a word in the log."""
+
+    async def test(sim: SimBroker) -> None:
+        leader = Tables(sim.broker.store, sim.clock, leads=True)
+        follower = Tables(sim.broker.store, sim.clock)
+        leader.topics.new_version()
+        change(leader, "topic", "A", 1)
+        follower.log.catch_up()
+        assert "A" in follower.topics
+        assert follower.topics.data_version == leader.topics.data_version.unsure
 
     play(tmp_path, test)
 
