@@ -42,9 +42,10 @@ SETTINGS = {
 }
 """The three settings that docs/spark.md advises are among them; each side of a comparison has the
 same."""
-WARM_UP = 5
+WARM_UP = 15
 """Rounds of each side before the first that counts: the JVM compiles what it is going to run, which
-takes a job of half a second 1.6 times its CPU time at first."""
+takes a job of half a second 1.6 times its CPU time at first. Of the first shape of a session the
+rounds get cheaper until the fifteenth."""
 _TICK_US = 1_000_000 / os.sysconf("SC_CLK_TCK")
 
 

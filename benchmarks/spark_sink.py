@@ -94,7 +94,7 @@ def _row(
     try:
         for _ in range(WARM_UP):
             write(), only_count()
-        ours, floor = in_turn(min(options.rounds, 4), write, only_count)
+        ours, floor = in_turn(options.rounds, write, only_count)
     finally:
         frame.unpersist()
     broker = [sample.pop("broker") for sample in ours]

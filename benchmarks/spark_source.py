@@ -77,7 +77,7 @@ def _single(spark: SparkSession, server: Cluster, count: int, options: Options) 
     ]
     for work in works * WARM_UP:
         work()
-    ours, floor = in_turn(min(options.rounds, 5), *works)
+    ours, floor = in_turn(options.rounds, *works)
     figures = figures_of(ours, floor, dict.fromkeys(("rate", "cpu"), Goal(mark_ratio=SINGLE_GOAL)))
     return Row(benchmark="", name=SINGLE, figures=figures, floor_is=SINGLE_FLOOR)
 
@@ -97,7 +97,6 @@ class _Shape:
 
     def row(self, spark: SparkSession, server: Cluster, options: Options) -> Row:
         self._topic(spark, server).write.option("compression", "none").parquet(self._parquet)
-        rounds = min(options.rounds, 3)
         works: tuple[Callable[[], dict[str, float]], ...] = (
             lambda: self._read(spark, server),
             lambda: measured(lambda: to_nowhere(self._synthetic(spark)), self.count, spark),
@@ -109,7 +108,7 @@ class _Shape:
         )
         for work in (*works[2:4], *works[:2] * WARM_UP):
             work()
-        ours, floor, parquet, store, pull = in_turn(rounds, *works)
+        ours, floor, parquet, store, pull = in_turn(options.rounds, *works)
         broker = [sample.pop("broker") for sample in ours]
         goal = Goal(mark_ratio=GOALS[self.with_map])
         goals = {"rate": goal, "cpu": goal} if self.size == 128 else {}
