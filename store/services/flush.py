@@ -98,6 +98,8 @@ class FlushService:
         """How many of the last syncs of the commit log were fast, without a slow one between."""
         self._busy = 0
         """Calls that the thread has not finished."""
+        self._everything: Final = asyncio.Lock()
+        """What one round has taken, and not yet synced, another one must not claim."""
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-flush")
 
     # -- on demand
@@ -287,8 +289,12 @@ class FlushService:
             self._is_on_disk(target)
 
     async def sync_everything(self) -> None:
-        """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in
-        ``broken``, or put off."""
+        """Sync log and queues up to this moment, then write the checkpoint, one round at a time. A
+        failure is kept in ``broken``, or put off."""
+        async with self._everything:
+            await self._sync_everything()
+
+    async def _sync_everything(self) -> None:
         self._indexing.step()  # what still waits then is not claimed
         end, timestamp = self.dispatched()
         target = self._claimed(end)

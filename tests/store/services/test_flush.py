@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
 import os
 import threading
@@ -584,3 +585,31 @@ def test_whoever_closes_syncs_what_a_cancelled_sync_has_left(tmp_path: Path) -> 
     disk.synced.clear()
     store.close()
     assert "index" in disk.synced
+
+
+def test_a_round_does_not_claim_what_another_one_has_taken_and_not_synced(tmp_path: Path) -> None:
+    """Transactions have everything synced besides the interval; the first of the two fails."""
+
+    class Refuses(WatchedDisk):
+        left = 1
+
+        def sync(self, fd: int) -> None:
+            super().sync(fd)
+            if self.synced[-1] == "commitlog" and self.left:
+                self.left -= 1
+                raise OSError(errno.EINTR, "Interrupted system call")
+
+    disk = Refuses()
+    running = Running(tmp_path, disk)
+    store = running.store
+
+    async def script() -> None:
+        put_ok(store, properties={"KEYS": "k"})
+        await running.until(lambda: not store._indexing.waits, step=0.02)
+        disk.synced.clear()
+        await asyncio.gather(store.sync(), store.sync())
+        assert StoreDirectory(tmp_path).checkpoint().safe_phy_offset == store.max_phy_offset
+        assert "index" in disk.synced
+
+    running.run(script)
+    store.close()
