@@ -144,7 +144,7 @@ async def _story(
     await faults
     found["faults"] = schedule.count
     names = set(world.broker_names())
-    late = await settle(Case(world, clients.journal, names), often)
+    late = await settle(Case(world, clients.journal, names, {}), often)
     for watch in watches:
         if watch.done():
             watch.result()  # it has looked, or had nobody to watch

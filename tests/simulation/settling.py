@@ -11,7 +11,15 @@ from .habits import Habits
 from .journal import KEYED, TOPIC, Journal
 from .machine import Machine
 from .reads import stored
-from .tables import at_name_servers, files_differ, offsets_differ, tables_differ
+from .tables import (
+    Table,
+    at_name_servers,
+    files_differ,
+    offset_files_differ,
+    offsets_differ,
+    offsets_in_memory,
+    tables_differ,
+)
 from .workload import GROUP, ORDERED
 from .world import World
 
@@ -29,6 +37,8 @@ class Case(NamedTuple):
     journal: Journal
     names: set[str]
     """Of brokers that there should be."""
+    noted: dict[str, Table]
+    """Offsets in memory, by machine, some time before their files are looked at."""
 
     def masters(self) -> list[tuple[str, Machine]]:
         return sorted(self.world.masters().items())
@@ -65,8 +75,15 @@ def files(case: Case) -> Iterator[str]:
     yield from files_differ(case.world, ("topics", "groups"))
 
 
+def note_offsets(case: Case) -> Iterator[str]:
+    case.noted.update(offsets_in_memory(case.world))
+    yield from ()
+
+
 def offset_files(case: Case) -> Iterator[str]:
-    yield from files_differ(case.world, ("offsets",))
+    """A file is written every five seconds. What has changed since ``note_offsets`` need not be in
+    it: groups commit until all is consumed, and a slave asks its master every ten seconds."""
+    yield from offset_files_differ(case.world, case.noted)
 
 
 def routes(case: Case) -> Iterator[str]:
@@ -115,11 +132,14 @@ WITHIN: Final[tuple[tuple[float, Check], ...]] = (
     (15, files),
     (35, tables),
     (40, came),
+    (42, note_offsets),
     (50, offset_files),
     (60, consumed),
     (65, offsets),
     (70, committed),
+    (72, note_offsets),
     (75, logs),
+    (80, offset_files),
 )
 """Seconds. Brokers register, and clients ask for routes and tell brokers that they are there, every
 30 s; a consumer looks for queues every 20 s, what it refused comes again after 10 s; a slave asks

@@ -23,6 +23,8 @@ from .machine import Machine
 from .told import Entry, Value
 from .world import World
 
+Table = dict[str, object]
+"""By name."""
 LOOK_S: Final = 0.5
 FILE_S: Final = 5.5
 """Offsets of that age are in a file, which is written every five seconds;"""
@@ -148,28 +150,55 @@ def offsets_differ(world: World, master: Machine) -> Iterator[str]:
 
 def files_differ(world: World, tables: Iterable[str]) -> Iterator[str]:
     """What lies on a disk is what is in memory."""
-    for machine in world.machines.values():
-        if machine.broker is None:
-            continue
-        mine, files = _tables(machine.broker), _files(world, machine)
+    for machine, mine, files in _with_files(world):
         for what in tables:
             if what in files and (differing := _differing(files[what], mine[what])):
                 yield f"{what} of {machine.name} are not those of its file: {differing}"
 
 
-def _tables(broker: Broker) -> dict[str, dict[str, object]]:
+def offset_files_differ(world: World, before: dict[str, Table]) -> Iterator[str]:
+    """The same of offsets, by queue, without those that have changed since ``offsets_in_memory``
+    was ``before``: they may be on their way."""
+    for machine, mine, files in _with_files(world):
+        had, has, there = before.get(machine.name, {}), mine["offsets"], files.get("offsets")
+        if there is None:
+            continue
+        moved = {name for name in had.keys() | has.keys() if had.get(name) != has.get(name)}
+        kept = [{n: o for n, o in table.items() if n not in moved} for table in (there, has)]
+        if differing := _differing(*kept):
+            yield f"offsets of {machine.name} are not those of its file: {differing}"
+
+
+def offsets_in_memory(world: World) -> dict[str, Table]:
+    """By machine."""
+    return {machine.name: mine["offsets"] for machine, mine, _ in _with_files(world)}
+
+
+def _with_files(world: World) -> Iterator[tuple[Machine, dict[str, Table], dict[str, Table]]]:
+    for machine in world.machines.values():
+        if machine.broker is not None:
+            yield machine, _tables(machine.broker), _files(world, machine)
+
+
+def _tables(broker: Broker) -> dict[str, Table]:
     state = broker.state
     return {
         "topics": {topic.name: topic.config for topic in state.topics},
         "groups": {group.group_name: group for group in state.groups},
-        "offsets": {f"{topic}@{group}": dict(of) for topic, group, of in state.offsets.each()},
+        "offsets": _by_queue({f"{topic}@{group}": of for topic, group, of in state.offsets.each()}),
     }
 
 
-def _files(world: World, machine: Machine) -> dict[str, dict[str, object]]:
+def _by_queue(offsets: Mapping[str, Mapping[int, int]]) -> Table:
+    return {
+        f"{key}/{queue_id}": of for key, each in offsets.items() for queue_id, of in each.items()
+    }
+
+
+def _files(world: World, machine: Machine) -> dict[str, Table]:
     folder = world.folder / machine.name / "config"
 
-    found: dict[str, dict[str, object]] = {}
+    found: dict[str, Table] = {}
     for what, (name, read) in _READ.items():
         path = folder / name
         if path.exists():  # else nothing has changed since all began
@@ -183,11 +212,14 @@ _READ: Final[dict[str, tuple[str, Callable[[bytes], Mapping[str, object]]]]] = {
         GROUPS_FILE,
         lambda text: decode_body(SubscriptionGroupTable, text).subscription_group_table,
     ),
-    "offsets": (OFFSETS_FILE, lambda text: decode_body(ConsumerOffsetTable, text).offset_table),
+    "offsets": (
+        OFFSETS_FILE,
+        lambda text: _by_queue(decode_body(ConsumerOffsetTable, text).offset_table),
+    ),
 }
 
 
-def _differing(one: dict[str, object], other: dict[str, object]) -> str:
+def _differing(one: Table, other: Table) -> str:
     names = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
     return ", ".join(f"{name}: {one.get(name)}, {other.get(name)}" for name in names[:2])
 
