@@ -4,7 +4,9 @@ EntryHandler; ``dledger.md`` §3.5, §3.9).
 Safer than the original where its peers cannot see it: an entry is taken, and a commit index
 believed, only as far as the log is known to be the leader's (``_matched``): the last entry is of
 the leader's term, or was compared in it. What is known to be the leader's is never truncated, so
-that a TRUNCATE which comes late, or twice, does no harm; what is committed is never replaced.
+that a TRUNCATE which comes late, or twice, does no harm; what is committed is never replaced. An
+entry that is not the leader's though its term says so is of another group: the disks of most
+members were lost, and these began anew.
 """
 
 from __future__ import annotations
@@ -178,9 +180,9 @@ class Follower:
             return DledgerCode.INCONSISTENT_STATE
         self.heard_ms = now_ms
         try:
-            matched = self._matched()
-            if entry.index <= matched:
-                self._state.log.truncate(max(matched, self._state.committed))
+            matched, log = self._matched(), self._state.log
+            if entry.index <= matched and log.matches(entry):
+                log.truncate(max(matched, self._state.committed))
             else:
                 self._cut_at(now_ms, entry)
                 self._found_equal(entry.index)

@@ -177,6 +177,16 @@ def test_what_is_committed_is_never_replaced() -> None:
     assert alone.log.end_index == 2
 
 
+def test_another_log_of_the_same_term_is_no_beginning_of_the_leaders() -> None:
+    """The others have lost their disks and began anew, in a term that was there before: whoever
+    still has what was committed says so, and is not counted for what it does not have."""
+    alone, leader = follower(1, 1, 1, leader_term=1, committed=1), log_of(1)
+    other = replace(leader.stored[0], body=b"not the same")
+    with pytest.raises(CommittedConflict, match=r"entry 0.*committed"):
+        alone.pushed(TRUNCATE, 1, other)
+    assert alone.log.end_index == 2
+
+
 def test_an_entry_that_cannot_be_read_is_no_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be the very same: nothing is taken back for that, nor does the member end."""
     alone, leader = follower(1, 2, 2, committed=1), log_of(1, 2)
