@@ -120,6 +120,7 @@ class MessageStore:
         self._index: Final = files.index
         self._indexing: Final = files.indexing
         self._lock: Final = disk.lock(config.root / "lock")
+        self._folder_locks: Final = [disk.lock_folder(path) for path in self._log.files.writable]
         self._abort: Final = AbortFile(config.root / "abort", disk)
         self.damage: Final = files.damage
         """What has been found to be damaged in the commit log, and is still."""
@@ -238,6 +239,8 @@ class MessageStore:
             if lock is None:
                 store._lock.acquire()
             try:
+                for folder in store._folder_locks:
+                    folder.acquire()
                 with without_garbage_collection():
                     store._load(progress)
             except BaseException:
@@ -397,6 +400,8 @@ class MessageStore:
         """All of them, whatever goes wrong with one; the lock goes last."""
         with contextlib.ExitStack() as stack:
             stack.callback(self._lock.release)
+            for folder in self._folder_locks:
+                stack.callback(folder.release)
             stack.callback(self._index.close)
             if self._files.entry_index is not None:
                 stack.callback(self._files.entry_index.close)

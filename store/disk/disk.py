@@ -153,7 +153,10 @@ class Disk(Protocol):
         """Return when the directory's entries are on the disk. Raises StoreFileError."""
 
     def lock(self, path: Path) -> Lock:
-        """Not acquired yet. Does not raise."""
+        """Of a store: this file in it. Not acquired yet. Does not raise."""
+
+    def lock_folder(self, path: Path) -> Lock:
+        """Of a folder as such, in which nothing is made. Not acquired yet. Does not raise."""
 
     # -- the system
 

@@ -1,5 +1,5 @@
 """The two marks in a store directory: ``lock`` (somebody has it open) and ``abort`` (it was not
-closed in order).
+closed in order); and the lock of a commit log that lies elsewhere.
 """
 
 from __future__ import annotations
@@ -54,6 +54,41 @@ class LockFile:
                 f"{self.path.parent} is in use by another process; stop it, or choose another "
                 "storePathRootDir"
             ) from error
+        self._fd = fd
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class FolderLock:
+    """Exclusive use of one folder of a store that may lie elsewhere, and so in two stores: that of
+    the commit log. Nothing is made in it, for the original refuses files there that it does not
+    know, and locks nothing there. Where the system locks no folders (some of NFS) there is no such
+    lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path: Final = path
+        self._fd = -1
+
+    def acquire(self) -> None:
+        """Raises StoreLockedError when another store has it, StoreFileError."""
+        if fcntl is None:
+            return
+        with translated(self.path, "cannot be opened"):
+            fd = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            if error.errno == errno.EAGAIN:
+                raise StoreLockedError(
+                    f"{self.path} is the commit log of another process, though its "
+                    "storePathRootDir is another one; stop it, or give each its own "
+                    "storePathCommitLog (storePathDLedgerCommitLog)"
+                ) from error
+            return
         self._fd = fd
 
     def release(self) -> None:

@@ -23,7 +23,7 @@ from ..model.errors import translated, translated_sync
 from . import holes
 from .bare_mapping import bare_mapping, most_mappings
 from .disk import Disk, Mode
-from .lock_file import LockFile
+from .lock_file import FolderLock, LockFile
 
 _NO_FALLOCATE: Final = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _STEP: Final = 1 << 20
@@ -180,6 +180,9 @@ class PosixDisk(Disk):
 
     def lock(self, path: Path) -> LockFile:
         return LockFile(path)
+
+    def lock_folder(self, path: Path) -> FolderLock:
+        return FolderLock(path)
 
     # -- the system
 

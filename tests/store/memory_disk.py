@@ -250,6 +250,9 @@ class MemoryDisk(Disk):
     def lock(self, path: Path) -> MemoryLock:
         return MemoryLock(self._held, path)
 
+    def lock_folder(self, path: Path) -> MemoryLock:
+        return MemoryLock(self._held, path)
+
     # -- the system
 
     def strerror(self, number: int) -> str:

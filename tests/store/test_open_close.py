@@ -25,6 +25,21 @@ def test_a_second_store_on_the_same_directory_is_refused(tmp_path: Path) -> None
     open_store(tmp_path).close()
 
 
+def test_a_second_store_on_the_same_commit_log_is_refused(tmp_path: Path) -> None:
+    """Each of them would write over what the other one has acknowledged."""
+    store = open_store(tmp_path / "one")
+    put_ok(store)
+    shared = {"store_path_commit_log": str(tmp_path / "one/commitlog")}
+    with pytest.raises(StoreLockedError, match="storePathCommitLog"):
+        open_store(tmp_path / "another", **shared)
+    put_ok(store)
+    store.close()
+    store = open_store(tmp_path / "one")
+    assert store.max_offset("T", 0) == 2
+    store.close()
+    open_store(tmp_path / "another", **shared).close()
+
+
 def test_the_abort_file_exists_while_the_store_is_open(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     assert (tmp_path / "abort").read_bytes() == b""
