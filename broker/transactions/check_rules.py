@@ -66,7 +66,7 @@ def judge(half: Half, rules: CheckRules, now_ms: int, round_began_ms: int) -> Ve
     age = now_ms - half.born_timestamp
     if half.check_times >= rules.max_checks or age > rules.keep_ms:
         return Verdict.GIVE_UP
-    if half.store_timestamp >= round_began_ms:
+    if round_began_ms <= half.store_timestamp <= now_ms:  # later: the clock was set back
         return Verdict.STOP
     if half.immunity_ms is not None:
         return Verdict.KEEP if age < half.immunity_ms else Verdict.ASK

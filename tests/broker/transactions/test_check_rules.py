@@ -42,6 +42,13 @@ def test_what_was_stored_since_the_round_began_waits() -> None:
     assert judge(Half(0, NOW - 60_000, NOW, None, None), RULES, NOW + 5, NOW) is Verdict.STOP
 
 
+def test_one_that_was_stored_in_the_future_holds_up_nobody() -> None:
+    """The clock was set back since, or the leader of then had another one: all behind it would
+    wait for as long."""
+    ahead = half(store_timestamp=NOW + 3_600_000)
+    assert judge(ahead, RULES, NOW, NOW) is Verdict.ASK
+
+
 def test_after_the_last_check_it_is_given_up() -> None:
     assert judge(half(check_times=14), RULES, NOW, NOW) is Verdict.ASK
     assert judge(half(check_times=15), RULES, NOW, NOW) is Verdict.GIVE_UP
