@@ -36,6 +36,10 @@ class ManualClock:
         """When the next one who sleeps is woken, in seconds of ``monotonic``."""
         return min((when for when, future in self._sleepers if not future.done()), default=None)
 
+    def put_forward(self, seconds: float) -> None:
+        """The clock on the wall is; nothing else."""
+        self._time_ms += round(seconds * 1000)
+
     def advance(self, seconds: float) -> None:
         self._monotonic += seconds
         self._time_ms += round(seconds * 1000)

@@ -3,6 +3,7 @@ B.5)."""
 
 from __future__ import annotations
 
+from ...remoting.clock import Clock
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.protocol.bodies.codec import decode_request_body, encode_body
 from ...remoting.protocol.bodies.lock import (
@@ -14,13 +15,14 @@ from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.wire import NoFields
 from ...store.message_store import MessageStore
 from ...store.model.config import BrokerRole
-from ..state.queue_locks import QueueLocks
+from ..state.queue_locks import QueueLocks, lock_time_ms
 
 
 class QueueLockProcessor:
-    def __init__(self, locks: QueueLocks, store: MessageStore) -> None:
+    def __init__(self, locks: QueueLocks, store: MessageStore, clock: Clock) -> None:
         self._locks = locks
         self._store = store
+        self._clock = clock
 
     @property
     def table(self) -> ProcessorTable:
@@ -29,7 +31,7 @@ class QueueLockProcessor:
             RequestCode.UNLOCK_BATCH_MQ: self.unlock,
         }
 
-    def lock(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
+    def lock(self, _request: NoFields, body: Body, _ctx: Context) -> Reply:
         """At a master never an error: the answer names the queues that the client holds now.
 
         A slave refuses, other than in the original: who asks it has an old route, and the master
@@ -40,7 +42,7 @@ class QueueLockProcessor:
             return Reply(ResponseCode.SLAVE_NOT_AVAILABLE, remark=remark)
         wanted = decode_request_body(LockBatchRequestBody, body)
         held = self._locks.lock(
-            wanted.consumer_group, wanted.client_id, wanted.mq_set, ctx.received_at_ms
+            wanted.consumer_group, wanted.client_id, wanted.mq_set, lock_time_ms(self._clock)
         )
         return Reply(body=encode_body(LockBatchResponseBody(lock_ok_mq_set=tuple(held))))
 

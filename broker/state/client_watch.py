@@ -12,7 +12,7 @@ from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.base import ConsumerGroupRequest
 from ..config.config import BrokerConfig
 from .clients import Consumers, Producers
-from .queue_locks import QueueLocks
+from .queue_locks import QueueLocks, lock_time_ms
 
 if TYPE_CHECKING:
     from ...remoting.peer import Peer
@@ -61,7 +61,7 @@ class ClientWatch:
             connection.close("no heartbeat of its client")
         for group in consumers.changed_groups:
             self.notify(group)
-        self._locks.purge(now_ms)
+        self._locks.purge(lock_time_ms(self._clock))
 
     def on_disconnect(self, connection: Peer) -> None:
         """A connection has ended: its client is no member of any group any more."""

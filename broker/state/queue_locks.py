@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from ...remoting.clock import Clock
 from ...remoting.outages import Outages
 from ...remoting.protocol.message.message_queue import MessageQueue
 
@@ -82,6 +83,12 @@ class QueueLocks:
             return False
         self._locks[key] = _Lock(client_id, now_ms)
         return True
+
+
+def lock_time_ms(clock: Clock) -> int:
+    """``now_ms`` of these locks, which never jumps: were the clock on the wall put forward, another
+    client would get a queue whose owner is still at work in it."""
+    return round(clock.monotonic() * 1000)
 
 
 def _is_expired(lock: _Lock, now_ms: int) -> bool:

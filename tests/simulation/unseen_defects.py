@@ -20,6 +20,7 @@ from aiorocketmq.broker.replication.table_log import TableLog
 from aiorocketmq.broker.sends.new_topics import NewTopics
 from aiorocketmq.broker.sends.placement import HALF_QUEUE_ID
 from aiorocketmq.broker.state.config_files import OffsetPersistence
+from aiorocketmq.broker.state.queue_locks import lock_time_ms
 from aiorocketmq.broker.state.topics import TopicChange
 from aiorocketmq.broker.transactions.transaction_log import TransactionLog
 from aiorocketmq.broker.transactions.transactions import ENDED, REPLACED, HalfMessages
@@ -49,10 +50,10 @@ def _meant_if_replaced(self: HalfMessages, number: int) -> int | None:
     return self._newest.get(number, number) if state == REPLACED else number
 
 
-def _given_by_anybody(self: QueueLockProcessor, _request: Any, body: Any, ctx: Any) -> Reply:
+def _given_by_anybody(self: QueueLockProcessor, _request: Any, body: Any, _ctx: Any) -> Reply:
     wanted = decode_request_body(LockBatchRequestBody, body)
     held = self._locks.lock(
-        wanted.consumer_group, wanted.client_id, wanted.mq_set, ctx.received_at_ms
+        wanted.consumer_group, wanted.client_id, wanted.mq_set, lock_time_ms(self._clock)
     )
     return Reply(body=encode_body(LockBatchResponseBody(lock_ok_mq_set=tuple(held))))
 
