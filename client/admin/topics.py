@@ -210,12 +210,7 @@ class TopicOperations(NameServerOperations):
     async def set_order_config(self, topic: str, config: str) -> None:
         """Say that a topic is ordered: ``broker:queues;broker:queues``. Raises ``ConfigError`` for
         anything else."""
-        for entry in config.split(";"):
-            name, _, count = entry.rpartition(":")
-            if not name or not count.isdecimal():
-                raise ConfigError(
-                    f"an order configuration is broker:queues;broker:queues, {entry!r} is not"
-                )
+        check_order_config(config)
         await self.put_kv_config(ORDER_NAMESPACE, topic, config)
 
     async def delete_order_config(self, topic: str) -> None:
@@ -261,3 +256,13 @@ class TopicOperations(NameServerOperations):
         if not addresses:
             raise NoRouteError(f"no broker of {topic} is alive, as far as the name server knows")
         return addresses[0]
+
+
+def check_order_config(config: str) -> None:
+    """Whether it is ``broker:queues;broker:queues``. Raises ``ConfigError``."""
+    for entry in config.split(";"):
+        name, _, count = entry.rpartition(":")
+        if not name or not count.isdecimal():
+            raise ConfigError(
+                f"an order configuration is broker:queues;broker:queues, {entry!r} is not"
+            )

@@ -42,6 +42,8 @@ NOBODY_MINDS = {
 """They name no topic or group that must be there."""
 IS_OF_THE_COMMAND_LINE = re.compile(
     r"Invalid value|neither a number|\badd -|give both|leave (one )?out|there is no charset"
+    "|an order configuration is|is no offset message id|is no address|must look like host"
+    "|no configuration file"
 )
 """Exit code 2."""
 REASONS = {
@@ -123,6 +125,9 @@ def test_what_does_not_exist(
             "of one broker either topics or groups are exported: add -t or -g, or use -c",
         ),
         ("queryMsgById -i nonsense", "'nonsense' is no offset message id: "),
+        ("topicList -n nowhere", "the name server address 'nowhere' must look like host:9876"),
+        ("updateTopic -t T -b nowhere", "'nowhere' is no address; it must look like host:port"),
+        ("topicList --tlsConfig nosuch.file", "there is no configuration file nosuch.file"),
         (
             "queryMsgById -i 7F00000100006CA30000000000000000 -g G",
             "a group and one of its clients belong together: give both",

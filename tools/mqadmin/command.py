@@ -35,8 +35,10 @@ from typing import Any, Final
 
 import click
 
+from ...client.cluster.server_addresses import parse_addresses
 from ...daemon.logs import FORMS, LEVELS, set_up_logging
 from ...remoting.errors import RocketMQError
+from ...remoting.transport.address import split_address
 from .java_text import parse_time
 from .output import Output
 from .patience import WAIT_S
@@ -66,6 +68,24 @@ class Text(click.ParamType[str]):
             self.fail("it is empty", param, ctx)
         if not text.isascii() and text != text.encode("utf-8", "replace").decode():
             self.fail("it is no UTF-8", param, ctx)
+        return text
+
+
+class Checked(Text):
+    """Text that has to look like something, which a function of the client knows."""
+
+    def __init__(self, check: Callable[[str], object]) -> None:
+        """``check`` raises ``RocketMQError`` for what does not."""
+        self._check = check
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        text = super().convert(value, param, ctx)
+        try:
+            self._check(text)
+        except RocketMQError as error:
+            self.fail(str(error), param, ctx)
         return text
 
 
@@ -115,7 +135,11 @@ TIME: Final = Time()
 
 topic_option: Final = click.option("-t", "--topic", required=True, type=TEXT, help="The topic")
 broker_address_option: Final = click.option(
-    "-b", "--brokerAddr", "broker_addr", type=TEXT, help="host:port of one broker"
+    "-b",
+    "--brokerAddr",
+    "broker_addr",
+    type=Checked(split_address),
+    help="host:port of one broker",
 )
 cluster_option: Final = click.option(
     "-c", "--clusterName", "cluster", type=TEXT, help="All brokers of this cluster"
@@ -282,7 +306,7 @@ def _common_options() -> list[click.Parameter]:
     return [
         click.Option(
             ["-n", "--namesrvAddr", "namesrv_addr"],
-            type=TEXT,
+            type=Checked(parse_addresses),
             envvar="NAMESRV_ADDR",
             help="Name servers, host:port;host:port (default: the variable NAMESRV_ADDR)",
         ),

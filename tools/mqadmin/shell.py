@@ -73,11 +73,15 @@ class Shell:
             yield admin
 
     def client_options(self) -> ClientOptions:
-        """How every client reaches the cluster. Raises ``CommandFailed``, ``TlsError``."""
+        """How every client reaches the cluster. Raises ``CommandFailed``."""
+        try:
+            tls = tls_context(self._tls_config)
+        except RocketMQError as error:
+            raise WrongUsage(str(error)) from None
         return {
             "namesrv": self.namesrv,
             "credentials": credentials(),
-            "tls": tls_context(self._tls_config),
+            "tls": tls,
             "request_timeout": REQUEST_TIMEOUT_S,
         }
 

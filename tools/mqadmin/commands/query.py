@@ -12,6 +12,7 @@ from typing import Final
 import click
 
 from ....client.admin import Admin, PullStatus, Traced
+from ....client.admin.messages import place_of
 from ....client.errors import NoRouteError
 from ....client.producer.trace_records import Consumed, Published
 from ....remoting.errors import RocketMQError
@@ -19,7 +20,7 @@ from ....remoting.protocol.message.message_queue import MessageQueue
 from ....remoting.protocol.message.properties import PropertyName
 from ....remoting.protocol.message.topic_names import TopicName
 from ....remoting.protocol.record.decode import MessageExt
-from ..command import BOOLEAN, TEXT, Number, command, topic_option
+from ..command import BOOLEAN, TEXT, Checked, Number, command, topic_option
 from ..java_text import boolean, map_text, millis_text, seconds_text, send_result_text
 from ..output import Layout, camel_case
 from ..shell import CommandFailed, Shell, WrongUsage
@@ -50,13 +51,17 @@ client_option: Final = click.option(
 )
 
 
+def _split(msg_ids: str) -> list[str]:
+    return [msg_id.strip() for msg_id in msg_ids.split(",") if msg_id.strip()]
+
+
 @command("queryMsgById", json=True)
 @click.option(
     "-i",
     "--msgId",
     "msg_ids",
     required=True,
-    type=TEXT,
+    type=Checked(lambda ids: [place_of(msg_id) for msg_id in _split(ids)]),
     help="The broker's ids of messages, separated by commas",
 )
 @group_option
@@ -74,9 +79,8 @@ async def query_msg_by_id(
     unit_name: str | None,
 ) -> None:
     _check_directly(group, client_id)
-    ids = [msg_id.strip() for msg_id in msg_ids.split(",") if msg_id.strip()]
     async with shell.admin() as admin:
-        for msg_id in ids:
+        for msg_id in _split(msg_ids):
             message = await admin.view_message(msg_id)
             if group is not None and client_id is not None:
                 await _consume_directly(shell, admin, message, group, client_id)

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from ....client.admin import Admin
+from ....client.admin.topics import check_order_config
 from ....remoting.errors import RocketMQError
 from ....remoting.protocol.bodies.route import ClusterInfo, TopicRouteData
 from ....remoting.protocol.bodies.topic_config import TopicConfig
@@ -18,6 +19,7 @@ from ....remoting.protocol.message.topic_names import is_dlq_topic, is_retry_top
 from ..command import (
     BOOLEAN,
     TEXT,
+    Checked,
     Number,
     broker_address_option,
     cluster_option,
@@ -203,7 +205,11 @@ async def topic_cluster_list(shell: Shell, topic: str) -> None:
     "-m", "--method", required=True, type=click.Choice(("get", "put", "delete")), help="What to do"
 )
 @click.option(
-    "-v", "--orderConf", "order_conf", type=TEXT, help="With put: broker:queues;broker:queues"
+    "-v",
+    "--orderConf",
+    "order_conf",
+    type=Checked(check_order_config),
+    help="With put: broker:queues;broker:queues",
 )
 async def update_order_conf(shell: Shell, topic: str, method: str, order_conf: str | None) -> None:
     if method == "put" and order_conf is None:
