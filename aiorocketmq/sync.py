@@ -42,6 +42,7 @@ from .client.producer.transaction import (
     TransactionSendResult,
     TransactionState,
 )
+from .client.usage_errors import number
 from .direct_sends import DirectSends
 from .loop_thread import Facade, LoopThread, awaited, called
 from .remoting.protocol.bodies.heartbeat import MessageModel
@@ -126,7 +127,7 @@ class Producer(Facade):
                     if not isinstance(queue, MessageQueue):
                         raise ConfigError(f"a selector chooses one of the queues, not {queue!r}")
             if selector is None:
-                seconds = client.send_timeout if timeout is None else timeout
+                seconds = client.send_timeout if timeout is None else number("timeout", timeout)
                 sent = self._direct.send(fast_path, message, sharding_key, queue, seconds)
                 if isinstance(sent, SendResult):
                     return sent

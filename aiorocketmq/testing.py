@@ -21,7 +21,14 @@ import re
 from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
-import pytest
+try:
+    import pytest
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(
+        "aiorocketmq.testing is a plugin of pytest, which is not installed; without it: "
+        "from aiorocketmq import LocalCluster",
+        name="pytest",
+    ) from None
 
 if TYPE_CHECKING:
     from .local_cluster import LocalCluster

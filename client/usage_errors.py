@@ -51,11 +51,16 @@ def _check_text(what: str, name: object) -> None:
         raise ConfigError(f"{what} has a name, which is text, not {_shown(name)}")
 
 
-def positive(name: str, value: float) -> float:
-    """The value of an option that must be above zero. Raises ``ConfigError`` naming it."""
+def number(name: str, value: float) -> float:
+    """The value of an option that is one. Raises ``ConfigError`` naming it."""
     if not isinstance(value, (int, float)):
         raise ConfigError(f"{name} must be a number, not {value!r}")
-    if not value > 0:
+    return value
+
+
+def positive(name: str, value: float) -> float:
+    """The value of an option that must be above zero. Raises ``ConfigError`` naming it."""
+    if not number(name, value) > 0:
         raise ConfigError(f"{name} must be greater than 0, not {value!r}")
     return value
 
@@ -140,6 +145,35 @@ def queue_problem(queue: object) -> str | None:
         "queue is a MessageQueue(topic, broker_name, queue_id), one of producer.queues(topic), "
         f"not {_shown(queue)}"
     )
+
+
+def checked_queues(queues: Iterable[MessageQueue]) -> tuple[MessageQueue, ...]:
+    """What a consumer is told to do something with. Raises ``ConfigError``: a topic's name is not
+    enough."""
+    if isinstance(queues, Iterable) and not isinstance(queues, str):
+        queues = tuple(queues)
+        wrong = next((each for each in queues if not isinstance(each, MessageQueue)), None)
+        if wrong is None:
+            return queues
+    else:
+        wrong = queues
+    raise ConfigError(
+        "a queue is a MessageQueue(topic, broker_name, queue_id), one of consumer.assignment or of "
+        f"await consumer.queues(topic), not {_shown(wrong)}"
+    )
+
+
+def checked_offsets(offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int]:
+    """What a consumer is told to commit. Raises ``ConfigError``."""
+    if not isinstance(offsets, Mapping):
+        raise ConfigError(
+            "what is committed is a dict, the next offset to read for each queue, or without "
+            f"arguments all that was handed out, not {_shown(offsets)}"
+        )
+    checked_queues(offsets)
+    for offset in offsets.values():
+        number("an offset", offset)
+    return offsets
 
 
 def _shown(value: object) -> str:

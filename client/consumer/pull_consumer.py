@@ -41,7 +41,7 @@ from ..namespaces import unwrap_queue, unwrap_queues, with_namespace, wrap_queue
 from ..offsets.start_offset import StartPolicy, max_offset, milliseconds, min_offset, offset_at
 from ..options import settings_of, takes
 from ..program import Program, current_program
-from ..usage_errors import checked_group, checked_topic
+from ..usage_errors import checked_group, checked_offsets, checked_queues, checked_topic, number
 from ..user_code import UserCode
 from .group_member import GroupMember
 from .options import PullConsumerOptions, PullConsumerSettings
@@ -239,7 +239,7 @@ class PullConsumer(Startable):
             )
         self._assigned = True
         wanted, before = (
-            {wrap_queue(queue, self._namespace) for queue in queues},
+            {wrap_queue(queue, self._namespace) for queue in checked_queues(queues)},
             dict(self._member.subscriptions),
         )
         now_ms = self.instance.clock.time_ms()
@@ -315,6 +315,7 @@ class PullConsumer(Startable):
         expression that was subscribed while running and that no broker filters by.
         """
         self._check_reading()
+        number("timeout", timeout)
         self.mark_done()
         if not self._streams.ready and not await self._wait(timeout):
             return []
@@ -404,7 +405,8 @@ class PullConsumer(Startable):
             wanted = {queue: stream.done for queue, stream in self._streams.items()}
         else:
             wanted = {
-                wrap_queue(queue, self._namespace): offset for queue, offset in offsets.items()
+                wrap_queue(queue, self._namespace): offset
+                for queue, offset in checked_offsets(offsets).items()
             }
         for queue, offset in wanted.items():
             self._member.offsets.update(queue, offset, only_forwards=False)
@@ -428,6 +430,7 @@ class PullConsumer(Startable):
         it does not have, ``RemotingError``, ``BrokerError``.
         """
         stream = self._stream(queue)
+        number("an offset", offset)
         low, high = (
             await min_offset(self.instance, stream.queue),
             await max_offset(self.instance, stream.queue),
@@ -466,6 +469,7 @@ class PullConsumer(Startable):
 
     def _stream(self, queue: MessageQueue) -> PullStream:
         self._check_running()
+        checked_queues((queue,))
         stream = self._streams.get(wrap_queue(queue, self._namespace))
         if stream is None:
             raise ClientStateError(f"{queue} is not assigned to this consumer at present")

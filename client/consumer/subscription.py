@@ -6,6 +6,10 @@ expressions are evaluated by brokers alone, those with ``enablePropertyFilter=tr
 
 from __future__ import annotations
 
+import contextlib
+import re
+from typing import Final
+
 import msgspec
 
 from ...remoting.protocol.bodies.heartbeat import SubscriptionData
@@ -16,6 +20,9 @@ from ..usage_errors import checked_topic
 EVERYTHING = "*"
 TAG = "TAG"
 SQL92 = "SQL92"
+
+
+_OPERATOR: Final = re.compile(r"\s([<>=]|<=|>=|<>|IS|IN|BETWEEN|CONTAINS)\s", re.IGNORECASE)
 
 
 class Sql(msgspec.Struct, frozen=True):
@@ -58,6 +65,16 @@ def _check_sql(text: str) -> None:
         raise ConfigError(f"the SQL expression {text[:1000]!r} is none: {error}") from None
 
 
+def _is_sql(text: str) -> bool:
+    """Not only blanks, as a tag may have them: ``price > 5``, ``name is null``."""
+    if _OPERATOR.search(text) is None:
+        return False
+    with contextlib.suppress(ConfigError):
+        _check_sql(text)
+        return True
+    return False
+
+
 def same_expression(one: SubscriptionData, other: SubscriptionData) -> bool:
     """Both get the same messages of their topic."""
     return (one.sub_string, one.expression_type) == (other.sub_string, other.expression_type)
@@ -84,6 +101,11 @@ def tag_subscription(topic: str, expression: str | None, now_ms: int) -> Subscri
         raise ConfigError(
             f"the expression {expression!r} asks for one tag {lone!r}: tags are separated by ||. "
             "For a tag that has a | in it subscribe to all, and compare in the handler"
+        )
+    if _is_sql(expression):
+        raise ConfigError(
+            f"the expression {expression!r} asks for one tag of that name; as SQL it is "
+            f"Sql({expression!r})"
         )
     return SubscriptionData(
         topic=topic,

@@ -11,6 +11,7 @@ from ...remoting.protocol.message.topic_names import TopicName
 from ..cluster.instance import ClientInstance
 from ..errors import ConfigError
 from ..options import ClientOptions, Settings
+from ..usage_errors import number
 from .batches import DEFAULT_MAX_BYTES, Accumulate
 from .delivery import SEND_TIMEOUT, DeliverySettings
 from .hooks import SendCheck, SendHook, SendObserver
@@ -79,6 +80,8 @@ class ProducerSettings(Settings, frozen=True, kw_only=True):
         if self.retry_patience:
             self.require_positive("retry_patience")
         self.require_counts("max_message_size", "topic_queue_nums")
+        if number("retries", self.retries) < 0:
+            raise ConfigError(f"retries must be 0 or more, not {self.retries!r}")
         if self.idempotent and (self.latency_fault or self.retry_other_broker_on_not_ok):
             raise ConfigError(
                 "an idempotent producer stays with a queue until it knows what became of a "
@@ -93,7 +96,7 @@ class ProducerSettings(Settings, frozen=True, kw_only=True):
     @property
     def delivery(self) -> DeliverySettings:
         return DeliverySettings(
-            attempts=1 + max(0, self.retries),
+            attempts=1 + self.retries,
             retry_not_ok=self.retry_other_broker_on_not_ok,
             topic_queue_nums=self.topic_queue_nums,
             template_topic=self.template_topic,

@@ -47,7 +47,7 @@ from ..namespaces import (
     wrap_queue,
 )
 from ..options import settings_of, takes
-from ..usage_errors import checked_group, message_problem, positive, queue_problem
+from ..usage_errors import checked_group, message_problem, number, positive, queue_problem
 from .batches import Accumulator
 from .delivery import Delivery
 from .fast_path import SEND, FastPath, SendTarget
@@ -246,7 +246,7 @@ class Producer(Startable):
             connection = target.connection = self.instance.remoting.connected_to(target.address)
             if connection is None:
                 return None
-        seconds = self.send_timeout if timeout is None else timeout
+        seconds = self.send_timeout if timeout is None else number("timeout", timeout)
         if seconds <= 0:
             return None
         began = self._monotonic()
@@ -344,7 +344,7 @@ class Producer(Startable):
     ) -> SendResult:
         if len(outgoing.body) >= self._compress_over:
             await self._compress(outgoing)
-        timeout = self.send_timeout if timeout is None else timeout
+        timeout = self.send_timeout if timeout is None else number("timeout", timeout)
         if queue is not None or selector is not None or sharding_key is not None:
             deadline = self._monotonic() + timeout
             queue = await self._bound_queue(message, queue, selector, sharding_key, deadline)
@@ -406,7 +406,7 @@ class Producer(Startable):
         with outgoing.watched or nullcontext():
             if len(outgoing.body) >= self._compress_over:
                 await self._compress(outgoing)
-            timeout = self.send_timeout if timeout is None else timeout
+            timeout = self.send_timeout if timeout is None else number("timeout", timeout)
             if queue is not None or selector is not None or sharding_key is not None:
                 deadline = self._monotonic() + timeout
                 queue = await self._bound_queue(message, queue, selector, sharding_key, deadline)

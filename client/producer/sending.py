@@ -211,7 +211,7 @@ def plain_properties(message: Message, msg_id: str) -> str:
         return _properties(message, msg_id).decode()
     if not tags:
         return f"UNIQ_KEY\x01{msg_id}\x02WAIT\x01true"
-    if type(tags) is not str or len(tags) > 1000 or "\x02" in tags or "||" in tags:
+    if type(tags) is not str or len(tags) > 1000 or "\x02" in tags or "|" in tags:
         return _properties(message, msg_id).decode()
     return f"TAGS\x01{tags}\x02UNIQ_KEY\x01{msg_id}\x02WAIT\x01true"
 

@@ -105,6 +105,15 @@ def test_the_plugin_imports_nothing_of_the_cluster() -> None:
     assert done.stdout.strip() == "['aiorocketmq', 'aiorocketmq.testing']"
 
 
+def test_without_pytest_it_says_what_to_import() -> None:
+    code = "import sys; sys.modules['pytest'] = None; import aiorocketmq.testing"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: aiorocketmq.testing is a plugin of pytest, which is not installed; "
+        "without it: from aiorocketmq import LocalCluster"
+    )
+
+
 def test_topic_names_are_allowed_and_fresh() -> None:
     first, second = fresh_topic_name("test_x[a b/ü]"), fresh_topic_name("test_x[a b/ü]")
     assert first != second

@@ -115,6 +115,18 @@ def test_an_option_that_does_not_exist(call: Callable[[], object], text: str) ->
             lambda: make_push("g", namesrv=NAMESRV).subscribe("T", "a | b"),
             r"asks for one tag 'a | b': tags are separated by \|\|\.",
         ),
+        (
+            lambda: make_push("g", namesrv=NAMESRV).subscribe("T", "price > 5"),
+            r"'price > 5' asks for one tag of that name; as SQL it is Sql\('price > 5'\)",
+        ),
+        (
+            lambda: make_producer("g", namesrv=NAMESRV, retries=-1),
+            "retries must be 0 or more, not -1",
+        ),
+        (
+            lambda: make_producer("g", namesrv=NAMESRV, retries="3"),
+            "retries must be a number, not '3'",
+        ),
     ],
 )
 def test_a_value_that_cannot_be_taken(call: Callable[[], object], text: str) -> None:
@@ -138,6 +150,7 @@ def test_whatever_takes_one_argument_is_a_handler(handler: Any) -> None:
         (make_message("T", b"x", tags=["a"]), "the tags of a message are one text"),
         (make_message("T", b"x", tags=b"a"), "the tags of a message are one text"),
         (make_message("T", b"x", tags="a || b"), "a message has one tag, not 'a || b': nobody"),
+        (make_message("T", b"x", tags="a | b"), r"a message has one tag, not 'a \| b'; what else"),
         (make_message("T", b"x", keys=[42]), r"a key must be text, not 42 \(int\)"),
         (make_message("T", b"x", keys=5), r"keys are a list of texts, or one text, not 5 \(int\)"),
         (make_message("T", b"x", delay_level=-1), r"delay level is 1 \(1 s\) to 18 .*, not -1"),
@@ -193,6 +206,80 @@ def test_a_topic_that_cannot_be_made(use: Callable[[Any], Awaitable[object]], te
         async with Admin(namesrv=NAMESRV) as admin:
             with pytest.raises(ConfigError, match=text):
                 await use(admin)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("tags", ["not paid", "new order", "A|B", "is new", "a=b", "price>5"])
+def test_what_may_be_a_tag(tags: str) -> None:
+    if "|" not in tags:
+        make_push("g", namesrv=NAMESRV).subscribe("T", tags)
+    assert f"TAGS\x01{tags}\x02" in plain_properties(make_message("T", b"x", tags=tags), "id")
+
+
+@pytest.mark.parametrize(
+    ("make", "use", "text"),
+    [
+        (
+            make_producer,
+            lambda producer: producer.send(Message("T", b"x"), timeout="3"),
+            "timeout must be a number, not '3'",
+        ),
+        (
+            make_producer,
+            lambda producer: producer.send([Message("T", b"x")], timeout="3"),
+            "timeout must be a number, not '3'",
+        ),
+        (
+            make_producer,
+            lambda producer: producer.send_oneway(Message("T", b"x"), timeout="3"),
+            "timeout must be a number, not '3'",
+        ),
+        (
+            make_pull,
+            lambda consumer: consumer.poll("Orders"),
+            "timeout must be a number, not 'Orders'",
+        ),
+        (
+            make_pull,
+            lambda consumer: consumer.commit(5),
+            r"what is committed is a dict, the next offset .* not 5 \(int\)",
+        ),
+        (
+            make_pull,
+            lambda consumer: consumer.commit({"Orders": 5}),
+            r"a queue is a MessageQueue\(topic, .*, not 'Orders' \(str\)",
+        ),
+        (
+            make_pull,
+            lambda consumer: consumer.commit({MessageQueue("T", "b", 0): "5"}),
+            "an offset must be a number, not '5'",
+        ),
+        (
+            make_pull,
+            lambda consumer: consumer.seek("Orders", 5),
+            r"a queue is a MessageQueue\(topic, .*, not 'Orders' \(str\)",
+        ),
+        (
+            make_pull,
+            lambda consumer: asyncio.to_thread(consumer.pause, "Orders"),
+            r"a queue is a MessageQueue\(topic, .*, not 'Orders' \(str\)",
+        ),
+    ],
+)
+def test_an_argument_that_cannot_be_taken(
+    make: Any, use: Callable[[Any], Awaitable[object]], text: str
+) -> None:
+    async def main() -> None:
+        if make is make_producer:
+            client = make("g", namesrv=NAMESRV)
+            await client.start()
+        else:
+            client = make("g", "Orders", namesrv=NAMESRV)
+            client._state = "running"  # it starts only where a name server answers
+        with pytest.raises(ConfigError, match=text):
+            await use(client)
+        await client.instance.stop()
 
     asyncio.run(main())
 

@@ -52,6 +52,11 @@ def message_properties(message: Message, extra: Mapping[str, str] | None = None)
     if message.tags:
         if not isinstance(message.tags, str):
             raise MessageError(f"the tags of a message are one text, not {message.tags!r}")
+        if " | " in message.tags:  # hardly anybody means a tag of that name
+            raise MessageError(
+                f"a message has one tag, not {message.tags!r}; what else it is about goes into "
+                "keys= or properties="
+            )
         if TAG_SEPARATOR in message.tags:
             raise MessageError(
                 f"a message has one tag, not {message.tags!r}: nobody could subscribe to that, "
