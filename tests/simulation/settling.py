@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from .copies import other_logs
@@ -15,9 +16,8 @@ from .tables import (
     Table,
     at_name_servers,
     files_differ,
-    offset_files_differ,
+    in_memory,
     offsets_differ,
-    offsets_in_memory,
     tables_differ,
 )
 from .workload import GROUP, ORDERED
@@ -37,8 +37,8 @@ class Case(NamedTuple):
     journal: Journal
     names: set[str]
     """Of brokers that there should be."""
-    noted: dict[str, Table]
-    """Offsets in memory, by machine, some time before their files are looked at."""
+    noted: dict[str, dict[str, Table]]
+    """What is in memory, by machine, some time before files are looked at."""
 
     def masters(self) -> list[tuple[str, Machine]]:
         return sorted(self.world.masters().items())
@@ -71,19 +71,21 @@ def offsets(case: Case) -> Iterator[str]:
         yield from offsets_differ(case.world, master)
 
 
-def files(case: Case) -> Iterator[str]:
-    yield from files_differ(case.world, ("topics", "groups"))
-
-
-def note_offsets(case: Case) -> Iterator[str]:
-    case.noted.update(offsets_in_memory(case.world))
+def note(case: Case) -> Iterator[str]:
+    case.noted.update(in_memory(case.world))
     yield from ()
 
 
+def files(case: Case) -> Iterator[str]:
+    """They are written soon. What has changed since ``note`` need not be in them: a consumer's
+    heartbeat may make a group at any time."""
+    yield from files_differ(case.world, ("topics", "groups"), case.noted)
+
+
 def offset_files(case: Case) -> Iterator[str]:
-    """A file is written every five seconds. What has changed since ``note_offsets`` need not be in
-    it: groups commit until all is consumed, and a slave asks its master every ten seconds."""
-    yield from offset_files_differ(case.world, case.noted)
+    """They are written every five seconds. Groups commit until all is consumed, and a slave asks
+    its master every ten seconds."""
+    yield from files_differ(case.world, ("offsets",), case.noted)
 
 
 def routes(case: Case) -> Iterator[str]:
@@ -100,28 +102,27 @@ def came(case: Case) -> Iterator[str]:
         yield f"{body!r} was acknowledged or committed and has not come to its queue"
 
 
-def consumed(case: Case) -> Iterator[str]:
-    had = {(each.group, each.body) for each in case.journal.delivered if each.consumed}
+def consumed(group: str, case: Case) -> Iterator[str]:
+    had = {each.body for each in case.journal.delivered if each.consumed and each.group == group}
     for name, master in case.masters():
         assert master.broker is not None
-        for group, topic in GROUPS.items():
-            for place, body in stored(master.broker.store, name, [topic]).items():
-                if (group, body) not in had:
-                    yield f"{group} has not consumed {body!r} at {place}"
+        for place, body in stored(master.broker.store, name, [GROUPS[group]]).items():
+            if body not in had:
+                yield f"{group} has not consumed {body!r} at {place}"
 
 
-def committed(case: Case) -> Iterator[str]:
-    """Groups have told brokers how far they are: at the end."""
+def committed(group: str, case: Case) -> Iterator[str]:
+    """It has told brokers how far it is: at the end."""
+    topic = GROUPS[group]
     for name, master in case.masters():
         assert master.broker is not None
-        for group, topic in GROUPS.items():
-            if topic not in master.broker.state.topics:
-                continue  # nobody was told that it has it: see its log
-            for queue_id in master.broker.store.queue_ids(topic):
-                end = master.broker.store.max_offset(topic, queue_id)
-                offset = master.broker.state.offsets.get(group, topic, queue_id)
-                if offset != end and end:
-                    yield f"{name} has {offset} of {topic}/{queue_id} for {group}, it ends at {end}"
+        if topic not in master.broker.state.topics:
+            continue  # nobody was told that it has it: see its log
+        for queue_id in master.broker.store.queue_ids(topic):
+            end = master.broker.store.max_offset(topic, queue_id)
+            offset = master.broker.state.offsets.get(group, topic, queue_id)
+            if offset != end and end:
+                yield f"{name} has {offset} of {topic}/{queue_id} for {group}, it ends at {end}"
 
 
 Check = Callable[[Case], Iterator[str]]
@@ -129,22 +130,26 @@ WITHIN: Final[tuple[tuple[float, Check], ...]] = (
     (3, tables_of_members),
     (5, served),
     (10, routes),
+    (10, note),
     (15, files),
     (35, tables),
     (40, came),
-    (42, note_offsets),
+    (42, note),
     (50, offset_files),
-    (60, consumed),
+    (60, partial(consumed, GROUP)),
     (65, offsets),
-    (70, committed),
-    (72, note_offsets),
+    (70, partial(committed, GROUP)),
+    (72, note),
     (75, logs),
     (80, offset_files),
+    (85, partial(consumed, ORDERED)),
+    (95, partial(committed, ORDERED)),
 )
 """Seconds. Brokers register, and clients ask for routes and tell brokers that they are there, every
-30 s; a consumer looks for queues every 20 s, what it refused comes again after 10 s; a slave asks
-for tables every 10 s, a member every second; a log is read again after 20 s, and what is damaged
-asked for within 10 s, once more after a minute."""
+30 s; a consumer looks for queues every 20 s, what it refused comes again after 10 s; what a killed
+consumer had locked is free after a minute; a slave asks for tables every 10 s, a member every
+second; a log is read again after 20 s, and what is damaged asked for within 10 s, once more after a
+minute."""
 
 
 async def settle(case: Case, habits: Habits) -> list[str]:

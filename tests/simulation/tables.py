@@ -148,30 +148,28 @@ def offsets_differ(world: World, master: Machine) -> Iterator[str]:
                 yield f"{machine.name} has {mine} of {topic}@{group}, {master.name} {queues}"
 
 
-def files_differ(world: World, tables: Iterable[str]) -> Iterator[str]:
-    """What lies on a disk is what is in memory."""
+def files_differ(
+    world: World, tables: Iterable[str], before: Mapping[str, Mapping[str, Table]]
+) -> Iterator[str]:
+    """What lies on a disk is what is in memory, except what has changed since ``in_memory`` was
+    ``before``: that may be on its way. Offsets by queue."""
     for machine, mine, files in _with_files(world):
         for what in tables:
-            if what in files and (differing := _differing(files[what], mine[what])):
+            if what not in files:
+                continue
+            had, has = before.get(machine.name, {}).get(what, {}), mine[what]
+            moved = {name for name in had.keys() | has.keys() if had.get(name) != has.get(name)}
+            there, kept = (
+                {name: each for name, each in table.items() if name not in moved}
+                for table in (files[what], has)
+            )
+            if differing := _differing(there, kept):
                 yield f"{what} of {machine.name} are not those of its file: {differing}"
 
 
-def offset_files_differ(world: World, before: dict[str, Table]) -> Iterator[str]:
-    """The same of offsets, by queue, without those that have changed since ``offsets_in_memory``
-    was ``before``: they may be on their way."""
-    for machine, mine, files in _with_files(world):
-        had, has, there = before.get(machine.name, {}), mine["offsets"], files.get("offsets")
-        if there is None:
-            continue
-        moved = {name for name in had.keys() | has.keys() if had.get(name) != has.get(name)}
-        kept = [{n: o for n, o in table.items() if n not in moved} for table in (there, has)]
-        if differing := _differing(*kept):
-            yield f"offsets of {machine.name} are not those of its file: {differing}"
-
-
-def offsets_in_memory(world: World) -> dict[str, Table]:
+def in_memory(world: World) -> dict[str, dict[str, Table]]:
     """By machine."""
-    return {machine.name: mine["offsets"] for machine, mine, _ in _with_files(world)}
+    return {machine.name: mine for machine, mine, _ in _with_files(world)}
 
 
 def _with_files(world: World) -> Iterator[tuple[Machine, dict[str, Table], dict[str, Table]]]:
