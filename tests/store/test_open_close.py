@@ -29,15 +29,15 @@ def test_a_second_store_on_the_same_commit_log_is_refused(tmp_path: Path) -> Non
     """Each of them would write over what the other one has acknowledged."""
     store = open_store(tmp_path / "one")
     put_ok(store)
-    shared = {"store_path_commit_log": str(tmp_path / "one/commitlog")}
+    log = str(tmp_path / "one/commitlog")
     with pytest.raises(StoreLockedError, match="storePathCommitLog"):
-        open_store(tmp_path / "another", **shared)
+        open_store(tmp_path / "another", store_path_commit_log=log)
     put_ok(store)
     store.close()
     store = open_store(tmp_path / "one")
     assert store.max_offset("T", 0) == 2
     store.close()
-    open_store(tmp_path / "another", **shared).close()
+    open_store(tmp_path / "another", store_path_commit_log=log).close()
 
 
 def test_the_abort_file_exists_while_the_store_is_open(tmp_path: Path) -> None:
