@@ -149,7 +149,7 @@ class MessageStore:
         """The same for what this store took once already: ``maxMessageSize`` does not count."""
         self.put_batch: Final = puts.batch
         self.replica: Final = ReplicaLog(
-            self._log, self._queues, self.arrivals, indexing, rules, self.damage
+            self._log, self._queues, self.arrivals, indexing, rules, self.damage, files.outages
         )
         """For a slave: takes the records of its master."""
         self._refusals: Final = Refusals(self._writer, config, files.outages)

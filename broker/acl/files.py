@@ -19,6 +19,7 @@ from ...daemon.persist import replace_file
 from ...daemon.pid_files import rocketmq_home
 from ...remoting.clock import Clock
 from ...remoting.errors import RocketMQError
+from ...remoting.outages import Outages
 from ..config.config import BrokerConfig
 from .addresses import address_pattern
 from .permissions import AccessTable, AclError, AclFile, check_keys, check_resource, read_account
@@ -28,6 +29,7 @@ log: Final = logging.getLogger(__name__)
 WATCH_S: Final = 5.0
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 _NOT_ACCOUNTS: Final = "tools.yml"
+_UNUSABLE: Final = ("file",)
 
 Seen = dict[Path, tuple[int, int]]
 """Modification time (ns) and size of each file."""
@@ -79,7 +81,9 @@ class AclFiles:
         self.default: Path = home / plain_file.lstrip("/")
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._reported: Seen | None = None
+        self._outages = Outages(clock)
+        self._refused: tuple[Seen, str] | None = None
+        """Files that cannot be used, and why."""
         if not self.default.exists():
             self.default.parent.mkdir(parents=True, exist_ok=True)
             self.default.touch(mode=0o600)
@@ -132,23 +136,34 @@ class AclFiles:
             await self.refresh()
 
     async def refresh(self) -> bool:
-        """Look at the files; whether there is another table now. A file that cannot be used is told
-        once."""
+        """Look at the files; whether there is another table now. One that cannot be used is not
+        read again before it changes."""
         async with self._lock:
             seen = await asyncio.to_thread(self._look)
-            if seen in (self._seen, self._reported):
+            if seen == self._seen:
+                self._refused = None
+                self._outages.works(_UNUSABLE)
                 return False
-            try:
-                table = await asyncio.to_thread(self._load, seen)
-            except AclError as error:
-                self._reported = seen
-                log.error("ACL file cannot be used, the accounts stay as they were: %s", error.text)
-                return False
-            self._take(table, seen)
-            return True
+            if self._refused is None or seen != self._refused[0]:
+                try:
+                    table = await asyncio.to_thread(self._load, seen)
+                except AclError as error:
+                    self._refused = seen, error.text
+                else:
+                    self._take(table, seen)
+                    return True
+            self._outages.fails(
+                log,
+                _UNUSABLE,
+                "ACL file cannot be used, the accounts stay as they were: %s",
+                self._refused[1],
+                level=logging.ERROR,
+            )
+            return False
 
     def _take(self, table: AccessTable, seen: Seen) -> None:
-        self._seen, self._reported, self.table = seen, None, table
+        self._seen, self._refused, self.table = seen, None, table
+        self._outages.works(_UNUSABLE)
 
     # -- changing
 

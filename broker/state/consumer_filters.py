@@ -215,7 +215,9 @@ class ConsumerFilters:
         try:
             compiled = compile_expression(wanted.data.sub_string, wanted.expression_type)
         except FilterError as error:
-            log.warning(
+            self._outages.occurs(  # members of a group may bring several, in turn
+                log,
+                ("refused", group, wanted.topic, *brought),
                 "expression refused, the group gets nothing group=%s topic=%s expression=%.200r "
                 "error=%s",
                 group, wanted.topic, wanted.data.sub_string, error,

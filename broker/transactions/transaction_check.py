@@ -239,16 +239,22 @@ class TransactionCheck:
             await self._pause()
         await self._ask(copies)
         if self._given_up:
-            log.warning(
+            self._outages.occurs(
+                log,
+                ("given up",),
                 "transactions given up, they are in %s count=%d",
                 TopicName.TRANS_CHECK_MAX_TIME,
                 self._given_up,
             )
         if self._not_asked:
-            log.warning(
+            self._outages.fails(
+                log,
+                ("not asked",),
                 "transactions have no producer to ask: no connection of their groups count=%d",
                 self._not_asked,
             )
+        else:
+            self._outages.works(("not asked",))
 
     def _check_one(self, number: int, rules: CheckRules, began_ms: int, copies: list[int]) -> bool:
         """Do what has to be done with one undecided half message. False: the round ends here."""
@@ -368,7 +374,8 @@ class TransactionCheck:
                 RequestCode.CHECK_TRANSACTION_STATE, header, as_sent(half, destination)
             )
         except RemotingError as error:
-            log.info("producer not asked peer=%s error=%s", connection.peer, error)
+            text, level = "producer not asked peer=%s error=%s", logging.INFO
+            self._outages.occurs(log, ("asking",), text, connection.peer, error, level=level)
         self._bytes += half.store_size
 
     async def _pause(self, weight: int = 1) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import random
 from collections.abc import Collection
 from typing import Final, Protocol
@@ -267,7 +266,8 @@ class GroupMember:
         if route is None or not route.subscribe_queues:
             self._tell_missing(topic, route)
             return False  # nobody has made the topic yet
-        self._missing.pop(topic, None)
+        if self._missing.pop(topic, None) is not None:
+            self._outages.works(("missing", self.group, topic))
         queues = sorted_queues(route.subscribe_queues)
         if self.broadcasting:
             members, assigned = [self.instance.client_id], queues
@@ -315,19 +315,25 @@ class GroupMember:
         return released and all(taken)
 
     def _tell_missing(self, topic: str, route: TopicRoute | None) -> None:
-        """Once, after a while: it may be a typing error. A retry topic comes with the first message
-        that is given back."""
+        """After a while: it may be a typing error. A retry topic comes with the first message that
+        is given back."""
         now = self.instance.clock.monotonic()
         if now - self._missing.setdefault(topic, now) >= MISSING_TOLD_AFTER and not is_retry_topic(
             topic
         ):
-            self._missing[topic] = math.inf
             why = (
                 "no broker has it, as far as the name server knows"
                 if route is None
                 else "no broker lets it be read"
             )
-            log.warning("nothing to consume yet group=%s topic=%s: %s", self.group, topic, why)
+            self._outages.fails(
+                log,
+                ("missing", self.group, topic),
+                "nothing to consume yet group=%s topic=%s: %s",
+                self.group,
+                topic,
+                why,
+            )
 
     def _to_be_taken_anew(self, topic: str, owned: set[MessageQueue]) -> set[MessageQueue]:
         """Queues that are ours and have to begin from what the broker knows: another expression, a

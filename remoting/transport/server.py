@@ -21,8 +21,11 @@ from .connection import Connection
 from .farewell import STALL_S
 from .first_byte import wants_tls
 from .flow import Limits
+from .tls import TlsError
 
 log: Final = logging.getLogger(__name__)
+
+_CERTIFICATE: Final = ("certificate",)
 
 
 class Doorkeeper(Protocol):
@@ -184,11 +187,24 @@ class RemotingServer:
         if self.doorkeeper is not None:
             self.doorkeeper.leave(_host(peer))
 
+    def _tell_old_certificate(self, problem: TlsError | None) -> None:
+        if problem is None:
+            self.outages.works(_CERTIFICATE)
+        else:
+            self.outages.fails(
+                log,
+                _CERTIFICATE,
+                "certificate not reloaded, the old one stays: %s",
+                problem,
+                level=logging.ERROR,
+            )
+
     async def _house_keeping(self) -> None:
         while True:
             await self.clock.sleep(1.0)
             if self._tls is not None:
                 await asyncio.to_thread(self._tls.refresh)
+                self._tell_old_certificate(self._tls.problem)
             now = self.clock.monotonic()
             for connection in list(self.connections):
                 connection.check(now)

@@ -67,14 +67,15 @@ class ServerTls:
     """The certificate of a server, loaded again when its files change (class FileWatchService).
 
     New connections get the new certificate; those that exist keep theirs. Raises ``TlsError`` when
-    made with files that cannot be used; ``refresh`` keeps the old certificate then and says so in
-    the log.
+    made with files that cannot be used; ``refresh`` keeps the old certificate then.
     """
 
     def __init__(self, config: TlsConfig) -> None:
         if config.server_cert_path is None:
             raise TlsError("no certificate is configured (tls.server.certPath)")
         self._config = config
+        self.problem: TlsError | None = None
+        """Why the files as they are now are not in use."""
         self._paths = [
             p
             for p in (
@@ -96,8 +97,9 @@ class ServerTls:
         try:
             self.context = _server_context(self._config, self._paths[0])
         except TlsError as error:
-            log.error("certificate not reloaded, the old one stays: %s", error)
+            self.problem = error
         else:
+            self.problem = None
             log.info("certificate reloaded cert=%s", self._paths[0])
 
     def _look(self) -> list[tuple[int, int]]:

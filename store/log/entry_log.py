@@ -61,6 +61,7 @@ _NOTED_BYTES: Final = 64 << 10
 _MOST_REMEMBERED: Final = 64
 """Positions behind what was read: a reader is there the next time."""
 _INDEX: Final = ("index", "write")
+_UNREADABLE: Final = ("entry",)
 _STORE_TIMESTAMPS: Final = 6
 """Which of the columns of a scan."""
 
@@ -86,8 +87,6 @@ class DledgerLog:
         """How many there were after the last ``append``, or when the term of those began that the
         writer puts, and the term of the last one."""
         self._places: Final[dict[int, int]] = {}
-        self._unreadable: int = -1
-        """The entry of which it was told last that it is."""
         self._last_read: tuple[tuple[int, int, int], Sequence[Entry]] = ((-1, 0, 0), ())
 
     def open(self, found: EntryRecovery) -> None:
@@ -255,15 +254,16 @@ class DledgerLog:
         return found
 
     def _tell_unreadable(self, index: int, problem: str) -> None:
-        """Once, as long as it is the same."""
-        if self._unreadable != index:
-            self._unreadable = index
-            log.error(
-                "entry %d cannot be read, a member that lacks it does not get it from this one "
-                "(%s): hand leadership over (mqadmin transferLeader), then stop this member, move "
-                "its folder dledger-<id> away and start it: it is filled again by the others",
-                index, problem,
-            )  # fmt: skip
+        self._outages.occurs(
+            log,
+            _UNREADABLE,
+            "entry %d cannot be read, a member that lacks it does not get it from this one "
+            "(%s): hand leadership over (mqadmin transferLeader), then stop this member, move "
+            "its folder dledger-<id> away and start it: it is filled again by the others",
+            index,
+            problem,
+            level=logging.ERROR,
+        )
 
     def _supposed(self, index: int) -> int:
         """Where an entry is, if what is remembered and its unit are right; -1: nobody knows."""

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from ...remoting.outages import Outages
 from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import (
     BLANK_MAGIC,
@@ -54,8 +55,9 @@ class ReplicaQueues(QueueRebuild):
     """Units for records that are known to be what the master has: nothing is held back, the record
     is believed."""
 
-    def __init__(self, queues: ConsumeQueues, rules: UnitRules) -> None:
+    def __init__(self, queues: ConsumeQueues, rules: UnitRules, outages: Outages) -> None:
         super().__init__(queues, rules, {}, whole=True)
+        self._outages: Final = outages
         self.listeners: Final[list[Callable[[str], None]]] = []
 
     def dispatch_records(self, records: Records) -> list[QueueRun]:
@@ -89,9 +91,7 @@ class ReplicaQueues(QueueRebuild):
         queue = self._table.get((request.topic, request.queue_id))
         if queue is None:
             if (problem := topic_problem(request.topic, request.queue_id)) is not None:
-                log.error(
-                    "the record at %d is left out of the queues: %s", request.phy_offset, problem
-                )
+                self._tell_left_out(request, f" of the queues: {problem}")
                 return
             queue = self._made(request.topic, request.queue_id)
         if request.queue_offset != queue.max_offset:
@@ -136,6 +136,17 @@ class ReplicaQueues(QueueRebuild):
         self._tell(topic)
         return self._queues.get_or_create(topic, queue_id)
 
+    def _tell_left_out(self, request: DispatchRequest, why: str) -> None:
+        """Where one message cannot follow, those behind it cannot either."""
+        self._outages.occurs(
+            log,
+            ("left out", request.topic, request.queue_id),
+            "the record at %d is left out%s",
+            request.phy_offset,
+            why,
+            level=logging.ERROR,
+        )
+
     def _tell(self, topic: str) -> None:
         if self._rules is not None and self._rules.is_light(topic):
             return  # it has no configuration
@@ -150,11 +161,7 @@ class ReplicaQueues(QueueRebuild):
         if unit is not None and unit[:2] == (request.phy_offset, request.size):
             return None  # it could not be taken back when others of its batch had no space
         if not 0 <= number < MOST_NUMBER:
-            log.error(
-                "the record at %d is left out: %d is no number of a message",
-                request.phy_offset,
-                number,
-            )
+            self._tell_left_out(request, f": {number} is no number of a message")
             return None
         if following == queue.min_offset:
             self._tell(request.topic)  # its topic may be a new one with an old name
@@ -174,12 +181,7 @@ class ReplicaQueues(QueueRebuild):
             self._fill_in(queue, request)
             return None
         else:
-            log.error(
-                "the record at %d is left out: message %d cannot follow %s",
-                request.phy_offset,
-                number,
-                queue,
-            )
+            self._tell_left_out(request, f": message {number} cannot follow {queue}")
             return None
         return queue
 
@@ -199,13 +201,14 @@ class ReplicaLog:
         indexing: Indexing | None,
         rules: UnitRules,
         damage: DamagedRecords,
+        outages: Outages,
     ) -> None:
         self._log: Final = commit_log
         self._damage: Final = damage
         self._queues: Final = queues
         self._arrivals: Final = arrivals
         self._indexing: Final = indexing
-        self._rebuild: Final = ReplicaQueues(queues, rules)
+        self._rebuild: Final = ReplicaQueues(queues, rules, outages)
         self.on_new_queue: Final = self._rebuild.listeners
         """Called with the topic of a queue that a record makes, or begins anew."""
         self._one_by_one: Final = rules.ext is not None or rules.dispatch is not None

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from aiorocketmq.broker.acl.files import AclFiles
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.filter.bloom import BloomFilter
 from aiorocketmq.broker.pulls.offset_moved import OffsetMovedEvents
@@ -38,7 +39,10 @@ from .raft.test_mending import World as MendingWorld
 from .raft.world import PEERS, Group, ListStore
 from .replication.test_slave_sync import Pair, play
 from .sends.test_fast_failure import Judged
+from .sim_broker import SimBroker, SimClient
 from .state.test_consumer_filters import sql
+from .transaction_scenes import checked, half
+from .transaction_scenes import play as play_transactions
 
 
 @pytest.fixture(autouse=True)
@@ -299,3 +303,49 @@ def test_who_asks_again_and_again_for_what_is_not_there(
     assert told(caplog, "no event of it stored") == TWO_MINUTES
     assert told(caplog, "offset out of range group=g") == [""] * 3
     store.close()
+
+
+def test_members_of_a_group_with_several_wrong_expressions(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock()
+    filters = ConsumerFilters(BloomFilter.for_groups(32, 20), Outages(clock))
+    for number in range(130):
+        for wrong in ("a >", "b <"):
+            at_once(filters.register("g", [sql("T", wrong, number)], 100))
+        clock.advance(1)
+    assert told(caplog, "expression refused") == [""] * 6
+
+
+def test_accounts_that_cannot_be_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        (tmp_path / "conf").mkdir()
+        clock = ManualClock()
+        files = AclFiles(tmp_path, "conf/plain_acl.yml", clock)
+        files.default.write_text("accounts: [{accessKey: newcomer, secretKey: short}]")
+        for _ in range(26):
+            assert not await files.refresh()
+            clock.advance(5)
+        files.default.write_text("accounts: [{accessKey: newcomer, secretKey: my-secret}]")
+        assert await files.refresh()
+
+    asyncio.run(main())
+    assert told(caplog, "ACL file cannot be used") == TWO_MINUTES
+
+
+def test_transactions_whose_producers_are_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        await half(world, client)
+        producers = world.broker.storage.transaction_check._producers
+        for connection in list(producers.connections("pg")):
+            producers.unregister("pg", connection)
+        await checked(world)
+        for _ in range(12):
+            await checked(world, 10)
+        await client.heartbeat("c1", producers=("pg",))
+        await checked(world, 10)
+
+    play_transactions(tmp_path, scene, transaction_check_max=99)
+    assert told(caplog, "transactions have no producer to ask") == TWO_MINUTES

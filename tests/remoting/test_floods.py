@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
+import trustme
 
 from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.transport.accepting import Seats, accept_all
+from aiorocketmq.remoting.transport.config import ServerSettings
+from aiorocketmq.remoting.transport.server import RemotingServer
+from aiorocketmq.remoting.transport.tls import ServerTls, TlsConfig
 
-from ..floods import told
+from ..floods import TWO_MINUTES, told
 from ..sim import ManualClock, SimOwner, connect
 from .test_dispatch import request
 
@@ -119,3 +124,41 @@ def test_a_port_whose_seats_are_all_taken(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.INFO, "aiorocketmq.remoting"):
         asyncio.run(main())
     assert told(caplog, "accepting pauses") == ["", "over", "", "still", "over"]
+
+
+def test_a_certificate_that_cannot_be_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = {name: tmp_path / name for name in ("key", "certificate")}
+
+    def issue() -> None:
+        issued = trustme.CA().issue_cert("127.0.0.1")
+        issued.private_key_pem.write_to_path(files["key"])
+        issued.cert_chain_pems[0].write_to_path(files["certificate"])
+
+    async def main() -> None:
+        issue()
+        clock = ManualClock()
+        tls = ServerTls(
+            TlsConfig(server_cert_path=str(files["certificate"]), server_key_path=str(files["key"]))
+        )
+        server = RemotingServer(
+            Dispatcher({}),
+            ServerSettings(port=0, tls=tls),
+            clock=clock,
+        )
+        keeping = asyncio.create_task(server._house_keeping())
+        files["certificate"].write_text("nonsense")
+        for second in range(132):
+            if second == 131:
+                issue()
+            while clock.next_due is None or clock.next_due <= clock.monotonic():
+                await asyncio.sleep(0.0005)  # a thread reads
+            clock.advance(1)
+        while "over: certificate" not in caplog.text:
+            await asyncio.sleep(0.0005)
+        keeping.cancel()
+
+    with caplog.at_level(logging.INFO, "aiorocketmq.remoting"):
+        asyncio.run(asyncio.wait_for(main(), 60))
+    assert told(caplog, "certificate not reloaded") == TWO_MINUTES

@@ -14,6 +14,7 @@ from aiorocketmq.broker.state.clients import Subscription
 from aiorocketmq.broker.state.config_files import ConfigFiles
 from aiorocketmq.broker.state.consumer_filter_file import FilterPersistence, load_filters
 from aiorocketmq.broker.state.consumer_filters import ConsumerFilters, RetryFilter
+from aiorocketmq.remoting.outages import Outages
 from aiorocketmq.remoting.protocol.bodies.heartbeat import SubscriptionData
 from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
@@ -87,7 +88,8 @@ def test_what_does_not_compile_is_told_and_leaves_the_rest(
 
 
 def test_what_does_not_compile_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    filters = ConsumerFilters(BLOOM, told_of())
+    clock = ManualClock()
+    filters = ConsumerFilters(BLOOM, Outages(clock))
     for version in range(1, 6):  # a heartbeat each
         at_once(filters.register("g", [sql("T", "a >", version)], version))
     assert len(caplog.records) == 1
@@ -95,6 +97,7 @@ def test_what_does_not_compile_is_told_once(caplog: pytest.LogCaptureFixture) ->
     assert len(caplog.records) == 2
     at_once(filters.register("g", [sql("T", "a = 1", 7)], 7))
     assert expression_of(filters) == "a = 1"
+    clock.advance(60)
     at_once(filters.register("g", [sql("T", "a >", 8)], 8))
     assert len([r for r in caplog.records if r.levelname == "WARNING"]) == 3
 

@@ -4,6 +4,7 @@ on scripted brokers."""
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -19,6 +20,8 @@ from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
+from ...floods import TWO_MINUTES
+from ...floods import told as told_in_log
 from ..scripted_broker import BROKER, NotingOwner, ScriptedBroker, member_of
 
 Scene = Callable[[ScriptedBroker, ClientInstance], Awaitable[None]]
@@ -69,7 +72,7 @@ def test_a_queue_whose_offset_is_not_told_is_left_for_the_next_time() -> None:
     play(scene)
 
 
-def test_a_topic_that_nobody_has_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_nobody_has_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
         broker.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = lambda _: Reply(
             ResponseCode.TOPIC_NOT_EXIST, remark="no"
@@ -80,23 +83,21 @@ def test_a_topic_that_nobody_has_is_told_once(caplog: pytest.LogCaptureFixture) 
             assert not await member.rebalance()
             assert not lines()
             broker.clock.advance(seconds)
-        for _ in range(2):
+        for _ in range(14):
             assert not await member.rebalance()
+            broker.clock.advance(10)
         broker.know_topic(instance, "T")
         assert await member.rebalance()
         assert owner.taken
 
-    def lines() -> list[str]:
-        return [
-            text
-            for record in caplog.records
-            if "nothing to consume yet" in (text := record.getMessage())
-        ]
+    text = "nothing to consume yet group=g topic=T: no broker has it, as far as the name server"
 
-    play(scene)
-    assert lines() == [
-        "nothing to consume yet group=g topic=T: no broker has it, as far as the name server knows"
-    ]
+    def lines() -> list[str]:
+        return told_in_log(caplog, text)
+
+    with caplog.at_level(logging.INFO, "aiorocketmq.client"):
+        play(scene)
+    assert lines() == TWO_MINUTES
 
 
 @pytest.mark.parametrize("trouble", ["members", "strategy"])

@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.remoting.outages import Outages
+from aiorocketmq.remoting.protocol.record import NewRecord, encode_record
 from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
 from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.index.index_files import IndexFiles
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.model.errors import OutOfSpaceError, StoreFileError
 from aiorocketmq.store.queues.consume_queue_ext import ConsumeQueueExt, ExtUnit
+from aiorocketmq.store.queues.fillers import MOST_LOST
 from aiorocketmq.store.services.allocation import AllocationService
 from aiorocketmq.store.services.flush import FlushService
 
@@ -25,7 +28,7 @@ from ...floods import TWO_MINUTES, told
 from ...sim import ManualClock
 from ..cleaning_world import ANY_HOUR, World
 from ..dledger.world import leader, raft_of
-from ..world import STORE_HOST, config_of, put_ok
+from ..world import BORN_HOST, STORE_HOST, config_of, put_ok
 
 
 @pytest.fixture(autouse=True)
@@ -178,3 +181,49 @@ def test_filter_bitmaps_without_space(
             clock.advance(1)
     assert ext.put(ExtUnit(1, 2)) is not None
     assert told(caplog, "filter bitmaps are not kept") == TWO_MINUTES
+
+
+def test_an_entry_that_a_follower_needs_and_that_cannot_be_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Several followers ask for several of them, in turn."""
+    store = leader(tmp_path)
+    for number in range(3):
+        put_ok(store, body=b"%d" % number)
+    entries = raft_of(store).log
+    clock = ManualClock()
+    entries._outages = Outages(clock)  # type: ignore[misc]
+    store._log.buffer[0:400] = b"\xff" * 400
+    for number in range(130):
+        assert not entries.entries(number % 2, 1000)
+        clock.advance(1)
+    assert len(told(caplog, "cannot be read, a member that lacks it")) == 3
+    store.close()
+
+
+def test_messages_that_cannot_follow_at_a_slave(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where one cannot, those behind it cannot either."""
+    clock = ManualClock()
+    store = MessageStore.open(
+        config_of(tmp_path, broker_role=BrokerRole.SLAVE, mapped_file_size_commit_log=64 << 10),
+        clock,
+        store_host=STORE_HOST,
+    )
+    size = len(record_of(0, 0))
+    for place in range(131):
+        number = place + (MOST_LOST + 1000 if place else 0)
+        store.replica.append(place * size, record_of(number, place * size))
+        clock.advance(1)
+    assert len(told(caplog, "cannot follow")) == 3
+    store.close()
+
+
+def record_of(number: int, phy_offset: int) -> bytes:
+    return encode_record(
+        NewRecord(
+            "T", 0, b"body", b"", sys_flag=0, born_timestamp=1, born_host=BORN_HOST,
+            store_timestamp=5, store_host=STORE_HOST, queue_offset=number, phy_offset=phy_offset,
+        )
+    )  # fmt: skip
