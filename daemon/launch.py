@@ -45,6 +45,7 @@ from ..remoting.protocol.java_properties import (
 )
 from ..remoting.protocol.wire import Field, Record, fields_of
 from ..remoting.transport.config import ServerConfig
+from ..remoting.transport.tls import TlsSettingsError
 from .descriptors import raise_limit
 from .event_loop import new_event_loop
 from .logs import FORMS, LEVELS, LogFile, set_up_logging
@@ -195,8 +196,8 @@ def run(daemon: Daemon, settings: Settings) -> int:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_serve_until_signal(daemon, settings))
     except operating as error:
-        code = EXIT_USAGE if isinstance(error, (SettingsError, PropertyError)) else EXIT_FAILED
-        return _fail(daemon, describe(error), code)
+        is_usage = isinstance(error, (SettingsError, PropertyError, TlsSettingsError))
+        return _fail(daemon, describe(error), EXIT_USAGE if is_usage else EXIT_FAILED)
     except BaseExceptionGroup as group:
         rest = group.split(operating)[1]
         if rest is not None:

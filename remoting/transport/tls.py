@@ -41,6 +41,10 @@ class TlsError(RocketMQError):
     """A certificate or key cannot be used."""
 
 
+class TlsSettingsError(TlsError):
+    """The properties do not go together, whatever the files hold."""
+
+
 class TlsConfig(Record, frozen=True, kw_only=True):
     """Both ends' TLS properties; paths are PEM files."""
 
@@ -110,7 +114,7 @@ def server_tls(config: TlsConfig) -> ServerTls | None:
     """What a server needs for TLS, or ``None`` when no certificate is configured. Raises
     ``TlsError``."""
     if config.server_cert_path is None and config.server_mode is TlsMode.ENFORCING:
-        raise TlsError(
+        raise TlsSettingsError(
             "tls.server.mode=enforcing needs tls.server.certPath: without a certificate nobody "
             "could connect"
         )

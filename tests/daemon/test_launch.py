@@ -27,6 +27,7 @@ from aiorocketmq.daemon.launch import (
 from aiorocketmq.remoting.errors import AddressInUseError
 from aiorocketmq.remoting.protocol.java_properties import PropertyError
 from aiorocketmq.remoting.protocol.wire import Record
+from aiorocketmq.remoting.transport.tls import TlsSettingsError
 
 
 class Role(Enum):
@@ -206,11 +207,13 @@ def test_an_operating_error_is_one_line_and_code_1(
     assert capsys.readouterr().err == f"mqtoy: {told}\n"
 
 
+@pytest.mark.parametrize("kind", [SettingsError, TlsSettingsError])
 def test_so_are_those_that_a_daemon_finds_wrong_when_it_looks_at_them_together(
+    kind: type[Exception],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def serve(_settings: Settings) -> None:
-        raise SettingsError("a slave needs a brokerId")
+        raise kind("a slave needs a brokerId")
 
     assert main(daemon(serve), []) == 2
     assert capsys.readouterr().err == "mqtoy: a slave needs a brokerId\n"

@@ -20,13 +20,15 @@ from aiorocketmq.remoting.transport.tls import (
     TlsConfig,
     TlsError,
     TlsMode,
+    TlsSettingsError,
     client_context,
     server_tls,
 )
 
 
 def test_enforcing_without_a_certificate() -> None:
-    with pytest.raises(TlsError, match=r"tls\.server\.mode=enforcing needs tls\.server\.certPath"):
+    text = r"tls\.server\.mode=enforcing needs tls\.server\.certPath"
+    with pytest.raises(TlsSettingsError, match=text):
         server_tls(TlsConfig(server_mode=TlsMode.ENFORCING))
     assert server_tls(TlsConfig()) is None, "permissive: plain"
 
