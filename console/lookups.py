@@ -23,6 +23,9 @@ MOST_FOUND: Final = 64
 MOST_GROUPS: Final = 256
 """Groups of a topic whose retries and dead letters are looked for. 200 groups at 20 brokers are
 4,000 questions, 0.2 s of CPU here."""
+ALL_TIME: Final = (0, (1 << 63) - 1)
+INDEX_MS: Final = 1000
+"""What an index knows of a time: it is that or up to so much later."""
 A_PULL: Final = 32
 MOST_PULLS: Final = 8
 """Of one queue, for a range of time."""
@@ -38,9 +41,18 @@ class Journey(NamedTuple):
     problems: Sequence[str]
 
 
-async def by_key(view: ClusterView, topic: str, key: str) -> list[MessageExt]:
-    """Raises ``NoRouteError``."""
-    return await view.admin.query_messages(topic, key, max_messages=MOST_FOUND)
+async def by_key(
+    view: ClusterView, topic: str, key: str, begin_ms: int, end_ms: int
+) -> list[MessageExt]:
+    """The newest that were stored in that time. Raises ``NoRouteError``."""
+    found = await view.admin.query_messages(
+        topic,
+        key,
+        max_messages=MOST_FOUND,
+        begin_ms=max(0, begin_ms - INDEX_MS),
+        end_ms=end_ms,
+    )
+    return [each for each in found if begin_ms <= each.store_timestamp <= end_ms]
 
 
 async def by_id(view: ClusterView, topic: str, msg_id: str) -> list[MessageExt]:

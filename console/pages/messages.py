@@ -14,7 +14,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.record.decode import MessageExt
 from ..cluster import ClusterView
 from ..door import Person
-from ..lookups import by_id, by_key, by_time, journey_of
+from ..lookups import ALL_TIME, by_id, by_key, by_time, journey_of
 from ..model.bodies import Body, look_at
 from ..model.journey import bars_of, group_of, origin_topic, spans_of, steps_of
 from ..model.texts import parse_moment
@@ -54,7 +54,7 @@ async def search(view: ClusterView, form: Form) -> tuple[list[MessageExt] | None
         case "key" if text:
             if not topic:
                 raise BadFormError("a key is looked for in a topic: name it")
-            return await _or_none(by_key(view, topic, text))
+            return await _or_none(by_key(view, topic, text, *range_of(view, form, None)))
         case "id" if text:
             return await _or_none(by_id(view, topic, text))
         case "time" if topic:
@@ -71,13 +71,14 @@ async def _or_none(looking: Any) -> tuple[list[MessageExt], list[str]]:
         return [], [str(error)]
 
 
-def range_of(view: ClusterView, form: Form, back_ms: int) -> tuple[int, int]:
-    """Begin and end, ms; where the form does not say, from ``back_ms`` ago until now. Raises
-    ``BadFormError``."""
+def range_of(view: ClusterView, form: Form, back_ms: int | None) -> tuple[int, int]:
+    """Begin and end, ms; where the form does not say, from ``back_ms`` ago until now, or all time
+    (``None``). Raises ``BadFormError``."""
     now = view.clock.time_ms()
+    since, until = ALL_TIME if back_ms is None else (now - back_ms, now)
     try:
-        begin = parse_moment(form.text("begin")) if form.text("begin") else now - back_ms
-        end = parse_moment(form.text("end")) if form.text("end") else now
+        begin = parse_moment(form.text("begin")) if form.text("begin") else since
+        end = parse_moment(form.text("end")) if form.text("end") else until
     except ValueError as error:
         raise BadFormError(str(error)) from None
     if end < begin:

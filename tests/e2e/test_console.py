@@ -219,6 +219,13 @@ async def test_a_message_by_key_is_text_never_html(shared: Cluster, topic: str) 
         assert len(links(by_id, "/message")) == 1
         by_time = await asked.page("/messages", topic=topic, way="time")
         assert msg_id in by_time
+        looking: dict[str, object] = {"topic": topic, "way": "key", "text": "key<1>"}
+        async with Admin(namesrv=shared.namesrv) as admin:
+            (stored,) = await admin.query_by_unique_key(topic, msg_id)
+        then = stored.store_timestamp
+        for begin, end, count in ((then, then, 1), (then + 1, "", 0), ("", then - 1, 0)):
+            page = await asked.page("/messages", **looking, begin=begin, end=end)
+            assert len(links(page, "/message")) == count
         nothing = await asked.page("/messages", topic=topic, way="key", text="nothing")
         assert "No message was found" in nothing
 
