@@ -24,6 +24,11 @@ class AccountRow(NamedTuple):
     topics: Sequence[str]
     groups: Sequence[str]
 
+    @property
+    def may_everything(self) -> bool:
+        """An administrator whom no list of topics or groups binds."""
+        return self.admin and not self.topics and not self.groups
+
 
 class AccountFile(NamedTuple):
     """``problem``: why it cannot be read."""

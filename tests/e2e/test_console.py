@@ -687,6 +687,7 @@ async def test_the_console_signs_as_who_signed_in(
             await asked.post("/sign-out")
         accounts_page = next(text for text in texts if "Administrator" in text)
         assert "Orders=SUB" in accounts_page
+        assert 'data-label="Topics">all</td>' in accounts_page  # of the administrator
     texts += [audit.read_text(), caplog.text, repr(asked.console.__dict__)]
     assert not SECRETS.search("\n".join(texts))
     assert "who=the-reader" in audit.read_text()
