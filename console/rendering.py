@@ -42,6 +42,19 @@ def environment() -> Environment:
     return made
 
 
+_TURNING: Final = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""What turns the direction in which a text is read, up to its end and beyond what it stands in."""
+
+
+def unturned(text: str) -> str:
+    """With those characters told, not obeyed: a name shows what it is, and nothing beside it is
+    read backwards."""
+    for each in _TURNING:
+        if each in text:
+            text = text.replace(each, f"\\u{ord(each):04x}")
+    return text
+
+
 class Templates:
     """Renders a page, or a part of one."""
 
@@ -49,10 +62,10 @@ class Templates:
         self._environment = environment
 
     def render(self, name: str, **context: Any) -> str:
-        return self._environment.get_template(name).render(**context)
+        return unturned(self._environment.get_template(name).render(**context))
 
     def part(self, name: str, block: str, **context: Any) -> str:
         """One block of a template: what a live page gets again."""
         template = self._environment.get_template(name)
         made = template.new_context(context)
-        return "".join(template.blocks[block](made))
+        return unturned("".join(template.blocks[block](made)))
