@@ -29,7 +29,15 @@ from ..remoting.services import TaskSet
 from .cached import Cached, CachedByKey
 from .model.groups import growing, lags_of
 from .model.overview import Asked, Broker, Trouble, brokers_of, troubles_of
-from .model.topics import ProducerRow, QueueRow, RouteRow, producer_rows, queue_rows, route_rows
+from .model.topics import (
+    ProducerRow,
+    QueueRow,
+    RouteRow,
+    own_topics,
+    producer_rows,
+    queue_rows,
+    route_rows,
+)
 
 T = TypeVar("T")
 
@@ -109,6 +117,7 @@ class ClusterView:
         parts = (clock, self._tasks)
         self.overview: Final = Cached(self._overview, 2.5, *parts)
         self.topics: Final = Cached(self._topics, 10.0, *parts)
+        self.own_topics: Final = Cached(self._own_topics, 60.0, *parts)
         self.lags: Final = Cached(self._lags, 15.0, *parts)
         self.topic: Final = CachedByKey(self._topic, partial(self._at_least, 2.5), *parts)
         self._people: Final = CachedByKey(self._people_of, 30.0, *parts)
@@ -205,6 +214,9 @@ class ClusterView:
     async def _topics(self) -> tuple[str, ...]:
         """By name, upper and lower case together."""
         return tuple(sorted(await self.admin.topic_list(), key=lambda name: (name.lower(), name)))
+
+    async def _own_topics(self) -> frozenset[str]:
+        return own_topics((await self.admin.cluster_info()).broker_addr_table)
 
     async def _acl_versions(self) -> tuple[dict[str, AclVersion], dict[str, str]]:
         return await self.ask_each(self.admin.acl_version, await self.masters())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -10,25 +10,33 @@ from typing import Final, NamedTuple
 import msgspec
 
 from ...remoting.protocol.bodies.connection import ProducerTable
-from ...remoting.protocol.bodies.route import QueueData, TopicRouteData
+from ...remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from ...remoting.protocol.bodies.stats import TopicStatsTable
 from ...remoting.protocol.bodies.topic_config import TopicConfig
 from ...remoting.protocol.codes import version_name
 from ...remoting.protocol.message.message_queue import MessageQueue
-from ...remoting.protocol.message.topic_names import TopicName, is_system_topic
+from ...remoting.protocol.message.topic_names import TopicName, is_system_topic, reply_topic
 from .paging import Page, page_of
 
 PERMISSIONS: Final = {6: "read and write", 4: "read only", 2: "write only", 0: "neither"}
 _READ_OR_WRITE: Final = 6
 
 
-def kind_of(topic: str) -> str:
-    """``retry``, ``dead letters``, ``system`` or ``""``, for those of users."""
+def own_topics(table: Mapping[str, BrokerData]) -> frozenset[str]:
+    """Those that brokers make by themselves, named after them and their cluster. ``table``: brokers
+    by name."""
+    clusters = {each.cluster for each in table.values() if each.cluster}
+    return frozenset({*table, *clusters, *(reply_topic(each) for each in clusters)})
+
+
+def kind_of(topic: str, own: Container[str] = ()) -> str:
+    """``retry``, ``dead letters``, ``system``, as those of ``own_topics`` are, or ``""``, for those
+    of users."""
     if topic.startswith(TopicName.RETRY_PREFIX):
         return "retry"
     if topic.startswith(TopicName.DLQ_PREFIX):
         return "dead letters"
-    return "system" if is_system_topic(topic) else ""
+    return "system" if is_system_topic(topic) or topic in own else ""
 
 
 def permission(perm: int) -> str:
@@ -36,15 +44,22 @@ def permission(perm: int) -> str:
 
 
 @lru_cache(maxsize=64)
-def search(topics: tuple[str, ...], text: str, kind: str, page: int, size: int) -> Page[str]:
-    """Those whose name has ``text``, in any case and in the order in which they come. ``kind``: as
-    ``kind_of``, or ``all``. Remembered: pages look again and again among thousands of names that
-    are what they were."""
+def search(
+    topics: tuple[str, ...],
+    text: str,
+    kind: str,
+    page: int,
+    size: int,
+    own: frozenset[str] = frozenset(),
+) -> Page[str]:
+    """Those whose name has ``text``, in any case and in the order in which they come. ``kind`` and
+    ``own``: as ``kind_of`` has them; ``all`` is everything. Remembered: pages look again and again
+    among thousands of names that are what they were."""
     wanted = text.strip().lower()
     found = [
         name
         for name in topics
-        if (not wanted or wanted in name.lower()) and kind in ("all", kind_of(name))
+        if (not wanted or wanted in name.lower()) and kind in ("all", kind_of(name, own))
     ]
     return page_of(found, page, size)
 
@@ -207,7 +222,8 @@ def changes_of(
 
 
 class ProducerRow(NamedTuple):
-    """A client of a producer group, connected to a broker."""
+    """A client of a producer group. ``address``: without the port, which is another one at each
+    broker."""
 
     group: str
     client_id: str
@@ -217,12 +233,13 @@ class ProducerRow(NamedTuple):
 
 
 def producer_rows(tables: Iterable[ProducerTable]) -> list[ProducerRow]:
+    """Each once, however many brokers it is connected to."""
     return sorted(
         {
             ProducerRow(
                 group,
                 each.client_id or "",
-                (each.remote_ip or "").removeprefix("/"),
+                (each.remote_ip or "").removeprefix("/").rpartition(":")[0],
                 each.language.name if each.language is not None else "",
                 version_name(each.version),
             )

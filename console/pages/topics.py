@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -61,16 +62,17 @@ def add_to(site: Site) -> None:
 
 async def list_facts(view: ClusterView, form: Form) -> dict[str, Any]:
     """What the list shows: rates only of the topics that are on this page of it."""
-    topics = await view.topics.get()
+    topics, own = await asyncio.gather(view.topics.get(), view.own_topics.get())
     text, kind = form.text("q")[:200], form.text("kind")
     kind = kind if kind in KINDS else ""
-    page = search(topics.value, text, kind, form.number("page", 1), ROWS)
+    page = search(topics.value, text, kind, form.number("page", 1), ROWS, own.value)
     return {
         "page": page,
         "q": text,
         "kind": kind,
         "kinds": KINDS,
         "kind_of": kind_of,
+        "own": own.value,
         "rates": rates_of(view, page.rows),
         "at_ms": topics.at_ms,  # shown with a problem
         "problem": topics.problem,

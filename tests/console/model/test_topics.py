@@ -10,6 +10,7 @@ from aiorocketmq.console.model.topics import (
     QueueRow,
     changes_of,
     kind_of,
+    own_topics,
     permission,
     producer_rows,
     queue_rows,
@@ -35,6 +36,19 @@ def test_search() -> None:
     assert search(NAMES, "ORD", "", 1, 10).rows == ["Orders", "orders-old"]
     assert search(NAMES, "", "retry", 1, 10).rows == ["%RETRY%g"]
     assert len(search(NAMES, "", "all", 1, 10).rows) == 6
+
+
+def test_topics_that_brokers_make_by_themselves() -> None:
+    table = {
+        "broker-a": BrokerData(cluster="c", broker_name="broker-a"),
+        "broker-b": BrokerData(cluster=None, broker_name="broker-b"),
+    }
+    own = own_topics(table)
+    assert own == {"broker-a", "broker-b", "c", "c_REPLY_TOPIC"}
+    assert [kind_of(name, own) for name in ("broker-a", "Orders")] == ["system", ""]
+    names = ("broker-a", "c", "Orders")
+    assert search(names, "", "", 1, 10, own).rows == ["Orders"]
+    assert search(names, "", "system", 1, 10, own).rows == ["broker-a", "c"]
 
 
 @given(st.integers(0, 200), st.integers(-5, 500), st.integers(1, 60))
@@ -104,6 +118,6 @@ def test_numbers_that_cannot_be(read: int, write: int, perm: int) -> None:
 
 def test_producers_of_several_brokers() -> None:
     one = ProducerInfo(client_id="c", remote_ip="/10.0.0.1:5")
-    table = ProducerTable(data={"p": [one]})
-    (row,) = producer_rows([table, table])
-    assert (row.group, row.client_id, row.address) == ("p", "c", "10.0.0.1:5")
+    other = ProducerInfo(client_id="c", remote_ip="/10.0.0.1:6")
+    (row,) = producer_rows([ProducerTable(data={"p": [each]}) for each in (one, other)])
+    assert (row.group, row.client_id, row.address) == ("p", "c", "10.0.0.1")
