@@ -71,6 +71,17 @@ class Broker(NamedTuple):
     """It has taken no message for a minute at least, and says so."""
     raft: Raft | None
 
+    @property
+    def copies(self) -> bool:
+        """What comes in, another one has taken and counted: a slave, or a member that follows."""
+        return self.broker_id != 0
+
+    @property
+    def disk_rung(self) -> str:
+        """``warning`` or ``bad`` where its disk is worth a word."""
+        ratio = self.disk_ratio or 0
+        return "bad" if ratio > URGENT else "warning" if ratio > SCARCE else ""
+
 
 class Trouble(NamedTuple):
     """Something that is wrong. ``severity``: ``bad`` or ``warning``."""

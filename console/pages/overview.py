@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...remoting.errors import RocketMQError
+from ...remoting.protocol.message.topic_names import is_system_group
 from ..cached import Cached
 from ..cluster import ClusterView, Lags
 from ..model.overview import Trouble
@@ -35,8 +36,10 @@ async def facts(view: ClusterView, _form: Form) -> dict[str, Any]:
         "at_ms": overview.at_ms,
         "troubles": troubles,
         "groups_known": lags is not None,
-        "put_rate": _sum([broker.put_rate for broker in brokers]),
+        "put_rate": _sum([broker.put_rate for broker in brokers if not broker.copies]),
         "get_rate": _sum([broker.get_rate for broker in brokers]),
+        "put_today": _sum([broker.put_today for broker in brokers if not broker.copies]),
+        "behind": _behind(lags),
     }
 
 
@@ -58,6 +61,15 @@ def _deserted(lags: Lags) -> list[Trouble]:
         )
         for group in lags.deserted
     ]
+
+
+def _behind(lags: Lags | None) -> int | None:
+    """Messages that wait for a group of users."""
+    if lags is None or lags.known is None:
+        return None
+    return sum(
+        max(0, lag) for group, (lag, _, _) in lags.known.items() if not is_system_group(group)
+    )
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

@@ -82,6 +82,24 @@ async def test_a_cluster_that_is_well(pair: tuple[DaemonProcess, DaemonProcess, 
         assert re.search(r'data-label="Behind">[\d.]+ B<', page)
 
 
+@asynchronous
+async def test_what_a_slave_copies_has_come_in_once(
+    pair: tuple[DaemonProcess, DaemonProcess, str], told: dict[str, Callable[[Figures], Figures]]
+) -> None:
+    master, slave, namesrv = pair
+    today = {"msgPutTotalTodayMorning": "0", "msgPutTotalTodayNow": "50"}
+    told |= {
+        master.address: lambda figures: figures | today | {"putTps": "30.0 1.0 1.0"},
+        slave.address: lambda figures: figures | today | {"putTps": "20.0 1.0 1.0"},
+    }
+    async with a_console(namesrv) as asked:
+        page = await asked.page("/")
+        found = re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", page)
+        assert found[0] == ("messages/s in, over ten seconds", "30")
+        assert found[2] == ("messages in today", "50")
+        assert re.findall(r'data-label="In/s">([^<]+)<', page) == ["30", "20"]
+
+
 def disk(ratio: str) -> Callable[[Figures], Figures]:
     return lambda figures: figures | {"commitLogDiskRatio": ratio}
 

@@ -123,6 +123,14 @@ def test_a_name_server_that_does_not_answer_and_no_broker() -> None:
     assert "2023-11-14T22:13:20Z" in found[2].text
 
 
+@pytest.mark.parametrize(
+    ("ratio", "rung"), [("0.75", ""), ("0.76", "warning"), ("0.86", "bad"), ("-1", ""), ("", "")]
+)
+def test_the_rung_of_a_disk(ratio: str, rung: str) -> None:
+    (broker,) = brokers_of([asked(commitLogDiskRatio=ratio)])
+    assert broker.disk_rung == rung
+
+
 def test_a_lost_broker_that_is_back_is_no_trouble() -> None:
     assert troubles_of(brokers_of([asked()]), {}, {"a": "1"}) == []
 
