@@ -8,6 +8,7 @@ is asked of each broker, what there is one request per name for only of names th
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -28,6 +29,7 @@ from ..remoting.protocol.message.message_queue import MessageQueue
 from ..remoting.services import TaskSet
 from .cached import Cached, CachedByKey
 from .model.groups import growing, lags_of
+from .model.lag import LagHistory
 from .model.overview import Asked, Broker, Trouble, brokers_of, troubles_of
 from .model.topics import (
     ProducerRow,
@@ -56,6 +58,8 @@ MOST_QUEUES: Final = 128
 """Of a topic, that are asked for the time of their first message."""
 MOST_MEMBERS: Final = 50
 """Of a group, that are asked what they do."""
+MOST_HISTORIES: Final = 50
+"""Groups whose lag over time is remembered: those that were looked at last."""
 MOST_GROWING: Final = 20
 """Groups behind that are looked at for members."""
 
@@ -101,6 +105,7 @@ class GroupLook(NamedTuple):
     member_problems: Mapping[str, str]
     configs: Mapping[str, SubscriptionGroupConfig]
     problems: Sequence[str]
+    history: LagHistory
 
 
 class ClusterView:
@@ -113,6 +118,7 @@ class ClusterView:
         self.turn: Final = asyncio.Semaphore(AT_ONCE)
         self._rates_turn: Final = asyncio.Semaphore(RATES_AT_ONCE)
         self._brokers = 1
+        self._histories: Final[OrderedDict[str, LagHistory]] = OrderedDict()
         self._previous_lags: Mapping[str, tuple[int, float, int]] = {}
         parts = (clock, self._tasks)
         self.overview: Final = Cached(self._overview, 2.5, *parts)
@@ -320,6 +326,8 @@ class ClusterView:
 
     async def _group(self, group: str) -> GroupLook:
         stats = await self.admin.consume_stats(group)
+        history = self._history_of(group)
+        history.add(stats, self.clock.time_ms())
         (connection, no_connection), dated = await asyncio.gather(
             self.ask(partial(self._connection, group)), self.group_tables.get()
         )
@@ -342,4 +350,11 @@ class ClusterView:
                 else ()
             ),
         ]
-        return GroupLook(stats, connection, infos, problems, configs, told)
+        return GroupLook(stats, connection, infos, problems, configs, told, history)
+
+    def _history_of(self, group: str) -> LagHistory:
+        history = self._histories.setdefault(group, LagHistory())
+        self._histories.move_to_end(group)
+        if len(self._histories) > MOST_HISTORIES:
+            self._histories.popitem(last=False)
+        return history

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -15,7 +13,6 @@ from ...remoting.errors import ConsumerNotOnline
 from ..cluster import ClusterView, GroupLook
 from ..door import Person
 from ..model.groups import (
-    QueueLag,
     group_troubles,
     groups_of_topics,
     member_rows,
@@ -24,12 +21,11 @@ from ..model.groups import (
 )
 from ..model.paging import page_of
 from ..model.texts import parse_moment
+from ..model.topics import kind_of
 from ..site import BadFormError, Form, Site
 from .overview import soon
 
 ROWS: Final = 50
-MOST_SERIES: Final = 8
-"""Queues with a line of their own in the chart: those furthest behind; the others are one."""
 
 
 def add_to(site: Site) -> None:
@@ -74,6 +70,7 @@ async def list_facts(view: ClusterView, form: Form) -> dict[str, Any]:
         "page": page_of(rows, form.number("page", 1), ROWS),
         "q": text,
         "lags": lags,
+        "most": max((row.lag or 0 for row in rows), default=0),
         "deserted": set(lags.deserted) if lags else set(),
         "at_ms": topics.at_ms,
         "problem": topics.problem,
@@ -95,21 +92,13 @@ async def group_facts(view: ClusterView, form: Form) -> dict[str, Any]:
         "members": members,
         "queues": queues,
         "lag": sum(max(0, queue.lag) for queue in queues),
-        "topics": sorted({queue.queue.topic for queue in queues}),
+        "topics": sorted(
+            {queue.queue.topic for queue in queues}, key=lambda name: (bool(kind_of(name)), name)
+        ),  # its retry topic last
         "troubles": group_troubles(group, queues, members, look.configs),
-        "point": chart_point(queues, dated.at_ms),
+        "history": look.history,
+        "point": look.history.newest(),
     }
-
-
-def chart_point(queues: Sequence[QueueLag], at_ms: int) -> str:
-    """JSON: a time in seconds, and the lag of each line of the chart by its name."""
-    ordered = sorted(queues, key=lambda queue: (-queue.lag, queue.queue))
-    series = {
-        f"{each.queue.topic} {each.queue.broker_name} {each.queue.queue_id}": max(0, each.lag)
-        for each in sorted(ordered[:MOST_SERIES], key=lambda each: each.queue)
-    }
-    total = sum(max(0, each.lag) for each in queues)
-    return json.dumps({"at": at_ms / 1000, "total": total, "series": series})
 
 
 # --- reset

@@ -174,8 +174,55 @@ def test_lag_that_moves_while_somebody_looks(
         page.get_by_text("5 messages behind").wait_for()
         with consumer(cluster, group, topic, lambda _message: seen.release()):
             page.wait_for_selector("#lag[data-total='0']")
-        assert int(chart.get_attribute("data-points") or "0") > 2
+        points = int(chart.get_attribute("data-points") or "0")
+        assert points > 2
         assert shifts_of(page) - before < 0.1
+        page.reload()  # what was seen is not lost
+        page.wait_for_selector("#lag canvas")
+        assert int(chart.get_attribute("data-points") or "0") >= points
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_chart_of_many_queues(
+    cluster: Cluster, console: ConsoleProcess, topic: str, group: str, width: int
+) -> None:
+    """One point of a minute, in UTC; nothing lies over what comes below."""
+    make_topic(cluster, topic, 12)
+    send(cluster, topic, *(b"%d" % number for number in range(12)))
+    seen = threading.Semaphore(0)
+    with consumer(cluster, group, topic, lambda _message: seen.release()):
+        for _ in range(12):
+            assert seen.acquire(timeout=60)
+    with a_page(console.url, width=width) as (page, _):
+        reload_group(page, group)
+        page.wait_for_selector("#lag canvas")
+        assert len(page.locator("#legend li").all()) == 9
+        low, high = page.evaluate(CHART_RANGE)
+        assert high - low >= 60
+        bottom = page.evaluate(
+            "[...document.querySelectorAll('section[aria-labelledby=lag-heading] *')]"
+            ".reduce((most, each) => Math.max(most, each.getBoundingClientRect().bottom), 0)"
+        )
+        below = page.locator("#queues-heading").bounding_box()
+        assert bottom <= below["y"]
+
+
+CHART_RANGE = """() => {
+    const chart = document.getElementById("lag").chart;
+    return [chart.scales.x.min, chart.scales.x.max];
+}"""
+
+
+def reload_group(page: Any, group: str) -> None:
+    """Its offsets come in time."""
+    for _ in range(240):
+        if (
+            page.goto(f"/group?name={group}").status == 200
+            and page.locator("#legend li").count() > 1
+        ):
+            return
+        page.wait_for_timeout(250)
+    raise AssertionError(page.inner_text("main"))
 
 
 def shifts_of(page: Any) -> float:
@@ -242,6 +289,7 @@ def test_everybody_can_use_every_page(
 ) -> None:
     topic, group = "Everybody", "everybody"
     make_topic(cluster, topic, 2)
+    make_dead_letter(cluster)
     (msg_id,) = send(cluster, topic, b'{"a": [1, {"b": "c"}]}', keys=("k",))
     seen = threading.Event()
     with (
@@ -255,15 +303,39 @@ def test_everybody_can_use_every_page(
         for path in (
             "/", "/topics", f"/topic?name={topic}", "/groups", f"/group?name={group}",
             f"/messages?topic={topic}&way=time", f"/message?topic={topic}&id={msg_id}",
-            "/dead-letters", f"/dead-letters?group={group}", f"/tail?topic={topic}", "/send",
-            "/accounts", f"/topic/change?name={topic}&read_queues=4&write_queues=4&perm=6",
+            "/dead-letters", f"/dead-letters?group={group}", "/dead-letters?group=dead",
+            f"/tail?topic={topic}", "/send", "/accounts",
+            f"/topic/change?name={topic}&read_queues=4&write_queues=4&perm=6",
             f"/group/reset?name={group}&topic={topic}&time=2020-01-01", "/sign-in", "/topic",
         ):  # fmt: skip
             page.goto(path)
             problems += [f"{path}: {each}" for each in accessibility_of(page)]
             if overflow_of(page):
                 problems.append(f"{path}: {overflow_of(page)} pixels wider than the window")
+            problems += [f"{path}: {each} is cut off" for each in cut_off(page)]
         assert problems == []
+
+
+def make_dead_letter(cluster: Cluster) -> None:
+    """Of the group ``dead``: where there is one, its page has more to show."""
+    make_topic(cluster, "%DLQ%dead")
+    with sync.Producer("p", namesrv=cluster.namesrv) as producer:
+        producer.send(Message("%DLQ%dead", b"x", keys=("k",)))
+
+
+def cut_off(page: Any) -> list[str]:
+    """Areas, buttons and figures of which a reader sees a part, or a number in two lines."""
+    found: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll("nav a, td.n, button")].filter((each) => {
+            const right = each.getBoundingClientRect().right;
+            const area = each.closest("nav");
+            const text = document.createRange();
+            text.selectNodeContents(each.firstChild || each);
+            return right > innerWidth || (area && right > area.getBoundingClientRect().right + 1)
+                || (each.matches("td.n") && text.getClientRects().length > 1);
+        }).map((each) => each.innerText)"""
+    )
+    return found
 
 
 def test_by_keyboard_and_without_scripts(cluster: Cluster, console: ConsoleProcess) -> None:
