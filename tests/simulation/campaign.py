@@ -31,8 +31,11 @@ class Campaign(msgspec.Struct):
     faults: int = 0
     simulated_s: float = 0.0
     cpu_s: float = 0.0
+    timed: int = 0
+    """Seeds of which promises were looked at when they were due; of the others at the end only."""
     broken: dict[int, list[str]] = {}
-    commit: str = ""
+    commits: dict[str, int] = {}
+    """How many seeds were run on each, in the order of the runs."""
     date: str = ""
     """Of the last run."""
 
@@ -44,8 +47,10 @@ class Campaign(msgspec.Struct):
                 self.done[-1] = self.done[-1][0], max(end, self.done[-1][1])
             else:
                 self.done.append((begin, end))
+        self.commits[commit()] = self.commits.get(commit(), 0) + len(verdicts)
         for verdict in verdicts:
             self.seeds += 1
+            self.timed += verdict.timed
             self.acknowledged += verdict.acknowledged
             self.delivered += verdict.delivered
             self.faults += verdict.faults
@@ -75,7 +80,6 @@ def load(path: Path | None) -> Campaign:
 
 def save(campaign: Campaign, path: Path) -> None:
     campaign.date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    campaign.commit = commit()
     fresh = path.with_suffix(".tmp")
     fresh.write_text(json.dumps(msgspec.to_builtins(campaign, str_keys=True), indent=1) + "\n")
     os.replace(fresh, path)

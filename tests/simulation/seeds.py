@@ -24,7 +24,7 @@ from .invariants import Growing, broken, left_behind
 from .knobs import settings
 from .machine import Machine
 from .schedule import Schedule
-from .settling import Case, settle
+from .settling import Case, is_timed, settle
 from .tables import TableWatch
 from .workload import Clients
 from .world import World
@@ -47,6 +47,8 @@ class Verdict(NamedTuple):
     acknowledged: int
     delivered: int
     faults: int
+    timed: bool
+    """Promises were looked at when they were due; else all of them at the end only."""
     events: list[str]
     logs: list[str]
 
@@ -74,7 +76,7 @@ def run_seed(seed: int, *, skip: frozenset[int] = frozenset()) -> Verdict:
     _, status = os.waitpid(child, 0)
     if not text:
         what = f"no verdict within {MOST_CPU_S} s of CPU: {os.waitstatus_to_exitcode(status)}"
-        return Verdict(seed, [what], "", 0.0, float(MOST_CPU_S), 0, 0, 0, [], [])
+        return Verdict(seed, [what], "", 0.0, float(MOST_CPU_S), 0, 0, 0, False, [], [])
     return Verdict(**json.loads(text))
 
 
@@ -98,7 +100,7 @@ def _in_this_process(seed: int, skip: frozenset[int]) -> Verdict:
         time.process_time() - began,
         0 if clients is None else len(clients.journal.acknowledged),
         0 if clients is None else len(clients.journal.delivered),
-        found.get("faults", 0), world.events, world.logs,
+        found.get("faults", 0), found.get("timed", False), world.events, world.logs,
     )  # fmt: skip
 
 
@@ -143,6 +145,7 @@ async def _story(
     schedule.stop()
     await faults
     found["faults"] = schedule.count
+    found["timed"] = is_timed(often)
     names = set(world.broker_names())
     late = await settle(Case(world, clients.journal, names, {}), often)
     for watch in watches:

@@ -152,13 +152,17 @@ second; a log is read again after 20 s, and what is damaged asked for within 10 
 minute."""
 
 
+def is_timed(habits: Habits) -> bool:
+    """Whether promises have their times with such threads."""
+    return habits.thread_s * habits.slower <= SLOW_S
+
+
 async def settle(case: Case, habits: Habits) -> list[str]:
     """What is not as it should be in time. Takes until all is quiet."""
     began, broken = case.world.loop.now, []
-    slow = habits.thread_s * habits.slower > SLOW_S
     for at, check in WITHIN:
         await asyncio.sleep(began + at - case.world.loop.now)
-        if not slow:
+        if is_timed(habits):
             broken += [f"{each} {at:.0f} s after everything was whole" for each in check(case)]
     await asyncio.sleep(began + QUIET_S - case.world.loop.now)
     return broken
