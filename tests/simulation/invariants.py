@@ -298,8 +298,8 @@ def _committed_once(world: World, journal: Journal, there: Stored) -> Iterator[s
         at = sorted(_phy_offset(broker.store, place) for place in places)
         first = next((when for when, end in world.grown[name] if end > at[0]), world.loop.now)
         if _first_halves(broker.store, body) < len(at) and not any(
-            begin <= at[-1] and at[0] <= end and when <= first + NOTED_S
-            for begin, end, when in world.doubtful[name]
+            begin <= at[-1] and at[0] <= end and since <= first + NOTED_S
+            for begin, end, since in world.doubtful[name]
         ):
             yield f"committed {len(at)} times: {body!r}, at {', '.join(map(said, places))}"
 

@@ -123,6 +123,7 @@ class Machine:
 
     def kill(self, *, power: bool = False) -> None:
         """SIGKILL, or the power fails."""
+        self.world.ends(self)
         process, self.process, self.broker = self.process, None, None
         self.name_server = None
         if process is None:

@@ -76,8 +76,10 @@ class World:
         self.serves_since: dict[str, float] = {}
         """Of each broker name, when who serves it now began to."""
         self.doubtful: dict[str, list[tuple[int, int, float]]] = {}
-        """Of each broker name stretches of its log, from and to, and when: there the program that
-        wrote was another one from some place on, or its disk was in trouble."""
+        """Of each broker name stretches of its log, from and to, and since when: there the program
+        that wrote was another one from some place on, or its disk was in trouble."""
+        self.gone_since: dict[str, float] = {}
+        """Of each broker name that nobody serves, when who did was killed."""
         self.grown: dict[str, list[tuple[float, int]]] = {}
         """Of each broker name, when its log ended where."""
         self.when_opened: list[Callable[[Machine, Broker], None]] = []
@@ -212,15 +214,23 @@ class World:
     def _begins(self, machine: Machine) -> None:
         """To serve."""
         self.serves_since[machine.broker_name] = self.loop.now
-        self.doubts(machine)
+        self.doubts(machine, since=self.gone_since.pop(machine.broker_name, None))
 
-    def doubts(self, machine: Machine, begin: int | None = None) -> int:
-        """From ``begin`` on, or at the end of its log, where that is now."""
+    def ends(self, machine: Machine) -> None:
+        """It is about to be killed."""
+        if self.masters().get(machine.broker_name) is machine:
+            self.gone_since[machine.broker_name] = self.loop.now
+
+    def doubts(
+        self, machine: Machine, begin: int | None = None, *, since: float | None = None
+    ) -> int:
+        """From ``begin`` on, or at the end of its log, where that is now. ``since``: or now."""
         if machine.broker is None:
             return 0
         store = machine.broker.store
         end = store.max_phy_offset if store.raft is None else store.raft.log.log.max_phy_offset
-        stretch = end if begin is None else begin, end, self.loop.now
+        at = self.loop.now if since is None else since
+        stretch = end if begin is None else begin, end, at
         self.doubtful.setdefault(machine.broker_name, []).append(stretch)
         return end
 
