@@ -42,7 +42,7 @@ from .client.producer.transaction import (
     TransactionSendResult,
     TransactionState,
 )
-from .client.usage_errors import number
+from .client.usage_errors import number, queue_problem
 from .direct_sends import DirectSends
 from .loop_thread import Facade, LoopThread, awaited, called
 from .remoting.protocol.bodies.heartbeat import MessageModel
@@ -124,8 +124,8 @@ class Producer(Facade):
                 queues = fast_path.queues(message.topic)
                 if queues is not None:
                     queue, selector = selector(queues, message), None
-                    if not isinstance(queue, MessageQueue):
-                        raise ConfigError(f"a selector chooses one of the queues, not {queue!r}")
+                    if (why := queue_problem(queue, by_selector=True)) is not None:
+                        raise ConfigError(why)
             if selector is None:
                 seconds = client.send_timeout if timeout is None else number("timeout", timeout)
                 sent = self._direct.send(fast_path, message, sharding_key, queue, seconds)

@@ -8,6 +8,7 @@ import inspect
 import logging
 import traceback
 from collections.abc import Awaitable, Callable
+from enum import Enum
 from functools import partial
 from typing import Any, Final
 
@@ -35,11 +36,33 @@ async def failure_of(
 ) -> BaseException | None:
     """Call. None when the messages are consumed, else why they have to come again."""
     with UserCode(asyncio.CancelledError) as code:
-        await call(messages)
+        if (returned := await call(messages)) is not None:
+            await settle(returned, group, outages)
         return None
     error = code.failure()
     assert error is not None
     return verdict(error, messages, group, outages)
+
+
+async def settle(returned: object, group: str, outages: Outages) -> None:
+    """What a handler returned: a coroutine has not even begun, and what in other clients says
+    "again" says nothing here."""
+    returned = await awaited(returned)
+    if returned is False or isinstance(returned, (Enum, BaseException)):
+        outages.occurs(
+            log,
+            ("returned", group),
+            "handler returned %r, and the message is done: to have it again raise an exception, "
+            "such as RetryLater group=%s",
+            returned,
+            group,
+        )
+
+
+async def awaited(returned: Any) -> object:
+    """The result of a function that may turn out to be asynchronous: ``lambda message:
+    handle(message)``."""
+    return await returned if inspect.isawaitable(returned) else returned
 
 
 def is_cancelled() -> bool:
@@ -114,13 +137,19 @@ class Handler:
         self, function: Callable[[Any], Any], *, takes_batch: bool, concurrency: int, name: str
     ) -> None:
         self._threads = None if is_async(function) else UserThreads(concurrency, name)
-        in_loop = function if self._threads is None else partial(self._threads.call, function)
+        in_loop = (
+            function if self._threads is None else partial(_in_thread, self._threads, function)
+        )
         self.call: Call = in_loop if takes_batch else lambda messages: in_loop(messages[0])
 
     def close(self) -> None:
         """No more calls. A function that still runs in its thread is not waited for."""
         if self._threads is not None:
             self._threads.close()
+
+
+async def _in_thread(threads: UserThreads, function: Callable[[Any], Any], what: Any) -> object:
+    return await awaited(await threads.call(function, what))
 
 
 def is_async(function: Callable[..., Any]) -> bool:

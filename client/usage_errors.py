@@ -137,10 +137,13 @@ def message_problem(message: object) -> str | None:
     return wrong[0] if wrong else None
 
 
-def queue_problem(queue: object) -> str | None:
-    """That it is none: its number is not enough."""
-    if queue is None or isinstance(queue, MessageQueue):
+def queue_problem(queue: object, *, by_selector: bool = False) -> str | None:
+    """That it is none: its number is not enough. ``by_selector``: the user's function has
+    chosen it."""
+    if isinstance(queue, MessageQueue) or (queue is None and not by_selector):
         return None
+    if by_selector:
+        return f"a selector chooses one of the queues, not {_shown(queue)}"
     return (
         "queue is a MessageQueue(topic, broker_name, queue_id), one of producer.queues(topic), "
         f"not {_shown(queue)}"

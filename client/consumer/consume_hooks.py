@@ -106,8 +106,8 @@ class ConsumeHooks:
     def around(self, call: Call) -> Call:
         """``call`` with everybody looking on."""
 
-        async def looked_at(messages: list[MessageExt]) -> None:
-            clock = self._clock
+        async def looked_at(messages: list[MessageExt]) -> object:
+            clock, returned = self._clock, None
             context = ConsumeContext(
                 self._group, messages, messages[0].queue, clock.time_ms(), self._client_id
             )
@@ -116,7 +116,7 @@ class ConsumeHooks:
                 _call(hook.before_consume, context)
             began = clock.monotonic()
             with UserCode(asyncio.CancelledError) as code:
-                await call(messages)
+                returned = await call(messages)
             context.error = code.failure()
             if isinstance(context.error, asyncio.CancelledError) and is_cancelled():
                 raise context.error  # it is not the handler that ended
@@ -128,6 +128,7 @@ class ConsumeHooks:
                 self._tracer.after(traced, context.outcome)
             if context.error is not None:
                 raise context.error
+            return returned
 
         return looked_at
 

@@ -14,7 +14,7 @@ from ...remoting.outages import Outages
 from ...remoting.protocol.message.retries import FIRST_DELAY_LEVEL
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
-from ..handlers import Call, delay_level_of, verdict
+from ..handlers import Call, delay_level_of, settle, verdict
 from .backlog import Backlog
 from .owned_queue import OwnedQueue, Work
 from .process_queue import ProcessQueue
@@ -116,7 +116,8 @@ class ConcurrentConsumption:
             began = running.began = process_queue.last_begun = monotonic()
             failure: BaseException | None = None
             try:
-                await call(messages)
+                if (returned := await call(messages)) is not None:
+                    await settle(returned, self._group, self._outages)
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - as in UserCode, for every message
                 failure = verdict(error, messages, self._group, self._outages)
             running.messages = _NONE

@@ -9,7 +9,7 @@ from typing import Final
 
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ..errors import ConfigError
-from ..handlers import is_async, is_cancelled
+from ..handlers import awaited, is_async, is_cancelled
 from ..namespaces import unwrap_queue
 from ..user_code import UserCode
 from ..user_threads import UserThreads
@@ -83,7 +83,7 @@ class QueueCallbacks:
                     await callback(told)  # type: ignore[misc]
                 else:
                     self._threads = self._threads or UserThreads(1, f"queues of {self._group}")
-                    await self._threads.call(callback, told)
+                    await awaited(await self._threads.call(callback, told))
         failure = code.failure()
         if isinstance(failure, asyncio.CancelledError) and is_cancelled():
             raise failure

@@ -26,6 +26,7 @@ import msgspec
 
 from ...remoting.protocol.message.message import Message
 from ...remoting.protocol.message.message_queue import MessageQueue
+from ..errors import ConfigError
 from ..user_code import UserCode
 from .sending import SendResult
 
@@ -194,6 +195,12 @@ class SendHooks:
     def __init__(
         self, hooks: Sequence[SendHook | SendObserver], checks: Sequence[SendCheck]
     ) -> None:
+        for each in hooks:
+            if not hasattr(each, "begin_send") and not hasattr(each, "before_send"):
+                raise ConfigError(
+                    "a hook has the methods before_send and after_send (SendHook), or begin_send "
+                    f"(SendObserver), unlike {each!r}"
+                )
         self._observers = [
             cast(SendObserver, each) for each in hooks if hasattr(each, "begin_send")
         ]

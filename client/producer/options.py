@@ -82,6 +82,11 @@ class ProducerSettings(Settings, frozen=True, kw_only=True):
         self.require_counts("max_message_size", "topic_queue_nums")
         if number("retries", self.retries) < 0:
             raise ConfigError(f"retries must be 0 or more, not {self.retries!r}")
+        if self.accumulate is not None and not isinstance(self.accumulate, Accumulate):
+            raise ConfigError(
+                "accumulate is Accumulate(), perhaps with max_bytes and linger, not "
+                f"{self.accumulate!r}"
+            )
         if self.idempotent and (self.latency_fault or self.retry_other_broker_on_not_ok):
             raise ConfigError(
                 "an idempotent producer stays with a queue until it knows what became of a "

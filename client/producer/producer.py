@@ -579,6 +579,8 @@ class Producer(Startable):
             queues = await self._queues(first.topic, deadline)
             if selector is not None:
                 queue = selector(queues, first)
+                if (why := queue_problem(queue, by_selector=True)) is not None:
+                    raise ConfigError(why)
             else:
                 queue = choose_by_key(queues, sharding_key)  # type: ignore[arg-type]
         if queue.topic != first.topic:

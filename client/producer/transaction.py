@@ -43,7 +43,7 @@ from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record.decode import MessageExt
 from ..cluster.master_watch import LONGEST_GAP_S
 from ..errors import ClientStateError, ConfigError, HalfMessageUnsafe, MessageError
-from ..handlers import is_async
+from ..handlers import awaited, is_async
 from ..namespaces import with_namespace
 from ..options import Settings, settings_of, takes
 from ..user_code import UserCode
@@ -212,7 +212,7 @@ class TransactionProducer(Producer):
             return TransactionSendResult(transaction.sent, TransactionState.ROLLBACK)
         state: TransactionState | None = None
         try:
-            state = TransactionState(await execute(message))
+            state = await _state_of(execute, message)
         finally:
             if state is None:
                 await transaction.end(TransactionState.UNKNOWN, sys.exception())
@@ -376,7 +376,9 @@ class TransactionProducer(Producer):
         with UserCode() as code:
             if self._threads is None:
                 return TransactionState(await self._checker(message)), None  # type: ignore[misc]
-            return TransactionState(await self._threads.call(self._checker, message)), None
+            return TransactionState(
+                await awaited(await self._threads.call(self._checker, message))
+            ), None
         error = code.failure()
         self.instance.outages.occurs(
             log,
@@ -388,6 +390,17 @@ class TransactionProducer(Producer):
             exc_info=error,
         )
         return TransactionState.UNKNOWN, error
+
+
+async def _state_of(execute: Execute, message: Message) -> TransactionState:
+    """Raises ``ConfigError`` where it returns none."""
+    returned = await awaited(execute(message))
+    try:
+        return TransactionState(returned)
+    except ValueError:
+        raise ConfigError(
+            f"the local part of a transaction returns a TransactionState, not {returned!r}"
+        ) from None
 
 
 def _remark(what: str, error: BaseException | None) -> str | None:

@@ -18,9 +18,15 @@ from aiorocketmq.client.consumer.push_consumer import PushConsumer
 from aiorocketmq.client.errors import ClientStateError, ConfigError, MessageError
 from aiorocketmq.client.producer.producer import Producer
 from aiorocketmq.client.producer.sending import batch, plain_properties, single
-from aiorocketmq.client.producer.transaction import TransactionProducer, TransactionState
+from aiorocketmq.client.producer.transaction import (
+    TransactionProducer,
+    TransactionState,
+    _state_of,
+)
 from aiorocketmq.remoting.protocol.message.message import Message
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+
+from .scripted_broker import ScriptedBroker
 
 NAMESRV = "ns:9876"
 make_producer: Any = Producer
@@ -122,6 +128,14 @@ def test_an_option_that_does_not_exist(call: Callable[[], object], text: str) ->
         (
             lambda: make_producer("g", namesrv=NAMESRV, retries=-1),
             "retries must be 0 or more, not -1",
+        ),
+        (
+            lambda: make_producer("g", namesrv=NAMESRV, accumulate=True),
+            r"accumulate is Accumulate\(\), perhaps with max_bytes and linger, not True",
+        ),
+        (
+            lambda: make_producer("g", namesrv=NAMESRV, hooks=[print]),
+            "a hook has the methods before_send and after_send .*, unlike <built-in",
         ),
         (
             lambda: make_producer("g", namesrv=NAMESRV, retries="3"),
@@ -421,3 +435,32 @@ def test_another_event_loop() -> None:
             asyncio.run(call())
     for one in (producer.instance, consumer.instance, admin.instance, instance):
         one._state = "stopped"  # nothing else may stop them any more
+
+
+def test_a_selector_that_returns_the_number_of_a_queue() -> None:
+    async def main() -> None:
+        broker = ScriptedBroker()
+        instance = broker.instance()
+        broker.know_topic(instance, "T")
+        async with instance, Producer("g", instance=instance) as producer:
+            with pytest.raises(ConfigError, match=r"a selector chooses one of .*, not 1 \(int\)"):
+                await producer.send(
+                    Message("T", b"x"),
+                    selector=lambda queues, message: 1,  # type: ignore[arg-type, return-value]
+                )
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("returned", [True, "COMMIT", None])
+def test_a_local_part_of_a_transaction_that_returns_no_state(returned: Any) -> None:
+    async def local(_message: Message) -> Any:
+        return returned
+
+    async def main() -> None:
+        with pytest.raises(ConfigError, match="a transaction returns a TransactionState, not "):
+            await _state_of(local, Message("T", b"x"))
+        with pytest.raises(ConfigError, match="a transaction returns a TransactionState, not "):
+            await _state_of(lambda _: returned, Message("T", b"x"))
+
+    asyncio.run(main())

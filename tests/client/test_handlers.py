@@ -1,0 +1,100 @@
+"""What a handler returns: nothing that matters, unless it is not yet done."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import pytest
+
+from aiorocketmq.client.consumer.consume_hooks import ConsumeHooks
+from aiorocketmq.client.errors import RetryLater
+from aiorocketmq.client.handlers import Handler, failure_of
+from aiorocketmq.remoting.outages import Outages
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
+
+from ..floods import told
+from ..sim import ManualClock
+from .consumer.test_ordered_consumption import messages_of
+from .consumer.test_owned_queue import pulled
+from .consumer.test_push_consumer import Scene
+
+
+class Status(Enum):
+    """As handlers of other clients return it."""
+
+    RECONSUME_LATER = 1
+
+
+async def fails(message: MessageExt) -> None:
+    await asyncio.sleep(0)
+    raise LookupError(message.queue_offset)
+
+
+def forgets_to_await() -> Callable[[MessageExt], Any]:
+    async def handler(message: MessageExt) -> Any:
+        return fails(message)
+
+    return handler
+
+
+@pytest.mark.parametrize("handler", [lambda message: fails(message), forgets_to_await()])
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_a_coroutine_that_a_handler_returns_is_run(handler: Any, looked_at: bool) -> None:
+    """Or its message would be done without anybody having seen it."""
+
+    async def main() -> None:
+        made = Handler(handler, takes_batch=False, concurrency=1, name="of this test")
+        clock = ManualClock()
+        call = made.call
+        if looked_at:
+            call = ConsumeHooks("g", [], None, clock, 60.0).around(call)
+        failure = await failure_of(call, messages_of(0, 7), "g", Outages(clock))
+        assert isinstance(failure, LookupError)
+        assert failure.args == (7,)
+        scene = Scene()
+        scene.consumption._call = call
+        scene.owned.put(pulled(7, following=8))
+        await scene.work_until(lambda: bool(scene.given_back))
+        made.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("returned", [False, Status.RECONSUME_LATER, RetryLater()])
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_what_means_again_elsewhere_is_told(
+    caplog: pytest.LogCaptureFixture, returned: object, looked_at: bool
+) -> None:
+    async def main() -> None:
+        async def handler(_messages: list[MessageExt]) -> object:
+            return returned
+
+        scene = Scene()
+        hooks = ConsumeHooks("g", [], None, scene.clock, 60.0)
+        scene.consumption._call = hooks.around(handler) if looked_at else handler
+        scene.owned.put(pulled(5, 6, 7, following=8))
+        await scene.work_until(lambda: scene.world.committed == 8)
+        assert not scene.given_back
+
+    with caplog.at_level(logging.INFO, "aiorocketmq.client"):
+        asyncio.run(main())
+    assert len(told(caplog, "and the message is done: to have it again raise")) == 1
+
+
+@pytest.mark.parametrize("returned", [None, True, 0, "stored", [1]])
+def test_whatever_else_is_returned_is_nobodys_business(
+    caplog: pytest.LogCaptureFixture, returned: object
+) -> None:
+    async def main() -> None:
+        async def handler(_messages: list[MessageExt]) -> object:
+            return returned
+
+        outages = Outages(ManualClock())
+        assert await failure_of(handler, messages_of(0, 0), "g", outages) is None
+
+    asyncio.run(main())
+    assert not caplog.records
