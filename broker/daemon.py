@@ -19,7 +19,7 @@ from ..remoting.transport.config import ALL_INTERFACES
 from ..remoting.transport.flow import Limits
 from ..remoting.transport.tls import TlsConfig
 from ..store.model.config import MessageStoreConfig
-from ..store.model.errors import StoreError
+from ..store.model.errors import StoreConfigError, StoreError
 from ..store.replica.replication_secret import MIN_SECRET_LENGTH
 from .assembly.broker import Broker
 from .config.config import (
@@ -155,4 +155,5 @@ BROKER: Final = Daemon(
     aliases=ALIASES,
     important=IMPORTANT,
     operating_errors=(StoreError,),
+    settings_errors=(StoreConfigError,),
 )

@@ -143,6 +143,8 @@ class Daemon(NamedTuple):
     """The properties that ``-m`` prints; ``None``: there is no ``-m``."""
     operating_errors: tuple[type[Exception], ...] = ()
     """Errors besides our own and ``OSError`` that are no bugs, so that one line is enough."""
+    settings_errors: tuple[type[Exception], ...] = ()
+    """Those of them that come again until the settings are others."""
 
 
 def main(daemon: Daemon, arguments: Sequence[str] | None = None) -> int:
@@ -196,7 +198,9 @@ def run(daemon: Daemon, settings: Settings) -> int:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_serve_until_signal(daemon, settings))
     except operating as error:
-        is_usage = isinstance(error, (SettingsError, PropertyError, TlsSettingsError))
+        is_usage = isinstance(
+            error, (SettingsError, PropertyError, TlsSettingsError, *daemon.settings_errors)
+        )
         return _fail(daemon, describe(error), EXIT_USAGE if is_usage else EXIT_FAILED)
     except BaseExceptionGroup as group:
         rest = group.split(operating)[1]

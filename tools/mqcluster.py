@@ -37,6 +37,7 @@ from ..local_masters import LARGEST as MOST_MASTERS
 from ..local_properties import checked
 from ..remoting.errors import AddressInUseError
 from ..remoting.file_mode import FileMode, files_are
+from ..remoting.protocol.extras import install_command
 from ..remoting.protocol.java_properties import PropertyError
 from ..remoting.transport.config import ALL_INTERFACES
 from ..store.model.errors import StoreError
@@ -194,8 +195,7 @@ def serving(
         from ..console.app import serve
     except ImportError as error:
         raise WrongCommandLine(
-            f"mqcluster: --console needs more packages ({error.name}): pip install "
-            "'aiorocketmq[console]'"
+            f"mqcluster: --console needs more packages ({error.name}): {install_command('console')}"
         ) from None
 
     async def run(cluster: LocalCluster, ready: Callable[[], object]) -> None:

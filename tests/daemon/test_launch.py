@@ -74,6 +74,8 @@ def daemon(
         serve=serve,
         aliases={"fleSize": "fileSize"},
         important=important,
+        operating_errors=(OverflowError,),
+        settings_errors=(OverflowError,),
     )
 
 
@@ -207,7 +209,7 @@ def test_an_operating_error_is_one_line_and_code_1(
     assert capsys.readouterr().err == f"mqtoy: {told}\n"
 
 
-@pytest.mark.parametrize("kind", [SettingsError, TlsSettingsError])
+@pytest.mark.parametrize("kind", [SettingsError, TlsSettingsError, OverflowError])
 def test_so_are_those_that_a_daemon_finds_wrong_when_it_looks_at_them_together(
     kind: type[Exception],
     capsys: pytest.CaptureFixture[str],

@@ -215,9 +215,12 @@ def test_a_store_in_use_is_one_line_and_exit_code_1(broker: BrokerProcess) -> No
     assert str(broker.store) in last
 
 
-def test_a_role_and_an_id_that_do_not_go_together(tmp_path: Path) -> None:
+def test_settings_that_cannot_work_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
     assert "needs a brokerId above 0" in fails(tmp_path, "--brokerRole=SLAVE", code=2)
     assert "is a slave's" in fails(tmp_path, "--brokerId=1", code=2)
+    assert "hours of the day" in fails(tmp_path, "--deleteWhen=99", code=2)
+    enforcing = ("--listenPort=0", "--tls.server.mode=enforcing")
+    assert "needs tls.server.certPath" in fails(tmp_path, *enforcing, code=2)
 
 
 def test_tables_that_cannot_be_read_stop_the_start(tmp_path: Path) -> None:
