@@ -49,19 +49,22 @@ class Cached(Generic[T]):
         self._tasks = tasks
         self._dated: Dated[T] | None = None
         self._fetched = float("-inf")
-        self._loading: asyncio.Task[None] | None = None
+        self._loading: asyncio.Task[Dated[T] | None] | None = None
         self._error: RocketMQError | None = None
 
     async def get(self, *, wait_s: float | None = None) -> Dated[T]:
         """What is there. ``wait_s``: the longest to wait for a first answer, else it raises
         ``RemotingError``.
         Raises what the cluster said where there is no answer at all."""
-        dated = self.now()
-        if dated is None or self._age_s() > TOO_OLD * self._fresh_s():
-            await self._wait(wait_s)
-        if self._dated is None:
+        dated, loading = self.now(), self._loading
+        if loading is not None and (dated is None or self._age_s() > TOO_OLD * self._fresh_s()):
+            done, _ = await asyncio.wait((loading,), timeout=wait_s)
+            dated = self._dated
+            if dated is None and done and not loading.cancelled():
+                dated = loading.result()  # it is forgotten already, but came when it was wanted
+        if dated is None:
             raise self._error or RemotingError("the cluster has not answered yet")
-        return self._dated
+        return dated
 
     def now(self) -> Dated[T] | None:
         """What is there, however old it is: a new one comes later."""
@@ -70,28 +73,28 @@ class Cached(Generic[T]):
         return self._dated
 
     def forget(self) -> None:
-        """Something has changed: the next one who looks gets a new answer."""
-        self._dated, self._fetched = None, float("-inf")
+        """Something has changed: the next one who looks gets an answer that was asked for after
+        it."""
+        self._dated, self._fetched, self._loading = None, float("-inf"), None
 
     def _age_s(self) -> float:
         return self._clock.monotonic() - self._fetched
 
-    async def _wait(self, wait_s: float | None) -> None:
-        if self._loading is not None:
-            await asyncio.wait((self._loading,), timeout=wait_s)
-
-    async def _refresh(self) -> None:
+    async def _refresh(self) -> Dated[T] | None:
+        """Returns it for those who wait: nobody else gets it where it has been forgotten."""
+        dated = None
         try:
-            value = await self._load()
+            dated = Dated(await self._load(), self._clock.time_ms())
         except RocketMQError as error:
             self._error = error
             if self._dated is not None:
                 self._dated = self._dated._replace(problem=str(error))
-        else:
-            self._error, self._dated = None, Dated(value, self._clock.time_ms())
         finally:
-            self._fetched = self._clock.monotonic()
-            self._loading = None
+            if self._loading is asyncio.current_task():
+                if dated is not None:
+                    self._error, self._dated = None, dated
+                self._fetched, self._loading = self._clock.monotonic(), None
+        return dated
 
 
 class CachedByKey(Generic[K, T]):

@@ -136,6 +136,39 @@ def test_who_never_waits_gets_it_later() -> None:
     run(test)
 
 
+def test_what_was_asked_before_a_change_is_nobodys_answer_after_it() -> None:
+    async def test(cluster: Cluster, cached: Cached[int], clock: ManualClock) -> None:
+        cluster.answers.clear()
+        before = asyncio.create_task(cached.get())
+        while not cluster.asked:
+            await asyncio.sleep(0)
+        cached.forget()
+        after = asyncio.create_task(cached.get())
+        while cluster.asked < 2:
+            await asyncio.sleep(0)
+        cluster.answers.set()
+        await asyncio.gather(before, after)
+        assert (await cached.get()).at_ms == (await after).at_ms
+        assert cluster.asked == 2
+
+    run(test)
+
+
+def test_who_waits_gets_an_answer_that_is_forgotten_at_once() -> None:
+    async def test(cluster: Cluster, cached: Cached[int], clock: ManualClock) -> None:
+        cluster.answers.clear()
+        looks = asyncio.create_task(cached.get())
+        while not cluster.asked:
+            await asyncio.sleep(0)
+        assert cached._loading is not None
+        cached._loading.add_done_callback(lambda _: cached.forget())
+        cluster.answers.set()
+        assert (await looks).value == 1
+        assert (await cached.get()).value == 2
+
+    run(test)
+
+
 def test_how_old_it_may_be_is_asked_each_time() -> None:
     """What there are many of is asked for less often, and that they are many is known later."""
 
