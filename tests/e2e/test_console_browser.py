@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from aiorocketmq import Admin, Message, MessageExt, RetryLater, StartFrom, sync
+from aiorocketmq.remoting.protocol.message.topic_names import dlq_topic
 
 from .cluster import Cluster, asynchronous, create_topic, until
 from .console_browser import (
@@ -29,6 +30,8 @@ from .console_browser import (
 
 # Retries after a second, not after ten: the second and third level of delay.
 QUICK = {"messageDelayLevel": "1s 1s 1s 1s 1s 1s"}
+DEAD = "dead" + "x" * 110
+"""A group whose name is as long as one may be."""
 
 
 @pytest.fixture(scope="module")
@@ -303,7 +306,7 @@ def test_everybody_can_use_every_page(
         for path in (
             "/", "/topics", f"/topic?name={topic}", "/groups", f"/group?name={group}",
             f"/messages?topic={topic}&way=time", f"/message?topic={topic}&id={msg_id}",
-            "/dead-letters", f"/dead-letters?group={group}", "/dead-letters?group=dead",
+            "/dead-letters", f"/dead-letters?group={group}", f"/dead-letters?group={DEAD}",
             f"/tail?topic={topic}", "/send", "/accounts",
             f"/topic/change?name={topic}&read_queues=4&write_queues=4&perm=6",
             f"/group/reset?name={group}&topic={topic}&time=2020-01-01", "/sign-in", "/topic",
@@ -317,10 +320,10 @@ def test_everybody_can_use_every_page(
 
 
 def make_dead_letter(cluster: Cluster) -> None:
-    """Of the group ``dead``: where there is one, its page has more to show."""
-    make_topic(cluster, "%DLQ%dead")
+    """Where there is one, its page has more to show."""
+    make_topic(cluster, dlq_topic(DEAD))
     with sync.Producer("p", namesrv=cluster.namesrv) as producer:
-        producer.send(Message("%DLQ%dead", b"x", keys=("k",)))
+        producer.send(Message(dlq_topic(DEAD), b"x", keys=("k",)))
 
 
 def cut_off(page: Any) -> list[str]:
