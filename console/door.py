@@ -75,16 +75,19 @@ class Door:
         may_change = self.settings.allow_changes and session is not None
         return Person(session, await self._views.of(credentials), may_change)
 
-    async def enter_to_change(self, request: Request, csrf: str) -> Person:
+    async def enter_to_change(self, request: Request) -> Person:
         """Raises ``ForbiddenError``, ``SignInNeededError``."""
         if not self.settings.allow_changes:
             raise ForbiddenError("this console only reads: start it with --allow-changes")
         person = await self.enter(request)
         if person.session is None:
             raise SignInNeededError("changes are made by who has signed in")
-        if not csrf or not same(csrf, person.session.csrf):
-            raise ForbiddenError("the form is not of this session: load the page again")
         return person
+
+    def check(self, person: Person, csrf: str) -> None:
+        """Raises ``ForbiddenError`` for a form that a page of the person's did not have."""
+        if not csrf or not same(csrf, person.csrf):
+            raise ForbiddenError("the form is not of this session: load the page again")
 
     # --- signing in and out
     # ----------------------------------------------------------------------------------------------

@@ -72,19 +72,28 @@ def query_of(request: Request) -> Form:
     return Form(list(request.query_params.multi_items()))
 
 
-async def form_of(request: Request) -> Form:
+async def form_of(request: Request, most_bytes: int = MOST_BODY_BYTES) -> Form:
     """Raises ``BadFormError``."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise BadFormError("a form comes as application/x-www-form-urlencoded")
     try:
         async with asyncio.timeout(FORM_S):
-            text = (await request.body()).decode("ascii")
+            text = (await _body_of(request, most_bytes)).decode("ascii")
         return Form(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
     except TimeoutError:
         raise BadFormError(f"the form did not come within {FORM_S:.0f} s") from None
     except ValueError as error:
         raise BadFormError(f"the form cannot be read: {error}") from None
+
+
+async def _body_of(request: Request, most_bytes: int) -> bytes:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > most_bytes:
+            raise BadFormError(f"such a form has at most {most_bytes:,} bytes")
+    return bytes(body)
 
 
 _TIMES: Final = ("at_ms", "point")
@@ -130,12 +139,14 @@ class Site:
         self.stream(f"/live/{name}", facts, f"{name}.html", *parts)
 
     def change(self, path: str, show: Shown) -> None:
-        """What a form does. ``show`` writes the audit line (``Site.noted``)."""
+        """What a form does, which is not read of who has not signed in. ``show`` writes the audit
+        line (``Site.noted``)."""
 
         async def serve(request: Request) -> Response:
             try:
+                person = await self.door.enter_to_change(request)
                 form = await form_of(request)
-                person = await self.door.enter_to_change(request, form.text("csrf"))
+                self.door.check(person, form.text("csrf"))
                 return await show(request, person, form)
             except RocketMQError as error:
                 return self._failed(request, error)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -9,6 +11,9 @@ from starlette.routing import Route
 from ...remoting.errors import RocketMQError
 from ..door import TooManyAttempts
 from ..site import Form, Site, address_of, form_of, query_of
+
+MOST_FORM_BYTES: Final = 32 << 10
+"""Of somebody whom nobody knows yet."""
 
 
 def add_to(site: Site) -> None:
@@ -31,7 +36,7 @@ def add_to(site: Site) -> None:
 
     async def sign_in(request: Request) -> Response:
         try:
-            form = await form_of(request)
+            form = await form_of(request, MOST_FORM_BYTES)
         except RocketMQError as error:
             return await page(Form([]), str(error), 400)
         key = form.text("access_key")

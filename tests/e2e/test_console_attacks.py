@@ -202,6 +202,28 @@ async def test_a_form_that_does_not_come(shared: Cluster, monkeypatch: pytest.Mo
 
 
 @asynchronous
+async def test_the_form_of_who_has_not_signed_in_is_not_waited_for(shared: Cluster) -> None:
+    async with served(shared.namesrv, allow_changes=True, token=TOKEN) as port:
+        reader, writer = await asyncio.open_connection(HOST, port)
+        writer.write(
+            f"POST /send HTTP/1.1\r\nHost: localhost:{port}\r\nOrigin: http://localhost:{port}\r\n"
+            "Content-Type: application/x-www-form-urlencoded\r\n"
+            "Content-Length: 900000\r\n\r\n".encode()
+        )
+        async with asyncio.timeout(site.FORM_S / 2):
+            assert b" 303 " in await reader.readline()
+        writer.close()
+
+
+@asynchronous
+async def test_too_much_of_a_sign_in(shared: Cluster) -> None:
+    async with a_console(shared.namesrv, token=TOKEN, token_to_read=True) as asked:
+        answer = await asked.sign_in(token=TOKEN, secret_key="a" * 100_000)
+        assert (answer.status_code, "at most 32,768 bytes" in answer.text) == (400, True)
+        assert (await asked.sign_in(token=TOKEN)).status_code == 303
+
+
+@asynchronous
 async def test_what_is_no_request_of_a_page(shared: Cluster) -> None:
     async with served(shared.namesrv) as port:
         upgrade = "Upgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n"
