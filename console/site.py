@@ -222,13 +222,16 @@ class Site:
     ) -> tuple[Any, str]:
         """Do a change and write its line. Returns what came of it, and what the cluster said when
         it refused ("": it did not)."""
+        done, refused, outcome = None, "", "not known: it was broken off"
         try:
             done = await doing
+            outcome = "done"
         except RocketMQError as error:
-            self.audit.note(person.name, address_of(request), action, subject, f"refused: {error}")
-            return None, str(error)
-        self.audit.note(person.name, address_of(request), action, subject, "done")
-        return done, ""
+            refused = str(error)
+            outcome = f"refused: {refused}"
+        finally:
+            self.audit.note(person.name, address_of(request), action, subject, outcome)
+        return done, refused
 
 
 def changing(

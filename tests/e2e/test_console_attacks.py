@@ -13,6 +13,7 @@ pytest.importorskip("starlette")
 
 from aiorocketmq import Message, Producer
 from aiorocketmq.console import connection, site
+from aiorocketmq.console.pages import dead_letters
 from aiorocketmq.remoting.protocol.message.message_id import offset_message_id, pack_host
 
 from .cluster import HOST, Cluster, asynchronous, create_topic, until
@@ -158,6 +159,30 @@ async def test_guessing_side_by_side_is_stopped_too(shared: Cluster, tmp_path: P
         assert (codes.count(403), codes.count(429)) == (10, 50)
     assert len(audit.read_text().splitlines()) == 10  # who guesses does not fill the disk
     assert "guess-" not in audit.read_text()
+
+
+@asynchronous
+async def test_who_leaves_while_a_change_is_under_way_has_a_line(
+    shared: Cluster, group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message may be stored or not."""
+    begun = asyncio.Event()
+
+    async def under_way(*_: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(dead_letters, "again", under_way)
+    audit = tmp_path / "audit.log"
+    async with a_changing_console(shared.namesrv, audit_file=str(audit)) as asked:
+        form = {"csrf": await asked.csrf(), "group": group, "to": "group", "id": ["x", "y"]}
+        leaves = asyncio.create_task(asked.post("/dead-letters/send-again", **form))
+        await begun.wait()
+        leaves.cancel()
+        await asyncio.wait((leaves,))
+    _, line = audit.read_text().splitlines()
+    assert f"action=send-again subject=x@{group}>group" in line
+    assert line.endswith('outcome="not known: it was broken off"')
 
 
 # --- connections
