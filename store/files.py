@@ -69,8 +69,11 @@ def log_files(config: MessageStoreConfig, disk: Disk) -> MappedFileQueue:
         old = [path for path in paths if disk.is_directory(path)]
         paths, read_only = config.dledger_data_paths, (*read_only, *old)
     if len(paths) == 1 and not read_only:
-        return MappedFileQueue(paths[0], size, disk)
-    return MappedFileQueue.on_paths(paths, read_only, size, disk)
+        files = MappedFileQueue(paths[0], size, disk)
+    else:
+        files = MappedFileQueue.on_paths(paths, read_only, size, disk)
+    files.makes_folders = False  # they are made when the store is opened
+    return files
 
 
 def _extensions(

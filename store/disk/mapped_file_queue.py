@@ -47,6 +47,7 @@ class MappedFileQueue:
         "file_size",
         "files",
         "full",
+        "makes_folders",
         "new_files",
         "wrong_length",
     )
@@ -64,6 +65,9 @@ class MappedFileQueue:
         """What is wrong with the first file of another length; only with ``load(derived=True)``."""
         self.full: frozenset[Path] = frozenset()
         """Directories that get no new file for now, unless no other is left."""
+        self.makes_folders: bool = True
+        """``make`` does, where there is none. If not, a folder that is moved, or not mounted any
+        more, is no reason to go on in another one, of which the next start knows nothing."""
         self.disk: Final = disk
         self._others: tuple[Path, ...] = ()
         self._read_only: frozenset[Path] = frozenset()
@@ -229,7 +233,10 @@ class MappedFileQueue:
     def make(self, start: int) -> MappedFile:
         """A new file that is not part of the sequence yet. Raises OutOfSpaceError or
         StoreFileError."""
-        return MappedFile.create(self.directory_of(start), start, self.file_size, self.disk)
+        folder = self.directory_of(start)
+        if not self.makes_folders and not self.disk.is_directory(folder):
+            raise StoreFileError(folder, "is gone, messages that belong there go nowhere else")
+        return MappedFile.create(folder, start, self.file_size, self.disk)
 
     def make_named(self, start: int) -> MappedFile:
         """The same, with a name that outlives a power failure. For a worker thread."""

@@ -10,9 +10,9 @@ import pytest
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import StoreFileError, StoreLockedError
-from aiorocketmq.store.model.status import GetMessageStatus
+from aiorocketmq.store.model.status import GetMessageStatus, PutStatus
 
-from .world import bodies_of, config_of, crash, open_store, put_ok
+from .world import bodies_of, config_of, crash, open_store, put, put_ok
 
 
 def test_a_second_store_on_the_same_directory_is_refused(tmp_path: Path) -> None:
@@ -38,6 +38,27 @@ def test_a_second_store_on_the_same_commit_log_is_refused(tmp_path: Path) -> Non
     assert store.max_offset("T", 0) == 2
     store.close()
     open_store(tmp_path / "another", store_path_commit_log=log).close()
+
+
+def test_a_log_whose_folder_was_moved_goes_on_nowhere_else(tmp_path: Path) -> None:
+    """What would be acknowledged in a new folder, on whatever disk lies below a mount that is gone,
+    the next start would not find."""
+    folder = tmp_path / "log"
+    store = open_store(tmp_path / "store", store_path_commit_log=str(folder))
+    put_ok(store)
+    folder.rename(tmp_path / "elsewhere")
+    taken = 1
+    while (result := put(store, body=bytes(3000))).status is PutStatus.PUT_OK:
+        taken += 1
+        assert taken < 100
+    assert result.status is PutStatus.CREATE_MAPEDFILE_FAILED
+    assert not folder.exists()
+    (tmp_path / "elsewhere").rename(folder)
+    put_ok(store)
+    crash(store)
+    store = open_store(tmp_path / "store", store_path_commit_log=str(folder))
+    assert store.max_offset("T", 0) == taken + 1
+    store.close()
 
 
 def test_the_abort_file_exists_while_the_store_is_open(tmp_path: Path) -> None:
