@@ -69,6 +69,11 @@ class TableChange(Record, frozen=True, kw_only=True):
     group: SubscriptionGroupConfig | None = None
     deleted_group: str | None = None
 
+    @property
+    def is_of_topics(self) -> bool:
+        """Else of groups."""
+        return self.topic is not None or self.deleted_topic is not None
+
 
 class TableLog:
     """Of one member."""
@@ -95,8 +100,8 @@ class TableLog:
         self._durability: Final = durability
         self._unsafe: dict[tuple[str, str], tuple[TableChange, asyncio.Future[int]]] = {}
         """Changes that a majority is not known to have, and the code that says whether it has."""
-        self._topics_from: int = self._first_since(topics.data_version)
-        self._groups_from: int = self._first_since(groups.data_version)
+        self._topics_from: int = self._first_since(topics.data_version, of_topics=True)
+        self._groups_from: int = self._first_since(groups.data_version, of_topics=False)
         """The first messages that their files may lack. What is older in the log must not be done
         again: a leader of the original may have changed it since, without a word in the log."""
         self._next: int = min(self._topics_from, self._groups_from)
@@ -106,9 +111,30 @@ class TableLog:
         topics.listeners.append(self._topic_changed)
         groups.listeners.append(self._group_changed)
 
-    def _first_since(self, version: DataVersion) -> int:
-        """A table that was never written has nothing of what the log has."""
-        since_ms = abs(version.timestamp) if version.counter else 0
+    def _first_since(self, version: DataVersion, *, of_topics: bool) -> int:
+        """A table that was never written has nothing of what the log has. Else those count that
+        count as far as this version, and where the log does not have it those of its time, too:
+        each leader has a clock of its own."""
+        if not version.counter:
+            return self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
+        first, is_known = self._store.max_offset(TopicName.SELF_TEST, QUEUE_ID), False
+        for number, change in self._changes_backwards():
+            if change.is_of_topics is of_topics:
+                if change.version.counter < version.counter:
+                    break
+                first = number
+                is_known = is_known or version in (change.version, change.version.unsure)
+        return first if is_known else min(first, self._first_since_time(abs(version.timestamp)))
+
+    def _changes_backwards(self) -> Iterator[tuple[int, TableChange]]:
+        begin = self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
+        end = self._store.max_offset(TopicName.SELF_TEST, QUEUE_ID)
+        while end > begin:
+            first = max(begin, end - _PER_SLICE)
+            yield from reversed(list(self._changes(first, end)))
+            end = first
+
+    def _first_since_time(self, since_ms: int) -> int:
         entries = self._store.entries
         begin = self._store.min_offset(TopicName.SELF_TEST, QUEUE_ID)
         number = entries.offset_by_time(TopicName.SELF_TEST, QUEUE_ID, since_ms)
@@ -256,10 +282,9 @@ class TableLog:
 
     def _do(self, number: int, change: TableChange) -> bool:
         """Whether it is to be made, which is done then."""
-        of_topic = change.topic is not None or change.deleted_topic is not None
-        if number < (self._topics_from if of_topic else self._groups_from):
+        if number < (self._topics_from if change.is_of_topics else self._groups_from):
             return False
-        table = self._topics if of_topic else self._groups
+        table = self._topics if change.is_of_topics else self._groups
         version = self._version_with(number, change, table.data_version)
         if change.topic is not None:
             self._topics.take_over(change.topic, version)

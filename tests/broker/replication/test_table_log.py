@@ -147,6 +147,29 @@ def test_a_follower_has_what_its_leader_changed_whatever_its_files_had(
         play(Path(folder), test)
 
 
+def test_clocks_of_leaders_need_not_agree(tmp_path: Path) -> None:
+    """A file is older than the log, and all members were killed: what the log says since is done,
+    though the leader's clock was behind that of the one before."""
+
+    async def test(sim: SimBroker) -> None:
+        store, clock = sim.broker.store, sim.clock
+        clock.put_forward(3600)
+        leader = Tables(store, clock, leads=True)
+        change(leader, "topic", "A", 1)
+        change(leader, "group", "A", 1)
+        file = leader.file
+        clock.put_forward(-3600)
+        change(leader, "topic", "B", 2)
+        change(leader, "no topic", "A", 3)
+        change(leader, "group", "B", 4)
+        started = Tables(store, clock)
+        started.from_file(file)
+        started.log.catch_up()
+        assert started.file == leader.file
+
+    play(tmp_path, test)
+
+
 def test_what_is_older_than_a_file_is_not_done_again(tmp_path: Path) -> None:
     """A leader of the original has changed the topic since, and says nothing in the log. The groups
     were never written: for them all of the log counts."""
