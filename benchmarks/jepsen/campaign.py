@@ -17,8 +17,9 @@ from examples.demo.errors import DemoError
 
 from ..histories.events import Event, Serves
 from ..histories.judge import Violation, compare_logs, judge
+from ..raft_group.node_reader import Stored
 from ..raft_group.recorder import Recorder
-from .clients import QUEUES, Asked, Clients, Stored
+from .clients import QUEUES, Asked, Clients
 from .cluster import NAME, PATIENCE_S, Cluster, Shape
 from .faults import Fault, Scene, deck, possible
 from .figures import Happened, figures

@@ -6,14 +6,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from aiorocketmq import (
     BrokerError,
     ConnectError,
     Message,
-    MessageExt,
     Producer,
     PushConsumer,
     SendContext,
@@ -27,20 +26,16 @@ from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.transport.client import RemotingClient
-from examples.demo.errors import DemoError
 
-from ..raft_group.clients import NodeReader
-from ..raft_group.recorder import Recorder, body_of, content_of
+from ..raft_group.node_reader import NodeReader, Stored
+from ..raft_group.recorder import Recorder, body_of
+from ..raft_group.traffic import PRODUCERS, Traffic
 
 QUEUES: Final = 4
 """Of each master."""
-CONSUMER: Final = "push consumer"
-_PRODUCERS: Final = 8
 _PACE_S: Final = 0.02
 _SEND_TIMEOUT_S: Final = 2.0
 _READ_EVERY_S: Final = 0.25
-
-Stored = dict[str, list[tuple[int, str]]]
 
 
 class Asked(NamedTuple):
@@ -69,7 +64,7 @@ class _Attempts(SendHook):
     def after_send(self, context: SendContext) -> None: ...
 
 
-class Clients:
+class Clients(Traffic):
     """All clients of a campaign. Use as ``async with``."""
 
     def __init__(
@@ -82,11 +77,7 @@ class Clients:
         elects: bool,
     ) -> None:
         """``elects``: brokers are a group, whose masters follow each other within a send."""
-        self.recorder = recorder
-        self.handed_out = 0
-        """To the push consumer, those that came again included."""
-        self.consumed: set[tuple[str, int]] = set()
-        """Queue and offset."""
+        super().__init__(recorder)
         self.why: Counter[str] = Counter()
         """What sends that were not acknowledged ended with."""
         self._elects = elects
@@ -94,15 +85,13 @@ class Clients:
         self._topic = topic
         self._remoting = RemotingClient()
         self._readers = {
-            each.name: NodeReader(each.name, each.address, self._remoting, topic, each.broker_name)
+            each.name: NodeReader(
+                each.name, each.broker_name, each.address, topic, QUEUES, self._remoting
+            )
             for each in brokers
         }
         names = sorted({each.broker_name for each in brokers})
         self._queues = [MessageQueue(topic, name, n) for n in range(QUEUES) for name in names]
-        self._may_send = asyncio.Event()
-        self._under_way = 0
-        self._idle = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Clients:
         async with contextlib.AsyncExitStack() as undo:
@@ -117,7 +106,7 @@ class Clients:
             consumer.subscribe(self._topic)
             consumer.on_message(self._take)
             await undo.enter_async_context(consumer)
-            for number in range(_PRODUCERS):
+            for number in range(PRODUCERS):
                 producer = Producer(
                     f"{self._topic}-{number}",
                     namesrv=self._namesrv,
@@ -138,76 +127,30 @@ class Clients:
     async def __aexit__(self, *_: object) -> None:
         await self._undo.aclose()
 
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
-        self._tasks.append(asyncio.ensure_future(work))
-
-    async def _end(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def failures(self) -> list[str]:
-        """Of the clients themselves."""
-        return [
-            f"a client failed: {task.exception()!r}"
-            for task in self._tasks
-            if task.done() and not task.cancelled()
-        ]
-
-    # -- producers
-
-    def send(self) -> None:
-        """From now on."""
-        self._may_send.set()
-
-    async def pause(self) -> None:
-        """Return when nothing is under way."""
-        self._may_send.clear()
-        self._idle.clear()
-        if self._under_way:
-            await self._idle.wait()
-
-    async def until_acknowledged(self, patience_s: float) -> None:
-        """Until a message is acknowledged that was sent from now on. Raises ``DemoError``."""
-        deadline = asyncio.get_running_loop().time() + patience_s
-        enough = self.recorder.acknowledged + 2 * _PRODUCERS  # some were under way
-        while asyncio.get_running_loop().time() < deadline:
-            if self.recorder.acknowledged >= enough:
-                return
-            await asyncio.sleep(0.01)
-        raise DemoError(f"nothing is acknowledged within {patience_s:.0f} s")
-
     async def _send(
         self, name: str, producer: Producer, queue: MessageQueue, *, once: bool
     ) -> None:
         while True:
-            await self._may_send.wait()
-            self._under_way += 1
-            op, content = self.recorder.invoke(name, self._topic, queue, once=once)
-            try:
-                message = Message(self._topic, body_of(content), keys=[content])
-                result = await producer.send(message, queue=queue)
-            except RocketMQError as error:
-                self.why[_reason(error)] += 1
-                (self.recorder.fail if _was_not_sent(error) else self.recorder.unknown)(op)
-            else:
-                if result.status is SendStatus.SEND_OK:
-                    self.recorder.ok(op, result)
-                else:
-                    self.why[result.status.name] += 1
-                    self.recorder.unknown(op)
-            finally:
-                self._under_way -= 1
-                if not self._under_way:
-                    self._idle.set()
+            async with self._sending():
+                await self._send_one(name, producer, queue, once=once)
             await asyncio.sleep(_PACE_S)
 
-    # -- readers
-
-    def _take(self, message: MessageExt) -> None:
-        self.handed_out += 1
-        self.consumed.add((f"{message.broker_name}/{message.queue_id}", message.queue_offset))
-        self.recorder.read(CONSUMER, message, message.queue_id)
+    async def _send_one(
+        self, name: str, producer: Producer, queue: MessageQueue, *, once: bool
+    ) -> None:
+        op, content = self.recorder.invoke(name, self._topic, queue, once=once)
+        try:
+            message = Message(self._topic, body_of(content), keys=[content])
+            result = await producer.send(message, queue=queue)
+        except RocketMQError as error:
+            self.why[_reason(error)] += 1
+            (self.recorder.fail if _was_not_sent(error) else self.recorder.unknown)(op)
+        else:
+            if result.status is SendStatus.SEND_OK:
+                self.recorder.ok(op, result)
+            else:
+                self.why[result.status.name] += 1
+                self.recorder.unknown(op)
 
     async def _read(self, reader: NodeReader) -> None:
         """All queues of a broker, from where it was on."""
@@ -229,25 +172,7 @@ class Clients:
 
     async def stored(self, name: str) -> Stored:
         """What that broker has in each queue. Raises ``RocketMQError``."""
-        reader = self._readers[name]
-        return {
-            f"{reader.broker_name}/{queue_id}": [
-                (message.queue_offset, content_of(message.body))
-                async for message in reader.messages(queue_id, 0)
-            ]
-            for queue_id in range(QUEUES)
-        }
-
-    async def until_consumed(
-        self, stored: Mapping[str, Sequence[tuple[int, str]]], patience_s: float
-    ) -> int:
-        """How many of the messages the push consumer has not been handed in that time."""
-        wanted = {(queue, offset) for queue, them in stored.items() for offset, _ in them}
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + patience_s
-        while wanted - self.consumed and loop.time() < deadline:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
-        return len(wanted - self.consumed)
+        return await self._readers[name].stored()
 
 
 def _reason(error: RocketMQError) -> str:
