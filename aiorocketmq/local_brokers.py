@@ -16,9 +16,9 @@ import signal
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from .broker.config.config import BrokerConfig
 from .client.admin import Admin
@@ -158,18 +158,31 @@ class LocalMember:
 class LocalBrokers(ABC):
     """All of them. ``start`` returns when the name server knows them all as what they are to be."""
 
+    option: ClassVar[str]
+    """Of ``LocalCluster``: how many there are."""
+    prefix: ClassVar[str]
+    """Of their names, before the number."""
+    settled: ClassVar[frozenset[str]]
+    """Properties that follow from the option."""
+
     def __init__(
         self,
-        members: Sequence[LocalMember],
+        folder: Path,
         *,
         namesrv: str,
+        size: int,
         first_port: int,
         bind: str,
         host: str,
         properties: Mapping[str, str],
     ) -> None:
-        """``first_port`` 0: any ports."""
-        self.members: tuple[LocalMember, ...] = tuple(members)
+        """``first_port`` 0: any ports. Raises ``LaunchError``."""
+        if given := sorted(self.settled & properties.keys()):
+            raise LaunchError(f"{', '.join(given)}: {self.option}={size} says it already")
+        names = [f"{self.prefix}{number}" for number in range(size)]
+        self.members: tuple[LocalMember, ...] = tuple(
+            LocalMember(name, folder / name) for name in names
+        )
         self._namesrv = namesrv
         self._first_port = first_port
         self._bind = bind

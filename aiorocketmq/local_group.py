@@ -4,9 +4,8 @@ with a folder, ``n0`` to ``n8``."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import ClassVar, Final
 
 from .broker.config.addresses import free_ports
 from .client.admin import Admin
@@ -22,36 +21,16 @@ DLEDGER_PORT_DISTANCE: Final = 30_000
 MEMBER_DISTANCE: Final = 1000
 """Between the ports of one member and the next, where they are not any."""
 LARGEST: Final = 9
-_OF_A_GROUP: Final = frozenset(
-    {"enableDLegerCommitLog", "dLegerGroup", "dLegerPeers", "dLegerSelfId"}
-)
 
 
 class LocalGroup(LocalBrokers):
     """All members. ``start`` returns when the name server knows them and one of them leads."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        namesrv: str,
-        size: int,
-        first_port: int,
-        bind: str,
-        host: str,
-        properties: Mapping[str, str],
-    ) -> None:
-        """``first_port`` 0: any ports. Raises ``LaunchError``."""
-        if given := sorted(_OF_A_GROUP & properties.keys()):
-            raise LaunchError(f"{', '.join(given)}: raft={size} says it already")
-        super().__init__(
-            [LocalMember(f"n{number}", folder / f"n{number}") for number in range(size)],
-            namesrv=namesrv,
-            first_port=first_port,
-            bind=bind,
-            host=host,
-            properties=properties,
-        )
+    option: ClassVar[str] = "raft"
+    prefix: ClassVar[str] = "n"
+    settled: ClassVar[frozenset[str]] = frozenset(
+        {"enableDLegerCommitLog", "dLegerGroup", "dLegerPeers", "dLegerSelfId"}
+    )
 
     async def leader(self, timeout_s: float) -> LocalMember:
         """The member that takes messages, as the name server says. Raises ``TimeoutError``."""

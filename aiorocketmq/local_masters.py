@@ -5,8 +5,7 @@ RocketMQ grows. A topic has queues on all of them. Their folders and names are `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from .broker.config.addresses import free_ports
 from .client.admin import Admin
@@ -18,35 +17,16 @@ LARGEST: Final = 64
 PORT_STEP: Final = 10
 """Between ``listenPort`` of one and the next, where they are not any: each has ports from two below
 to one above."""
-_OF_MASTERS: Final = frozenset({"brokerName", "brokerId", "brokerRole", "enableDLegerCommitLog"})
 
 
 class LocalMasters(LocalBrokers):
     """All masters. ``start`` returns when the name server knows them all."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        namesrv: str,
-        size: int,
-        first_port: int,
-        bind: str,
-        host: str,
-        properties: Mapping[str, str],
-    ) -> None:
-        """``first_port`` 0: any ports. Raises ``LaunchError``."""
-        if given := sorted(_OF_MASTERS & properties.keys()):
-            raise LaunchError(f"{', '.join(given)}: masters={size} says it already")
-        names = [f"broker-{number}" for number in range(size)]
-        super().__init__(
-            [LocalMember(name, folder / name) for name in names],
-            namesrv=namesrv,
-            first_port=first_port,
-            bind=bind,
-            host=host,
-            properties=properties,
-        )
+    option: ClassVar[str] = "masters"
+    prefix: ClassVar[str] = "broker-"
+    settled: ClassVar[frozenset[str]] = frozenset(
+        {"brokerName", "brokerId", "brokerRole", "enableDLegerCommitLog"}
+    )
 
     async def create_topic(self, topic: str, queue_nums: int, timeout_s: float) -> None:
         """With so many queues on each. Returns when the name server knows them all. Raises
