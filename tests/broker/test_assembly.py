@@ -12,36 +12,16 @@ from aiorocketmq.broker.assembly.table import request_table
 from aiorocketmq.broker.config import addresses
 from aiorocketmq.broker.config.addresses import free_port, resolve
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.services import run_stages
+from aiorocketmq.remoting.services import Service, run_stages
 
 from .sim_broker import sim_broker
+from .stages import Failing, Stage
 
 FIRST_VERTICAL = {
     10, 11, 12, 14, 15, 17, 21, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 38, 41, 42, 43, 45, 46,
     200, 201, 202, 203, 204,
     207, 208, 215, 300, 305, 306, 307, 310, 316, 320, 328, 329, 361,
 }  # fmt: skip
-
-
-class Stage:
-    """Writes down when it begins and when it has ended."""
-
-    def __init__(self, name: str, diary: list[str]) -> None:
-        self.name = name
-        self.diary = diary
-
-    async def run(self) -> None:
-        self.diary.append(f"{self.name} begins")
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0)
-            self.diary.append(f"{self.name} ends")
-
-
-class Failing:
-    async def run(self) -> None:
-        raise OSError("broken")
 
 
 def test_stages_end_one_after_the_other() -> None:
@@ -70,8 +50,8 @@ def test_a_service_that_fails_ends_all_stages(position: int) -> None:
     diary: list[str] = []
 
     async def main() -> None:
-        stages = [[Stage(str(number), diary)] for number in range(3)]
-        stages[position].append(Failing())  # type: ignore[arg-type]
+        stages: list[list[Service]] = [[Stage(str(number), diary)] for number in range(3)]
+        stages[position].append(Failing())
         with pytest.raises((OSError, BaseExceptionGroup)) as failed:
             await run_stages(*stages)
         error: BaseException = failed.value
