@@ -29,6 +29,14 @@ ITEM5 = 40 + 20 * 4 + 5 * 20
 RECORD = 2185
 """Message 5 in ``small_store``: U/0, number 1."""
 LOST = "437 bytes are lost, the log goes on at 2622"
+INTO_LOG2 = (
+    f"{T0_NEXT}: byte 40: each of the entries 12..13 points behind the end 16094 of the commit log",
+    f"{T1_NEXT}: byte 40: entry 12 points behind the end 16094 of the commit log",
+    f"{U0_NEXT}: byte 40: entry 12 points behind the end 16094 of the commit log",
+    f"{INDEX}: byte 1580: item 73 points to 16384, behind the end 16094 of the commit log "
+    "(8 items do)",
+)
+"""What is found where the last log file is gone."""
 
 
 class Case(NamedTuple):
@@ -47,8 +55,18 @@ def pointing(*counts: int, queues: tuple[str, ...] = ("T/0", "T/1", "U/0")) -> l
     ]
 
 
-def in_record(byte: int, problem: str) -> list[str]:
-    return [f"{LOG0}: byte {RECORD + byte}: record at {RECORD}: {problem}; {LOST}"]
+def in_record(byte: int, problem: str, lost: str = LOST) -> list[str]:
+    return [f"{LOG0}: byte {RECORD + byte}: record at {RECORD}: {problem}; {lost}"]
+
+
+def at_its_entry(record: str) -> list[str]:
+    return [f"{U0}: byte 20: entry 1 points to {RECORD}, where {record}"]
+
+
+def foreign(path: str) -> list[str]:
+    return [
+        f"{path}: byte 0: is not a file of the store (a name of 20 digits): a broker will not start"
+    ]
 
 
 CASES = [
@@ -103,23 +121,23 @@ CASES = [
     Case(
         "a queue id",
         lambda root: flip(root / LOG0, RECORD + 15),
-        [f"{U0}: byte 20: entry 1 points to 2185, where the record says it is message 1 of U/1"],
+        at_its_entry("the record says it is message 1 of U/1"),
     ),
     Case(
         "a number in a queue",
         lambda root: flip(root / LOG0, RECORD + 27),
-        [f"{U0}: byte 20: entry 1 points to 2185, where the record says it is message 0 of U/0"],
+        at_its_entry("the record says it is message 0 of U/0"),
     ),
     Case(
         "the bit of a half message",
         lambda root: flip(root / LOG0, RECORD + 39, 2),
-        [f"{U0}: byte 20: entry 1 points to 2185, where a half message (message 1 of U/0) lies"],
+        at_its_entry("a half message (message 1 of U/0) lies"),
     ),
     Case(
         "a topic",
         lambda root: flip(root / LOG0, RECORD + 399),
         [
-            f"{U0}: byte 20: entry 1 points to 2185, where the record says it is message 1 of T/0",
+            *at_its_entry("the record says it is message 1 of T/0"),
             f"{INDEX}: byte 340: item 11 has the hash 1912771470, which is that of no key of the "
             "record at 2185",
             f"{INDEX}: byte 360: item 12 has the hash 1825877724, which is that of no key of the "
@@ -155,33 +173,23 @@ CASES = [
     Case(
         "zeros over three records",
         lambda root: overwrite(root / LOG0, RECORD, bytes(1000)),
-        [
-            f"{LOG0}: byte 2185: record at 2185: zeros where a record should begin; "
-            "1311 bytes are lost, the log goes on at 3496"
-        ],
+        in_record(
+            0, "zeros where a record should begin", "1311 bytes are lost, the log goes on at 3496"
+        ),
         pointing(1, 1, 1),
     ),
     Case(
         "zeros to the end of a file",
         lambda root: overwrite(root / LOG0, RECORD, bytes(8192 - RECORD)),
-        [
-            f"{LOG0}: byte 2185: record at 2185: zeros where a record should begin; "
-            "6007 bytes are lost, the log goes on at 8192"
-        ],
+        in_record(
+            0, "zeros where a record should begin", "6007 bytes are lost, the log goes on at 8192"
+        ),
         pointing(4, 4, 5),
     ),
     Case(
         "the last log file is cut off",
         lambda root: os.truncate(root / LOG2, 100),
-        [
-            f"{LOG2}: byte 100: is 100 bytes long instead of 8192",
-            f"{T0_NEXT}: byte 40: each of the entries 12..13 points behind the end 16094 of the "
-            "commit log",
-            f"{T1_NEXT}: byte 40: entry 12 points behind the end 16094 of the commit log",
-            f"{U0_NEXT}: byte 40: entry 12 points behind the end 16094 of the commit log",
-            f"{INDEX}: byte 1580: item 73 points to 16384, behind the end 16094 of the commit log "
-            "(8 items do)",
-        ],
+        [f"{LOG2}: byte 100: is 100 bytes long instead of 8192", *INTO_LOG2],
         [
             f"{LOG2}: byte 0: the log ends here, what follows is no record: "
             "the record says it is 439 bytes long, 100 are left in the file"
@@ -207,30 +215,17 @@ CASES = [
     Case(
         "the last log file is missing",
         lambda root: (root / LOG2).unlink(),
-        [
-            f"{T0_NEXT}: byte 40: each of the entries 12..13 points behind the end 16094 of the "
-            "commit log",
-            f"{T1_NEXT}: byte 40: entry 12 points behind the end 16094 of the commit log",
-            f"{U0_NEXT}: byte 40: entry 12 points behind the end 16094 of the commit log",
-            f"{INDEX}: byte 1580: item 73 points to 16384, behind the end 16094 of the commit log "
-            "(8 items do)",
-        ],
+        INTO_LOG2,
     ),
     Case(
         "a foreign file in the log",
         lambda root: (root / "commitlog" / "notes.txt").write_text("x"),
-        [
-            "commitlog/notes.txt: byte 0: is not a file of the store (a name of 20 digits): a "
-            "broker will not start"
-        ],
+        foreign("commitlog/notes.txt"),
     ),
     Case(
         "a folder in the log",
         lambda root: (root / "commitlog" / "folder").mkdir(),
-        [
-            "commitlog/folder: byte 0: is not a file of the store (a name of 20 digits): a broker "
-            "will not start"
-        ],
+        foreign("commitlog/folder"),
     ),
     Case(
         "the offset of an entry",
@@ -323,10 +318,7 @@ CASES = [
     Case(
         "a foreign file in a queue",
         lambda root: (root / "consumequeue/T/0/notes.txt").write_text("x"),
-        [
-            "consumequeue/T/0/notes.txt: byte 0: is not a file of the store (a name of 20 "
-            "digits): a broker will not start"
-        ],
+        foreign("consumequeue/T/0/notes.txt"),
     ),
     Case(
         "a file in the place of a topic",
