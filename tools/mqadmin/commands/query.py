@@ -51,7 +51,7 @@ client_option: Final = click.option(
 )
 
 
-def _split(msg_ids: str) -> list[str]:
+def _each_id(msg_ids: str) -> list[str]:
     return [msg_id.strip() for msg_id in msg_ids.split(",") if msg_id.strip()]
 
 
@@ -61,7 +61,7 @@ def _split(msg_ids: str) -> list[str]:
     "--msgId",
     "msg_ids",
     required=True,
-    type=Checked(lambda ids: [place_of(msg_id) for msg_id in _split(ids)]),
+    type=Checked(lambda ids: [place_of(msg_id) for msg_id in _each_id(ids)]),
     help="The broker's ids of messages, separated by commas",
 )
 @group_option
@@ -80,7 +80,7 @@ async def query_msg_by_id(
 ) -> None:
     _check_directly(group, client_id)
     async with shell.admin() as admin:
-        for msg_id in _split(msg_ids):
+        for msg_id in _each_id(msg_ids):
             message = await admin.view_message(msg_id)
             if group is not None and client_id is not None:
                 await _consume_directly(shell, admin, message, group, client_id)
