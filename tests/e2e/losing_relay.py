@@ -9,7 +9,6 @@ import json
 import random
 from asyncio import StreamReader, StreamWriter
 from enum import Enum, auto
-from types import TracebackType
 from typing import Any, Self
 
 from aiorocketmq.remoting.protocol.codes import RequestCode
@@ -50,12 +49,7 @@ class LosingRelay:
         self._server = await asyncio.start_server(self._accept, RELAY, self._broker[1])
         return self
 
-    async def __aexit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
         for task in self._tasks:
