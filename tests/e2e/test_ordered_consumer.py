@@ -17,6 +17,7 @@ from aiorocketmq import (
 )
 
 from .cluster import SUSPEND, Cluster, asynchronous, create_topic, until
+from .ordered_group import OrderedGroup, ordered_consumer
 
 
 @asynchronous
@@ -26,31 +27,7 @@ async def test_order_is_kept_while_members_come_and_go(
     """No queue has two owners at a time, and nothing overtakes; what is repeated comes in order
     again."""
     await create_topic(shared.namesrv, topic, 4)
-    running: dict[int, str] = {}
-    seen: dict[int, list[int]] = {queue_id: [] for queue_id in range(4)}
-
-    def member(name: str) -> PushConsumer:
-        consumer = PushConsumer(
-            group,
-            namesrv=shared.namesrv,
-            suspend=SUSPEND,
-            ordered=True,
-            start_from=StartFrom.FIRST,
-            instance_name=name,
-        )
-        consumer.subscribe(topic)
-
-        @consumer.on_message
-        async def handle(message: MessageExt) -> None:
-            assert message.queue_id not in running, (
-                f"{name} and {running[message.queue_id]} at a time"
-            )
-            running[message.queue_id] = name
-            await asyncio.sleep(0)
-            seen[message.queue_id].append(message.queue_offset)
-            del running[message.queue_id]
-
-        return consumer
+    members = OrderedGroup(topic, group, namesrv=shared.namesrv)
 
     async with Producer("p", namesrv=shared.namesrv) as producer:
 
@@ -58,21 +35,18 @@ async def test_order_is_kept_while_members_come_and_go(
             for number in range(count):
                 await producer.send(Message(topic, b"%d" % number), sharding_key=number % 7)
 
-        async with member("first") as first:
+        async with members.member("first") as first:
             sending = asyncio.create_task(send(600))
             await until(lambda: len(first.assignment()) >= 4, "the first has every queue")
-            async with member("second") as second:
+            async with members.member("second") as second:
                 await until(
                     lambda: {q.topic for q in second.assignment()} >= {topic}, "the second has some"
                 )
                 await sending
-            await until(
-                lambda: sum(len(set(offsets)) for offsets in seen.values()) == 600, "every message"
-            )
-    for offsets in seen.values():
+            await until(lambda: members.handled() == 600, "every message")
+    members.assert_in_order()
+    for offsets in members.offsets.values():
         repeated = [now for before, now in itertools.pairwise(offsets) if now <= before]
-        firsts = list(dict.fromkeys(offsets))
-        assert firsts == sorted(firsts), "nothing overtakes"
         assert len(repeated) <= 3, (
             "only what was not yet committed when the queue moved comes again"
         )
@@ -84,15 +58,7 @@ async def test_a_suspended_queue_goes_on_with_the_same_message(
 ) -> None:
     await create_topic(shared.namesrv, topic, 1)
     handled: list[bytes] = []
-    consumer = PushConsumer(
-        group,
-        namesrv=shared.namesrv,
-        suspend=SUSPEND,
-        ordered=True,
-        start_from=StartFrom.FIRST,
-        suspend_queue=0.05,
-    )
-    consumer.subscribe(topic)
+    consumer = ordered_consumer(topic, group, namesrv=shared.namesrv, suspend_queue=0.05)
 
     @consumer.on_message
     async def handle(message: MessageExt) -> None:
@@ -115,16 +81,9 @@ async def test_an_ordered_message_that_always_fails_becomes_a_dead_letter(
 ) -> None:
     await create_topic(shared.namesrv, topic, 1)
     handled: list[bytes] = []
-    consumer = PushConsumer(
-        group,
-        namesrv=shared.namesrv,
-        suspend=SUSPEND,
-        ordered=True,
-        start_from=StartFrom.FIRST,
-        suspend_queue=0.01,
-        max_reconsume_times=2,
+    consumer = ordered_consumer(
+        topic, group, namesrv=shared.namesrv, suspend_queue=0.01, max_reconsume_times=2
     )
-    consumer.subscribe(topic)
 
     @consumer.on_message
     async def handle(message: MessageExt) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq import Message, MessageExt, MessageQueue, Producer, PushConsumer, StartFrom
+from aiorocketmq import Message, MessageQueue, Producer, PushConsumer
 from benchmarks.consumers import Campaign, Options
 from benchmarks.consumers_ledger import RECORD, Kind, judge_ordered, judge_unordered
 
 from .. import forked
-from .cluster import SUSPEND, Cluster, asynchronous, create_topic, until
+from .cluster import Cluster, asynchronous, create_topic, until
+from .ordered_group import OrderedGroup, ordered_consumer
 
 
 @asynchronous
@@ -87,69 +88,34 @@ def test_the_ledger_counts_what_a_killed_member_had_begun(tmp_path: Path) -> Non
     ] == (1, 1, 1)
 
 
-def test_a_broker_that_dies_with_the_locks_ends_no_order(
+@asynchronous
+async def test_a_broker_that_dies_with_the_locks_ends_no_order(
     cluster: Cluster, topic: str, group: str
 ) -> None:
     """It has forgotten every lock when it comes back; two members go on, each with queues of its
     own."""
-    cluster.start_broker()
-
-    @asynchronous
-    async def scenario() -> None:
-        await create_topic(cluster.namesrv, topic, 4)
-        running: dict[int, str] = {}
-        seen: dict[int, list[int]] = {queue_id: [] for queue_id in range(4)}
-
-        def member(name: str) -> PushConsumer:
-            consumer = PushConsumer(
-                group,
-                namesrv=cluster.namesrv,
-                suspend=SUSPEND,
-                ordered=True,
-                start_from=StartFrom.FIRST,
-                instance_name=name,
-                commit_interval=0.2,
-            )
-            consumer.subscribe(topic)
-
-            @consumer.on_message
-            async def handle(message: MessageExt) -> None:
-                assert message.queue_id not in running, (
-                    f"{name} and {running[message.queue_id]} at a time"
-                )
-                running[message.queue_id] = name
-                await asyncio.sleep(0.001)
-                seen[message.queue_id].append(message.queue_offset)
-                del running[message.queue_id]
-
-            return consumer
-
-        def total() -> int:
-            return sum(len(set(offsets)) for offsets in seen.values())
-
-        async with (
-            Producer("p", namesrv=cluster.namesrv) as producer,
-            member("first") as first,
-            member("second") as second,
-        ):
-            await until(
-                lambda: len(first.assignment()) >= 2 and len(second.assignment()) >= 2,
-                "both have queues",
-            )
-            for number in range(200):
-                await producer.send(Message(topic, b"%d" % number), sharding_key=number)
-            await until(lambda: total() > 20, "some are handled")
-            await asyncio.to_thread(cluster.kill_broker, "broker-a")
-            await asyncio.to_thread(cluster.start_broker, "broker-a")
-            await until(
-                lambda: producer.send(Message(topic, b"200")), "the broker takes messages again"
-            )
-            await until(lambda: total() == 201, "every message")
-        for offsets in seen.values():
-            firsts = list(dict.fromkeys(offsets))
-            assert firsts == sorted(firsts), "nothing overtakes"
-
-    scenario()
+    await asyncio.to_thread(cluster.start_broker)
+    await create_topic(cluster.namesrv, topic, 4)
+    members = OrderedGroup(topic, group, namesrv=cluster.namesrv, commit_interval=0.2)
+    async with (
+        Producer("p", namesrv=cluster.namesrv) as producer,
+        members.member("first") as first,
+        members.member("second") as second,
+    ):
+        await until(
+            lambda: len(first.assignment()) >= 2 and len(second.assignment()) >= 2,
+            "both have queues",
+        )
+        for number in range(200):
+            await producer.send(Message(topic, b"%d" % number), sharding_key=number)
+        await until(lambda: members.handled() > 20, "some are handled")
+        await asyncio.to_thread(cluster.kill_broker, "broker-a")
+        await asyncio.to_thread(cluster.start_broker, "broker-a")
+        await until(
+            lambda: producer.send(Message(topic, b"200")), "the broker takes messages again"
+        )
+        await until(lambda: members.handled() == 201, "every message")
+    members.assert_in_order()
 
 
 @asynchronous
@@ -167,11 +133,9 @@ async def test_a_queue_of_an_ordered_group_is_told_to_go_before_it_is_told_to_co
             await asyncio.sleep(0.2)
             events.extend((name, "goes", q.queue_id) for q in queues if q.topic == topic)
 
-        consumer = PushConsumer(
-            group, namesrv=shared.namesrv, suspend=SUSPEND, ordered=True,
-            on_assign=on_assign, on_revoke=on_revoke,
-        )  # fmt: skip
-        consumer.subscribe(topic)
+        consumer = ordered_consumer(
+            topic, group, namesrv=shared.namesrv, on_assign=on_assign, on_revoke=on_revoke
+        )
         consumer.on_message(lambda _message: None)
         return consumer
 
