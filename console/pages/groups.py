@@ -34,7 +34,7 @@ def add_to(site: Site) -> None:
         moves = await person.view.admin.move_offsets(group, topic, at, dry_run=True)
         return site.html(
             request, person, "group_reset.html", group=group, topic=topic, at=at, moves=moves,
-            time=form.text("time"), outcome="", told=[],
+            time=form.text("time"), outcome="",
         )  # fmt: skip
 
     async def apply(request: Request, person: Person, form: Form) -> Response:
@@ -47,7 +47,7 @@ def add_to(site: Site) -> None:
         how, moves = done or ("", [])
         return site.html(
             request, person, "group_reset.html", group=group, topic=topic, at=at, moves=moves,
-            time=form.text("time"), outcome=refused or how, told=[],
+            time=form.text("time"), outcome=refused or how,
         )  # fmt: skip
 
     site.live_page("/groups", "groups", list_facts, "rows")
