@@ -31,6 +31,7 @@ from examples.demo.daemons import Daemons, data_folder
 from examples.demo.errors import DemoError
 from examples.demo.program import run_program
 
+from .command_line import HELP, KEEP, SEED
 from .consumers_ledger import RECORD, Verdict, judge_ordered, judge_unordered
 from .consumers_member import GROUP, ORDERED_GROUP
 
@@ -303,7 +304,7 @@ async def consumers(options: Options) -> int:
     return 1 if campaign.problems else 0
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.command(context_settings=HELP)
 @click.option("--messages", type=click.IntRange(1), default=200_000, help="How many in all.")
 @click.option(
     "--seconds", type=click.FloatRange(1), default=150.0, help="How long they are sent for."
@@ -312,13 +313,8 @@ async def consumers(options: Options) -> int:
     "--members", type=click.IntRange(2), default=5, help="Processes that consume, at most."
 )
 @click.option("--queues", type=click.IntRange(1), default=8, help="Queues of the topic.")
-@click.option("--seed", type=int, default=1, help="Of the random numbers.")
-@click.option(
-    "--keep",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Keep journals, logs and the store below this folder.",
-)
+@SEED
+@KEEP
 def main(
     messages: int, seconds: float, members: int, queues: int, seed: int, keep: Path | None
 ) -> None:

@@ -20,6 +20,7 @@ import click
 from aiorocketmq.daemon.logs import LogFile, set_up_logging
 from aiorocketmq.remoting.protocol.codes import RequestCode
 
+from .command_line import HELP
 from .cost_world import SMALL, Size, World, timed_handles
 from .dear_frames import DearFrame, dear_frames
 
@@ -62,7 +63,7 @@ def costs(world: World, frames: Iterator[DearFrame]) -> Iterator[Cost]:
             yield cost
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.command(context_settings=HELP)
 @click.option("--code", "codes", type=int, multiple=True, help="Only requests of this code.")
 @click.option("--small", is_flag=True, help="Daemons that know little.")
 @click.option("--show", type=float, default=30.0, help="Tell also what costs so many milliseconds.")

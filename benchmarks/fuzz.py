@@ -36,6 +36,7 @@ from aiorocketmq.store.queues.consume_queue import CQ_UNIT
 from examples.demo.daemons import Daemons, data_folder
 from examples.demo.program import run_program
 
+from .command_line import HELP, KEEP, SEED
 from .hostile_frames import Hostile, Seed, captured_seeds, garbage, seeds
 
 PROBE = "Probe"
@@ -389,21 +390,16 @@ def _report(
         )
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.command(context_settings=HELP)
 @click.option("--seconds", type=click.IntRange(1), default=60, help="How long.")
-@click.option("--seed", type=int, default=1, help="Of the random numbers.")
+@SEED
 @click.option(
     "--capture",
     type=click.Path(path_type=Path, exists=True),
     multiple=True,
     help="Mutate the frames of this file too.",
 )
-@click.option(
-    "--keep",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Keep logs and store below this folder.",
-)
+@KEEP
 def main(seconds: int, seed: int, capture: tuple[Path, ...], keep: Path | None) -> None:
     """Bad input against a name server and a broker in processes of their own."""
     logging.basicConfig(level=logging.ERROR)

@@ -38,6 +38,7 @@ from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.wire import NoFields
 from aiorocketmq.remoting.slices import slices
 
+from .command_line import HELP
 from .cost import HOLD_S, REGISTRATION_HOLD_S
 from .cost_world import Size, World, timed_handles
 from .harness.frames import request, routes, sends
@@ -164,7 +165,7 @@ def grow(world: World, peer: Peer, step: Growth, *, services_s: float = SERVICES
     return world.loop.longest_s
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.command(context_settings=HELP)
 @click.option("--topics", default=50_000)
 @click.option("--queues", default=20_000)
 @click.option("--groups", default=100_000)

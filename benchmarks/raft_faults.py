@@ -26,6 +26,7 @@ import click
 from examples.demo.daemons import data_folder
 from examples.demo.program import run_program
 
+from .command_line import HELP, KEEP, SEED, load, rounds
 from .histories.judge import Violation
 from .raft_group.campaign import FAULTS, Campaign, Options
 
@@ -70,28 +71,17 @@ async def campaign(options: Options) -> int:
     return 1 if run.problems or run.violations else 0
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
-@click.option("--rounds", type=click.IntRange(1), default=200, help="How many faults.")
-@click.option("--seed", type=int, default=1, help="Of the random numbers.")
-@click.option(
-    "--load",
-    "load_s",
-    type=click.FloatRange(0.01),
-    default=2.0,
-    help="Seconds of load before a fault, at most.",
-)
+@click.command(context_settings=HELP)
+@rounds(200, "faults")
+@SEED
+@load(2.0, "of load before a fault")
 @click.option(
     "--short", is_flag=True, help="Processes stand still for a few seconds, not for half a minute."
 )
 @click.option(
     "--only", type=click.Choice([each.name for each in FAULTS]), multiple=True, help="Only these."
 )
-@click.option(
-    "--keep",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Keep logs, stores and the history below this folder.",
-)
+@KEEP
 def main(
     rounds: int, seed: int, load_s: float, short: bool, only: tuple[str, ...], keep: Path | None
 ) -> None:

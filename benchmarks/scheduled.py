@@ -31,6 +31,7 @@ from examples.demo.daemons import data_folder
 from examples.demo.program import run_program
 
 from .broker_process import BrokerProcess, make_topic
+from .command_line import HELP
 from .scheduled_ledger import BODY, Received, Verdict, judge, read_store, received
 
 TOPIC: Final = "Scheduled"
@@ -278,7 +279,7 @@ def what_is_wrong(
     return problems
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.command(context_settings=HELP)
 @click.option("--messages", type=click.IntRange(1), default=100_000, help="How many per run.")
 @click.option("--rate", type=click.IntRange(1), default=5_000, help="Messages per second.")
 def main(messages: int, rate: int) -> None:

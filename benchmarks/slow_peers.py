@@ -30,6 +30,8 @@ from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, 
 from examples.demo.daemons import Daemons, data_folder
 from examples.demo.program import run_program
 
+from .command_line import HELP
+
 LIMIT = 256 << 20
 P99_MS = 50.0
 _TOPIC = "Good"
@@ -196,7 +198,7 @@ async def slow_peers(options: Options) -> int:
     return 1 if problems else 0
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.command(context_settings=HELP)
 @click.option("--seconds", type=click.IntRange(1), default=60, help="How long.")
 @click.option("--slow", type=int, default=2000, help="Peers that never finish their frame.")
 @click.option("--deaf", type=int, default=300, help="Peers that read no answer.")

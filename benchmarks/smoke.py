@@ -26,6 +26,7 @@ from examples.demo.errors import DemoError
 from examples.demo.program import run_program
 from examples.demo.waiting import until
 
+from .command_line import HELP
 from .cpu import cpu_ns
 from .smoke_producer import HEAD, Report
 
@@ -73,7 +74,7 @@ class Arrivals:
         self._last[queue_id, producer] = number
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.command(context_settings=HELP)
 @click.option("--messages", type=click.IntRange(1), default=1_000_000, help="How many in all.")
 @click.option("--producers", type=click.IntRange(1, 64), default=2, help="Processes that send.")
 @click.option(

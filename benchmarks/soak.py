@@ -35,6 +35,7 @@ from examples.demo.daemons import data_folder
 from examples.demo.errors import DemoError
 from examples.demo.program import run_program
 
+from .command_line import HELP, KEEP, SEED, load, rounds
 from .soak_ledger import Ledger, SendStream
 
 TOPIC: Final = "Soak"
@@ -292,22 +293,11 @@ async def soak(options: Options) -> int:
     return 1 if problems else 0
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
-@click.option("--rounds", type=click.IntRange(1), default=200, help="How many kills.")
-@click.option("--seed", type=int, default=1, help="Of the random numbers.")
-@click.option(
-    "--load",
-    "load_s",
-    type=click.FloatRange(0.01),
-    default=0.4,
-    help="Seconds of load before a kill, at most.",
-)
-@click.option(
-    "--keep",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Keep log and store below this folder.",
-)
+@click.command(context_settings=HELP)
+@rounds(200)
+@SEED
+@load(0.4)
+@KEEP
 def main(rounds: int, seed: int, load_s: float, keep: Path | None) -> None:
     """A broker that is killed under load, again and again."""
     sys.exit(run_program("soak", soak(Options(rounds, seed, load_s, keep))))

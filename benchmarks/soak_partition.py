@@ -24,6 +24,7 @@ from examples.demo.daemons import data_folder
 from examples.demo.errors import DemoError
 from examples.demo.program import run_program
 
+from .command_line import HELP, KEEP
 from .namespaces import Network, enter, prefix
 from .soak_replication import IN_FLIGHT, Host, Options, Soak
 
@@ -157,13 +158,8 @@ async def soak(network: Network, keep: Path | None, *, short: bool) -> int:
     return 1 if run.problems else 0
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--keep",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Keep logs and stores below this folder.",
-)
+@click.command(context_settings=HELP)
+@KEEP
 @click.option("--short", is_flag=True, help="Two cuts of a second and a half.")
 def main(keep: Path | None, short: bool) -> None:
     """Links between name server, master, slave and client are cut for a while."""

@@ -34,6 +34,7 @@ from examples.demo.daemons import data_folder
 from examples.demo.errors import DemoError
 from examples.demo.program import run_program
 
+from .command_line import HELP, KEEP, SEED, load, rounds
 from .pauses import Pauses, Timeline
 
 TOPIC: Final = "SoakReplicated"
@@ -398,22 +399,11 @@ async def soak(options: Options) -> int:
     return 1 if run.problems else 0
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
-@click.option("--rounds", type=click.IntRange(1), default=60, help="How many kills.")
-@click.option("--seed", type=int, default=1, help="Of the random numbers.")
-@click.option(
-    "--load",
-    "load_s",
-    type=click.FloatRange(0.01),
-    default=2.0,
-    help="Seconds of load before a kill, at most.",
-)
-@click.option(
-    "--keep",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Keep logs and stores below this folder.",
-)
+@click.command(context_settings=HELP)
+@rounds(60)
+@SEED
+@load(2.0)
+@KEEP
 def main(rounds: int, seed: int, load_s: float, keep: Path | None) -> None:
     """Master, slave and name server, killed under load again and again."""
     logging.getLogger("aiorocketmq").setLevel(

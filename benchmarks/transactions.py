@@ -43,6 +43,7 @@ from examples.demo.errors import DemoError
 from examples.demo.program import run_program
 
 from .broker_process import BrokerProcess, make_topic
+from .command_line import HELP, SEED
 from .transactions_ledger import ROLLBACK, UNKNOWN, Kind, Plan, Verdict, judge, plans
 
 TOPIC: Final = "Transactions"
@@ -407,12 +408,12 @@ async def transactions(options: Options) -> int:
     return 1 if problems else 0
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.command(context_settings=HELP)
 @click.option("--transactions", "count", type=click.IntRange(1), default=10_000, help="How many.")
 @click.option(
     "--restarts", type=click.IntRange(0), default=6, help="Of the broker, every other one a kill."
 )
-@click.option("--seed", type=int, default=1, help="Decides everything that is random.")
+@SEED
 @click.option(
     "--check-interval-ms", type=click.IntRange(50), default=500, help="transactionCheckInterval."
 )

@@ -22,6 +22,7 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from examples.demo.daemons import Daemons, data_folder
 from examples.demo.program import run_program
 
+from ..command_line import HELP
 from ..harness import machine, native
 from . import peers
 from .load import QUEUES, TOPIC, Load, Phase
@@ -176,7 +177,7 @@ async def degradation(steps: list[Step], options: Options, figures: Path | None)
     return 1 if problems else 0
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.command(context_settings=HELP)
 @click.option("--only", multiple=True, help="The name of a step; may be given again.")
 @click.option("--seconds", type=click.FloatRange(1), default=10.0, help="Before and after.")
 @click.option("--small", is_flag=True, help="A hundredth of the size, to try it out.")

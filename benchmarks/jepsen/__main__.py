@@ -17,6 +17,7 @@ import click
 from examples.demo.daemons import data_folder
 from examples.demo.program import run_program
 
+from ..command_line import HELP, KEEP, SEED
 from ..harness import machine
 from .campaign import Campaign, Elsewhere, Local, Options
 from .cluster import SHAPES, Shape
@@ -94,9 +95,9 @@ async def elsewhere(namesrv: str, name: str, options: Options, out: Path, keep: 
         return 0 if _report(run, known, out) else 1
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.command(context_settings=HELP)
 @click.option("--minutes", type=click.FloatRange(0.05), default=15.0, help="Of load, in all.")
-@click.option("--seed", type=int, default=1, help="Of the random numbers.")
+@SEED
 @click.option(
     "--shape", "names", multiple=True, type=click.Choice([each.name for each in SHAPES]),
     help="Of the cluster; may be given again.  [default: all]",
@@ -110,9 +111,7 @@ async def elsewhere(namesrv: str, name: str, options: Options, out: Path, keep: 
 @click.option(
     "--out", type=click.Path(path_type=Path), default=_OUT, help="Pages, timelines and figures."
 )
-@click.option(
-    "--keep", type=click.Path(path_type=Path), help="Logs, stores and histories stay below it."
-)
+@KEEP
 def main(
     minutes: float,
     seed: int,
