@@ -31,14 +31,14 @@ from examples.demo.errors import DemoError
 from examples.demo.program import run_program
 
 from .broker_process import BrokerProcess, make_topic
+from .command_line import HELP, KEEP, SEED, rounds
+from .driver_process import PATIENCE_S, DriverProcess
 from .harness.servers import name_server
-from .soak_spark import Driver
 
 SENT: Final = "OnceIn"
 ONCE: Final = "OnceOut"
 QUEUES: Final = 4
 PER_SEND: Final = 20
-PATIENCE_S: Final = 600.0
 _DRIVER: Final = "benchmarks.soak_exactly_once_driver"
 _EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
 _LOOK_EVERY_S: Final = 0.05
@@ -67,21 +67,21 @@ class Soak:
         self._options, self._namesrv = options, namesrv
         self._broker, self._folder = broker, folder
         self._random = random.Random(options.seed)
-        self._driver: Driver | None = None
+        self._driver: DriverProcess | None = None
 
     async def run(self) -> None:
         sending = asyncio.create_task(self._send())
         try:
             for _ in range(self._options.rounds):
-                if sending.done():
-                    break
                 await self._round()
+                if sending.done():
+                    await sending  # raises: it ends in no other way
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
             await self._kill_driver()
-        await self._to_the_end("drain")
-        self.found = json.loads((await self._to_the_end("count")).splitlines()[-1])
+        await self._life("drain").to_the_end()
+        self.found = json.loads((await self._life("count").to_the_end()).splitlines()[-1])
         self._judge()
 
     async def _send(self) -> None:
@@ -121,9 +121,13 @@ class Soak:
     async def _alive(self) -> None:
         """A driver that ended by itself, as its task failed too often, is started again."""
         if self._driver is None or self._driver.pid is None:
-            self._driver = Driver("run", self._namesrv, self._folder, _DRIVER)
+            self._driver = self._life("run")
             self.lives += 1
             await self._driver.start()
+
+    def _life(self, what: str) -> DriverProcess:
+        """Of the driver."""
+        return DriverProcess(_DRIVER, what, self._namesrv, self._folder)
 
     async def _kill_driver(self) -> None:
         if self._driver is not None:
@@ -139,14 +143,6 @@ class Soak:
     def _commits(self) -> int:
         folder = self._folder / "checkpoint" / "commits"
         return sum(path.name.isdigit() for path in folder.iterdir()) if folder.is_dir() else 0
-
-    async def _to_the_end(self, what: str) -> str:
-        driver = Driver(what, self._namesrv, self._folder, _DRIVER)
-        await driver.start()
-        try:
-            return await driver.finish()
-        finally:
-            await driver.kill()
 
     def _judge(self) -> None:
         for name in ("in", "out"):
@@ -208,15 +204,10 @@ def _report(options: Options, run: Soak, seconds: float) -> None:
         print(f"NOT GOOD: {problem}")
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
-@click.option("--rounds", type=click.IntRange(1), default=10, help="How many kills.")
-@click.option("--seed", type=int, default=1, help="Of the random numbers.")
-@click.option(
-    "--keep",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Keep logs and stores below this folder.",
-)
+@click.command(context_settings=HELP)
+@rounds(10)
+@SEED
+@KEEP
 def main(rounds: int, seed: int, keep: Path | None) -> None:
     """A Spark query that writes exactly once, while its processes are killed."""
     logging.getLogger("aiorocketmq").setLevel(logging.CRITICAL)

@@ -14,9 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import random
-import signal
 import sys
 import time
 from pathlib import Path
@@ -30,10 +28,12 @@ from examples.demo.daemons import Daemons, data_folder
 from examples.demo.errors import DemoError
 from examples.demo.program import run_program
 
+from .command_line import HELP, KEEP, SEED, load, rounds
+from .driver_process import PATIENCE_S, DriverProcess
+
 TOPIC: Final = "SoakSpark"
 COPY: Final = "SoakSparkCopy"
 PER_SEND: Final = 20
-PATIENCE_S: Final = 600.0
 _LOOK_EVERY_S: Final = 0.02
 _SEND_EVERY_S: Final = 0.04
 _STARTING_S: Final = 12.0
@@ -46,71 +46,6 @@ class Options(NamedTuple):
     seed: int
     load_s: float
     keep: Path | None
-
-
-class Driver:
-    """One life of the process."""
-
-    def __init__(
-        self,
-        what: str,
-        namesrv: str,
-        folder: Path,
-        module: str = "benchmarks.soak_spark_driver",
-    ) -> None:
-        self._module = module
-        self._what, self._namesrv, self._folder = what, namesrv, folder
-        self._log = folder / "driver.log"
-        self._output = folder / "driver.out"
-        self._process: asyncio.subprocess.Process | None = None
-
-    async def start(self) -> None:
-        with self._log.open("ab") as log, self._output.open("wb") as output:
-            self._process = await asyncio.create_subprocess_exec(
-                *(
-                    sys.executable,
-                    "-m",
-                    self._module,
-                    self._what,
-                    self._namesrv,
-                    str(self._folder),
-                ),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    async def finish(self) -> str:
-        """What it has printed, when it has ended by itself. Raises ``DemoError``."""
-        assert self._process is not None
-        async with asyncio.timeout(PATIENCE_S):
-            code = await self._process.wait()
-        if code:
-            end = self._log.read_text(errors="replace")[-3000:]
-            raise DemoError(f"the driver ended with exit code {code}; the end of its log:", end)
-        return self._output.read_text()
-
-    async def kill(self) -> None:
-        """SIGKILL for all of its processes at once."""
-        if self._process is not None and self._process.returncode is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            await self._process.wait()
-
-    @property
-    def pid(self) -> int | None:
-        """Of its group, while it lives."""
-        process = self._process
-        return process.pid if process is not None and process.returncode is None else None
-
-    def check(self) -> None:
-        """Raise ``DemoError`` when it has ended."""
-        assert self._process is not None
-        if self._process.returncode is not None:
-            raise DemoError(
-                "the driver ended by itself; the end of its log:",
-                self._log.read_text(errors="replace")[-3000:],
-            )
 
 
 class Soak:
@@ -128,15 +63,18 @@ class Soak:
         sending = asyncio.create_task(self._send())
         try:
             for _ in range(self._options.rounds):
-                if sending.done():
-                    break
                 await self._one_life()
+                if sending.done():
+                    await sending  # raises: it ends in no other way
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
-        await self._to_the_end("drain")
-        self.found = json.loads((await self._to_the_end("count")).splitlines()[-1])
+        await self._driver("drain").to_the_end()
+        self.found = json.loads((await self._driver("count").to_the_end()).splitlines()[-1])
         self._judge()
+
+    def _driver(self, what: str) -> DriverProcess:
+        return DriverProcess("benchmarks.soak_spark_driver", what, self._namesrv, self._folder)
 
     async def _send(self) -> None:
         """Numbers from 0 on; the ones below ``sent`` are acknowledged."""
@@ -151,7 +89,7 @@ class Soak:
     async def _one_life(self) -> None:
         """Until some micro-batches after its start are committed and a bit more, or not even so
         long."""
-        driver = Driver("run", self._namesrv, self._folder)
+        driver = self._driver("run")
         await driver.start()
         try:
             if self._random.random() < 0.2:
@@ -177,14 +115,6 @@ class Soak:
         folders = (self._folder / "checkpoints" / name / what for name in ("to files", "to topic"))
         names = (path.name for folder in folders if folder.is_dir() for path in folder.iterdir())
         return sum(name.isdigit() for name in names)
-
-    async def _to_the_end(self, what: str) -> str:
-        driver = Driver(what, self._namesrv, self._folder)
-        await driver.start()
-        try:
-            return await driver.finish()
-        finally:
-            await driver.kill()
 
     def _judge(self) -> None:
         """A send whose answer was cut off at the end may have been stored, so up to so many more
@@ -235,22 +165,11 @@ async def soak(options: Options) -> int:
     return 1 if run.problems else 0
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
-@click.option("--rounds", type=click.IntRange(1), default=10, help="How many kills.")
-@click.option("--seed", type=int, default=1, help="Of the random numbers.")
-@click.option(
-    "--load",
-    "load_s",
-    type=click.FloatRange(0.01),
-    default=0.5,
-    help="Seconds after a micro-batch, at most.",
-)
-@click.option(
-    "--keep",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Keep logs and stores below this folder.",
-)
+@click.command(context_settings=HELP)
+@rounds(10)
+@SEED
+@load(0.5, "after a micro-batch")
+@KEEP
 def main(rounds: int, seed: int, load_s: float, keep: Path | None) -> None:
     """A Spark driver, killed in the middle of its work again and again."""
     logging.getLogger("aiorocketmq").setLevel(logging.CRITICAL)
