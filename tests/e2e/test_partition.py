@@ -7,13 +7,10 @@ The long version, with routes that expire, is ``make soak ONLY=soak_partition``.
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from .cluster import PATIENCE_S
+from .campaign import figures_of, run_campaign
 
 NOT_ALLOWED = (
     "network namespaces are not allowed here",
@@ -24,18 +21,10 @@ NOT_ALLOWED = (
 
 def test_nothing_that_was_acknowledged_is_lost_when_links_are_cut() -> None:
     """Between master and slave, then between the client and the master."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.soak_partition", "--short"],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=2 * PATIENCE_S,
-        check=False,
-    )
+    done = run_campaign("soak_partition", "--short")
     if any(reason in done.stderr for reason in NOT_ALLOWED):
         pytest.skip(done.stderr.strip()[-200:])
-    assert done.returncode == 0, done.stdout + done.stderr
-    figures = dict(re.findall(r"^(\w+) +([\d,]+)", done.stdout, re.MULTILINE))
-    assert int(figures["acknowledged"].replace(",", "")) > 100
-    assert figures["lost"] == "0"
+    figures = figures_of(done)
+    assert figures["acknowledged"] > 100
+    assert figures["lost"] == 0
     assert len(re.findall(r"master 1.5 s:|slave 1.5 s:", done.stdout)) == 2
