@@ -8,7 +8,6 @@ import selectors
 import socket
 import ssl
 import threading
-from types import TracebackType
 from typing import Final, Self
 
 _READ_BYTES: Final = 64 << 10
@@ -43,12 +42,7 @@ class MuteTlsRelay:
         self._threads[0].start()
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for each in self._open:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

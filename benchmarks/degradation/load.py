@@ -7,7 +7,6 @@ import asyncio
 import re
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from aiorocketmq import Message, Producer, PullConsumer
@@ -55,12 +54,7 @@ class Load:
         self._tasks = [asyncio.create_task(self._send()) for _ in range(SENDERS)]
         return self
 
-    async def __aexit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

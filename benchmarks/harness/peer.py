@@ -6,7 +6,6 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from types import TracebackType
 from typing import Self
 
 from aiorocketmq.remoting.protocol.codes import RequestCode
@@ -34,12 +33,7 @@ class Peer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

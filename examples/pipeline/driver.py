@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 PATIENCE_S = 300.0
@@ -112,12 +111,7 @@ class Driver:
                 start_new_session=True,  # a group of its own: Python, Java and Python's workers
             )
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
         self._temporary.cleanup()
 

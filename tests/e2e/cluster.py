@@ -16,7 +16,6 @@ import subprocess
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ParamSpec, Self
 
 from aiorocketmq import Admin, MessageExt, PullConsumer
@@ -94,12 +93,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for daemon in (*self.brokers.values(), *self._others, self.name_server):
             daemon.end()
 

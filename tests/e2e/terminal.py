@@ -9,7 +9,6 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from aiorocketmq.broker.config.addresses import free_ports
@@ -76,12 +75,7 @@ class Terminal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for shell in self._shells:
             _tell(shell, signal.SIGTERM)
         deadline = time.monotonic() + PATIENCE_S

@@ -18,7 +18,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from aiorocketmq.store.disk import mapped_file, system_disk
@@ -131,12 +130,7 @@ class Faults:
         self._patch(mapped_file.MappedFile, "_advise", self._advise(mapped_file.MappedFile._advise))
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         while self._saved:
             setattr(*self._saved.pop())
 
