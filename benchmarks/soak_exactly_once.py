@@ -10,6 +10,7 @@ is killed at a random moment. At the end a last life takes the rest, and both to
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -58,8 +59,8 @@ class Soak:
 
     def __init__(self, options: Options, namesrv: str, broker: BrokerProcess, folder: Path) -> None:
         self.sent = 0
-        self.in_doubt: list[int] = []
-        """Numbers of which the producer was told that they may be stored or not."""
+        self.in_doubt: set[int] = set()
+        """Numbers that may be stored or not: nobody has acknowledged them."""
         self.kills: Counter[str] = Counter()
         self.lives = 0
         self.found: dict[str, int] = {}
@@ -91,10 +92,10 @@ class Soak:
             while True:
                 numbers = range(self.sent, self.sent + PER_SEND)
                 self.sent += PER_SEND
-                try:
+                self.in_doubt.update(numbers)
+                with contextlib.suppress(RocketMQError):
                     await producer.send([Message(SENT, b"%d" % n) for n in numbers])
-                except RocketMQError:
-                    self.in_doubt += numbers
+                    self.in_doubt.difference_update(numbers)
                 await asyncio.sleep(_SEND_EVERY_S)
 
     async def _round(self) -> None:
