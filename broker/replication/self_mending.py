@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
@@ -54,6 +55,8 @@ class SelfMending:
         self._master: Final = master
         self._tries: dict[int, tuple[int, float]] = {}
         """How often each place was asked for, and when it is the next time."""
+        self._due: Final[deque[int]] = deque()
+        """Places that are asked for in this turn."""
         self._stream: LogStream | None = None
         """That the thread reads."""
         self._ended = False
@@ -69,10 +72,15 @@ class SelfMending:
         address = self._master()
         if address is None or not self._store.damage.places:
             return
-        now = self._clock.monotonic()
-        places = self._store.damage.places
-        due = [item for item in places.items() if self._tries.get(item[0], (0, now))[1] <= now]
-        for phy_offset, size in due[:_AT_ONCE]:
+        now, places = self._clock.monotonic(), self._store.damage.places
+        self._due.clear()
+        self._due.extend(at for at in places if self._tries.get(at, (0, now))[1] <= now)
+        for _ in range(_AT_ONCE):
+            if not self._due:
+                break
+            phy_offset = self._due.popleft()
+            if (size := places.get(phy_offset)) is None:
+                continue  # found meanwhile, beside one that was mended: the next turn has it
             count = self._tries.get(phy_offset, (0, 0.0))[0] + 1
             self._tries[phy_offset] = (
                 count,
@@ -107,10 +115,14 @@ class SelfMending:
         return True
 
     def _ask_beside(self, begin: int, end: int) -> None:
-        """What lies there can be told by what is intact again: soon, as if for the first time."""
+        """What lies there can be told by what is intact again: in this turn, as if for the first
+        time. (Nothing lies in front of what the log begins with: of many there each is told by the
+        one behind it.)"""
         for phy_offset, size in self._store.damage.places.items():
             if phy_offset <= end and begin <= phy_offset + size:
                 self._tries.pop(phy_offset, None)
+                if phy_offset not in self._due:
+                    self._due.append(phy_offset)
 
     @contextlib.contextmanager
     def _stream_from(self, address: str, begin: int) -> Iterator[LogStream]:
