@@ -181,6 +181,15 @@ def test_wrong_values(admin: MqAdmin, arguments: str, problem: str) -> None:
         assert admin(*arguments.split(), "--compat-exit").code in (0, 1)
 
 
+def test_a_name_server_is_no_broker(mqadmin: MqAdmin, cluster: LocalCluster) -> None:
+    address = cluster.namesrv_address
+    printed = mqadmin("brokerStatus", "-n", address, "-b", address)
+    assert printed.code == 1
+    assert printed.problem.endswith("; that is a name server, -b takes the address of a broker")
+    printed = mqadmin("raftStatus", "-n", address, "-b", cluster.broker_address)
+    assert "name server" not in printed.problem
+
+
 # --- no permission
 # --------------------------------------------------------------------------------------------------
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from ...client.admin import Admin
+from ...client.cluster.server_addresses import parse_addresses
 from ...client.options import ClientOptions
 from ...client.producer.producer import Producer
 from ...client.tls_file import tls_context
-from ...remoting.errors import RocketMQError
+from ...remoting.errors import RequestNotSupported, RocketMQError
 from ...remoting.signature import Credentials
 from .output import Output
 from .patience import Patience
@@ -53,6 +54,7 @@ class Shell:
         """Something went wrong, perhaps only with one of several brokers."""
         self._command = command
         self._namesrv = namesrv
+        self._broker_addr = broker_addr
         self._patience = Patience(wait_s, broker_addr, self.tell)
 
     @property
@@ -104,7 +106,12 @@ class Shell:
         """Say in one line on standard error what went wrong; the command goes on, its exit code
         will not be 0."""
         self.failed = True
+        if isinstance(problem, RequestNotSupported) and self._asked_a_name_server():
+            problem = f"{problem}; that is a name server, -b takes the address of a broker"
         self.tell(problem)
+
+    def _asked_a_name_server(self) -> bool:
+        return bool(self._namesrv) and self._broker_addr in parse_addresses(self._namesrv)
 
     def tell(self, what: str | BaseException) -> None:
         """A line on standard error, where no script that reads the output stumbles over it."""
