@@ -41,6 +41,7 @@ from .client.producer.transaction import (
     TransactionProducerOptions,
     TransactionSendResult,
     TransactionState,
+    state_of,
 )
 from .client.usage_errors import number, queue_problem
 from .direct_sends import DirectSends
@@ -214,7 +215,7 @@ class TransactionProducer(Producer):
             return TransactionSendResult(transaction.sent, TransactionState.ROLLBACK)
         state: TransactionState | None = None
         try:
-            state = TransactionState(execute(message))
+            state = state_of(execute(message))
         finally:
             if state is None:
                 self._loop.run(transaction.end(TransactionState.UNKNOWN, sys.exception()))

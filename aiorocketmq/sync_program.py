@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,10 @@ def run(main: Callable[[], T], *, stop_timeout: float = 30.0) -> T | None:
     program has a handler of its own for are left alone, and so are all of them outside of the main
     thread.
     """
+    if inspect.iscoroutine(main) or inspect.iscoroutinefunction(main):
+        raise TypeError(
+            "sync.run takes a plain function; aiorocketmq.run(main()) is for what is async def"
+        )
     program, before = Program(), _of_thread.program
     loop = LoopThread.shared()
     _of_thread.program = program

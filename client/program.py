@@ -28,6 +28,8 @@ def run(main: Coroutine[Any, Any, T], *, stop_timeout: float = 30.0) -> T | None
     Signals are heard in the main thread only, and only those that the program has no handler of its
     own for.
     """
+    if not asyncio.iscoroutine(main):
+        raise TypeError(f"run takes a coroutine, such as main() of 'async def main', not {main!r}")
     program = Program(stop_timeout)
     with on_stop_signal(program.signalled), asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(program.run(main))

@@ -212,6 +212,7 @@ class Producer(Startable):
                 gathered = self._gathered(message)
                 if gathered is not None:
                     return await gathered
+            self.instance.check_loop()
             return await self._send(
                 self._outgoing(message), message, queue, selector, sharding_key, timeout
             )

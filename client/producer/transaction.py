@@ -212,7 +212,7 @@ class TransactionProducer(Producer):
             return TransactionSendResult(transaction.sent, TransactionState.ROLLBACK)
         state: TransactionState | None = None
         try:
-            state = await _state_of(execute, message)
+            state = state_of(await awaited(execute(message)))
         finally:
             if state is None:
                 await transaction.end(TransactionState.UNKNOWN, sys.exception())
@@ -392,9 +392,9 @@ class TransactionProducer(Producer):
         return TransactionState.UNKNOWN, error
 
 
-async def _state_of(execute: Execute, message: Message) -> TransactionState:
-    """Raises ``ConfigError`` where it returns none."""
-    returned = await awaited(execute(message))
+def state_of(returned: object) -> TransactionState:
+    """What the local part of a transaction has returned. Raises ``ConfigError`` for what is no
+    state."""
     try:
         return TransactionState(returned)
     except ValueError:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq import sync
+from aiorocketmq import run, sync
 from aiorocketmq.client.admin import Admin
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.consumer.pull_consumer import PullConsumer
@@ -21,7 +21,7 @@ from aiorocketmq.client.producer.sending import batch, plain_properties, single
 from aiorocketmq.client.producer.transaction import (
     TransactionProducer,
     TransactionState,
-    _state_of,
+    state_of,
 )
 from aiorocketmq.remoting.protocol.message.message import Message
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
@@ -425,6 +425,7 @@ def test_another_event_loop() -> None:
     asyncio.run(start())
     for call in (
         lambda: producer.send(Message("T", b"x")),
+        lambda: producer.send([Message("T", b"x")]),
         lambda: consumer.poll(0.001),
         lambda: admin.broker_config("b:1"),
         instance.stop,
@@ -454,13 +455,22 @@ def test_a_selector_that_returns_the_number_of_a_queue() -> None:
 
 @pytest.mark.parametrize("returned", [True, "COMMIT", None])
 def test_a_local_part_of_a_transaction_that_returns_no_state(returned: Any) -> None:
-    async def local(_message: Message) -> Any:
-        return returned
+    with pytest.raises(ConfigError, match="a transaction returns a TransactionState, not "):
+        state_of(returned)
 
-    async def main() -> None:
-        with pytest.raises(ConfigError, match="a transaction returns a TransactionState, not "):
-            await _state_of(local, Message("T", b"x"))
-        with pytest.raises(ConfigError, match="a transaction returns a TransactionState, not "):
-            await _state_of(lambda _: returned, Message("T", b"x"))
 
-    asyncio.run(main())
+async def an_async_main() -> None: ...
+
+
+@pytest.mark.parametrize("wrong", [an_async_main, 5, None])
+def test_what_is_not_to_be_run(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"run takes a coroutine, such as main\(\) of 'async def"):
+        run(wrong)
+
+
+def test_what_a_blocking_program_cannot_run() -> None:
+    main = an_async_main()
+    for wrong in (an_async_main, main):
+        with pytest.raises(TypeError, match=r"a plain function; aiorocketmq\.run\(main\(\)\)"):
+            sync.run(wrong)  # type: ignore[arg-type]
+    main.close()
