@@ -40,6 +40,7 @@ from pathlib import Path
 from typing import Final
 
 from ..remoting.clock import Clock
+from ..remoting.outages import Outages
 from ..remoting.protocol.message.message_id import offset_message_id
 from ..remoting.protocol.message.topic_names import TopicName, is_lmq_topic, is_system_topic
 from ..remoting.slices import Steps
@@ -149,7 +150,7 @@ class MessageStore:
         """The same for what this store took once already: ``maxMessageSize`` does not count."""
         self.put_batch: Final = puts.batch
         self.replica: Final = ReplicaLog(
-            self._log, self._queues, self.arrivals, indexing, rules, self.damage, files.outages
+            self._log, self._queues, self.arrivals, indexing, rules, self.damage, Outages(clock)
         )
         """For a slave: takes the records of its master."""
         self._refusals: Final = Refusals(self._writer, config, files.outages)
