@@ -8,7 +8,7 @@
   const MOST_POINTS = 900;
   const MOST_LINES = 16;
   const COLOURS = 8;
-  const LEAST_S = 60; // else two points are years or milliseconds apart
+  const LEAST_S = 30; // else two points are years or milliseconds apart
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(name).trim();
   const past = JSON.parse(element.dataset.chart);

@@ -683,6 +683,8 @@ async def test_the_console_signs_as_who_signed_in(
             assert ("SEND_OK" in said) is allowed
             assert ("No default permission for topic:Orders" in said) is not allowed
             if allowed:
+                async with Admin(namesrv=cluster.namesrv) as admin:
+                    await until(lambda: admin.topic_route("Orders"), "the topic is known")
                 assert "done" in await asked.change("/topic/change", **wish)
             await asked.post("/sign-out")
         accounts_page = next(text for text in texts if "Administrator" in text)

@@ -49,8 +49,8 @@ async def test_members_with_their_term_leader_and_lag(raft: RaftGroup) -> None:
         await until(shown, "the page shows three members of one leader")
         page = await asked.page("/")
         assert len({term for term, _ in (await members(asked)).values()}) == 1
-        assert page.count('>follower<') == 2
-        assert page.count('>leader<') == 1
+        assert page.count(">follower<") == 2
+        assert page.count(">leader<") == 1
         behind = re.findall(r'data-label="Behind">(n\d) ([\d,]+), (n\d) ([\d,]+)<', page)
         ((first, _, second, _),) = behind
         assert {first, second} == set(raft.names) - {leader}

@@ -75,8 +75,8 @@ async def test_a_cluster_that_is_well(pair: tuple[DaemonProcess, DaemonProcess, 
 
         await until(both, "both are shown, and nothing is wrong")
         page = await asked.page("/")
-        assert '>master<' in page
-        assert '>slave<' in page
+        assert ">master<" in page
+        assert ">slave<" in page
         assert 'data-label="Version">V4_9_8' in page
         assert re.search(r'data-label="Disk">\d+ %', page)
         assert re.search(r'data-label="Behind">[\d.]+ B<', page)
