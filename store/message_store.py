@@ -153,7 +153,7 @@ class MessageStore:
             self._log, self._queues, self.arrivals, indexing, rules, self.damage, Outages(clock)
         )
         """For a slave: takes the records of its master."""
-        self._refusals: Final = Refusals(self._writer, config, files.outages)
+        self._refusals: Final = Refusals(self._writer, config, files.outages, clock)
         self.raft: Final = None if member is None else self._member(member)
         """What a member of a DLedger group keeps, and its roles; None for all others."""
         self._readable: Final = self._only_synced() if config.hands_out_only_synced else None
@@ -427,6 +427,11 @@ class MessageStore:
         """Why messages are refused for what this machine lacks (disk, space), if they are."""
         trouble = self._refusals.trouble
         return None if trouble is None else trouble.remark
+
+    @property
+    def no_room(self) -> str | None:
+        """Why single messages are refused: a file for them cannot be made, which each tries."""
+        return self._refusals.no_room
 
     def reconfigure(self) -> None:
         """Take over what has changed in ``config``. Values of ``maxMessageSize`` below 10 are

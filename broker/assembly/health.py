@@ -17,7 +17,13 @@ def health(
     """``node``: of a member of a group. A slave that cannot reach its master is healthy: it serves
     what it has."""
     of_member = () if node is None else (partial(_as_member, node),)
-    return HealthProcessor((lambda: store.trouble, partial(_registered, name_servers), *of_member))
+    return HealthProcessor(
+        (
+            lambda: store.trouble or store.no_room,
+            partial(_registered, name_servers),
+            *of_member,
+        )
+    )
 
 
 def _registered(name_servers: NameServers) -> str | None:

@@ -60,6 +60,8 @@ class MessageWriter:
     ) -> None:
         self.refusal: PutResult | None = None
         """Why nothing is taken at all (slave, closed, disk failed); None in good times."""
+        self.on_room: Callable[[StoreFileError | None], None] = lambda _error: None
+        """Called when the place of a message could not be made, and when one could."""
         self._log: Final = commit_log
         self.queues: Final = queues
         self._queues_of: Final = queues.by_topic
@@ -310,10 +312,12 @@ class MessageWriter:
                 self._log.make_room(size)
         except StoreFileError as error:
             return self._failed(error, now_ms)
+        self.on_room(None)
         return None
 
     def _failed(self, error: StoreFileError, now_ms: int) -> PutResult:
         """What a put is answered whose place could not be made, or written to."""
+        self.on_room(error)
         if isinstance(error, OutOfSpaceError):
             self._no_space_until = now_ms + _RETRY_SPACE_MS
         return failed_put(error, self.refused)

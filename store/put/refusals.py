@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from ...remoting.clock import Clock
 from ...remoting.outages import Outages
 from ..model.config import MessageStoreConfig
 from ..model.errors import StoreError, StoreFileError
@@ -22,13 +23,21 @@ from .message_writer import MessageWriter
 log: Final = logging.getLogger(__name__)
 
 _FULL: Final = ("disk", "full")
+_ROOM: Final = ("room",)
+_NO_ROOM_S: Final = 60.0
+"""So long it counts that no place could be made, when nobody has tried again."""
 
 
 class Refusals:
     """Sets ``MessageWriter.refusal`` as reasons come and go."""
 
-    def __init__(self, writer: MessageWriter, config: MessageStoreConfig, outages: Outages) -> None:
+    def __init__(
+        self, writer: MessageWriter, config: MessageStoreConfig, outages: Outages, clock: Clock
+    ) -> None:
         self._writer: Final = writer
+        self._clock: Final = clock
+        self._no_room: tuple[StoreFileError, float] | None = None
+        writer.on_room = self._room
         self._config: Final = config
         self._outages: Final = outages
         self._for_good: PutResult | None = None
@@ -95,6 +104,25 @@ class Refusals:
             else self._writer.refused(f"there is no room for the index: {error}")
         )
         self._choose()
+
+    def _room(self, error: StoreFileError | None) -> None:
+        """A file for a message could not be made, or was: the next message tries again."""
+        if error is None:
+            if self._no_room is not None:
+                self._outages.works(_ROOM)
+            self._no_room = None
+            return
+        self._outages.fails(
+            log, _ROOM, "messages are refused, they have no place: %s", error, level=logging.ERROR
+        )
+        self._no_room = error, self._clock.monotonic() + _NO_ROOM_S
+
+    @property
+    def no_room(self) -> str | None:
+        """Why the last message, of this minute, had no place, if that is so."""
+        if self._no_room is None or self._clock.monotonic() > self._no_room[1]:
+            return None
+        return f"messages have no place: {self._no_room[0]}"
 
     @property
     def trouble(self) -> PutResult | None:

@@ -31,6 +31,12 @@ def told(processor: HealthProcessor) -> tuple[int, str | None]:
     return int(reply.code), reply.remark
 
 
+def test_a_broker_whose_messages_have_no_place_is_not_healthy() -> None:
+    store = cast(MessageStore, SimpleNamespace(trouble=None, no_room="no file can be made"))
+    names = cast(NameServers, SimpleNamespace(links=[]))
+    assert told(health(store, names, None)) == (14, "no file can be made")
+
+
 @pytest.mark.parametrize(
     ("trouble", "registered", "role", "votes", "expected"),
     [
@@ -54,7 +60,7 @@ def test_what_keeps_a_broker_from_being_healthy(
     expected: tuple[int, str | None],
 ) -> None:
     """Of store, name servers and node only what is looked at."""
-    store = cast(MessageStore, SimpleNamespace(trouble=trouble))
+    store = cast(MessageStore, SimpleNamespace(trouble=trouble, no_room=None))
     links = [SimpleNamespace(registered=each) for each in registered]
     names = cast(NameServers, SimpleNamespace(links=links))
     node = None if role is None else cast(RaftNode, SimpleNamespace(role=role, votes=votes))

@@ -18,7 +18,18 @@ from aiorocketmq.store.model.errors import OutOfSpaceError
 from aiorocketmq.store.model.put import PutBatch
 from aiorocketmq.store.model.status import PutStatus
 
-from ..store.world import BORN_HOST, NOW, bodies_of, crash, open_store, put, put_ok
+from ..sim import ManualClock
+from ..store.world import (
+    BORN_HOST,
+    NOW,
+    STORE_HOST,
+    bodies_of,
+    config_of,
+    crash,
+    open_store,
+    put,
+    put_ok,
+)
 from .disks import BrokenDisk, FullDisk
 from .faults import FORBIDDEN, FULL, PASSING, SYNCING, Call, Faults
 
@@ -35,6 +46,25 @@ def fill(store: MessageStore, now: int = NOW) -> list[bytes]:
         assert result.status is PutStatus.PUT_OK
         bodies.append(body)
     raise AssertionError("the disk never was full")
+
+
+def test_who_has_no_place_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """By a line, and to who asks whether all is well: every sender is refused. With who tries again
+    it is over, at the latest after a minute in which nobody did."""
+    disk, clock = FullDisk(8192), ManualClock()
+    store = MessageStore.open(config_of(tmp_path), clock, store_host=STORE_HOST, disk=disk)
+    assert store.no_room is None
+    fill(store)
+    assert store.no_room is not None
+    assert "messages are refused, they have no place" in caplog.text
+    clock.advance(60.1)
+    assert store.no_room is None
+    put(store, store_timestamp=NOW + 200)
+    assert store.no_room is not None
+    disk.free = 1 << 20
+    put_ok(store, store_timestamp=NOW + 400)
+    assert store.no_room is None
+    store.close()
 
 
 @pytest.mark.parametrize("free", [0, 100, 8192, 8192 + 200, 3 * 8192 + 500, 50_000])

@@ -54,7 +54,7 @@ def test_a_log_whose_folder_was_moved_goes_on_nowhere_else(tmp_path: Path) -> No
     assert result.status is PutStatus.CREATE_MAPEDFILE_FAILED
     assert not folder.exists()
     (tmp_path / "elsewhere").rename(folder)
-    put_ok(store)
+    put_ok(store, body=bytes(3000))
     crash(store)
     store = open_store(tmp_path / "store", store_path_commit_log=str(folder))
     assert store.max_offset("T", 0) == taken + 1
