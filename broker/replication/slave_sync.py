@@ -41,6 +41,7 @@ from ...remoting.slices import slices
 from ...remoting.transport.address import moved_port
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
+from ...store.model.errors import StoreError
 from ...store.replica.repair import are_the_same
 from ...store.replica.replication import ReplicationError
 from ..config.config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
@@ -212,7 +213,7 @@ class SlaveSync:
         """Its log has the last message that can be read here."""
         try:
             lacks = await self._what_it_lacks(master)
-        except RocketMQError as error:
+        except (RocketMQError, StoreError) as error:
             lacks = f"it cannot be asked for this slave's last record: {error}"
         if lacks:
             text = "no tables are taken over from the master %s: %s"
@@ -235,7 +236,7 @@ class SlaveSync:
                 outcome = step(response)
             if asyncio.iscoroutine(outcome):
                 await outcome
-        except (RocketMQError, BodyError) as error:
+        except (RocketMQError, BodyError, StoreError) as error:
             self._outages.fails(
                 log,
                 (code,),
@@ -273,9 +274,8 @@ class SlaveSync:
         except ConnectError:
             if address == master:
                 raise
-            response = await self._remoting.invoke(
-                master, code, header, timeout=TIMEOUT_S
-            )  # only its normal port may be open to us
+            # only its normal port may be open to us
+            response = await self._remoting.invoke(master, code, header, timeout=TIMEOUT_S)
         return response.check(address)
 
     def _sync_topics(self, response: Response) -> None:

@@ -4,7 +4,9 @@ else."""
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ from aiorocketmq.remoting.protocol.commands.topic import KnownTableRequest
 from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.remoting.slices import at_once
+from aiorocketmq.store.disk.system_disk import SystemDisk
 from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
 
 from ..sim_broker import SimBroker, SimClient, sim_broker
@@ -748,3 +751,42 @@ def test_a_master_that_came_back_empty_is_not_believed(tmp_path: Path) -> None:
             assert pair.slave.broker.state.topics.record() == before
 
     play(tmp_path, scene)
+
+
+class UnreadableDisk(SystemDisk):
+    """While it is ``broken``."""
+
+    broken = False
+
+    def read(self, fd: int, length: int, offset: int) -> bytes:
+        if self.broken:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().read(fd, length, offset)
+
+
+def test_who_cannot_read_its_own_log_just_now_asks_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That ends nobody."""
+
+    async def scene() -> None:
+        at_m, at_s, disk = tmp_path / "m", tmp_path / "s", UnreadableDisk()
+
+        def slave_of() -> AbstractAsyncContextManager[SimBroker]:
+            return sim_broker(at_s, store=config_of(at_s, BrokerRole.SLAVE), broker_id=1, disk=disk)
+
+        async with sim_broker(at_m, store=config_of(at_m, BrokerRole.ASYNC_MASTER)) as master:
+            await master.make_topic("T")
+            await master.connect().send("T", b"hello")
+            async with slave_of() as slave:
+                Pair(master, slave).replicate()
+            async with slave_of() as slave:  # it looks for its last message in its queues
+                pair, disk.broken = Pair(master, slave), True
+                await pair.once()
+                assert "T" not in slave.broker.state.topics
+                assert "no tables are taken over from the master" in caplog.text
+                disk.broken = False
+                await pair.once()
+                assert "T" in slave.broker.state.topics
+
+    asyncio.run(scene())
