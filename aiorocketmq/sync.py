@@ -411,6 +411,7 @@ class Admin(Facade):
     clusters_of_topic: Final = awaited(AsyncAdmin.clusters_of_topic)
     system_topics_of_broker: Final = awaited(AsyncAdmin.system_topics_of_broker)
     topic_configs: Final = awaited(AsyncAdmin.topic_configs)
+    topic_config: Final = awaited(AsyncAdmin.topic_config)
     topic_config_on: Final = awaited(AsyncAdmin.topic_config_on)
     first_address_of_topic: Final = awaited(AsyncAdmin.first_address_of_topic)
     order_config: Final = awaited(AsyncAdmin.order_config)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+from ...remoting.errors import BrokerError
 from ...remoting.protocol.bodies.lists import GroupList, TopicList
 from ...remoting.protocol.bodies.route import TopicRouteData
 from ...remoting.protocol.bodies.stats import TopicOffset, TopicStatsTable
 from ...remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigTable
-from ...remoting.protocol.codes import RequestCode
+from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import TopicRequest
 from ...remoting.protocol.commands.route import (
     DeleteTopicFromNamesrvRequest,
@@ -52,6 +53,19 @@ class TopicOperations(NameServerOperations):
     async def topic_configs(self, address: str) -> TopicConfigTable:
         """All topics of one broker with their configuration, and the version of that table."""
         return await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG, None, TopicConfigTable)
+
+    async def topic_config(self, address: str, topic: str) -> TopicConfig | None:
+        """One topic as a broker has it; None for one that it does not have. Of a broker that does
+        not know this request (the original of 4.9) all topics are read for it."""
+        header = TopicRequest(topic=topic)
+        try:
+            return await self._ask(address, RequestCode.GET_TOPIC_CONFIG, header, TopicConfig)
+        except BrokerError as error:
+            if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                return None
+            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+        return (await self.topic_configs(address)).topic_config_table.get(topic)
 
     async def topic_route(self, topic: str) -> TopicRouteData:
         """Which brokers have the topic. Raises ``NoRouteError`` for a topic that no broker has."""

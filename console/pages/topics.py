@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -113,12 +114,8 @@ async def wished(view: ClusterView, form: Form) -> list[Change]:
     view.topic.of(topic).forget()
     look = await view.topic.of(topic).get()
     masters = [row.master for row in look.value.routes if row.master is not None]
-    tables, _ = await view.ask_each(view.admin.topic_configs, masters)
-    configs = {
-        address: config
-        for address, table in tables.items()
-        if (config := table.topic_config_table.get(topic)) is not None
-    }
+    told, _ = await view.ask_each(partial(view.admin.topic_config, topic=topic), masters)
+    configs = {address: config for address, config in told.items() if config is not None}
     wish = _wish(form)
     try:
         return changes_of(topic, look.value.routes, configs, **wish)
