@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from aiorocketmq import Admin, LocalCluster
+from aiorocketmq import Admin, LocalCluster, Message, Producer
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
@@ -44,6 +44,8 @@ _REGISTER_S: Final = 30.0
 PAGES: Final = (
     "/", "/topics", "/topics?page=17", "/topics?q=17", "/topic?name=topic-0017", "/groups",
     "/groups?q=17", "/group?name=group-017", "/messages", "/accounts",
+    "/topic/change?name=topic-0017&read_queues=8&write_queues=8&perm=6",
+    "/messages?topic=topic-0017&way=key&text=key-17",
 )  # fmt: skip
 LIVE: Final = (
     "/live/overview", "/live/topics", "/live/topics?page=2", "/live/topics?page=3", "/live/groups",
@@ -77,15 +79,16 @@ async def _measure(wanted: Wanted) -> int:
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(LocalCluster(host=EVERYWHERE))
         await stack.enter_async_context(_registered(cluster, wanted))
+        msg_id = await _stored(cluster)
         pid, port = await stack.enter_async_context(_console(cluster.namesrv_address))
         good = True
         print(f"{wanted.brokers} brokers, {wanted.topics} topics, {wanted.groups} groups; ms")
-        for path in PAGES:
+        for path in (*PAGES, f"/message?topic=topic-0017&id={msg_id}"):
             before = _cpu_s(pid)
             p50, p95, worst = await _page(port, path, wanted.rounds)
             cpu = (_cpu_s(pid) - before) * 1000 / wanted.rounds
             good &= p95 < P95_MS
-            print(f"{path:28} p50 {p50:6.1f}  p95 {p95:6.1f}  max {worst:6.1f}  CPU {cpu:6.1f}")
+            print(f"{path:64} p50 {p50:6.1f}  p95 {p95:6.1f}  max {worst:6.1f}  CPU {cpu:6.1f}")
         await asyncio.sleep(_SETTLE_S)  # rates of topics that pages have asked for
         print(f"no page open: {await _used(pid, wanted.seconds) * 100:.2f} % of a core")
         used = await _open(port, pid, wanted.seconds)
@@ -159,6 +162,13 @@ async def _console(namesrv: str) -> AsyncIterator[tuple[int, int]]:
     finally:
         process.terminate()
         await process.wait()
+
+
+async def _stored(cluster: LocalCluster) -> str:
+    """The id of one of a hundred messages of a topic."""
+    async with Producer("Benchmark", namesrv=cluster.namesrv_address) as producer:
+        messages = [Message("topic-0017", b"body", keys=[f"key-{n}"]) for n in range(100)]
+        return [await producer.send(message) for message in messages][17].msg_id
 
 
 async def _page(port: int, path: str, rounds: int) -> tuple[float, float, float]:
