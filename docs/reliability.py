@@ -43,10 +43,12 @@ def _campaigns() -> Iterator[Iterable[str]]:
     sim = _read("sim.json")
     yield (
         "`make sim`: clusters on virtual time",
-        f"{sim['seeds']:,} seeds, {sim['faults']:,} faults, {sim['acknowledged']:,} acknowledged, "
+        f"{sim['seeds']:,} seeds ({sim['timed']:,} with each promise at its time), "
+        f"{sim['faults']:,} faults, {sim['acknowledged']:,} acknowledged, "
         f"{sim['simulated_s'] / 3600:,.0f} simulated hours in {sim['cpu_s'] / 3600:.1f} of CPU",
         ", ".join(sim["broken"]) or "0",
-        f"{sim['commit']}, {sim['date']}",
+        ", ".join(f"{commit} ({seeds:,})" for commit, seeds in sim["commits"].items())
+        + f", {sim['date']}",
     )
     fuzz = _read("fuzz.json").values()
     executions = sorted(each["executions"] for each in fuzz)

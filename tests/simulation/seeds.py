@@ -24,7 +24,7 @@ from .invariants import Growing, broken, left_behind
 from .knobs import settings
 from .machine import Machine
 from .schedule import Schedule
-from .settling import Case, is_timed, settle
+from .settling import Case, settle
 from .tables import TableWatch
 from .workload import Clients
 from .world import World
@@ -145,15 +145,18 @@ async def _story(
     schedule.stop()
     await faults
     found["faults"] = schedule.count
-    found["timed"] = is_timed(often)
-    names = set(world.broker_names())
-    late = await settle(Case(world, clients.journal, names, {}), often)
+    case = Case(world, clients.journal, set(world.broker_names()), often, {})
+    found["timed"] = case.is_timed
+    late = await settle(case)
     for watch in watches:
         if watch.done():
             watch.result()  # it has looked, or had nobody to watch
         watch.cancel()
     found["broken"] = (
-        growing.broken + tables.broken + late + list(broken(world, clients.journal, often, names))
+        growing.broken
+        + tables.broken
+        + late
+        + list(broken(world, clients.journal, often, case.names))
     )
     found["broken"] += await left_behind(world)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Final, NamedTuple
 
 from .copies import other_logs
@@ -37,11 +36,25 @@ class Case(NamedTuple):
     journal: Journal
     names: set[str]
     """Of brokers that there should be."""
+    habits: Habits
     noted: dict[str, dict[str, Table]]
-    """What is in memory, by machine, some time before files are looked at."""
+    """What machines had in memory some seconds before their files are looked at."""
 
     def masters(self) -> list[tuple[str, Machine]]:
         return sorted(self.world.masters().items())
+
+    @property
+    def is_timed(self) -> bool:
+        """Promises have their times with such threads."""
+        return self.habits.thread_s * self.habits.slower <= SLOW_S
+
+    def free(self) -> dict[str, str]:
+        """Groups whose members need not wait for each other."""
+        return GROUPS if self.habits.in_order == 1 else {GROUP: TOPIC}
+
+    def waiting(self) -> dict[str, str]:
+        """A member that is killed has locks for another minute, for which others ask every 20 s."""
+        return {group: topic for group, topic in GROUPS.items() if group not in self.free()}
 
 
 def served(case: Case) -> Iterator[str]:
@@ -68,23 +81,22 @@ def tables_of_members(case: Case) -> Iterator[str]:
 
 def offsets(case: Case) -> Iterator[str]:
     for _, master in case.masters():
-        yield from offsets_differ(case.world, master)
+        yield from offsets_differ(case.world, master, case.noted)
 
 
 def note(case: Case) -> Iterator[str]:
+    """Tables change until all is consumed, a slave asks for its master's every ten seconds, and
+    what has changed is written soon, offsets every five seconds. So what changes from now on is not
+    looked for in files, offsets not at slaves."""
     case.noted.update(in_memory(case.world))
     yield from ()
 
 
 def files(case: Case) -> Iterator[str]:
-    """They are written soon. What has changed since ``note`` need not be in them: a consumer's
-    heartbeat may make a group at any time."""
     yield from files_differ(case.world, ("topics", "groups"), case.noted)
 
 
 def offset_files(case: Case) -> Iterator[str]:
-    """They are written every five seconds. Groups commit until all is consumed, and a slave asks
-    its master every ten seconds."""
     yield from files_differ(case.world, ("offsets",), case.noted)
 
 
@@ -102,67 +114,81 @@ def came(case: Case) -> Iterator[str]:
         yield f"{body!r} was acknowledged or committed and has not come to its queue"
 
 
-def consumed(group: str, case: Case) -> Iterator[str]:
-    had = {each.body for each in case.journal.delivered if each.consumed and each.group == group}
-    for name, master in case.masters():
-        assert master.broker is not None
-        for place, body in stored(master.broker.store, name, [GROUPS[group]]).items():
-            if body not in had:
-                yield f"{group} has not consumed {body!r} at {place}"
+def consumed(case: Case) -> Iterator[str]:
+    yield from _consumed(case, case.free())
 
 
-def committed(group: str, case: Case) -> Iterator[str]:
-    """It has told brokers how far it is: at the end."""
-    topic = GROUPS[group]
+def consumed_in_turn(case: Case) -> Iterator[str]:
+    yield from _consumed(case, case.waiting())
+
+
+def _consumed(case: Case, groups: dict[str, str]) -> Iterator[str]:
+    had = {(each.group, each.body) for each in case.journal.delivered if each.consumed}
     for name, master in case.masters():
         assert master.broker is not None
-        if topic not in master.broker.state.topics:
-            continue  # nobody was told that it has it: see its log
-        for queue_id in master.broker.store.queue_ids(topic):
-            end = master.broker.store.max_offset(topic, queue_id)
-            offset = master.broker.state.offsets.get(group, topic, queue_id)
-            if offset != end and end:
-                yield f"{name} has {offset} of {topic}/{queue_id} for {group}, it ends at {end}"
+        for group, topic in groups.items():
+            for place, body in stored(master.broker.store, name, [topic]).items():
+                if (group, body) not in had:
+                    yield f"{group} has not consumed {body!r} at {place}"
+
+
+def committed(case: Case) -> Iterator[str]:
+    yield from _committed(case, case.free())
+
+
+def committed_in_turn(case: Case) -> Iterator[str]:
+    yield from _committed(case, case.waiting())
+
+
+def _committed(case: Case, groups: dict[str, str]) -> Iterator[str]:
+    """Groups have told brokers how far they are: at the end."""
+    for name, master in case.masters():
+        assert master.broker is not None
+        for group, topic in groups.items():
+            if topic not in master.broker.state.topics:
+                continue  # nobody was told that it has it: see its log
+            for queue_id in master.broker.store.queue_ids(topic):
+                end = master.broker.store.max_offset(topic, queue_id)
+                offset = master.broker.state.offsets.get(group, topic, queue_id)
+                if offset != end and end:
+                    yield f"{name} has {offset} of {topic}/{queue_id} for {group}, it ends at {end}"
 
 
 Check = Callable[[Case], Iterator[str]]
 WITHIN: Final[tuple[tuple[float, Check], ...]] = (
     (3, tables_of_members),
     (5, served),
+    (9, note),
     (10, routes),
-    (10, note),
     (15, files),
     (35, tables),
     (40, came),
     (42, note),
     (50, offset_files),
-    (60, partial(consumed, GROUP)),
+    (53, note),
+    (60, consumed),
     (65, offsets),
-    (70, partial(committed, GROUP)),
+    (70, committed),
     (72, note),
     (75, logs),
+    (80, files),
     (80, offset_files),
-    (85, partial(consumed, ORDERED)),
-    (95, partial(committed, ORDERED)),
+    (85, offsets),
+    (92, consumed_in_turn),
+    (98, committed_in_turn),
 )
 """Seconds. Brokers register, and clients ask for routes and tell brokers that they are there, every
-30 s; a consumer looks for queues every 20 s, what it refused comes again after 10 s; what a killed
-consumer had locked is free after a minute; a slave asks for tables every 10 s, a member every
-second; a log is read again after 20 s, and what is damaged asked for within 10 s, once more after a
-minute."""
+30 s; a consumer looks for queues every 20 s, what it refused comes again after 10 s; a slave asks
+for tables every 10 s, a member every second; a log is read again after 20 s, and what is damaged
+asked for within 10 s, once more after a minute. A lock lasts longer where a clock was set back."""
 
 
-def is_timed(habits: Habits) -> bool:
-    """Whether promises have their times with such threads."""
-    return habits.thread_s * habits.slower <= SLOW_S
-
-
-async def settle(case: Case, habits: Habits) -> list[str]:
+async def settle(case: Case) -> list[str]:
     """What is not as it should be in time. Takes until all is quiet."""
     began, broken = case.world.loop.now, []
     for at, check in WITHIN:
         await asyncio.sleep(began + at - case.world.loop.now)
-        if is_timed(habits):
+        if case.is_timed:
             broken += [f"{each} {at:.0f} s after everything was whole" for each in check(case)]
     await asyncio.sleep(began + QUIET_S - case.world.loop.now)
     return broken

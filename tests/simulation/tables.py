@@ -4,7 +4,7 @@ slaves and followers have the same, in memory and in their files, and so have na
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from aiorocketmq.broker.assembly.broker import Broker
@@ -138,44 +138,43 @@ def tables_differ(world: World, master: Machine) -> Iterator[str]:
                 yield f"{what} of {machine.name} are not those of {master.name}: {differing}"
 
 
-def offsets_differ(world: World, master: Machine) -> Iterator[str]:
-    """A slave may have been told of a further one than its master was, and keeps it."""
+def offsets_differ(
+    world: World, master: Machine, before: Mapping[str, Mapping[str, Table]]
+) -> Iterator[str]:
+    """A slave may have been told of a further one than its master was, and keeps it. What the
+    master has had only since ``in_memory`` was ``before`` may be on its way."""
     assert master.broker is not None
+    theirs, had = _offsets(master.broker), before.get(master.name, {}).get("offsets", {})
+    kept = {name: offset for name, offset in theirs.items() if had.get(name) == offset}
     for machine, broker in _copies(world, master):
-        for topic, group, queues in master.broker.state.offsets.each():
-            mine = broker.state.offsets.queues(group, topic)
-            if any(mine.get(queue_id, -1) < offset for queue_id, offset in queues.items()):
-                yield f"{machine.name} has {mine} of {topic}@{group}, {master.name} {queues}"
+        mine = _offsets(broker)
+        for name, offset in sorted(kept.items()):
+            if mine.get(name, -1) < offset:
+                yield f"{machine.name} has {mine.get(name)} of {name}, {master.name} {offset}"
 
 
 def files_differ(
     world: World, tables: Iterable[str], before: Mapping[str, Mapping[str, Table]]
 ) -> Iterator[str]:
-    """What lies on a disk is what is in memory, except what has changed since ``in_memory`` was
-    ``before``: that may be on its way. Offsets by queue."""
-    for machine, mine, files in _with_files(world):
+    """What lies on a disk is what is in memory; without what has changed since ``in_memory`` was
+    ``before``: that may be on its way."""
+    for machine in world.machines.values():
+        if machine.broker is None:
+            continue
+        mine, files = _tables(machine.broker), _files(world, machine)
+        had = before.get(machine.name, {})
         for what in tables:
             if what not in files:
                 continue
-            had, has = before.get(machine.name, {}).get(what, {}), mine[what]
-            moved = {name for name in had.keys() | has.keys() if had.get(name) != has.get(name)}
-            there, kept = (
-                {name: each for name, each in table.items() if name not in moved}
-                for table in (files[what], has)
-            )
-            if differing := _differing(there, kept):
+            moved = set(_names(had.get(what, {}), mine[what]))
+            if differing := _differing(files[what], mine[what], but=moved):
                 yield f"{what} of {machine.name} are not those of its file: {differing}"
 
 
 def in_memory(world: World) -> dict[str, dict[str, Table]]:
-    """By machine."""
-    return {machine.name: mine for machine, mine, _ in _with_files(world)}
-
-
-def _with_files(world: World) -> Iterator[tuple[Machine, dict[str, Table], dict[str, Table]]]:
-    for machine in world.machines.values():
-        if machine.broker is not None:
-            yield machine, _tables(machine.broker), _files(world, machine)
+    """The tables of each machine."""
+    machines = world.machines.values()
+    return {each.name: _tables(each.broker) for each in machines if each.broker is not None}
 
 
 def _tables(broker: Broker) -> dict[str, Table]:
@@ -183,11 +182,16 @@ def _tables(broker: Broker) -> dict[str, Table]:
     return {
         "topics": {topic.name: topic.config for topic in state.topics},
         "groups": {group.group_name: group for group in state.groups},
-        "offsets": _by_queue({f"{topic}@{group}": of for topic, group, of in state.offsets.each()}),
+        "offsets": dict(_offsets(broker)),
     }
 
 
-def _by_queue(offsets: Mapping[str, Mapping[int, int]]) -> Table:
+def _offsets(broker: Broker) -> dict[str, int]:
+    each = broker.state.offsets.each()
+    return _by_queue({f"{topic}@{group}": queues for topic, group, queues in each})
+
+
+def _by_queue(offsets: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
     return {
         f"{key}/{queue_id}": of for key, each in offsets.items() for queue_id, of in each.items()
     }
@@ -217,9 +221,14 @@ _READ: Final[dict[str, tuple[str, Callable[[bytes], Mapping[str, object]]]]] = {
 }
 
 
-def _differing(one: Table, other: Table) -> str:
-    names = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+def _differing(one: Table, other: Table, *, but: Collection[str] = ()) -> str:
+    names = [name for name in _names(one, other) if name not in but]
     return ", ".join(f"{name}: {one.get(name)}, {other.get(name)}" for name in names[:2])
+
+
+def _names(one: Table, other: Table) -> list[str]:
+    """Of what differs."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
 def at_name_servers(world: World, journal: Journal) -> Iterator[str]:

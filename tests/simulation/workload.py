@@ -119,12 +119,17 @@ class Clients:
             pass  # it may be stored or not
 
     async def _send(
-        self, producer: Producer, messages: list[Message], key: str | None = None
+        self,
+        producer: Producer,
+        messages: list[Message],
+        key: str | None = None,
+        *,
+        by_administrator: bool = False,
     ) -> None:
-        """One, or a list."""
+        """One, or a list. An administrator's producer is never idempotent."""
         began, journal = self.world.loop.now, self.journal
         bodies = [message.body for message in messages]
-        if self._is_idempotent:
+        if self._is_idempotent and not by_administrator:
             journal.once.update(bodies)
         try:
             result = await producer.send(
@@ -238,7 +243,7 @@ class Clients:
     async def _send_to(self, producer: Producer, topic: str) -> None:
         """One that an administrator has made."""
         try:
-            await self._send(producer, [Message(topic, self._body(topic))])
+            await self._send(producer, [Message(topic, self._body(topic))], by_administrator=True)
         except SendFailed as error:
             if error.in_doubt:  # it may make the topic again, whenever it comes
                 self.journal.told.doubt("topics", topic)
