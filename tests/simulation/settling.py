@@ -26,6 +26,9 @@ QUIET_S: Final = 100.0
 SLOW_S: Final = 0.5
 """With threads that take longer a group may be without a leader for a while, again and again: there
 is nothing to be judged before the end."""
+ASKED_S: Final = 400.0
+"""With such threads a copy of a half message, which a seed may want safe one by one, takes four
+seconds, and there may be dozens."""
 GROUPS: Final = {GROUP: TOPIC, ORDERED: KEYED}
 
 
@@ -191,4 +194,12 @@ async def settle(case: Case) -> list[str]:
         if case.is_timed:
             broken += [f"{each} {at:.0f} s after everything was whole" for each in check(case)]
     await asyncio.sleep(began + QUIET_S - case.world.loop.now)
+    while slow and _asks(case) and case.world.loop.now < began + ASKED_S:
+        await asyncio.sleep(1)
     return broken
+
+
+def _asks(case: Case) -> bool:
+    """Producers about transactions."""
+    brokers = (master.broker for _, master in case.masters())
+    return any(each.storage.transactions.halves.undecided for each in brokers if each is not None)
