@@ -194,7 +194,7 @@ async def settle(case: Case) -> list[str]:
         if case.is_timed:
             broken += [f"{each} {at:.0f} s after everything was whole" for each in check(case)]
     await asyncio.sleep(began + QUIET_S - case.world.loop.now)
-    while slow and _asks(case) and case.world.loop.now < began + ASKED_S:
+    while not case.is_timed and _asks(case) and case.world.loop.now < began + ASKED_S:
         await asyncio.sleep(1)
     return broken
 
