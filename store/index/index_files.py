@@ -67,9 +67,6 @@ class IndexFiles:
         self._entries: list[_Entry] = []
         self._dirty: set[MappedFile] = set()
         self._new_names = False
-        self.ends_sooner_at: int | None = None
-        """Where the last message lies that has items, if there were more behind it at the last
-        checkpoint: a start had cut them off, to index again, and the power failed."""
 
     def load(self) -> None:
         """Open what is there. A file of another length or name is reported and left alone; one of
@@ -130,13 +127,8 @@ class IndexFiles:
         ]
 
     def compare(self, known: Sequence[tuple[int, int]], log_start: int) -> None:
-        """Say what of the ``ranges`` of the last checkpoint is not there any more, except behind
-        all that is: ``ends_sooner_at``."""
-        present = self.ranges
-        if known and present and present[-1][0] <= known[-1][0] <= present[-1][1] < known[-1][1]:
-            self.ends_sooner_at = present[-1][1]
-            known = known[:-1]
-        if lost := lost_ranges(known, present, log_start):
+        """Say what of the ``ranges`` of the last checkpoint is not there any more."""
+        if lost := lost_ranges(known, self.ranges, log_start):
             log.error(
                 "%s has lost files: of the messages from %d to %d of the commit log not all are "
                 "found by their keys; "

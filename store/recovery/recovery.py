@@ -440,8 +440,6 @@ class Recovery:
         safe = checkpoint.safe_phy_offset
         if safe is not None:
             needed = self._index.cut(safe, self._fits, trusted_until=checkpoint.index_msg_timestamp)
-            again = [each for each in (needed, self._index.ends_sooner_at) if each is not None]
-            needed = min(again, default=None)
         else:
             needed = self._index.drop_newer(checkpoint.index_msg_timestamp)
         if needed is None or needed >= start or self._indexing is None:

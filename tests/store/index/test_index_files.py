@@ -497,24 +497,6 @@ def test_the_first_of_several_damaged_files_counts(tmp_path: Path) -> None:
     assert len(items_of(tmp_path)) == len(set(items_of(tmp_path))) == 120
 
 
-def test_a_start_that_is_interrupted_when_it_has_cut_loses_no_items(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It found damage below the place up to which the checkpoint vouches; what it took out was to
-    be put again, and the power failed before that."""
-    store = open_store(tmp_path)
-    offsets = [send(store, number, "a b") for number in range(12)]
-    build(store)
-    asyncio.run(store.sync())
-    store._indexing._files.cut(offsets[9] + 1, lambda _hashed, _phy_offset: True)
-    crash(store)
-    store = open_store(tmp_path)
-    assert all(bodies(store, f"u{number}") == [str(number)] for number in range(12))
-    store.close()
-    assert len(items_of(tmp_path)) == len(set(items_of(tmp_path))) == 36
-    assert "has lost files" not in caplog.text
-
-
 @pytest.mark.parametrize("keys", ["k", "a b c"])
 def test_a_checkpoint_of_the_original_does_not_lead_to_double_items(
     keys: str, tmp_path: Path
