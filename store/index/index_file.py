@@ -205,9 +205,11 @@ class IndexFile:
 
     # -- after a crash
 
-    def cut(self, phy_offset: int, fits: Fits) -> int | None:
+    def cut(
+        self, phy_offset: int, fits: Fits, on_damage: Callable[[], None] = lambda: None
+    ) -> int | None:
         """Forget the items of messages at or behind an offset, and everything from the first
-        damaged item on.
+        damaged item on; ``on_damage`` is called before that.
 
         Returns where the message of a damaged item in front of the offset may begin: what lies
         there has to be put again.
@@ -221,6 +223,8 @@ class IndexFile:
                 break
             kept -= 1
             damaged_from = max(self.begin_phy_offset, 0) if not kept else self._end_of(kept)[0]
+        if damaged_from is not None:
+            on_damage()
         self.end_phy_offset, self.end_timestamp = self._end_of(kept)
         self.count = kept + 1
         self._rebuild_slots()

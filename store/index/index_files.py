@@ -276,12 +276,20 @@ class IndexFiles:
         self._dirty.difference_update(expired)
         return expired
 
-    def cut(self, phy_offset: int, fits: Fits, *, trusted_until: int = -1) -> int | None:
+    def cut(
+        self,
+        phy_offset: int,
+        fits: Fits,
+        *,
+        trusted_until: int = -1,
+        on_damage: Callable[[], None] = lambda: None,
+    ) -> int | None:
         """Forget the items of messages at or behind an offset; files without items are deleted.
 
         Files that end up to the time ``trusted_until`` are believed to be whole, others are read
         item by item. Returns where messages have to be put again in front of the offset, None when
-        nowhere. Raises OutOfSpaceError.
+        nowhere. ``on_damage`` is called before anything in front of it is forgotten. Raises
+        OutOfSpaceError.
         """
         damaged_from = None
         for file, index in list(self._entries):
@@ -292,7 +300,7 @@ class IndexFiles:
             ):
                 continue
             file.reserve(index.end)
-            damage = index.cut(phy_offset, fits)
+            damage = index.cut(phy_offset, fits, on_damage)
             self._dirty.add(file)
             if damage is not None:
                 log.error("%s is damaged: messages from %d on are indexed again", file.path, damage)

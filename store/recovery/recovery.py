@@ -439,7 +439,12 @@ class Recovery:
         checkpoint = self._checkpoint
         safe = checkpoint.safe_phy_offset
         if safe is not None:
-            needed = self._index.cut(safe, self._fits, trusted_until=checkpoint.index_msg_timestamp)
+            needed = self._index.cut(
+                safe,
+                self._fits,
+                trusted_until=checkpoint.index_msg_timestamp,
+                on_damage=self._claim_nothing,
+            )
         else:
             needed = self._index.drop_newer(checkpoint.index_msg_timestamp)
         if needed is None or needed >= start or self._indexing is None:

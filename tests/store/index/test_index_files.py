@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import re
 from pathlib import Path
@@ -495,6 +496,34 @@ def test_the_first_of_several_damaged_files_counts(tmp_path: Path) -> None:
     assert [number for number in range(120) if bodies(store, f"u{number}") != [str(number)]] == []
     store.close()
     assert len(items_of(tmp_path)) == len(set(items_of(tmp_path))) == 120
+
+
+def test_damaged_items_are_kept_until_nothing_vouches_for_them(tmp_path: Path) -> None:
+    """Or a power failure during recovery would leave an index without them, which the checkpoint
+    claims to be whole."""
+
+    class Watched(SystemDisk):
+        seen = b""
+
+        def write(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:
+            if not self.seen and os.readlink(f"/proc/self/fd/{fd}").endswith("checkpoint"):
+                self.seen = files_of(tmp_path)[0].read_bytes()
+            return super().write(fd, data, position)
+
+    store = open_store(tmp_path)
+    for number in range(20):
+        send(store, number)
+    build(store)
+    asyncio.run(store.sync())
+    crash(store)
+    with files_of(tmp_path)[0].open("r+b") as file:
+        file.seek(40 + 10 * 4 + 15 * 20)
+        file.write(bytes(20))
+    before, disk = files_of(tmp_path)[0].read_bytes(), Watched()
+    store = open_store(tmp_path, disk=disk)
+    assert disk.seen == before
+    assert all(bodies(store, f"u{number}") == [str(number)] for number in range(20))
+    store.close()
 
 
 @pytest.mark.parametrize("keys", ["k", "a b c"])
