@@ -43,7 +43,8 @@ class CommitLog(LogEnd):
     """
 
     __slots__ = (
-        "_current", "cuts", "divided", "files", "flushed_offset", "spare", "want_allocation",
+        "_current", "_cut_at", "cuts", "divided", "files", "flushed_offset", "spare",
+        "want_allocation",
     )  # fmt: skip
 
     def __init__(self, files: MappedFileQueue, head: int = 0, divided: int = 0) -> None:
@@ -62,6 +63,9 @@ class CommitLog(LogEnd):
         self.want_allocation: Callable[[], None] = _nobody
         """Called when the time has come to make the spare file or to reserve more, in good time."""
         self._current: MappedFile | None = None
+        self._cut_at: int | None = None
+        """Where the log ends, while what lay behind is not gone: a file failed. Nothing is written
+        before that is done."""
 
     @property
     def max_phy_offset(self) -> int:
@@ -87,6 +91,7 @@ class CommitLog(LogEnd):
         The record must fit into a file: ``head + size + 8 <= file_size``. Raises OutOfSpaceError or
         StoreFileError; then the log is as before and the next call tries again.
         """
+        self._finish_cut()
         size += self.head
         file = self._current
         if file is None or self.position + size + BLANK_SIZE > file.size:
@@ -132,8 +137,8 @@ class CommitLog(LogEnd):
                 return spare
 
     def _use(self, file: MappedFile, position: int) -> None:
-        self._current = file
         self.buffer = file.map
+        self._current = file
         self.base = file.start
         self.position = position
         self.limit = position
@@ -169,6 +174,7 @@ class CommitLog(LogEnd):
         nothing was ever written, at the beginning of any file. Raises OutOfSpaceError or
         StoreFileError, then the next call tries again; BrokenPromiseError for any other place.
         """
+        self._finish_cut()
         if phy_offset != self.max_phy_offset:
             if self.max_phy_offset or phy_offset % self.files.file_size:
                 raise BrokenPromiseError(
@@ -228,8 +234,8 @@ class CommitLog(LogEnd):
                 raise StoreFileError(
                     file.path, "cannot be cut just now, it is being synced; tried again"
                 ) from error
-        self.set_end(phy_offset)
         self.flushed_offset = min(self.flushed_offset, phy_offset)
+        self.set_end(phy_offset)
 
     def _drop_spare(self) -> None:
         spare, self.spare = self.spare, None
@@ -286,20 +292,24 @@ class CommitLog(LogEnd):
 
     def set_end(self, phy_offset: int) -> bool:
         """End of recovery: the log ends here; what lies behind is cleared, files behind are
-        deleted. Whether something lay there in the last file.
+        deleted. Whether something lay there in the last file. Raises StoreFileError; before
+        anything is written it is tried again then.
         """
+        self._current, self._cut_at, self.buffer = None, phy_offset, b""
+        self.base, self.position, self.limit = phy_offset, 0, 0
         self.files.drop_from(phy_offset + 1)
-        file = self.files.find(phy_offset)
-        if file is None:  # the log ends with a whole file, or is empty
-            self._current = None
-            self.buffer = b""
-            self.base, self.position, self.limit = phy_offset, 0, 0
-            return False
-        found = file.clear_from(phy_offset - file.start)
-        self._use(file, phy_offset - file.start)
-        if self.position <= file.solid:
-            file.reserved = max(file.reserved, self.position)
+        found = False
+        if (file := self.files.find(phy_offset)) is not None:  # else it ends with a whole file
+            found = file.clear_from(phy_offset - file.start)
+            self._use(file, phy_offset - file.start)
+            if self.position <= file.solid:
+                file.reserved = max(file.reserved, self.position)
+        self._cut_at = None
         return found
+
+    def _finish_cut(self) -> None:
+        if self._cut_at is not None:
+            self.set_end(self._cut_at)
 
     def write_again(self, begin: int, end: int) -> None:
         """What lies at [begin, end), and is there already. A sync that failed may have left pages

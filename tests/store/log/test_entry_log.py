@@ -101,6 +101,37 @@ def test_a_blank_in_front_of_what_could_not_be_written_goes(
     assert world.all() == short.all() == world.killed().all()
 
 
+def test_a_blank_that_could_not_be_taken_back_goes_before_the_next_entry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The file behind it is deleted by then, and another one that could not get its length may
+    stand at its place: nothing is written there."""
+    world, long, short = EntryWorld(), EntryWorld(), EntryWorld()
+    for each in (world, long, short):
+        each.put(*BODIES)
+    end = world.commit_log.max_phy_offset
+    long.put(bytes(1800), term=5)
+    short.put(b"short", term=6)
+
+    def refuse(self: MappedFile, *_: Any) -> None:
+        raise StoreFileError(self.path, "EIO")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MappedFile, "clear_from", refuse)
+        with monkeypatch.context() as first:
+            first.setattr(MappedFile, "write", refuse)
+            with pytest.raises(EntryLogError, match="EIO"):
+                world.log.append(long.all()[40:])
+        following = f"{DATA}/{world.commit_log.files.end:020d}"
+        world.disk.close(world.disk.open(following, "make"))
+        with pytest.raises(EntryLogError, match="EIO"):
+            world.log.append(short.all()[40:])
+        assert world.disk.files[following] == b""
+    world.log.append(short.all()[40:])
+    assert world.commit_log.max_phy_offset > end
+    assert world.all() == short.all() == world.killed().all()
+
+
 def test_what_was_damaged_before_it_had_a_checksum_is_not_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
