@@ -194,9 +194,18 @@ async def settle(case: Case) -> list[str]:
         if case.is_timed:
             broken += [f"{each} {at:.0f} s after everything was whole" for each in check(case)]
     await asyncio.sleep(began + QUIET_S - case.world.loop.now)
-    while not case.is_timed and _asks(case) and case.world.loop.now < began + ASKED_S:
-        await asyncio.sleep(1)
+    if not case.is_timed:
+        if any(served(case)):
+            await _while(lambda: any(served(case)), case, began + ASKED_S)
+            await asyncio.sleep(QUIET_S)
+        await _while(lambda: _asks(case), case, began + ASKED_S)
+        await _while(lambda: any(served(case)), case, case.world.loop.now + QUIET_S)
     return broken
+
+
+async def _while(holds: Callable[[], bool], case: Case, until: float) -> None:
+    while holds() and case.world.loop.now < until:
+        await asyncio.sleep(1)
 
 
 def _asks(case: Case) -> bool:
