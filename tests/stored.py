@@ -139,4 +139,4 @@ def received(slave: SlaveSide, data: bytes | memoryview, now: float) -> list[Pie
 def _with_own_bytes(piece: Piece) -> Piece:
     data = bytes(piece.data)
     records = None if piece.records is None else msgspec.structs.replace(piece.records, data=data)
-    return Piece(piece.phy_offset, data, records)
+    return piece._replace(data=data, records=records)

@@ -55,8 +55,11 @@ class ReplicaQueues(QueueRebuild):
     """Units for records that are known to be what the master has: nothing is held back, the record
     is believed."""
 
-    def __init__(self, queues: ConsumeQueues, rules: UnitRules, outages: Outages) -> None:
+    def __init__(
+        self, queues: ConsumeQueues, rules: UnitRules, damage: DamagedRecords, outages: Outages
+    ) -> None:
         super().__init__(queues, rules, {}, whole=True)
+        self._damage: Final = damage
         self._outages: Final = outages
         self.listeners: Final[list[Callable[[str], None]]] = []
 
@@ -180,6 +183,8 @@ class ReplicaQueues(QueueRebuild):
         elif _is_filler(unit):  # a start found the end of the log damaged: it comes again
             self._fill_in(queue, request)
             return None
+        elif unit is not None and unit[0] in self._damage.places:
+            queue.cut(unit[0])  # the master lost it before its queue had it: its number was free
         else:
             self._tell_left_out(request, f": message {number} cannot follow {queue}")
             return None
@@ -208,7 +213,7 @@ class ReplicaLog:
         self._queues: Final = queues
         self._arrivals: Final = arrivals
         self._indexing: Final = indexing
-        self._rebuild: Final = ReplicaQueues(queues, rules, outages)
+        self._rebuild: Final = ReplicaQueues(queues, rules, damage, outages)
         self.on_new_queue: Final = self._rebuild.listeners
         """Called with the topic of a queue that a record makes, or begins anew."""
         self._one_by_one: Final = rules.ext is not None or rules.dispatch is not None
@@ -228,18 +233,22 @@ class ReplicaLog:
         return 0 if self._indexing is None else self._indexing.waiting
 
     def append(
-        self, phy_offset: int, data: bytes | memoryview, records: Records | None = None
+        self,
+        phy_offset: int,
+        data: bytes | memoryview,
+        records: Records | None = None,
+        verdict: Verdict | None = None,
     ) -> None:
         """Write bytes of one file at the end of the log (an empty log may begin with any file), and
-        have the records in them in their queues. ``records``: they are ``data``, whole; without
-        them it is looked up what is. Raises OutOfSpaceError, StoreFileError; then nothing was
-        written.
+        have the records in them in their queues. ``records``: they are ``data``, whole;
+        ``verdict``: why it is one that is not intact; without them it is looked up what is. Raises
+        OutOfSpaceError, StoreFileError; then nothing was written.
         """
         self._log.make_room_at(phy_offset, len(data))
         self._noted, self._found = [], 0
         try:
             timestamp = (
-                self._look_up(bytes(data), phy_offset)
+                self._look_up(bytes(data), phy_offset, verdict)
                 if records is None
                 else self._dispatch(records)
             )
@@ -280,9 +289,11 @@ class ReplicaLog:
                 ) else self._indexing.note(noted)
         self._noted = []  # it may be a view of a file
 
-    def _look_up(self, data: bytes, base: int) -> int:
-        """The same as ``_dispatch`` for bytes that may be damaged."""
+    def _look_up(self, data: bytes, base: int, verdict: Verdict | None = None) -> int:
+        """The same as ``_dispatch`` for bytes that may be damaged, or are (``verdict``)."""
         at = timestamp = 0
+        if verdict is not None:
+            at = self._dispatch_unusual(data, 0, base, verdict)
         while at < len(data):
             records, at, verdict = scan(data, base, at=at)
             if len(records):

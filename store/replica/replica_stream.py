@@ -56,6 +56,9 @@ class Piece(NamedTuple):
     """A view is good until the next ``get_buffer``."""
     records: Records | None = None
     """``None``: a blank, or something damaged."""
+    verdict: Verdict | None = None
+    """What is wrong with it, where that is one whole record or blank: what proves it may lie
+    behind it."""
 
 
 class SlaveSide:
@@ -186,7 +189,8 @@ class SlaveSide:
                 if size > len(rest):
                     self._needed = self._holdable(base + at, size)
                     break
-                pieces.append(Piece(base + at, rest[:size]))
+                found = verdict if verdict.size == size else None
+                pieces.append(Piece(base + at, rest[:size], verdict=found))
             at += size
         self._done = at
         return pieces

@@ -73,6 +73,20 @@ def replicate(master: MessageStore, slave: MessageStore, step: int = 3000) -> No
     assert slave.max_phy_offset == master.max_phy_offset
 
 
+def follow(slave: MessageStore, data: bytes) -> None:
+    """A master's log, from its begin on."""
+    settings, file_size = ReplicationSettings(), slave.config.mapped_file_size_commit_log
+    sending, receiving = MasterSide(settings, 0.0), SlaveSide(0, file_size, settings, 0.0)
+    report = receiving.report(0.0)
+    assert report is not None
+    sending.receive(report, LogRange(0, len(data), file_size), 0.0)
+    while (wanted := sending.wanted(LogRange(0, len(data), file_size), 3000)) is not None:
+        begin, size = wanted
+        batches = b"".join(sending.batches(data[begin : begin + size], 0.0))
+        for piece in received(receiving, batches, 0.0):
+            slave.replica.append(*piece)
+
+
 def queues_of(root: Path) -> dict[str, bytes]:
     return folder_contents(root / "consumequeue")
 
@@ -576,4 +590,30 @@ def test_a_damaged_record_is_kept_as_it_came_and_costs_no_neighbour(
     assert list(slave.damage.places) == [bad]
     assert sum("is damaged" in record.getMessage() for record in caplog.records) == 1
     master.close()
+    slave.close()
+
+
+def test_a_number_that_the_master_lost_and_gave_again(tmp_path: Path) -> None:
+    """A sector was lost that begins in the properties of a message and goes on behind it; the
+    master knew nothing of the message when it started again, and the next one got its number. Its
+    slave must not take the first one for whole, and has the second one."""
+    sector = 512
+
+    def record(phy_offset: int, number: int, body: bytes) -> bytes:
+        properties = b"UNIQ_KEY\x01%032d\x02TAGS\x01a" % number
+        fields = {**RECORD_FIELDS, "queue_offset": number, "phy_offset": phy_offset}
+        return encode_record(NewRecord("T", 0, body, properties, **fields))
+
+    size = len(record(0, 0, b""))
+    first = record(0, 0, bytes([65]) * (sector - 2 * size + 20))
+    lost = record(len(first), 1, b"lost")
+    assert len(first) + len(lost) - sector in range(8, 40)
+    data = (first + lost)[:sector].ljust(2 * sector, b"\0")
+    data += record(len(data), 1, b"again")
+    data += record(len(data), 2, b"next")
+    slave = open_slave(tmp_path, **LARGE)
+    follow(slave, data)
+    assert len(first) in slave.damage.places
+    assert slave.max_offset("T", 0) == 3
+    assert bodies_of(slave)[1:] == [b"again", b"next"]
     slave.close()
