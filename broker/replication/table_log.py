@@ -106,8 +106,6 @@ class TableLog:
         again: a leader of the original may have changed it since, without a word in the log."""
         self._next: int = min(self._topics_from, self._groups_from)
         """The message that is looked at next."""
-        self._again_until: int = store.max_offset(TopicName.SELF_TEST, QUEUE_ID)
-        """What is older may be in the files."""
         topics.listeners.append(self._topic_changed)
         groups.listeners.append(self._group_changed)
 
@@ -285,7 +283,9 @@ class TableLog:
         if number < (self._topics_from if change.is_of_topics else self._groups_from):
             return False
         table = self._topics if change.is_of_topics else self._groups
-        version = self._version_with(number, change, table.data_version)
+        version, own = change.version, table.data_version
+        if own not in (change.before, change.version):
+            version = version.unsure  # also of what is done again, which takes the table back
         if change.topic is not None:
             self._topics.take_over(change.topic, version)
         elif change.deleted_topic is not None:
@@ -295,10 +295,3 @@ class TableLog:
         elif change.deleted_group is not None:
             self._groups.take_deletion(change.deleted_group, version)
         return True
-
-    def _version_with(self, number: int, change: TableChange, own: DataVersion) -> DataVersion:
-        """Of a table of version ``own``, once it has the change."""
-        if change.before == own:
-            return change.version
-        is_again = number < self._again_until and change.version.counter < own.counter
-        return own if change.version == own or is_again else change.version.unsure

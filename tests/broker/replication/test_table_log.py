@@ -221,6 +221,25 @@ def test_what_never_came_into_the_log_is_not_hidden_by_what_did(tmp_path: Path) 
     play(tmp_path, test)
 
 
+def test_a_table_that_was_taken_back_does_not_keep_its_version(tmp_path: Path) -> None:
+    """A start does an older change again, the table is written and the process killed: the next
+    start has to do the rest again, too."""
+
+    async def test(sim: SimBroker) -> None:
+        leader = Tables(sim.broker.store, sim.clock, leads=True)
+        change(leader, "topic", "A", 1)
+        made = leader.topics.data_version
+        leader.leads = False
+        change(leader, "no topic", "A", 2)  # in the file, and not in the log that is there yet
+        started = Tables(sim.broker.store, sim.clock)
+        started.from_file(leader.file)
+        started.log.catch_up()
+        assert "A" in started.topics
+        assert started.topics.data_version == made.unsure
+
+    play(tmp_path, test)
+
+
 def test_what_the_log_lacks_is_asked_for(tmp_path: Path) -> None:
     """A leader took a new version without a word in the log."""
 
