@@ -57,8 +57,7 @@ class Piece(NamedTuple):
     records: Records | None = None
     """``None``: a blank, or something damaged."""
     verdict: Verdict | None = None
-    """What is wrong with it, where that is one whole record or blank: what proves it may lie
-    behind it."""
+    """What is wrong with it, where the proof of that lies behind it (``Reason.SECTOR``)."""
 
 
 class SlaveSide:
@@ -189,7 +188,7 @@ class SlaveSide:
                 if size > len(rest):
                     self._needed = self._holdable(base + at, size)
                     break
-                found = verdict if verdict.size == size else None
+                found = verdict if verdict.reason is Reason.SECTOR else None
                 pieces.append(Piece(base + at, rest[:size], verdict=found))
             at += size
         self._done = at
