@@ -212,7 +212,7 @@ class CommitLog(LogEnd):
         StoreFileError."""
         self.cuts += 1
         self.base, self.position, self.limit, self.buffer = phy_offset, 0, 0, b""
-        self._current = None
+        self._current = self._cut_at = None
         self.files.drop_from(self.divided)
         if self.files.end != phy_offset:
             self.files.close()

@@ -132,6 +132,22 @@ def test_a_blank_that_could_not_be_taken_back_goes_before_the_next_entry(
     assert world.all() == short.all() == world.killed().all()
 
 
+def test_a_log_that_begins_anew_has_nothing_left_to_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = EntryWorld()
+    world.put(b"a")
+
+    def refuse(self: MappedFile, *_: Any) -> None:
+        raise StoreFileError(self.path, "EIO")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MappedFile, "clear_from", refuse)
+        with pytest.raises(StoreFileError, match="EIO"):
+            world.commit_log.take_back(0)
+    world.commit_log.begin_at(FILE_SIZE)
+    world.commit_log.make_room(10)
+    assert world.commit_log.max_phy_offset == FILE_SIZE
+
+
 def test_what_was_damaged_before_it_had_a_checksum_is_not_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
