@@ -25,7 +25,7 @@ from ...remoting.transport.address import split_address
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
 from ...store.replica.log_fetch import LogStream, log_stream
-from ...store.replica.repair import BESIDE, RepairError
+from ...store.replica.repair import BESIDE, DamagedThereTooError, RepairError
 from .door import LinkSecurity
 
 log: Final = logging.getLogger(__name__)
@@ -98,6 +98,8 @@ class SelfMending:
             await to_the_end(fetch, hurry=self._abort)
         except (StoreError, ConnectError) as error:
             heard = isinstance(error, RepairError)
+            if isinstance(error, DamagedThereTooError):  # readers of the master pass over it
+                self._store.damage.is_nowhere_intact(phy_offset)
             last = last and heard
             self._outages.occurs(
                 log,

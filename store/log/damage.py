@@ -24,7 +24,10 @@ class DamagedRecords:
         self.found: int = 0
         """Different records since the start."""
         self.mended: int = 0
+        self.up_to: int = 0
+        """Where the last of them ends, mended or not; readers look closely at what lies before."""
         self._places: dict[int, int] = {}
+        self._nowhere_intact: set[int] = set()
         self._lock: Final = lock
 
     @property
@@ -38,6 +41,18 @@ class DamagedRecords:
         with self._lock:
             return dict(self._places)
 
+    @property
+    def awaited(self) -> dict[int, int]:
+        """Those of them that another replica may have intact."""
+        with self._lock:
+            return {at: n for at, n in self._places.items() if at not in self._nowhere_intact}
+
+    def is_nowhere_intact(self, phy_offset: int) -> None:
+        """The replica that leads has it damaged, too: whoever waits for it waits in vain."""
+        with self._lock:
+            if phy_offset in self._places:
+                self._nowhere_intact.add(phy_offset)
+
     def remember(self, phy_offset: int, size: int) -> int:
         """How many there are now; 0: it was known, or there are too many. For who has logged it
         himself."""
@@ -45,6 +60,7 @@ class DamagedRecords:
             if phy_offset in self._places or len(self._places) > _MOST:
                 return 0
             self._places[phy_offset] = size
+            self.up_to = max(self.up_to, phy_offset + size)
             self.found += 1
             return len(self._places)
 
@@ -69,6 +85,7 @@ class DamagedRecords:
     def divide(self, phy_offset: int, places: Mapping[int, int]) -> None:
         """What counted as one place is these, which can be mended one by one."""
         with self._lock:
+            self._nowhere_intact.discard(phy_offset)
             if self._places.pop(phy_offset, None) is not None:
                 self._places.update(places)
                 self.found += len(places) - 1
@@ -76,5 +93,6 @@ class DamagedRecords:
     def mend(self, phy_offset: int) -> None:
         """It is intact again."""
         with self._lock:
+            self._nowhere_intact.discard(phy_offset)
             if self._places.pop(phy_offset, None) is not None:
                 self.mended += 1

@@ -101,7 +101,8 @@ class MessageReader:
         self.is_behind: Callable[[], bool] = lambda: False
         """Queues lack messages that are committed: what lies behind their ends may come yet."""
         self.waits_at_damage: Callable[[], bool] = lambda: False
-        """Another replica leads, and has what is damaged here: nothing behind it is handed out."""
+        """Another replica leads, and may have what is damaged here: nothing behind it is handed
+        out before that is known."""
         self.reconfigure()
 
     def reconfigure(self) -> None:
@@ -206,7 +207,8 @@ class MessageReader:
         that is waited for: whoever were told to go on behind it would never see it."""
         if not self._damage.is_known or not self.waits_at_damage():
             return units
-        places = self._damage.places
+        if not (places := self._damage.awaited):
+            return units
         for number, (phy_offset, size, _) in enumerate(CQ_UNIT.iter_unpack(units)):
             if phy_offset in places or (size == FILLER_SIZE and phy_offset > 0):
                 return units[: number * CQ_UNIT.size]
@@ -221,7 +223,7 @@ class MessageReader:
         accepts = None if record_filter is None else record_filter.accepts
         accepts_ext = None if record_filter is None else record_filter.accepts_ext
         end, phy_offset = self._log.max_phy_offset, -1
-        proven_from = self.proven_from if limits.in_memory else end
+        proven_from = max(self.proven_from, self._damage.up_to) if limits.in_memory else end
         count_limit, byte_limit = self._limits(*limits)
         count = total = passed_over = damaged = removed = 0
         data: Any = b""
@@ -289,6 +291,7 @@ class MessageReader:
         if (
             end - first > self._in_memory
             or first < self.proven_from
+            or first < self._damage.up_to
             or file is None
             or not first < stop <= min(file.end, end)
         ):

@@ -43,6 +43,10 @@ class RepairError(StoreError):
     """What the other replica has is not what belongs here."""
 
 
+class DamagedThereTooError(RepairError):
+    """The other replica has the place damaged as well."""
+
+
 def intact_beside(
     begin: int, end: int, log_start: int, log_end: int, damaged: Iterable[tuple[int, int]]
 ) -> tuple[int, int]:
@@ -70,7 +74,7 @@ def intact_bytes(
     It begins in front of ``begin`` where the lost sector does: the few zeros that end the record
     before do not make that one damaged (``record/verdict.py``).
 
-    Raises RepairError, ReplicationError.
+    Raises RepairError (DamagedThereTooError), ReplicationError.
     """
     if end - begin > MOST:
         raise RepairError(
@@ -97,7 +101,7 @@ def intact_bytes(
             "there too"
         )
     if (problem := problem_of_records(data, begin, file[1])) is not None:
-        raise RepairError(f"the other replica has it damaged too: {problem}")
+        raise DamagedThereTooError(f"the other replica has it damaged too: {problem}")
     if _differ_around_body(read(begin, end - begin), data):
         raise RepairError(
             "the other replica has another head or other properties around the body, which no CRC "

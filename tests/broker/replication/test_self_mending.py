@@ -225,6 +225,28 @@ def test_a_master_that_has_it_damaged_too_is_asked_a_few_times(
     slave.close()
 
 
+def test_what_the_master_has_damaged_too_is_not_waited_for(tmp_path: Path) -> None:
+    """Before that is known nothing behind it is handed out: consumers would never see it."""
+    master, places = stores(tmp_path)
+    slave = open_slave(tmp_path / "slave")
+    flip(tmp_path / "master", places[BAD] + 90)
+    replicate(master, slave)
+    assert [slave.get("T", 0, BAD).next_begin_offset for _ in range(2)] == [BAD, BAD]
+    with replica_of(tmp_path / "master") as replica:
+        asyncio.run(mending(slave, replica, ManualClock()).mend())
+    passed_over = slave.get("T", 0, BAD)
+    assert passed_over.count
+    assert passed_over.next_begin_offset == BAD + 1 + passed_over.count
+
+    flip(tmp_path / "master", places[BAD] + 90)  # intact again when it is asked the next time
+    with replica_of(tmp_path / "master") as replica:
+        asyncio.run(mending(slave, replica, ManualClock()).mend())
+    assert slave.damage.places == {}
+    assert bodies_of(slave) == bodies_of(master)
+    master.close()
+    slave.close()
+
+
 def test_a_master_that_is_away_is_asked_until_it_is_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
