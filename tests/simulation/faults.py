@@ -266,11 +266,11 @@ class Faults:
     ) -> None:
         """Whoever sees to it starts the broker again afterwards: one whose disk failed refuses
         messages until then."""
-        begin = self.world.doubts(machine)
+        begin, since = self.world.doubts(machine), self.world.loop.now
         machine.disk_trouble = trouble
         await asyncio.sleep(lasts)
         machine.disk_trouble = None
-        self.world.doubts(machine, begin)
+        self.world.doubts(machine, begin, since=since)
         await self._stop(machine, 0.0)
 
     async def _flip(self, machine: Machine, lasts: float) -> None:
