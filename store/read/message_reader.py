@@ -180,10 +180,10 @@ class MessageReader:
         (first,) = _I64.unpack_from(units)
         end = self._log.max_phy_offset
         limits = _Limits(end - first <= self._in_memory, max_count, max_bytes)
-        intact = self._until_damage(units)
+        intact = self._until_damage(queue, offset, units)
         found = self._collect(queue, offset, intact, tags, record_filter, limits, views)
         if found.damaged and self.waits_at_damage():  # it has just been found
-            intact = self._until_damage(units)
+            intact = self._until_damage(queue, offset, units)
             found = self._collect(queue, offset, intact, tags, record_filter, limits, views)
         following, low = offset + found.records + found.passed_over, queue.min_offset
         high = queue.max_offset if self.readable is None else self.readable.end_of(queue)
@@ -202,16 +202,29 @@ class MessageReader:
             found.damaged,
         )
 
-    def _until_damage(self, units: bytes) -> bytes:
+    def _until_damage(self, queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
         """Those in front of the first that is damaged, or lost and may be in what is damaged, where
         that is waited for: whoever were told to go on behind it would never see it."""
-        if not self._damage.is_known or not self.waits_at_damage():
+        if not self.waits_at_damage():
             return units
-        if not (places := self._damage.awaited):
+        units = self._that_came(queue, offset, units)
+        if not self._damage.is_known or not (places := self._damage.awaited):
             return units
         for number, (phy_offset, size, _) in enumerate(CQ_UNIT.iter_unpack(units)):
             if phy_offset in places or (size == FILLER_SIZE and phy_offset > 0):
                 return units[: number * CQ_UNIT.size]
+        return units
+
+    def _that_came(self, queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
+        """Without those at the end whose records have not come, or come again: a record could not
+        be written after its unit, or a start found that a queue had lost its last messages."""
+        is_end = offset + len(units) // CQ_UNIT.size >= queue.max_offset
+        log_end = self._log.max_phy_offset
+        while units:
+            phy_offset, size, _ = CQ_UNIT.unpack_from(units, len(units) - CQ_UNIT.size)
+            if not (is_end if size == FILLER_SIZE else phy_offset + size > log_end):
+                break
+            units = units[: -CQ_UNIT.size]
         return units
 
     def _collect(

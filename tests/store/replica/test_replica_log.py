@@ -19,8 +19,8 @@ from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole
 from aiorocketmq.store.model.errors import BrokenPromiseError, OutOfSpaceError, StoreFileError
 from aiorocketmq.store.model.put import PutMessage
-from aiorocketmq.store.model.status import PutStatus
-from aiorocketmq.store.queues.consume_queue import ConsumeQueue
+from aiorocketmq.store.model.status import GetMessageStatus, PutStatus
+from aiorocketmq.store.queues.consume_queue import CQ_UNIT, ConsumeQueue
 from aiorocketmq.store.replica import replica_log
 from aiorocketmq.store.replica.replica_log import ReplicaQueues
 from aiorocketmq.store.replica.replica_stream import SlaveSide
@@ -616,4 +616,51 @@ def test_a_number_that_the_master_lost_and_gave_again(tmp_path: Path) -> None:
     assert len(first) in slave.damage.places
     assert slave.max_offset("T", 0) == 3
     assert bodies_of(slave)[1:] == [b"again", b"next"]
+    slave.close()
+
+
+@pytest.mark.parametrize("left", ["a unit", "a filler"])
+def test_what_has_not_come_yet_is_waited_for(tmp_path: Path, left: str) -> None:
+    """Its record could not be written after its unit; or a start found that the queue had lost its
+    last message, which the master sends again. Who were told to go on would never see it."""
+    master, slave = (
+        open_store(tmp_path / "master", **LARGE),
+        open_slave(tmp_path / "slave", **LARGE),
+    )
+    put_ok(master)
+    replicate(master, slave)
+    result, end = put_ok(master), slave.max_phy_offset
+    queue = slave._queues.get_or_create("T", 0)
+    if left == "a unit":
+        queue.extend([CQ_UNIT.pack(result.phy_offset, result.size, 0)])
+    else:
+        queue.fill_to(2, end)
+    for offset, tags in ((1, None), (1, frozenset({0}))):
+        waiting = slave.get("T", 0, offset, tags=tags)
+        assert (waiting.status, waiting.next_begin_offset) == (
+            GetMessageStatus.OFFSET_OVERFLOW_ONE,
+            offset,
+        )
+    assert slave.get("T", 0, 0).next_begin_offset == 1
+    replicate(master, slave)
+    assert slave.get("T", 0, 1).count == 1
+    master.close()
+    slave.close()
+
+
+def test_what_has_never_come_is_passed_over(tmp_path: Path) -> None:
+    """The message behind it has."""
+    master, slave = (
+        open_store(tmp_path / "master", **LARGE),
+        open_slave(tmp_path / "slave", **LARGE),
+    )
+    put_ok(master)
+    master._queues.get_or_create("T", 0).fill_to(2, master.max_phy_offset)
+    replicate(master, slave)
+    slave._queues.get_or_create("T", 0).fill_to(2, slave.max_phy_offset)
+    put_ok(master)
+    replicate(master, slave)
+    assert bodies_of(slave) == bodies_of(master)
+    assert slave.get("T", 0, 1).next_begin_offset == 3
+    master.close()
     slave.close()
