@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from msgspec import field
 
 from ...remoting.protocol.wire import Record, i32, i64
-from ..state.consumer_offsets import NO_OFFSET
+from ..state.consumer_offsets import NO_OFFSET, SEPARATOR, ConsumerOffsets
 
 ACCEPTED_FILE: Final = "slaveOffset.json"
 
@@ -92,6 +92,15 @@ class AcceptedOffsets:
                 for key, queues in self._accepted.items()
             },
         )
+
+    def restore(self, offsets: ConsumerOffsets) -> None:
+        """After a start: the file of all offsets may be older than that of what was accepted. While
+        the master's word does not count for a queue, this is all that is known of it."""
+        for key, queues in self._accepted.items():
+            topic, _, group = key.partition(SEPARATOR)
+            for queue_id, known in queues.items():
+                if offsets.get(group, topic, queue_id) < known.offset:
+                    offsets.commit(group, topic, queue_id, known.offset, limited=False)
 
     def load(self, table: AcceptedOffsetTable) -> None:
         """Replace everything by a persisted table."""

@@ -116,6 +116,7 @@ def table_sync(
     accepted.heard(tables.offsets.record().offset_table)
     if (table := tables.files.load(ACCEPTED_FILE, AcceptedOffsetTable)) is not None:
         accepted.load(table)
+        accepted.restore(tables.offsets)
     accepted_file = tables.files.add(ACCEPTED_FILE, accepted.record)
     accepted_file.changed()  # that it is there tells who starts next that this was a slave
     return SlaveSync(

@@ -20,6 +20,7 @@ from aiorocketmq.broker.replication.slave_sync import (
     SYNC_S,
     SlaveSync,
 )
+from aiorocketmq.broker.state.consumer_offsets import ConsumerOffsets
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
@@ -89,6 +90,18 @@ def test_it_survives_a_restart() -> None:
     again.load(decode_body(AcceptedOffsetTable, encode_body(accepted_after(100).record())))
     assert not again.settled(KEY, 0, 50)
     assert again.settled(KEY, 0, 49)
+
+
+@pytest.mark.parametrize(("saved", "begun"), [(None, 100), (40, 100), (120, 120)])
+def test_a_start_knows_what_was_accepted_though_the_other_file_is_older(
+    saved: int | None, begun: int
+) -> None:
+    """Or the group has no place at all: the master's counts only when it has come to this one."""
+    offsets = ConsumerOffsets()
+    if saved is not None:
+        offsets.commit("g", "T", 0, saved)
+    accepted_after(100).restore(offsets)
+    assert offsets.get("g", "T", 0) == begun
 
 
 @given(st.lists(st.integers(0, 50)), st.lists(st.integers(0, 50), min_size=1))
