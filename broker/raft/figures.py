@@ -20,6 +20,8 @@ def figures(node: RaftNode) -> dict[str, str]:
         "raftCommittedIndex": node.committed_index,
         "raftVotes": str(node.votes).lower(),
         "raftElections": node.elections,
+        "raftOldLogEnd": "" if log.old_log.end is None else log.old_log.end,
+        "raftOldLogDiffers": str(node.has_other_old_log).lower(),
         **{f"raftLag_{peer}": lag for peer, lag in node.lags().items()},
     }
     return {key: str(value) for key, value in found.items()}

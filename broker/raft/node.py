@@ -53,10 +53,12 @@ from ...store.model.errors import StoreError
 from ...store.model.status import PutResult, PutStatus
 from ...store.raft.entry_log import EntryLog
 from ...store.raft.member import Member
+from ...store.raft.old_log import differ
 from ...store.raft.ready import Answer, HardState, Ready, Role, RoleChange
 from ...store.raft.settings import RaftSettings
 from .door import OK
 from .network import MemberNetwork
+from .old_logs import tell_old_logs
 from .parts import MemberStore, NodeSettings
 from .rounds import LONGEST_S, PushRounds
 from .waiting import CommitWaiters, Together
@@ -188,6 +190,11 @@ class RaftNode:
     @property
     def log(self) -> EntryLog:
         return self._store.log
+
+    @property
+    def has_other_old_log(self) -> bool:
+        """Of a follower: what it has from before the group is not what its leader has."""
+        return differ(self._store.log.old_log, self._member.leader_old_log)
 
     @property
     def waiting(self) -> int:
@@ -580,6 +587,7 @@ class RaftNode:
             self._readable_end = self._store.readable_end
         elif change.role is Role.FOLLOWER:
             self._store.follow()
+            tell_old_logs(self._store.log, change.leader_id or "", self._member.leader_old_log)
         for each in self.on_role:
             each(change)
 

@@ -16,8 +16,11 @@ from ..files import StoreFiles
 from ..log.commit_log import CommitLog
 from ..log.entry_recovery import EntryRecovery, recover_entries
 from ..model.config import MessageStoreConfig
+from ..model.errors import StoreFileError
+from ..raft.old_log import UNTOLD
 from ..recovery.recovery import Recovery, RecoveryReport
 from .member_recovery import MemberRecovery
+from .old_log import find_old_log
 from .raft_store import RaftStore
 
 log: Final = logging.getLogger(__name__)
@@ -113,6 +116,11 @@ class MemberOpening:
         if self._recovery is None:
             end = log_.divided = close_old_log(log_, end)
             raft.log.open(EntryRecovery(-1, -1, -1, end))
+        try:
+            raft.log.old_log = find_old_log(log_)
+        except StoreFileError as error:
+            raft.log.old_log = UNTOLD
+            log.warning("other members are not told where the old commit log ends: %s", error)
         log_.last_store_timestamp = self._entries.store_timestamp or timestamp
         raft.opened(end, timestamp)
 

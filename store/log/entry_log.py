@@ -43,6 +43,7 @@ from ...remoting.protocol.record.scan import scan, scan_columns
 from ..disk.mapped_file import MappedFile
 from ..model.errors import StoreError, StoreFileError
 from ..raft.entry_log import EntryLogError
+from ..raft.old_log import NO_OLD_LOG, OldLog
 from .commit_log import CommitLog
 from .entry_checksums import CHECKSUM_UNIT
 from .entry_index import EntryIndex
@@ -74,6 +75,8 @@ class DledgerLog:
         self.log: Final = commit_log
         self.index: Final = index
         self._outages: Final = outages
+        self.old_log: OldLog = NO_OLD_LOG
+        """In front of the entries."""
         self._first: int = 0
         self._noted: int = 0
         """Index of the next entry that gets a unit, or is known to lack one."""
@@ -500,6 +503,8 @@ class DledgerLog:
         self.check_first(entry)
         try:
             self.log.begin_at(entry.pos)
+            if not self.log.files.files:  # it did not end where the group begins
+                self.old_log = NO_OLD_LOG
             self.index.begin_at(entry.index)
         except StoreFileError as error:
             raise EntryLogError(str(error)) from error

@@ -19,6 +19,7 @@ from ...remoting.protocol.bodies.dledger import (
     VoteResult,
 )
 from .catch_up import CatchUp, metadata_request
+from .old_log import OldLog, has_less
 from .ready import Role
 from .state import MemberState
 
@@ -135,6 +136,12 @@ class Candidacy:
         theirs = (answer.ledger_end_term, answer.ledger_end_index)
         if theirs[0] is not None and theirs[1] is not None and (*theirs,) > state.log_end:
             return False
+        if theirs == state.log_end and has_less(
+            state.log.old_log,
+            OldLog(answer.old_log_end, answer.old_log_crc),
+            no_entries=state.log.end_index < 0,
+        ):
+            return False
         leader, pace = answer.leader_id, answer.leader_pace_ms or self.pace_ms
         if leader is not None and leader != state.settings.self_id:
             heard = answer.leader_heard_ms
@@ -160,7 +167,7 @@ class Candidacy:
         state, settings = self._state, self._state.settings
         self._stage = _Stage.VOTING
         self._ballots = {}
-        end_term, end_index = state.log_end
+        (end_term, end_index), old_log = state.log_end, state.log.old_log
         self._under_way = {
             peer: VoteRequest(
                 group=settings.group,
@@ -170,6 +177,8 @@ class Candidacy:
                 term=state.term,
                 ledger_end_index=end_index,
                 ledger_end_term=end_term,
+                old_log_end=old_log.end,
+                old_log_crc=old_log.crc,
             )
             for peer in settings.others
         }

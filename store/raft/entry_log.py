@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ...remoting.protocol.bodies.dledger import Entry
 from ..model.errors import BrokenPromiseError, StoreError
+from .old_log import OldLog
 
 
 class EntryLogError(StoreError):
@@ -34,6 +35,10 @@ class EntryLog(Protocol):
     @property
     def end_term(self) -> int:
         """Term of the last entry, -1 when there is none."""
+
+    @property
+    def old_log(self) -> OldLog:
+        """What lies in front of the entries."""
 
     def position_for(self, size: int) -> int:
         """Where an entry of ``size`` bytes (head included) would go behind the last one: the blank

@@ -26,6 +26,7 @@ from ...remoting.protocol.bodies.dledger import (
 from ...remoting.protocol.bodies.stored_entries import body_bytes, first_and_last
 from .catch_up import CatchUp
 from .entry_log import CommittedConflict, EntryLogError
+from .old_log import OldLog
 from .ready import Role
 from .settings import JAVA_HEARTBEAT_MS
 from .state import MemberState
@@ -111,7 +112,11 @@ class Follower:
         pace = request.heart_beat_time_interval_ms or JAVA_HEARTBEAT_MS
         self.pace_ms = min(max(pace, 1), MAX_PACE_MS)
         self.heard_ms = now_ms
-        return HeartbeatResponse()
+        state.leader_old_log = OldLog(request.old_log_end, request.old_log_crc)
+        if request.old_log_end is None:  # it does not read it either
+            return HeartbeatResponse()
+        own = state.log.old_log
+        return HeartbeatResponse(old_log_end=own.end, old_log_crc=own.crc)
 
     # --- pushes
 

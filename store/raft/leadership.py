@@ -14,6 +14,7 @@ from ...remoting.protocol.bodies.dledger import (
     HeartbeatResponse,
     PushRequest,
 )
+from .old_log import UNTOLD, OldLog
 from .peer_push import PeerPush
 from .ready import Role
 from .slices import Slices
@@ -24,7 +25,7 @@ REPEAT_MS = 10
 
 
 class _Peer:
-    __slots__ = ("beat_ms", "code", "followed_ms", "push", "repeats")
+    __slots__ = ("beat_ms", "code", "followed_ms", "old_log", "push", "repeats")
 
     def __init__(self, push: PeerPush, now_ms: int) -> None:
         self.push = push
@@ -35,6 +36,7 @@ class _Peer:
         self.repeats = 0
         self.code: int = DledgerCode.SUCCESS
         """Of its last answer to a heartbeat."""
+        self.old_log: OldLog = UNTOLD
 
 
 class Leadership:
@@ -56,6 +58,11 @@ class Leadership:
         """Up to here its log is known to be the same; -1 for nothing."""
         known = self._peers.get(peer)
         return -1 if known is None else known.push.match
+
+    def old_log(self, peer: str) -> OldLog:
+        """What it has in front of its entries, as far as it has told in this term."""
+        known = self._peers.get(peer)
+        return UNTOLD if known is None else known.old_log
 
     def follows(self, peer: str, now_ms: int) -> bool:
         """It was heard within the time that a leader may be without a quorum."""
@@ -101,7 +108,7 @@ class Leadership:
         return True
 
     def _beat(self, now_ms: int, peer_id: str, peer: _Peer) -> None:
-        settings = self._state.settings
+        settings, old_log = self._state.settings, self._state.log.old_log
         peer.beat_ms = now_ms + settings.heartbeat_ms
         self._state.send(
             peer_id,
@@ -112,6 +119,8 @@ class Leadership:
                 leader_id=settings.self_id,
                 term=self._state.term,
                 heart_beat_time_interval_ms=settings.heartbeat_ms,
+                old_log_end=old_log.end,
+                old_log_crc=old_log.crc,
             ),
         )
 
@@ -126,6 +135,7 @@ class Leadership:
         if answer.code == DledgerCode.SUCCESS:
             peer.followed_ms = now_ms
             peer.repeats = 0
+            peer.old_log = OldLog(answer.old_log_end, answer.old_log_crc)
             peer.push.heard(now_ms)
         elif answer.code == DledgerCode.TERM_NOT_READY:
             if peer.repeats == 0:

@@ -32,6 +32,7 @@ from .catch_up import CatchUp
 from .entry_log import EntryLog
 from .follower import Follower
 from .leadership import Leadership
+from .old_log import UNTOLD, OldLog
 from .ready import HardState, Ready, Role
 from .settings import RaftSettings
 from .state import MemberState
@@ -105,6 +106,11 @@ class Member:
     def votes(self) -> bool:
         """It has all that it ever acknowledged, and so votes and may lead."""
         return self._state.votes
+
+    @property
+    def leader_old_log(self) -> OldLog:
+        """Of a follower: what its leader has in front of its entries."""
+        return self._state.leader_old_log if self.role is Role.FOLLOWER else UNTOLD
 
     @property
     def transferee(self) -> str | None:
@@ -282,6 +288,8 @@ class Member:
             leader_heard_ms=heard,
             leader_pace_ms=pace,
             votes=state.votes,
+            old_log_end=state.log.old_log.end,
+            old_log_crc=state.log.old_log.crc,
         )
 
     def _get(self, request: GetRequest, token: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...remoting.protocol.bodies.dledger import DledgerBody
 from .entry_log import CommittedConflict, EntryLog
+from .old_log import UNTOLD, OldLog
 from .ready import Answer, HardState, Outgoing, Ready, Role, RoleChange
 from .settings import RaftSettings
 
@@ -32,6 +33,8 @@ class MemberState:
         self.leader_id: str | None = None
         self.committed: int = -1
         self.votes: bool = True
+        self.leader_old_log: OldLog = UNTOLD
+        """Of the leader that was followed last."""
         self.known_max_term: int = self.term
         """The largest term that anybody told of."""
         self.role_listeners: list[Callable[[int], None]] = []

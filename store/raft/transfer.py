@@ -17,6 +17,7 @@ from ...remoting.protocol.bodies.dledger import (
     TransferResponse,
 )
 from .leadership import Leadership
+from .old_log import has_less
 from .ready import Role
 from .state import MemberState
 
@@ -144,7 +145,7 @@ class Transfer:
             return DledgerCode.INCONSISTENT_TERM
         if state.role is not Role.LEADER:
             return DledgerCode.NOT_LEADER
-        if self._lag(to) >= state.settings.max_lag_entries:
+        if self._lag(to) >= state.settings.max_lag_entries or not self._may_win(to):
             return DledgerCode.FALL_BEHIND_TOO_MUCH
         if self.transferee is not None:
             return DledgerCode.LEADER_TRANSFERRING
@@ -190,7 +191,16 @@ class Transfer:
     def _furthest(self, now_ms: int, among: tuple[str, ...]) -> str | None:
         limit = self._state.settings.max_lag_entries
         fit = [p for p in among if self._leadership.follows(p, now_ms) and self._lag(p) < limit]
-        return min(fit, key=self._lag, default=None)
+        return min(filter(self._may_win, fit), key=self._lag, default=None)
+
+    def _may_win(self, peer: str) -> bool:
+        """A majority will not refuse it for its old log."""
+        state, settings = self._state, self._state.settings
+        no_entries = state.log.end_index < 0
+        theirs = self._leadership.old_log(peer)
+        voters = [state.log.old_log, *map(self._leadership.old_log, settings.others)]
+        refuse = sum(has_less(theirs, each, no_entries=no_entries) for each in voters)
+        return len(voters) - refuse >= settings.quorum
 
     def tick(self, now_ms: int) -> None:
         """Deadlines of both parts."""

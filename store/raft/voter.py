@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...remoting.protocol.bodies.dledger import VoteRequest, VoteResponse, VoteResult
 from .catch_up import CatchUp
+from .old_log import OldLog, has_less
 from .state import MemberState
 
 
@@ -45,6 +46,9 @@ class Voter:
         if theirs < mine:
             if theirs[0] < mine[0]:
                 return VoteResult.REJECT_EXPIRED_LEDGER_TERM
+            return VoteResult.REJECT_SMALL_LEDGER_END_INDEX
+        old_log = OldLog(request.old_log_end, request.old_log_crc)
+        if theirs == mine and has_less(old_log, state.log.old_log, no_entries=mine[1] < 0):
             return VoteResult.REJECT_SMALL_LEDGER_END_INDEX
         refused = self._refused_by_term(request.term, candidate)
         if refused is not None:

@@ -140,6 +140,15 @@ class DledgerBody(Record, frozen=True, kw_only=True, omit_defaults=True):
     code: i32 = _written(DledgerCode.SUCCESS)
 
 
+class OldLogTold(DledgerBody, frozen=True, kw_only=True):
+    """Only ours: what commit log the sender has from before the group. Absent: it does not tell."""
+
+    old_log_end: i64 | None = None
+    """Where its last record ends; 0: there is none."""
+    old_log_crc: i64 | None = None
+    """CRC32 of its last bytes (``store/dledger/old_log.py``)."""
+
+
 class MetadataRequest(DledgerBody, frozen=True, kw_only=True):
     """Who leads?"""
 
@@ -149,7 +158,7 @@ class MetadataRequest(DledgerBody, frozen=True, kw_only=True):
     """Only ours: a name server takes another one for the master than the leader that is asked."""
 
 
-class MetadataResponse(DledgerBody, frozen=True, kw_only=True):
+class MetadataResponse(OldLogTold, frozen=True, kw_only=True):
     """``leader_id`` is absent while none is known; ``term`` is -1 from a Java member, ours write
     their own. What follows ``peers`` only ours write."""
 
@@ -196,7 +205,7 @@ class GetResponse(DledgerBody, frozen=True, kw_only=True):
     entries: list[Entry] = field(default_factory=list)
 
 
-class VoteRequest(DledgerBody, frozen=True, kw_only=True):
+class VoteRequest(OldLogTold, frozen=True, kw_only=True):
     """``leader_id`` asks for a vote in ``term`` (§2.5)."""
 
     ledger_end_index: i64 = _written(-1)
@@ -210,14 +219,14 @@ class VoteResponse(DledgerBody, frozen=True, kw_only=True):
     vote_result: VoteResult = field(default_factory=lambda: VoteResult.UNKNOWN)
 
 
-class HeartbeatRequest(DledgerBody, frozen=True, kw_only=True):
+class HeartbeatRequest(OldLogTold, frozen=True, kw_only=True):
     """``leader_id`` leads in ``term`` (§2.6)."""
 
     heart_beat_time_interval_ms: i64 | None = None
     """Only ours: the leader's pace. Absent: 2000, a Java leader."""
 
 
-class HeartbeatResponse(DledgerBody, frozen=True, kw_only=True):
+class HeartbeatResponse(OldLogTold, frozen=True, kw_only=True):
     """Its code, and with 403 the follower's larger term."""
 
     takes_bytes: bool | None = None

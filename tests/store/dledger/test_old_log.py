@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import zlib
 from pathlib import Path
 
 import pytest
 
 from aiorocketmq.remoting.protocol.record import blank_record
 from aiorocketmq.store.model.errors import StoreFileError
+from aiorocketmq.store.raft.old_log import NO_OLD_LOG, UNTOLD, OldLog, differ
 from tests.store.dledger.world import (
     all_entries,
     commit_all,
@@ -119,6 +121,90 @@ def test_a_group_that_has_its_old_log_no_more(tmp_path: Path) -> None:
     assert [path.name for path in aside.iterdir()]
     source.close()
     target.close()
+
+
+def old_log_of(root: Path, self_id: str = "n0") -> OldLog:
+    """What a member tells the others."""
+    store = open_member(root, self_id)
+    try:
+        return raft_of(store).log.old_log
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_where_it_ends_is_told_at_every_start(tmp_path: Path, clean: bool) -> None:
+    end = plain_store(tmp_path, clean=clean)
+    (first, last) = sorted((tmp_path / "commitlog").iterdir())[-2:]
+    told = old_log_of(tmp_path)
+    assert told == (end, zlib.crc32(last.read_bytes()[: end % 8192]))
+    first.unlink()  # it was expired before the other member's was
+    assert old_log_of(tmp_path) == told
+
+
+def test_its_last_file_may_have_nothing(tmp_path: Path) -> None:
+    """It was made, and what came into it is gone."""
+    plain_store(tmp_path)
+    files = sorted((tmp_path / "commitlog").iterdir())
+    closed = files[-2].read_bytes()
+    files[-1].write_bytes(bytes(8192))
+    end, crc = old_log_of(tmp_path)
+    assert end is not None
+    assert int(files[-2].name) < end <= int(files[-1].name) - 8
+    assert crc == zlib.crc32(closed[: end % 8192])
+    assert closed[end % 8192 :].startswith(blank_record(8192 - end % 8192))
+
+
+def test_a_replica_has_the_same_and_another_log_is_told_apart(tmp_path: Path) -> None:
+    for name in "abc":
+        plain_store(tmp_path / name)
+    shutil.rmtree(tmp_path / "b" / "commitlog")
+    shutil.copytree(tmp_path / "a" / "commitlog", tmp_path / "b" / "commitlog")
+    store = open_store(tmp_path / "c")
+    put_ok(store, body=b"nobody else has that")
+    store.close()
+    told = [old_log_of(tmp_path / name, f"n{number}") for number, name in enumerate("abc")]
+    assert told[0] == told[1]
+    assert differ(told[0], told[2])
+
+
+def test_none_is_told_where_there_is_none(tmp_path: Path) -> None:
+    store = leader(tmp_path)
+    put_ok(store)
+    commit_all(store)
+    assert raft_of(store).log.old_log == NO_OLD_LOG
+    store.close()
+    assert old_log_of(tmp_path) == NO_OLD_LOG
+
+
+def test_none_is_told_where_it_was_removed_or_put_aside(tmp_path: Path) -> None:
+    for name in "ab":
+        plain_store(tmp_path / name)
+    source = leader(tmp_path / "a")
+    for number in range(100):
+        put_ok(source, body=b"%d" % number)
+    commit_all(source)
+    source.close()
+    shutil.rmtree(tmp_path / "a" / "commitlog")
+    assert old_log_of(tmp_path / "a") == NO_OLD_LOG
+    sorted((tmp_path / "a" / "dledger-n0" / "data").iterdir())[0].unlink()
+    source, target = leader(tmp_path / "a", 2), follower(tmp_path / "b")
+    assert raft_of(target).log.old_log.end
+    commit_all(source)
+    replicate(source, target)
+    assert raft_of(target).log.old_log == NO_OLD_LOG
+    source.close()
+    target.close()
+
+
+@pytest.mark.parametrize("left", [b"\1", b"\xda\xa3\x20\xa7"])
+def test_nothing_is_told_where_its_end_cannot_be_seen(tmp_path: Path, left: bytes) -> None:
+    """The original does not clear what a crash has left behind the end."""
+    plain_store(tmp_path)
+    open_member(tmp_path).close()
+    last = sorted((tmp_path / "commitlog").iterdir())[-1]
+    last.write_bytes(last.read_bytes()[: -len(left)] + left)
+    assert old_log_of(tmp_path) == UNTOLD
 
 
 def test_nothing_expires_while_there_is_an_old_log(tmp_path: Path) -> None:

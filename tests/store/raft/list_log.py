@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from aiorocketmq.remoting.protocol.bodies.dledger import Entry
 from aiorocketmq.remoting.protocol.record.entry import ENTRY_HEAD, ENTRY_MAGIC
 from aiorocketmq.store.raft.entry_log import EntryLogError
+from aiorocketmq.store.raft.old_log import NO_OLD_LOG, OldLog
 
 
 class ListLog:
@@ -15,6 +16,7 @@ class ListLog:
     def __init__(self, entries: Sequence[Entry] = (), *, file_size: int = 65_536) -> None:
         self.stored = list(entries)
         self.file_size = file_size
+        self.old_log: OldLog = NO_OLD_LOG
         self.full = False
         """Appends are refused."""
 
