@@ -215,6 +215,16 @@ ALERTS: Final = (
         "Its log and disk; lost for good: docs/raft.md, replace a member.",
     ),
     Alert(
+        "RocketMQMemberBeganElsewhere",
+        "rocketmq_raft_old_log_differs > 0",
+        "1m",
+        "warning",
+        f"{_AT} has another commit log from before its group than its leader",
+        "A group was begun on logs that were not the same: messages that only some have come and "
+        "go with who leads.",
+        "The ERROR line in its log, and docs/raft.md: a disk is lost.",
+    ),
+    Alert(
         "RocketMQLagGrows",
         f"{_lag()} > 10000 and {_lag()} > {_lag(' offset 15m')}",
         "15m",
@@ -442,6 +452,8 @@ NOT_SHOWN: Final = {
     "broker_permission": "somebody changes it; the alert RocketMQPermissionTaken looks",
     "pulls_found": "the sum of what Pulls shows by group",
     "pulls_missed": "a consumer that waits at the end of a queue: says nothing about the broker",
+    "raft_old_log_differs": "0, or somebody has to do something: the alert "
+    "RocketMQMemberBeganElsewhere looks",
     "raft_committed_index": "only grows, as fast as messages are stored",
 }
 

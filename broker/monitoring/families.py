@@ -92,6 +92,7 @@ _ALL: Final = (
     _gauge("raft_term", "Term of this member"),
     _gauge("raft_committed_index", "Last entry that a majority has"),
     _counter("raft_elections", "How often this member stood"),
+    _gauge("raft_old_log_differs", "1: it began with another commit log than its leader"),
     _gauge("raft_waiting", "Messages that are stored and wait for a majority"),
     _gauge("raft_lag_entries", "How far another member is behind this leader", ("member",)),
     # topics and groups

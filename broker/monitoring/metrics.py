@@ -51,6 +51,10 @@ class GroupMember(Protocol):
         """How often it stood."""
 
     @property
+    def has_other_old_log(self) -> bool:
+        """What it had before the group is not what its leader had."""
+
+    @property
     def waiting(self) -> int:
         """Messages that are not committed yet, and whose senders wait."""
 
@@ -188,6 +192,7 @@ class BrokerMetrics:
         yield self._one("raft_term", member.term)
         yield self._one("raft_committed_index", member.committed_index)
         yield self._one("raft_elections", member.elections)
+        yield self._one("raft_old_log_differs", int(member.has_other_old_log))
         yield self._one("raft_waiting", member.waiting)
         rows = (((peer,), float(lag)) for peer, lag in member.lags().items())
         yield from self._table("raft_lag_entries", rows)

@@ -60,6 +60,10 @@ class RaftMember(NamedTuple):
     """False: it has lost entries, and votes again when it has caught up."""
     lags: Mapping[str, int] = {}
     """Of a leader: how many entries the others are behind."""
+    old_log_end: int | None = None
+    """Where its commit log from before the group ends; 0: it has none."""
+    old_log_differs: bool = False
+    """That is not its leader's."""
 
 
 class RaftOperations(BrokerOperations):
@@ -185,4 +189,6 @@ def _from_figures(address: str, figures: Mapping[str, str]) -> RaftMember:
         number("raftCommittedIndex"),
         figures.get("raftVotes") == "true",
         {name.removeprefix(lag): number(name) for name in figures if name.startswith(lag)},
+        number("raftOldLogEnd") if figures.get("raftOldLogEnd") else None,
+        figures.get("raftOldLogDiffers") == "true",
     )

@@ -46,6 +46,8 @@ class Raft(NamedTuple):
     lags: Mapping[str, int]
     """Of a leader: entries that the others are behind."""
     votes: bool
+    old_log_differs: bool
+    """What it had before the group is not what its leader had."""
 
 
 class Broker(NamedTuple):
@@ -166,6 +168,7 @@ def _raft(figures: Mapping[str, str]) -> Raft | None:
             if name.startswith(lag)
         },
         figures.get("raftVotes") != "false",
+        figures.get("raftOldLogDiffers") == "true",
     )
 
 
@@ -276,4 +279,10 @@ def _of_groups(brokers: Sequence[Broker]) -> Iterator[Trouble]:
                     "warning",
                     f"{raft.member} of the group {group} has lost entries and does not vote until "
                     "it has caught up.",
+                )
+            if raft.old_log_differs:
+                yield Trouble(
+                    "warning",
+                    f"{raft.member} of the group {group} has another commit log from before the "
+                    "group than its leader: messages of it come and go with who leads.",
                 )

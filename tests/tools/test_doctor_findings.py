@@ -371,6 +371,14 @@ def test_a_full_disk() -> None:
     assert said(broker(runtime=runtime(commitLogDiskRatio="-1.0"))) == []
 
 
+def test_a_member_that_began_with_another_log() -> None:
+    assert said(broker(runtime=runtime(raftOldLogDiffers="true"))) == [
+        f"WRONG {A0}: its commit log from before the group is not that of its leader: messages of "
+        "it come and go with who leads"
+    ]
+    assert said(broker(runtime=runtime(raftOldLogDiffers="false"))) == []
+
+
 def test_mixed_and_old_versions() -> None:
     old = broker("b", 0, SLAVE, runtime=runtime(brokerVersion="373"))
     assert said(broker(), old) == [

@@ -127,6 +127,13 @@ def clock_ahead_ms(each: Broker) -> tuple[int, int] | None:
 
 
 def _disk(each: Broker) -> Iterator[Finding]:
+    if each.figure("raftOldLogDiffers") == "true":
+        yield wrong(
+            each.place,
+            "its commit log from before the group is not that of its leader: messages of it come "
+            "and go with who leads",
+            "see the ERROR line in its log, and docs/raft.md, A disk is lost",
+        )
     text = each.figure("commitLogDiskRatio")
     if _NUMBER.fullmatch(text) and (ratio := float(text)) >= FULL:
         yield wrong(

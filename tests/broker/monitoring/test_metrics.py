@@ -217,6 +217,7 @@ class Leader:
 
     role = Role.LEADER
     term, committed_index, elections, waiting = 7, 41, 3, 2
+    has_other_old_log = True
 
     def lags(self) -> dict[str, int]:
         return {"n1": 0, "n2": 5}
@@ -234,6 +235,7 @@ def test_a_member_of_a_group_tells_its_role_and_how_far_others_are(tmp_path: Pat
             assert one(found, "rocketmq_raft_committed_index") == 41
             assert one(found, "rocketmq_raft_elections_total") == 3
             assert one(found, "rocketmq_raft_waiting") == 2
+            assert one(found, "rocketmq_raft_old_log_differs") == 1
             assert one(found, "rocketmq_raft_lag_entries", member="n2") == 5
 
     asyncio.run(run())

@@ -162,6 +162,19 @@ def a_follower(name: str) -> Asked:
     return asked(broker_id=1, figures=RAFT | {"raftRole": "FOLLOWER", "raftMember": name})
 
 
+def test_a_member_that_began_with_another_log() -> None:
+    (trouble,) = wrong(
+        asked(figures=RAFT, raftLag_n1="0"),
+        asked(
+            broker_id=1,
+            figures=RAFT
+            | {"raftRole": "FOLLOWER", "raftMember": "n1", "raftOldLogDiffers": "true"},
+        ),
+    )
+    assert trouble.severity == "warning"
+    assert "n1 of the group g has another commit log from before the group" in trouble.text
+
+
 def test_a_group_without_a_leader() -> None:
     follower = RAFT | {"raftRole": "CANDIDATE", "raftVotes": "false", "raftLag_n1": "5000"}
     texts = [each.text for each in wrong(asked(figures=follower))]

@@ -28,8 +28,9 @@ STATUS: Final = Layout(
         "#Committed",
         "#Lag",
         "#Votes",
+        "#OldLog",
     ),
-    row="%-22s  %-7s  %-22s  %-9s  %8s  %-7s  %12s  %12s  %12s  %9s  %s",
+    row="%-22s  %-7s  %-22s  %-9s  %8s  %-7s  %12s  %12s  %12s  %9s  %-6s  %s",
 )
 
 
@@ -37,7 +38,8 @@ STATUS: Final = Layout(
 @broker_address_option
 @cluster_option
 async def raft_status(shell: Shell, broker_addr: str | None, cluster: str | None) -> None:
-    """A line for each member; the lag in entries is as the leader knows it."""
+    """A line for each member; the lag in entries is as the leader knows it. The old log is the
+    commit log from before the group: where it ends."""
     async with shell.admin() as admin:
         if broker_addr is not None:
             found = [await admin.raft_member(broker_addr)]
@@ -58,9 +60,16 @@ async def raft_status(shell: Shell, broker_addr: str | None, cluster: str | None
                         each.committed_index,
                         lag,
                         None if each.votes is None else str(each.votes).lower(),
+                        _old_log(each),
                     )
                 ),
             )
+
+
+def _old_log(member: RaftMember) -> str | int | None:
+    if member.old_log_differs:
+        return f"{member.old_log_end} differs"
+    return member.old_log_end or None
 
 
 async def _members(shell: Shell, admin: Admin, cluster: str | None) -> list[RaftMember]:
