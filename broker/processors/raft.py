@@ -21,7 +21,8 @@ from ...remoting.protocol.wire import NoFields
 _REASONS: Final = {
     DledgerCode.UNKNOWN_MEMBER: "{to} is no other member of the group",
     DledgerCode.NOT_LEADER: "this member does not lead, {leader} does: ask its broker",
-    DledgerCode.FALL_BEHIND_TOO_MUCH: "{to} is too far behind: wait until raftStatus shows less",
+    DledgerCode.FALL_BEHIND_TOO_MUCH: "{to} is too far behind: wait until raftStatus shows less; "
+    "or it has less of the commit log from before the group: see there",
     DledgerCode.LEADER_TRANSFERRING: "leadership is on its way to another member already",
     DledgerCode.TAKE_LEADERSHIP_FAILED: "{to} has not caught up or was not elected in time",
 }
