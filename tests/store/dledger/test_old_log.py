@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.remoting.protocol.record import blank_record
+from aiorocketmq.store.dledger import opening
+from aiorocketmq.store.log.commit_log import CommitLog
 from aiorocketmq.store.model.errors import StoreFileError
 from aiorocketmq.store.raft.old_log import NO_OLD_LOG, UNTOLD, OldLog, differ
 from tests.store.dledger.world import (
@@ -205,6 +207,19 @@ def test_nothing_is_told_where_its_end_cannot_be_seen(tmp_path: Path, left: byte
     last = sorted((tmp_path / "commitlog").iterdir())[-1]
     last.write_bytes(last.read_bytes()[: -len(left)] + left)
     assert old_log_of(tmp_path) == UNTOLD
+
+
+def test_a_disk_that_cannot_read_it_keeps_no_member_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    plain_store(tmp_path)
+
+    def broken(_log: CommitLog) -> OldLog:
+        raise StoreFileError(Path("commitlog/0"), "cannot be read")
+
+    monkeypatch.setattr(opening, "find_old_log", broken)
+    assert old_log_of(tmp_path) == UNTOLD
+    assert "other members are not told where the old commit log ends: commitlog/0: " in caplog.text
 
 
 def test_nothing_expires_while_there_is_an_old_log(tmp_path: Path) -> None:
