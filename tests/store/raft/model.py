@@ -34,6 +34,7 @@ from aiorocketmq.remoting.protocol.bodies.dledger import (
 )
 from aiorocketmq.store.raft.entry_log import EntryLogError
 from aiorocketmq.store.raft.member import Member
+from aiorocketmq.store.raft.old_log import NO_OLD_LOG, UNTOLD, OldLog
 from aiorocketmq.store.raft.ready import HardState, Outgoing, Ready, Role
 from aiorocketmq.store.raft.settings import RaftSettings
 
@@ -218,6 +219,10 @@ def odds_of(rng: random.Random) -> Odds:
     )
 
 
+OLD_LOGS = (UNTOLD, NO_OLD_LOG, OldLog(1000, 1), OldLog(2000, 2), OldLog(2000, 3))
+"""What members may have from before their group; the first one is of the original."""
+
+
 class World:
     """One schedule."""
 
@@ -254,6 +259,10 @@ class World:
             )
             for name in self.names
         }
+        if seed % 8 in (1, 3):  # three members, in peace and not; all other seeds are as before
+            draw = random.Random(seed)
+            for node in self.nodes.values():
+                node.log.old_log = draw.choice(OLD_LOGS)
         for node in self.nodes.values():
             self.start(node)
 
