@@ -98,9 +98,8 @@ class SelfMending:
             await to_the_end(fetch, hurry=self._abort)
         except (StoreError, ConnectError) as error:
             heard = isinstance(error, RepairError)
-            if isinstance(error, DamagedThereTooError):  # readers of the master pass over it
-                self._store.damage.is_nowhere_intact(phy_offset)
-            last = last and heard
+            divided = isinstance(error, DamagedThereTooError) and self._divide(phy_offset, error)
+            last = last and heard and not divided
             self._outages.occurs(
                 log,
                 ("mend", last, without_figures(str(error))),
@@ -115,6 +114,16 @@ class SelfMending:
             "a damaged record is mended phy_offset=%d size=%d master=%s", phy_offset, size, address
         )
         return True
+
+    def _divide(self, phy_offset: int, found: DamagedThereTooError) -> bool:
+        """What the master has intact of it is asked for in the next turn; what it has not, readers
+        of the master pass over as well. Whether there is anything intact."""
+        if found.intact:
+            self._store.damage.divide(phy_offset, {**found.intact, **found.damaged})
+            self._tries.pop(phy_offset, None)
+        for each in found.damaged:
+            self._store.damage.is_nowhere_intact(each)
+        return bool(found.intact)
 
     def _ask_beside(self, begin: int, end: int) -> None:
         """What lies there can be told by what is intact again: in this turn, as if for the first

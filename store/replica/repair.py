@@ -7,12 +7,13 @@ file that was lost as a whole has those in the files beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Final, Protocol, TypeVar
 
-from ...remoting.protocol.record import NoRecord, Reason, scan
+from ...remoting.protocol.record import NoRecord, Reason, Verdict, scan
 from ...remoting.protocol.record.layout import offset_of
+from ...remoting.protocol.record.search import next_record
 from ...remoting.protocol.record.verdict import SECTOR, Parts, problem_of, take_apart
 from ..disk.mapped_file import MappedFile
 from ..log.commit_log import CommitLog
@@ -44,7 +45,13 @@ class RepairError(StoreError):
 
 
 class DamagedThereTooError(RepairError):
-    """The other replica has the place damaged as well."""
+    """The other replica has the place damaged as well, or a part of it: ``intact`` are the records
+    side by side that it has, sizes by offsets, ``damaged`` is what lies between them."""
+
+    def __init__(self, problem: str, intact: Mapping[int, int], damaged: Mapping[int, int]) -> None:
+        super().__init__(f"the other replica has it damaged too: {problem}")
+        self.intact: Final = intact
+        self.damaged: Final = damaged
 
 
 def intact_beside(
@@ -101,7 +108,7 @@ def intact_bytes(
             "there too"
         )
     if (problem := problem_of_records(data, begin, file[1])) is not None:
-        raise DamagedThereTooError(f"the other replica has it damaged too: {problem}")
+        raise DamagedThereTooError(problem, *_parts_of(data, begin, file[1]))
     if _differ_around_body(read(begin, end - begin), data):
         raise RepairError(
             "the other replica has another head or other properties around the body, which no CRC "
@@ -191,13 +198,37 @@ def _differ_around_body(mine: bytes, theirs: bytes) -> bool:
     )
 
 
+def _parts_of(data: bytes, begin: int, file_end: int) -> tuple[dict[int, int], dict[int, int]]:
+    """What of these bytes is intact, and what is not: sizes by offsets."""
+    intact: dict[int, int] = {}
+    damaged: dict[int, int] = {}
+    at = 0
+    while at < len(data):
+        _, stop, verdict = scan(data, begin, at=at)
+        ends = _is_the_end(data, begin, stop, verdict, file_end)
+        if stop > at or ends:
+            intact[begin + at] = (len(data) if ends else stop) - at
+        if ends:
+            break
+        whole = verdict.size if verdict.reason not in (Reason.BLANK, Reason.PLACE) else 0
+        at = stop + whole if whole else next_record(data, stop + 1, begin) or len(data)
+        at = min(at, len(data))
+        damaged[begin + stop] = at - stop
+    return intact, damaged
+
+
 def problem_of_records(data: bytes, begin: int, file_end: int) -> str | None:
     """Why these bytes are not whole records (and perhaps the blank that ends their file); None when
     they are."""
     _, at, verdict = scan(data, begin)
-    left = len(data) - at
-    if not left or (
-        verdict.reason is Reason.BLANK and verdict.size == left == file_end - begin - at
-    ):
+    if _is_the_end(data, begin, at, verdict, file_end):
         return None
     return f"at {begin + at}: {verdict.problem}"
+
+
+def _is_the_end(data: bytes, begin: int, at: int, verdict: Verdict, file_end: int) -> bool:
+    """Whether nothing is left at ``at``, or only the blank that ends the file."""
+    left = len(data) - at
+    return not left or (
+        verdict.reason is Reason.BLANK and verdict.size == left == file_end - begin - at
+    )

@@ -247,6 +247,39 @@ def test_what_the_master_has_damaged_too_is_not_waited_for(tmp_path: Path) -> No
     slave.close()
 
 
+@pytest.mark.parametrize("bad", [10, 14, 19])
+@pytest.mark.parametrize("units", ["whole", "lost"])
+def test_of_a_lost_stretch_comes_what_the_master_has_intact(
+    tmp_path: Path, units: str, bad: int
+) -> None:
+    """It has one of these messages damaged, too: the others are not passed over."""
+    master, places = stores(tmp_path)
+    slave = open_slave(tmp_path / "slave")
+    replicate(master, slave)
+    crash(slave)
+    path, position = log_file_of(tmp_path / "slave", places[10])
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(bytes(places[20] - places[10]))
+    if units == "lost":
+        shutil.rmtree(tmp_path / "slave" / "consumequeue")
+    slave = open_slave(tmp_path / "slave")
+    assert slave.damage.places == {places[10]: places[20] - places[10]}
+    expected = [body for number, body in enumerate(bodies_of(master)) if number != bad]
+    flip(tmp_path / "master", places[bad] + 90)
+    clock = ManualClock()
+    with replica_of(tmp_path / "master") as replica:
+        service = mending(slave, replica, clock)
+        for _ in range(3):
+            asyncio.run(service.mend())
+            clock.advance(LOOK_S)
+    assert slave.damage.places == {places[bad]: places[bad + 1] - places[bad]}
+    assert slave.damage.awaited == {}
+    assert bodies_of(slave) == expected
+    master.close()
+    slave.close()
+
+
 def test_a_master_that_is_away_is_asked_until_it_is_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
