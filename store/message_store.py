@@ -209,6 +209,7 @@ class MessageStore:
         self.flush.on_broken = self._refusals.disk_failed
         self.flush.on_put_off = self._refusals.sync_put_off
         self.cleaning.on_space = self._refusals.space_changed
+        self.cleaning.forget_before = self.damage.forget_before
         self.cleaning.drop_expired_index = self._index.drop_expired
         self._index_service.on_blocked = self._refusals.index_blocked
 

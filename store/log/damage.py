@@ -90,6 +90,13 @@ class DamagedRecords:
                 self._places.update(places)
                 self.found += len(places) - 1
 
+    def forget_before(self, phy_offset: int) -> None:
+        """The log begins there now: what lay in front is waited for, and asked for, no more."""
+        with self._lock:
+            for at in [at for at in self._places if at < phy_offset]:
+                del self._places[at]
+                self._nowhere_intact.discard(at)
+
     def mend(self, phy_offset: int) -> None:
         """It is intact again."""
         with self._lock:

@@ -59,6 +59,8 @@ class CleaningService:
         them over."""
         self.on_deleted: Callable[[], None] = lambda: None
         """Called when a file of the commit log is gone."""
+        self.forget_before: Callable[[int], None] = lambda _min_phy_offset: None
+        """Called with where the log begins now; in memory."""
         self.on_queue_deleted: Callable[[str, int], None] = lambda _topic, _queue_id: None
         """Called with topic and id of a queue that had expired."""
         self.may_delete: Callable[[ConsumeQueue], bool] = lambda _queue: True
@@ -185,6 +187,7 @@ class CleaningService:
         min_phy_offset = self._log.min_phy_offset
         if min_phy_offset <= self._followed:
             return
+        self.forget_before(min_phy_offset)
         done = True
         for queue in self._queues.all():
             try:

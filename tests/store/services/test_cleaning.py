@@ -414,6 +414,19 @@ def test_hours_that_are_none_refuse_to_open_and_leave_everything(tmp_path: Path)
     assert not (tmp_path / "store").exists()
 
 
+def test_what_was_damaged_in_what_is_gone_is_forgotten(tmp_path: Path) -> None:
+    """A slave would hand out nothing behind what is lost anywhere else."""
+    world = World(tmp_path, delete_when=ANY_HOUR)
+    damage, last = world.store.damage, 11 * LOG_FILE
+    for at in (0, last):
+        damage.note(at, 100, "it is", "here")
+    damage.is_nowhere_intact(0)
+    world.clean()
+    world.check(5)
+    assert damage.places == damage.awaited == {last: 100}
+    world.store.close()
+
+
 def test_index_files_follow(tmp_path: Path) -> None:
     world = World(tmp_path, delete_when=ANY_HOUR)
     asked: list[int] = []
