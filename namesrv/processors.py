@@ -134,11 +134,13 @@ class BrokerProcessor:
                 done.topics_taken,
             )
         order_conf = self._kv_config.namespace(ORDER_TOPIC_CONFIG)
+        remark = None if done.rival is None else self._log_rival(request, done.rival)
         return Reply(
             header=RegisterBrokerResponse(
                 ha_server_addr=done.master_ha_addr, master_addr=done.master_addr
             ),
             body=b"" if order_conf is None else encode_body(KVTable(table=dict(order_conf))),
+            remark=remark,
         )
 
     def unregister(self, request: BrokerRequest, _body: Body, _ctx: Context) -> Reply:
@@ -171,6 +173,17 @@ class BrokerProcessor:
             request.broker_addr,
             error,
         )
+
+    def _log_rival(self, request: RegisterBrokerRequest, rival: str) -> str:
+        """What the broker is told, too."""
+        text = (
+            f"two brokers have the name {request.broker_name} and the id {request.broker_id}, "
+            f"{request.broker_addr} and {rival}, and take turns: messages seem lost and come "
+            "twice; stop one of them, or give it another brokerName or brokerId"
+        )
+        cause = ("rivals", request.broker_name, request.broker_id)
+        self._outages.occurs(log, cause, "%s", text, level=logging.ERROR)
+        return text
 
     def connection_closed(self, connection: Peer) -> None:
         """Whoever registered last over this connection is gone."""

@@ -59,6 +59,7 @@ from ..remoting.protocol.commands.route import BrokerRequest, RegisterBrokerRequ
 from ..remoting.protocol.fastjson import writer as fastjson_writer
 from ..remoting.slices import Steps, at_once, in_one, slices
 from .lost_brokers import LostBrokers
+from .rivals import Rivals
 from .route_limits import MAX_BROKERS, MAX_FILTER_SERVERS, RouteTableFullError, check_names
 
 TOPICS_AT_ONCE = 5000
@@ -113,6 +114,8 @@ class Registered(NamedTuple):
     master_addr: str | None = None
     """For a slave whose master is alive: where that is, and where it replicates from."""
     master_ha_addr: str | None = None
+    rival: str | None = None
+    """Where another broker of this name and id is, with which this one takes turns."""
 
 
 class Removed(NamedTuple):
@@ -135,6 +138,7 @@ class RouteTable:
         self._live: dict[str, LiveBroker] = {}
         self._filter_servers: dict[str, list[str]] = {}
         self.lost: LostBrokers = LostBrokers()
+        self._rivals: Final = Rivals()
         self._left: deque[tuple[str, dict[str, QueueData]]] = deque()
         """Brokers that are gone, and what they had."""
         self._encoded: dict[
@@ -191,7 +195,7 @@ class RouteTable:
         if broker.broker_id == MASTER_ID:  # a slave brings no topics
             self.lost.forget(broker.broker_name)
         self._clusters.setdefault(broker.cluster_name, {})[broker.broker_name] = None
-        self._place(broker)
+        rival = self._place(broker)
         live = LiveBroker(
             now_ms,
             NOT_YET if configs else data_version,
@@ -213,12 +217,13 @@ class RouteTable:
             self._put_topics(broker.broker_name, some)
         live.data_version = data_version
         self._set_filter_servers(broker.broker_addr, filter_servers)
-        return self._registered(broker, is_new, len(configs))
+        return self._registered(broker, is_new, len(configs))._replace(rival=rival)
 
     def unregister(self, broker: BrokerRequest) -> bool:
         """Forget a broker (104). Its entry goes by broker id, whatever address it has. False: it
         was not live."""
         was_live = self._live.pop(broker.broker_addr, None) is not None
+        self._rivals.gone(broker.broker_addr)
         self._filter_servers.pop(broker.broker_addr, None)
         known = self._brokers.get(broker.broker_name)
         if known is not None:
@@ -464,9 +469,9 @@ class RouteTable:
         )
         return max(ids, members, len(self._live)) >= MAX_BROKERS
 
-    def _place(self, broker: RegisterBrokerRequest) -> None:
-        """Enter the address; another id that had it before (a slave that became master) loses
-        it."""
+    def _place(self, broker: RegisterBrokerRequest) -> str | None:
+        """Enter the address; another id that had it before (a slave that became master) loses it.
+        Its rival, if it has one."""
         known = self._brokers.get(broker.broker_name)
         if known is None:
             known = BrokerData(
@@ -474,16 +479,20 @@ class RouteTable:
             )
             self._brokers[broker.broker_name] = known
             self._queues[broker.broker_name] = {}
-        addrs = known.broker_addrs
+        addrs, before = known.broker_addrs, known.broker_addrs.get(broker.broker_id)
+        rival = self._rivals.registers(
+            broker.broker_name, broker.broker_id, broker.broker_addr, before
+        )
         if (
             addrs.get(broker.broker_id) == broker.broker_addr
             and list(addrs.values()).count(broker.broker_addr) == 1
         ):
-            return
+            return rival
         for broker_id in [i for i, address in addrs.items() if address == broker.broker_addr]:
             del addrs[broker_id]
         addrs[broker.broker_id] = broker.broker_addr
         self._encoded.clear()
+        return rival
 
     def _put_topics(self, broker_name: str, configs: Iterable[tuple[str, TopicConfig]]) -> None:
         queues = self._queues[broker_name]
@@ -543,6 +552,7 @@ class RouteTable:
         gone = lives.keys()
         for address in gone:
             self._filter_servers.pop(address, None)
+            self._rivals.gone(address)
         for name, broker in self._brokers.items():
             here = {i: known for i, known in broker.broker_addrs.items() if known in gone}
             for broker_id in here:

@@ -372,6 +372,11 @@ class NameServerLink:
             log.info("registered name_server=%s %s", self.address, self._owner.identity())
         self.registered = True
         self._failures = 0
+        if response.remark:  # ours tell of another broker with this name and id
+            cause, text = ("remark", self.address), "name_server=%s says: %s"
+            self._owner.outages.occurs(
+                log, cause, text, self.address, response.remark, level=logging.ERROR
+            )
         self._watch_connection()
         for listener in self._owner.on_answer:
             listener(response.header)

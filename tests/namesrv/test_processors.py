@@ -154,6 +154,24 @@ def test_a_master_registers_and_its_slave_learns_of_it(world: World) -> None:
     assert reply.header == RegisterBrokerResponse(ha_server_addr=f"ha-{A}", master_addr=A)
 
 
+def test_two_brokers_of_one_name_and_id_are_told_and_logged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Clients are sent to one, then to the other."""
+    remarks = [
+        at_once(world.brokers.register(registration(0, addr), body_of("T"), context())).remark
+        for addr in (A, "10.0.0.2:10911", A)
+    ]
+    assert remarks[:2] == [None, None]
+    assert remarks[2] is not None
+    assert remarks[2].startswith(
+        f"two brokers have the name a and the id 0, {A} and 10.0.0.2:10911, and take turns"
+    )
+    assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == [
+        remarks[2]
+    ]
+
+
 def test_the_reply_to_a_registration_carries_the_order_configuration(world: World) -> None:
     world.kv_config.put(ORDER_TOPIC_CONFIG, "T", "a:4")
     assert (

@@ -148,6 +148,27 @@ def test_a_slave_that_becomes_master_loses_its_old_id() -> None:
     assert route(table, "T").broker_datas[0].broker_addrs == {0: SLAVE}
 
 
+def test_a_second_broker_of_one_name_and_id_is_noticed_when_the_first_comes_back() -> None:
+    table = RouteTable()
+    rivals = [
+        register(table, topic("T"), addr=addr, connection=addr).rival
+        for addr in (A, SLAVE, SLAVE, A, A, SLAVE)
+    ]
+    assert rivals == [None, None, None, SLAVE, None, A]
+    table.disconnect(SLAVE)
+    assert register(table, topic("T"), addr=SLAVE, connection=SLAVE).rival is None
+
+
+def test_brokers_that_change_their_roles_or_leave_are_no_rivals() -> None:
+    table = RouteTable()
+    steps = [(A, 0), (SLAVE, 1), (SLAVE, 0), (A, 2), (A, 0), (SLAVE, 1), (SLAVE, 0)]
+    for addr, broker_id in steps:
+        assert register(table, topic("T"), addr=addr, broker_id=broker_id).rival is None
+    table.unregister(broker(addr=SLAVE))
+    for _ in range(2):
+        assert register(table, topic("T"), addr=A).rival is None
+
+
 def test_filter_servers_stay_are_removed_or_replaced() -> None:
     table = RouteTable()
     register(table, topic("T"), filters=["x"])

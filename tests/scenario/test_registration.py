@@ -209,6 +209,24 @@ def test_all_name_servers_know_the_broker_and_forget_it_when_it_leaves(tmp_path:
     play(tmp_path, 2, scenario)
 
 
+def test_both_of_two_brokers_with_one_name_and_id_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World, _servers: list[RunningNameServer]) -> None:
+        async with running(world), RemotingClient(clock=world.clock) as client:
+            await world.until(lambda: world.name_servers.links[0].registered)
+            other = WHO._replace(broker_addr="127.0.0.1:20911")
+            second = NameServers(world.config, world.topics, client, world.clock, lambda: other)
+            service = asyncio.create_task(second.run())
+            says = f"says: two brokers have the name b and the id 0, {WHO.broker_addr} and "
+            says_too = f"says: two brokers have the name b and the id 0, {other.broker_addr} and "
+            await world.until(lambda: says in caplog.text and says_too in caplog.text)
+            service.cancel()
+            await asyncio.gather(service, return_exceptions=True)
+
+    play(tmp_path, 1, scenario)
+
+
 def test_topics_that_are_made_are_registered_at_once_and_alone(tmp_path: Path) -> None:
     """Native clients ask for the route of a new retry topic 10 ms after their first heartbeat, and
     then not for 20 s."""
