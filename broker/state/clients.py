@@ -23,6 +23,7 @@ from ...remoting.protocol.bodies.heartbeat import (
     SubscriptionData,
 )
 from ...remoting.protocol.codes import LanguageCode
+from ...remoting.protocol.message.topic_names import is_retry_topic
 
 if TYPE_CHECKING:
     from ...remoting.peer import Peer
@@ -45,6 +46,9 @@ class ClientChannel(msgspec.Struct, eq=False):
     language: LanguageCode | None
     version: int
     last_update_ms: int
+    wanted: frozenset[tuple[str, str, frozenset[str]]] = frozenset()
+    """Topics, kinds of expression and expressions, where the members of its group share the
+    messages."""
 
     def __repr__(self) -> str:
         return f"ClientChannel({self.client_id} at {self.connection.peer})"
@@ -274,8 +278,13 @@ class Consumers(_Groups[ConsumerGroup]):
     def register(self, data: ConsumerData, channel: ClientChannel) -> bool:
         """A heartbeat of a consumer. Whether the members of the group have to know: a new member, a
         topic more or less."""
+        known = self._groups.get(data.group_name)
+        before = None if known is None else known.channels.get(channel.connection)
         group, is_new = self._join(data.group_name, channel)
         group.describe(data)
+        if not group.broadcast:
+            channel.wanted = wanted_of(data)
+        _tell_conflicts(group, channel, before)
         return group.subscribe(data.subscription_data_set, channel.last_update_ms) or is_new
 
     def subscription(self, name: str, topic: str) -> Subscription | None:
@@ -291,6 +300,52 @@ class Consumers(_Groups[ConsumerGroup]):
     def groups_subscribed(self, topic: str) -> list[str]:
         """Groups with members that want the topic."""
         return [group.name for group in self._groups.values() if topic in group.subscriptions]
+
+
+def wanted_of(data: ConsumerData) -> frozenset[tuple[str, str, frozenset[str]]]:
+    """What a member subscribes; tags in any order. Not every client asks for its retry topic."""
+    return frozenset(
+        (each.topic, each.expression_type, frozenset(each.tags_set or (each.sub_string or "",)))
+        for each in data.subscription_data_set
+        if not is_retry_topic(each.topic)
+    )
+
+
+def _tell_conflicts(
+    group: ConsumerGroup, channel: ClientChannel, before: ClientChannel | None
+) -> None:
+    """Members that take messages from each other, which the original lets them without a word. Of
+    two with one id each sends heartbeats; a connection that was lost sends no more. ``before``:
+    this one's last heartbeat."""
+    for other in group.channels.values():
+        if other is channel:
+            continue
+        if (
+            other.client_id == channel.client_id
+            and before is not None
+            and other.last_update_ms > before.last_update_ms
+        ):
+            channel.connection.tell_of(
+                log,
+                ("one id", group.name),
+                "two members have one client id, both get every message: give each another "
+                "instanceName group=%s %r and %r",
+                group.name, channel, other,
+            )  # fmt: skip
+        if channel.wanted and other.wanted and channel.wanted != other.wanted:
+            channel.connection.tell_of(
+                log,
+                ("other subscriptions", group.name),
+                "members subscribe to different topics or tags, messages are passed over: all of a "
+                "group have to subscribe to the same group=%s %r and %r differ in %s",
+                group.name, channel, other, _topics_of(channel.wanted ^ other.wanted),
+            )  # fmt: skip
+            return
+
+
+def _topics_of(wanted: Iterable[tuple[str, str, frozenset[str]]]) -> str:
+    topics = sorted({topic for topic, _, _ in wanted})
+    return ", ".join(topics[:_TOLD])
 
 
 def _find(channels: Iterable[ClientChannel], client_id: str) -> ClientChannel | None:

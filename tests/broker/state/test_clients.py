@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -24,10 +25,14 @@ from aiorocketmq.remoting.transport.connection import Connection
 
 
 class Key:
-    """The tables use a connection as a key only."""
+    """The tables use a connection as a key, and to tell what its peer does wrong."""
 
     def __init__(self, peer: str) -> None:
         self.peer = peer
+        self.told: list[str] = []
+
+    def tell_of(self, _log: object, kind: tuple[str, ...], _text: str, *_args: object) -> None:
+        self.told.append(kind[0])
 
 
 def connection(name: str) -> Connection:
@@ -95,6 +100,68 @@ def test_a_subscription_is_prepared_for_filtering() -> None:
     ).matches_all
     without: Any = None  # as a client may send it
     assert Subscription(SubscriptionData(topic="T", expression_type=without)).is_tag
+
+
+def told(at: Connection) -> list[str]:
+    return cast(Key, at).told
+
+
+def test_members_with_one_client_id_are_told_and_a_lost_connection_is_no_member() -> None:
+    consumers, lost, a, b = Consumers(), connection("lost"), connection("a"), connection("b")
+    for now_ms in (0, 30):
+        consumers.register(consumer("g", "T"), channel(lost, now_ms))
+    for now_ms in (40, 70, 100):
+        consumers.register(consumer("g", "T"), channel(a, now_ms))
+    assert told(lost) == told(a) == []
+    consumers.register(consumer("g", "T"), channel(b, 101))
+    consumers.register(consumer("other", "T"), channel(b, 101))
+    assert told(a) == told(b) == []
+    consumers.register(consumer("g", "T"), channel(a, 130))
+    consumers.register(consumer("g", "T"), channel(b, 131))
+    assert told(a) == told(b) == ["one id"]
+
+
+def tagged(*tags: str, **more: Any) -> ConsumerData:
+    wanted = SubscriptionData(topic="T", sub_string=" || ".join(tags), tags_set=tags, sub_version=1)
+    return ConsumerData(group_name="g", subscription_data_set=(wanted,), **more)
+
+
+@pytest.mark.parametrize(
+    ("mine", "yours", "conflict"),
+    [
+        (consumer("g", "T"), consumer("g", "T", version=2), False),
+        (consumer("g", "T"), consumer("g", "T", "U"), True),
+        (consumer("g", "T"), consumer("g"), False),
+        (consumer("g", "T"), consumer("g", "T", "%RETRY%g"), False),
+        (tagged("a", "b"), tagged("b", "a"), False),
+        (tagged("a"), tagged("b"), True),
+        (tagged("a"), consumer("g", "T"), True),
+        (
+            tagged("a", message_model=MessageModel.BROADCASTING),
+            tagged("b", message_model=MessageModel.BROADCASTING),
+            False,
+        ),
+    ],
+    ids=[
+        "same",
+        "topics",
+        "assigned by hand",
+        "retries",
+        "order of tags",
+        "tags",
+        "all",
+        "broadcast",
+    ],
+)
+def test_members_that_subscribe_to_different_things_are_told(
+    mine: ConsumerData, yours: ConsumerData, conflict: bool
+) -> None:
+    """Each takes what the other wants, and passes it over."""
+    consumers, a, b = Consumers(), connection("a"), connection("b")
+    consumers.register(mine, channel(a, client_id="a"))
+    consumers.register(yours, channel(b, client_id="b"))
+    consumers.register(mine, channel(a, client_id="a"))
+    assert told(a) == told(b) == ["other subscriptions"] * conflict
 
 
 def test_a_member_is_found_by_its_id() -> None:
