@@ -21,7 +21,7 @@ from ...remoting.protocol.commands.topic import CreateTopicRequest, KnownTableRe
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.message.topic_names import topic_error
 from ...remoting.protocol.wire import EmptyFields, NoFields
-from ...remoting.sliced_requests import SlicedRequests
+from ...remoting.sliced_requests import SlicedRequests, in_slices
 from ...remoting.slices import Steps, at_once, slices
 from ...store.message_store import MessageStore
 from ..config.config import BrokerConfig
@@ -33,6 +33,9 @@ from ..state.topics import MAX_QUEUES_PER_TOPIC, Topic, Topics
 from .lists import PER_TURN, decode_request_list
 
 log: Final = logging.getLogger(__name__)
+
+_TOLD: Final = 10
+"""So many queues are named."""
 
 
 class TopicProcessor:
@@ -80,7 +83,7 @@ class TopicProcessor:
         known = self._made(_topic_config(request))
         await self._settled()
         await self._name_servers.announce(known)
-        return Reply(remark=NOT_SET_REMARK)
+        return Reply(remark=await self._tell_hidden(known) or NOT_SET_REMARK)
 
     async def update_all(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
         """Several topics; none of them if there is one that cannot be."""
@@ -92,6 +95,8 @@ class TopicProcessor:
         made = await self._sliced.alone(self._make_in_slices(wanted))
         await self._settled()
         await self._name_servers.announce(*made)
+        for topic in made:
+            await self._tell_hidden(topic)
         return Reply()
 
     def _make_in_slices(self, wanted: Iterable[TopicConfig]) -> Steps[list[Topic]]:
@@ -104,6 +109,39 @@ class TopicProcessor:
     def _made(self, config: TopicConfig) -> Topic:
         known = self._topics.get(config.topic_name)
         return self._topics.update(config) if known is None or known.config != config else known
+
+    async def _tell_hidden(self, topic: Topic) -> str | None:
+        """That there are queues whose messages nobody is given: the original takes such numbers
+        without a word."""
+        name, read, written = topic.name, topic.read_queue_nums, topic.write_queue_nums
+        if not topic.readable:
+            return None
+        problems = []
+        if read < written and topic.writeable:
+            problems.append(f"what is sent to the queues {read}..{written - 1} is not given out")
+        if unread := await self._unread_behind(name, read):
+            queues = ", ".join(map(str, unread[:_TOLD]))
+            problems.append(f"messages in {len(unread)} queues ({queues}) are not given out")
+        if not problems:
+            return None
+        text = f"{' and '.join(problems)}: the topic {name} has readQueueNums={read}"
+        log.warning("%s", text)
+        return text
+
+    async def _unread_behind(self, topic: str, read_queues: int) -> list[int]:
+        """Queues from that number on, with messages that a group of the topic, or nobody, has
+        had."""
+        store = self._store
+        queues = [number for number in store.queue_ids(topic) if number >= read_queues]
+        groups = await in_slices(self._offsets.groups_of(topic)) if queues else []
+        had = [self._offsets.queues(group, topic) for group in groups]
+        return [
+            number
+            for number in sorted(queues)
+            if min((each.get(number, 0) for each in had), default=0)
+            < store.max_offset(topic, number)
+            and store.min_offset(topic, number) < store.max_offset(topic, number)
+        ]
 
     async def delete(self, request: TopicRequest, _body: Body, ctx: Context) -> Reply:
         """Also a topic that nobody knows is deleted. The name servers are told by whoever asked

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
+from typing import Final
 
+from ...remoting.dispatch import NOT_SET_REMARK
 from ...remoting.errors import BrokerError
 from ...remoting.protocol.bodies.lists import GroupList, TopicList
 from ...remoting.protocol.bodies.route import TopicRouteData
@@ -24,6 +27,8 @@ from ..errors import ConfigError, NoRouteError
 from ..usage_errors import checked_topic, positive
 from .core import address_of, broker_names_of
 from .name_servers import ORDER_NAMESPACE, NameServerOperations
+
+log: Final = logging.getLogger(__name__)
 
 
 class TopicOperations(NameServerOperations):
@@ -164,7 +169,9 @@ class TopicOperations(NameServerOperations):
             topic_sys_flag=config.topic_sys_flag,
             order=config.order,
         )
-        await self._invoke(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        answer = await self._invoke(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        if answer.remark not in (None, NOT_SET_REMARK):  # from ours, which did it all the same
+            log.warning("broker=%s says: %s", address, answer.remark)
 
     async def topic_config_on(
         self, topic: str, address: str | None = None

@@ -87,6 +87,40 @@ def test_a_topic_is_made_changed_listed_and_deleted(play: Play, tmp_path: Path) 
     play(scenario)
 
 
+def test_queues_whose_messages_nobody_is_given_are_told(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+
+        async def change(read: int, write: int, perm: int = 6) -> str | None:
+            request = topic_request("T", read_queue_nums=read, write_queue_nums=write, perm=perm)
+            answer = await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, request)
+            assert answer.code == 0
+            return answer.remark
+
+        usual = "not set any response code"
+        assert await change(4, 4) == await change(4, 2) == await change(4, 4) == usual
+        assert await change(2, 4) == (
+            "what is sent to the queues 2..3 is not given out: the topic T has readQueueNums=2"
+        )
+        assert await change(2, 4, perm=4) == usual
+        assert await change(4, 4) == usual
+        for number in range(4):
+            await client.send("T", b"x", queue_id=number)
+        there = "messages in 2 queues (2, 3) are not given out: the topic T has readQueueNums=2"
+        assert await change(2, 2) == there
+        offsets = sim.broker.state.offsets
+        offsets.commit("g", "T", 2, 1)
+        assert await change(2, 1) == there.replace("2 queues (2, 3)", "1 queues (3)")
+        offsets.commit("g", "T", 3, 1)
+        assert await change(2, 2) == usual, "its only group has had them"
+        told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+        assert len(told) == 3
+
+    play(scenario)
+
+
 def test_the_same_topic_again_is_no_change(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()

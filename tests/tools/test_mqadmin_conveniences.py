@@ -279,3 +279,14 @@ def test_a_message_sent_with_a_trace_is_found_by_it(here: MqAdmin) -> None:
     heading, row, blank = traced.out.split("\n")[:3]
     assert heading.split()[:2] == ["#Type", "#ProducerGroup"]
     assert (row.split()[0], row.split()[-1], blank) == ("Pub", "success", "")
+
+
+# --- what a change hides
+# --------------------------------------------------------------------------------------------------
+
+
+def test_queues_that_nobody_is_given_are_told_beside_the_output(here: MqAdmin, gold: World) -> None:
+    printed = here(*gold.words("updateTopic -b {b} -t Hidden -r 2 -w 4"))
+    assert "readQueueNums=2, writeQueueNums=4" in printed.out
+    assert "what is sent to the queues 2..3 is not given out" in printed.err
+    assert here(*gold.words("updateTopic -b {b} -t Hidden -r 4 -w 4")).err == ""

@@ -75,7 +75,7 @@ class _Shape(NamedTuple):
         )
 
 
-@command("updateTopic", one_of=("broker_addr", "cluster"))
+@command("updateTopic", one_of=("broker_addr", "cluster"), log_level="WARNING")
 @broker_address_option
 @cluster_option
 @topic_option
