@@ -41,5 +41,5 @@ class Reads:
         self.processors: tuple[Processor, ...] = (
             self.pull,
             QueryProcessor(store),
-            OffsetProcessor(state.offsets, store),
+            OffsetProcessor(state.offsets, store, state.topics),
         )

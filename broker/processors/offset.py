@@ -24,6 +24,7 @@ from ...remoting.sliced_requests import SlicedRequests
 from ...remoting.slices import Steps
 from ...store.message_store import MessageStore
 from ..state.consumer_offsets import NO_OFFSET, ConsumerOffsets
+from ..state.topics import Topics
 
 _MOST_DIGITS: Final = 18
 _DONE: Final = Reply(header=EmptyFields())
@@ -35,11 +36,12 @@ _NOT_FOUND: Final = Reply(
 
 
 class OffsetProcessor:
-    def __init__(self, offsets: ConsumerOffsets, store: MessageStore) -> None:
+    def __init__(self, offsets: ConsumerOffsets, store: MessageStore, topics: Topics) -> None:
         self._process: Final = os.urandom(8).hex()
         """Another one counts changes from 0 again."""
         self._offsets = offsets
         self._store = store
+        self._topics = topics
         self._sliced = SlicedRequests()
 
     @property
@@ -72,6 +74,8 @@ class OffsetProcessor:
         return first.min_offset <= 0 and not (first.count and first.suggest_pulling_from_slave)
 
     def update(self, request: UpdateConsumerOffsetRequest, _body: Body, _ctx: Context) -> Reply:
+        if self._offsets.is_of_deleted(request.topic, is_there=request.topic in self._topics):
+            return _DONE
         self._offsets.commit(
             request.consumer_group, request.topic, request.queue_id, request.commit_offset
         )

@@ -154,15 +154,19 @@ class TopicProcessor:
 
     def _delete_in_slices(self, topic: str) -> Steps[None]:
         """Once begun it is done to the end, also when the broker stops meanwhile: else a topic of
-        that name that is made later would go on with the old numbers in the queues that are
-        left."""
+        that name that is made later would go on with the old numbers in the queues that are left,
+        and its groups would pass over as many messages as the old one had."""
         self._topics.delete(topic)
-        queues = self._store.delete_topic_in_slices(topic)
+        steps = self._forget(topic)
         try:
-            for _ in queues:
+            for _ in steps:
                 yield
         finally:
-            at_once(queues)
+            at_once(steps)
+
+    def _forget(self, topic: str) -> Steps[None]:
+        yield from self._store.delete_topic_in_slices(topic)
+        yield from self._offsets.remove_topic(topic)
 
     def _check_name(self, name: str) -> None:
         if error := topic_error(name):

@@ -35,6 +35,7 @@ _LONG: Final = 10**_USUAL_DIGITS
 _LONG_BYTES: Final = 8
 KEYS_AT_ONCE: Final = 10_000
 _OFFSETS_AT_ONCE: Final = 2000
+_MOST_DELETED: Final = 1000
 
 
 class OffsetTableFullError(RequestError):
@@ -50,6 +51,8 @@ class ConsumerOffsets:
 
     def __init__(self) -> None:
         self._table: dict[str, dict[int, int]] = {}
+        self._deleted: dict[str, None] = {}
+        """Topics, the last ones."""
         self.changes: int = 0
         self.recent: RecentChanges = RecentChanges()
         """Of keys of the table."""
@@ -126,6 +129,30 @@ class ConsumerOffsets:
             )
             yield
         return len(topics)
+
+    def remove_topic(self, topic: str) -> Steps[int]:
+        """Forget how far groups are in a topic that is deleted: one of that name that is made later
+        begins with other messages. How many groups that were."""
+        self._deleted[topic] = None
+        if len(self._deleted) > _MOST_DELETED:
+            del self._deleted[next(iter(self._deleted))]
+        groups = yield from self.groups_of(topic)
+        if groups:
+            self.remove(f"{topic}{SEPARATOR}{group}" for group in groups)
+            log.warning(
+                "offsets removed topic=%s groups=%d %s", topic, len(groups), ",".join(groups[:20])
+            )
+        return len(groups)
+
+    def is_of_deleted(self, topic: str, *, is_there: bool) -> bool:
+        """The topic was deleted, and has not been made again: what a consumer that does
+        not know it yet says of it is of no use to one that is made later."""
+        if topic not in self._deleted:
+            return False
+        if is_there:
+            del self._deleted[topic]
+            return False
+        return True
 
     def remove(self, keys: Iterable[str]) -> None:
         """Forget keys of the table (``topic@group``), those that are there."""

@@ -421,6 +421,11 @@ class GroupMember:
         self._outages.works(("take", self.group, queue.broker_name), who=queue)
         return offset
 
+    async def start_offset(self, queue: MessageQueue) -> int:
+        """Where the group goes on in a queue, as far as brokers know. Raises ``RemotingError``,
+        ``BrokerError``."""
+        return await self._start.offset(self.instance, self.offsets, queue)
+
     async def _begin(self, queue: MessageQueue, offset: int) -> None:
         if queue.topic not in self.subscriptions:  # not any more
             await self._unlock([queue])

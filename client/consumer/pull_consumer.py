@@ -487,7 +487,9 @@ class PullConsumer(Startable):
 
     async def _persist(self, queues: list[MessageQueue]) -> None:
         for queue in queues:
-            self._member.offsets.update(queue, self._streams[queue].done, only_forwards=False)
+            stream = self._streams[queue]
+            if not stream.pulling.is_gone:
+                self._member.offsets.update(queue, stream.done, only_forwards=False)
         await self._member.offsets.persist(queues)
 
     # --- queues come and go (QueueOwner)

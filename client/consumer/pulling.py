@@ -184,6 +184,9 @@ class QueuePuller:
         self.queue = request.queue
         self.next_offset: int = request.offset
         self.last_pull_ms: int = member.instance.clock.time_ms()
+        self.is_gone: bool = False
+        """The broker has said that there is no such topic; it may be another one when it is
+        back."""
         self._waits = True
         """For somebody else, not for a broker."""
         self._stats = stats or TopicStats()
@@ -213,6 +216,9 @@ class QueuePuller:
             changes = self._instance.routes.changes
             try:
                 pulled = await self._pull()
+                if self.is_gone:
+                    await self._begin_anew()
+                    continue
             except (RemotingError, BrokerError) as error:
                 await self._after_failure(error, changes)
                 continue
@@ -236,6 +242,25 @@ class QueuePuller:
                 await self._instance.clock.sleep(ERROR_DELAY)
             elif self._settings.interval and pulled.status is PullStatus.FOUND:
                 await self._instance.clock.sleep(self._settings.interval)
+
+    def _topic_is_gone(self) -> None:
+        """What of it is in hand is history, and so is how far we got: in a topic of that name that
+        is made later these are other messages."""
+        if not self.is_gone and not self._member.broadcasting:
+            self.is_gone = True
+            self._target.restart(self.next_offset)
+            self._member.offsets.forget(self.queue)
+
+    def go_on_at(self, offset: int) -> None:
+        """Somebody has said where."""
+        self.is_gone, self.next_offset = False, offset
+
+    async def _begin_anew(self) -> None:
+        """The broker knows whether it is the same topic: then it knows how far the group is. Raises
+        ``RemotingError``, ``BrokerError``."""
+        offset = await self._member.start_offset(self.queue)
+        self.go_on_at(offset)
+        self._target.restart(offset)
 
     def _is_stuck(self, pulled: Pulled) -> bool:
         """It is told to ask again at once, and where it is already: by a slave that has less than
@@ -262,7 +287,7 @@ class QueuePuller:
             await instance.clock.sleep(back_off)
         sys_flag = settings.sys_flag
         commit_offset = 0
-        if settings.commits_on_pull and not is_slave:
+        if settings.commits_on_pull and not is_slave and not self.is_gone:
             commit_offset = self._member.offsets.get(queue) or 0
             if commit_offset > 0:
                 sys_flag |= PullSysFlag.COMMIT_OFFSET
@@ -366,6 +391,8 @@ class QueuePuller:
             error,
             who=self.queue,
         )
+        if isinstance(error, BrokerError) and error.code == ResponseCode.TOPIC_NOT_EXIST:
+            self._topic_is_gone()
         if isinstance(error, BrokerError) and error.code in _UNKNOWN_SUBSCRIPTION:
             await (
                 self._instance.heartbeat()

@@ -32,6 +32,7 @@ from aiorocketmq.remoting.protocol.commands.group import (
     DeleteSubscriptionGroupRequest,
     GetConsumeStatsRequest,
 )
+from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.responses import Response
@@ -83,6 +84,29 @@ def test_a_topic_is_made_changed_listed_and_deleted(play: Play, tmp_path: Path) 
         ).code == 0
         assert "T" not in sim.broker.state.topics
         assert '"T":{' not in (tmp_path / "config" / "topics.json").read_text()
+
+    play(scenario)
+
+
+def test_a_topic_takes_along_how_far_its_groups_were(play: Play) -> None:
+    """Made again it begins at 0: they would pass over as many messages as they had had of it."""
+
+    async def scenario(sim: SimBroker) -> None:
+        client, offsets = sim.connect(), sim.broker.state.offsets
+        await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_request("T"))
+        for topic, group in (("T", "g"), ("T", "h"), ("TT", "g")):
+            offsets.commit(group, topic, 0, 7)
+        await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))
+        assert [offsets.get(group, "T", 0) for group in "gh"] == [-1, -1]
+        assert offsets.get("g", "TT", 0) == 7
+
+        late = UpdateConsumerOffsetRequest(
+            consumer_group="g", topic="T", queue_id=0, commit_offset=9
+        )
+        for known in (-1, 9):  # by who has not heard of it
+            assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, late)).code == 0
+            assert offsets.get("g", "T", 0) == known
+            await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_request("T"))
 
     play(scenario)
 

@@ -13,6 +13,7 @@ from aiorocketmq.client.consumer.pulling import PullRequest, PullSettings
 from aiorocketmq.client.consumer.subscription import tag_subscription
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
 from aiorocketmq.remoting.protocol.commands.pull import (
     PullMessageRequest,
     PullMessageResponse,
@@ -187,6 +188,37 @@ def test_an_offset_out_of_range_is_corrected_in_both_directions(corrected: int) 
         assert scene.pulls[2].queue_offset == corrected
         scene.owned.finish(before, scene.submitted)  # held before the correction
         assert scene.committed == corrected
+        await scene.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("known", [0, 3])
+def test_a_topic_that_was_deleted_and_made_again_is_read_from_where_its_broker_says(
+    known: int,
+) -> None:
+    """Ours says 0: it has forgotten the groups of the old one, which had more messages."""
+
+    async def main() -> None:
+        scene = Scene(
+            answer(ResponseCode.SUCCESS, 6, "a"),
+            Reply(int(ResponseCode.TOPIC_NOT_EXIST), remark="it is gone"),
+            answer(ResponseCode.SUCCESS, 7, "a"),
+            answer(ResponseCode.PULL_NOT_FOUND, known),
+        )
+        scene.broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = lambda _: Reply(
+            header=OffsetResponse(offset=known)
+        )
+        await scene.play(lambda: len(scene.pulls) == 2)
+        assert scene.committed is None, "nothing is told of the old one any more"
+        scene.broker.clock.advance(1.0)
+        async with asyncio.timeout(10):
+            while len(scene.pulls) < 4:
+                await asyncio.sleep(0)
+        assert not scene.pulls[2].sys_flag & PullSysFlag.COMMIT_OFFSET
+        assert scene.pulls[3].queue_offset == known
+        assert [message.queue_offset for message in scene.submitted] == [5]
+        assert scene.committed == known
         await scene.close()
 
     asyncio.run(main())
