@@ -43,6 +43,7 @@ from ...store.message_store import MessageStore
 from ...store.model.put import PutBatch, PutMessage
 from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
+from ..sends.dead_letters import tell_given_up
 from ..sends.durability import BUSY, AnswersWait
 from ..sends.put_context import PutContext
 from ..sends.send_gate import SendGate
@@ -464,6 +465,7 @@ class SendProcessor:
         )
         if not is_dead_letter(request.reconsume_times or 0, limit):
             return topic
+        tell_given_up(ctx.connection.outages, group_name, f"from {ctx.peer}")
         return self._topics.create_for_broker(dlq_topic(group_name))
 
     def _not_stored(self, result: PutResult) -> Reply:

@@ -27,6 +27,7 @@ from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
 from ...store.model.status import PutResult, PutStatus
 from ..config.config import BrokerConfig
+from ..sends.dead_letters import tell_given_up
 from ..sends.durability import REMARKS, Durability
 from ..sends.placement import encoded_properties, put_copy
 from ..sends.put_context import PutContext
@@ -81,8 +82,16 @@ class SendBackProcessor:
         if not self._config.is_writeable:
             remark = f"the broker[{self._config.broker_ip1}] sending message is forbidden"
             raise RequestError(ResponseCode.NO_PERMISSION, remark)
-        if group.retry_queue_nums <= 0:
-            return Reply()  # a group without retry queues drops what it could not consume
+        if group.retry_queue_nums <= 0:  # as in the original, but for the line
+            ctx.connection.outages.occurs(
+                log,
+                ("dropped", request.group),
+                "a message that could not be consumed is dropped, its group has retryQueueNums=0 "
+                "group=%s phy_offset=%d",
+                request.group,
+                request.offset,
+            )
+            return Reply()
         topic = self._retry_topic(request, group.retry_queue_nums)
         queue_id = self._random.randrange(
             max(1, min(group.retry_queue_nums, topic.write_queue_nums))
@@ -100,6 +109,7 @@ class SendBackProcessor:
                 _DLQ_QUEUE_ID,
             )
             properties[PropertyName.DELAY] = "0"
+            tell_given_up(ctx.connection.outages, request.group, message.msg_id)
         else:
             level = retry_delay_level(request.delay_level, message.reconsume_times)
             properties[PropertyName.DELAY] = str(level)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from ...remoting.outages import Outages
 from ...remoting.protocol.message.topic_names import (
     dlq_topic,
     group_of_retry_topic,
@@ -108,3 +109,16 @@ class DeadLetters:
             why.status.name, why.remark,
             problem, message,
         )  # fmt: skip
+
+
+def tell_given_up(outages: Outages, group: str, message: str) -> None:
+    """A group has tried a message as often as it wanted: a line a minute, which the original does
+    not have."""
+    outages.occurs(
+        log,
+        ("given up", group),
+        "a message was tried often enough, and is in %s now group=%s message=%s",
+        dlq_topic(group),
+        group,
+        message,
+    )

@@ -205,7 +205,9 @@ def test_a_message_given_back_goes_to_the_retry_topic(play: Play) -> None:
 
 
 @pytest.mark.parametrize("more", [{"delay_level": -1}, {"max_reconsume_times": 0}])
-def test_a_message_given_up_goes_to_the_dead_letter_queue(play: Play, more: dict[str, int]) -> None:
+def test_a_message_given_up_goes_to_the_dead_letter_queue(
+    play: Play, more: dict[str, int], caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
         await client.send("T", b"one")
@@ -213,11 +215,12 @@ def test_a_message_given_up_goes_to_the_dead_letter_queue(play: Play, more: dict
         (message,) = decode_messages(sim.broker.store.get("%DLQ%g", 0, 0).body)
         assert (message.topic, message.properties["DELAY"]) == ("%DLQ%g", "0")
         assert sim.broker.store.max_offset("%RETRY%g", 0) == 0
+        assert "a message was tried often enough, and is in %DLQ%g now group=g" in caplog.text
 
     play(scenario)
 
 
-def test_messages_that_cannot_be_given_back(play: Play) -> None:
+def test_messages_that_cannot_be_given_back(play: Play, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
         await client.send("T", b"one")
@@ -232,6 +235,7 @@ def test_messages_that_cannot_be_given_back(play: Play) -> None:
         )
         assert (await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back(group="none"))).code == 0
         assert "%RETRY%none" not in sim.broker.state.topics
+        assert "is dropped, its group has retryQueueNums=0 group=none" in caplog.text
         sim.broker.settings.broker.broker_permission = 4
         assert (await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back())).code == 16
 

@@ -226,7 +226,9 @@ def test_a_body_may_be_empty(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_a_retry_that_has_no_try_left_goes_to_the_dead_letter_queue(tmp_path: Path) -> None:
+def test_a_retry_that_has_no_try_left_goes_to_the_dead_letter_queue(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         await client.heartbeat("c1", "g")
         retry = {"topic": "%RETRY%g", "queue_id": 0}
@@ -237,6 +239,7 @@ def test_a_retry_that_has_no_try_left_goes_to_the_dead_letter_queue(tmp_path: Pa
         ).check()
         assert [m.body for m in stored(world, "%RETRY%g", 0)] == [b"again"]
         assert [m.body for m in stored(world, "%DLQ%g", 0)] == [b"dead", b"dead sooner"]
+        assert caplog.text.count("tried often enough, and is in %DLQ%g now") == 1, "in a minute"
 
     play(tmp_path, scene)
 
