@@ -20,6 +20,7 @@ from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
 from ...store.model.config import BrokerRole
 from ...store.model.status import PutResult, PutStatus
+from ..sends.dead_letters import tell_homeless
 from ..sends.durability import REMARKS, Durability
 from ..sends.put_context import PutContext
 from ..transactions.half_properties import destination_of
@@ -115,7 +116,10 @@ class TransactionProcessor:
                     result.remark, level=logging.ERROR,
                 )  # fmt: skip
             return self._not_stored(result)
-        self._stats.stored(result, self._topics.get(name), queue_id)
+        topic = self._topics.get(name)
+        self._stats.stored(result, topic, queue_id)
+        if topic is None:
+            tell_homeless(self._log.outages, name)
         return self._committed(half, result, said, meant, ctx)
 
     def _committed(

@@ -26,7 +26,7 @@ from ...store.model.delay_levels import queue_of_level
 from ...store.model.errors import StoreError
 from ...store.model.status import PutResult, PutStatus
 from ...store.queues.consume_queue_ext import is_ext_address
-from ..sends.dead_letters import SCHEDULE_CONSUMER, dead_letters_of
+from ..sends.dead_letters import SCHEDULE_CONSUMER, dead_letters_of, tell_homeless
 from ..sends.placement import Placement, put_copy
 from ..sends.put_context import PutContext
 from .level import Level, real_place
@@ -236,8 +236,10 @@ class Schedule:
 
     def _count(self, level: Level, topic: str, queue_id: int, result: PutResult) -> None:
         """As put, and as got out of the schedule topic by a group that stands for this service."""
-        stats = self._stats
-        stats.stored(result, self._topics.get(topic), queue_id)
+        stats, known = self._stats, self._topics.get(topic)
+        stats.stored(result, known, queue_id)
+        if known is None:
+            tell_homeless(self._outages, topic)
         if self._consumer_stats:
             got = stats.pull_counter(TopicName.SCHEDULE, SCHEDULE_CONSUMER, level.queue_id)
             got.pulls += 1

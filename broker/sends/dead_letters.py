@@ -26,6 +26,7 @@ from ...remoting.outages import Outages
 from ...remoting.protocol.message.topic_names import (
     dlq_topic,
     group_of_retry_topic,
+    is_lmq_topic,
     topic_error,
 )
 from ...remoting.protocol.record.decode import MessageExt
@@ -122,3 +123,16 @@ def tell_given_up(outages: Outages, group: str, message: str) -> None:
         group,
         message,
     )
+
+
+def tell_homeless(outages: Outages, topic: str) -> None:
+    """A message that waited, for its time or its producer's word, was stored in a topic that was
+    deleted meanwhile: it is not lost, but nobody is given it."""
+    if not is_lmq_topic(topic):
+        outages.occurs(
+            log,
+            ("no topic", topic),
+            "a message that waited is stored in a topic that was deleted, nobody is given it "
+            "before the topic is made again topic=%s",
+            topic,
+        )

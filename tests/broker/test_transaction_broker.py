@@ -142,6 +142,19 @@ def test_commit_stores_the_message_and_an_op(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+def test_a_commit_to_a_topic_that_was_deleted_is_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        sent = await half(world, client)
+        world.broker.state.topics.delete("T")
+        await end(client, sent, COMMIT)
+        assert len(stored(world, "T", 1)) == 1
+        assert "in a topic that was deleted" in caplog.text
+
+    play(tmp_path, scene)
+
+
 @pytest.mark.parametrize("more", ["", "\x02KEYS\x01a b", "\x02WAIT\x01false"])
 def test_what_is_remembered_of_a_half_message_is_what_is_stored(tmp_path: Path, more: str) -> None:
     """The end of a transaction reads its half message only when it is not one of the last."""

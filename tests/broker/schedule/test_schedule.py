@@ -66,6 +66,22 @@ def test_a_message_comes_at_its_time_and_is_what_was_sent(tmp_path: Path) -> Non
     play(tmp_path, scene)
 
 
+def test_who_waited_for_a_topic_that_was_deleted_is_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(sim: SimBroker, client: SimClient) -> None:
+        for topic in ("T", "U"):
+            await client.send(topic, b"late", properties="DELAY\x011")
+        sim.broker.state.topics.delete("U")
+        sim.clock.advance(1)
+        deliver(sim)
+        assert bodies(sim) == bodies(sim, "U") == [b"late"]
+        told = [each.getMessage() for each in caplog.records if "was deleted" in each.getMessage()]
+        assert [text.rpartition("topic=")[2] for text in told] == ["U"]
+
+    play(tmp_path, scene)
+
+
 def test_what_cannot_be_read_just_now_is_delivered_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
