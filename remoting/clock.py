@@ -3,11 +3,20 @@ Pure; ``system_clock.py`` has the machine's."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 
+class Timer(Protocol):
+    """A call that has not come yet."""
+
+    def cancel(self) -> object:
+        """It does not come."""
+        ...
+
+
 class Clock(Protocol):
-    """Wall time for what is written down, monotonic time for what is measured, and sleeping."""
+    """Wall time for what is written down, monotonic time for what is measured, and waiting."""
 
     def time_ms(self) -> int:
         """Milliseconds since 1970, as stamped into messages and tables."""
@@ -19,4 +28,9 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Return after that many seconds of this clock."""
+        ...
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
+        """Call after that many seconds of this clock, on the running loop. For what waits often:
+        a task that sleeps takes several turns of the loop."""
         ...

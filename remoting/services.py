@@ -54,13 +54,14 @@ async def run_stages(*stages: Sequence[Service]) -> None:
 
 async def happens_within(event: asyncio.Event, seconds: float, clock: Clock) -> bool:
     """Wait for an event, but no longer than that. False: it has not happened."""
-    waits = (asyncio.ensure_future(event.wait()), asyncio.ensure_future(clock.sleep(seconds)))
+    waits = asyncio.ensure_future(event.wait())
+    timer = clock.call_later(seconds, waits.cancel)
     try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((waits,))
     finally:
-        for each in waits:
-            each.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
+        timer.cancel()
+        if waits.cancel():
+            await asyncio.wait((waits,))
     return event.is_set()
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from .clock import Timer
+
 
 class SystemClock:
     """A ``Clock``."""
@@ -22,6 +24,11 @@ class SystemClock:
         import asyncio  # Spark's processes know this module without a loop
 
         await asyncio.sleep(seconds)
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
+        import asyncio
+
+        return asyncio.get_running_loop().call_later(seconds, callback)
 
 
 @dataclass(frozen=True)

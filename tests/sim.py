@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from aiorocketmq.remoting.dispatch import Dispatcher
@@ -30,6 +30,12 @@ class ManualClock:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleepers.append((self._monotonic + seconds, future))
         await future
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda due: None if due.cancelled() else callback())
+        self._sleepers.append((self._monotonic + seconds, future))
+        return future
 
     @property
     def next_due(self) -> float | None:

@@ -19,11 +19,12 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ...remoting.clock import Clock
+from ...remoting.clock import Clock, Timer
 from ...remoting.dispatch import PENDING, Body, Context, Outcome, Reply, reply_together
 from ...remoting.outages import Outages, without_figures
 from ...remoting.protocol.bodies.codec import BodyError
@@ -47,12 +48,12 @@ from ...remoting.protocol.bodies.dledger import (
 from ...remoting.protocol.bodies.stored_entries import decode_push
 from ...remoting.protocol.codes import ResponseCode
 from ...remoting.protocol.wire import NoFields
-from ...remoting.services import happens_within, to_the_end
+from ...remoting.services import to_the_end
 from ...remoting.transport.buffers import Buffers
 from ...store.model.errors import StoreError
 from ...store.model.status import PutResult, PutStatus
 from ...store.raft.entry_log import EntryLog
-from ...store.raft.member import Member
+from ...store.raft.member import NEVER_MS, Member
 from ...store.raft.old_log import differ
 from ...store.raft.ready import Answer, HardState, Ready, Role, RoleChange
 from ...store.raft.settings import RaftSettings
@@ -148,9 +149,9 @@ class RaftNode:
         self._due = False
         """The member is to be told of something at the end of this turn."""
         self._sleeping: asyncio.Future[None] | None = None
-        self._sooner = asyncio.Event()
-        self._alarm_ms = 0
-        """When the next ``tick`` is due, as far as the one who keeps the time knows."""
+        self._alarm: Timer | None = None
+        self._alarm_ms = NEVER_MS
+        """When it goes off, if nothing of a sender's is due before."""
         store.on_appended = self._entries_appended
         store.on_readable.append(self.more_is_readable)
 
@@ -346,7 +347,6 @@ class RaftNode:
         """See the class."""
         try:
             async with self._network.open() as group:
-                group.create_task(self._keep_time(), name="raft-time")
                 member = group.create_task(self._serve_member(), name="raft-member")
                 try:
                     await asyncio.wait([member])
@@ -356,8 +356,9 @@ class RaftNode:
         finally:
             self._stop_leading()
             self._waiters.fail(PutStatus.SERVICE_NOT_AVAILABLE)
-            if self._round_ends is not None:
-                self._round_ends.cancel()
+            for timer in (self._round_ends, self._alarm):
+                if timer is not None:
+                    timer.cancel()
             self.close()
 
     async def _hand_over(self, to: str | None = None) -> bool:
@@ -419,19 +420,30 @@ class RaftNode:
                 self._not_understood(peer, error)
         if isinstance(answer, HeartbeatResponse) and answer.takes_bytes:
             self._network.takes_bytes(peer)
-        self._inbox.append((self._member.answered, (peer, request, answer)))
-        if not self._due and not self._was_expected(answer):
-            self._wake()
+        if self._due or not self._was_expected(peer, answer):
+            self._tell(self._member.answered, peer, request, answer)
+        else:
+            self._inbox.append((partial(self._heard, self._now_ms()), (peer, request, answer)))
 
-    def _was_expected(self, answer: DledgerBody | None) -> bool:
+    def _heard(
+        self, when_ms: int, _now_ms: int, peer: str, request: DledgerBody, answer: DledgerBody
+    ) -> None:
+        """What was expected, a while ago: nobody was woken for it."""
+        self._member.answered(when_ms, peer, request, answer)
+
+    def _was_expected(self, peer: str, answer: DledgerBody | None) -> bool:
         """A follower has all that there is, and all of it is committed: nothing comes of that
         before more is stored, or the next heartbeat."""
-        return (
-            isinstance(answer, PushResponse)
-            and answer.code == DledgerCode.SUCCESS
-            and self._member.transferee is None
-            and self._member.committed_index >= answer.end_index >= self._store.log.end_index
-        )
+        if (
+            not isinstance(answer, PushResponse | HeartbeatResponse)
+            or answer.code != DledgerCode.SUCCESS
+            or self._member.transferee is not None
+        ):
+            return False
+        end = self._store.log.end_index
+        if isinstance(answer, HeartbeatResponse):
+            return self._member.is_level(peer) and self._member.committed_index >= end
+        return self._member.committed_index >= answer.end_index >= end
 
     def _take_hint(self, request: MetadataRequest) -> None:
         if request.tables_changed and request.local_id == self.leader_id:
@@ -445,6 +457,7 @@ class RaftNode:
 
     async def _serve_member(self) -> None:
         """Raises ``CommittedConflict``."""
+        self._set_alarm()
         while True:
             if not self._due:  # an Event takes ten times as long, and this is every turn
                 self._sleeping = asyncio.get_running_loop().create_future()
@@ -461,7 +474,7 @@ class RaftNode:
                 await self._save(ready.hard_state, ready.votes)
             self._carry_out(ready, now_ms)
             if self._member.next_deadline_ms < self._alarm_ms:
-                self._sooner.set()
+                self._set_alarm()
 
     def _look_at_log(self, now_ms: int) -> None:
         if self._appended:
@@ -639,20 +652,22 @@ class RaftNode:
 
     # -- time
 
-    async def _keep_time(self) -> None:
-        """Have the member told when its next deadline has come; nothing is looked at before."""
-        while True:
-            self._sooner.clear()
-            self._alarm_ms = self._member.next_deadline_ms
-            expiry = self._waiters.deadline_ms
-            due_ms = self._alarm_ms if expiry is None else min(self._alarm_ms, expiry)
-            if not await happens_within(
-                self._sooner, max(0, due_ms - self._now_ms()) / 1000, self._clock
-            ):
-                self._alarm_ms = 1 << 62  # whatever the member wants next is sooner
-                self._give_up_leading()
-                self._tell(self._member.tick)
-                await self._sooner.wait()
+    def _set_alarm(self) -> None:
+        """The member is told when its next deadline has come; nothing is looked at before. A later
+        one does not move the alarm: it goes off too early once, instead of being set each turn."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_ms = self._member.next_deadline_ms
+        expiry = self._waiters.deadline_ms
+        due_ms = self._alarm_ms if expiry is None else min(self._alarm_ms, expiry)
+        self._alarm = self._clock.call_later(
+            max(0, due_ms - self._now_ms()) / 1000, partial(self._tell, self._time_has_come)
+        )
+
+    def _time_has_come(self, now_ms: int) -> None:
+        self._alarm_ms = NEVER_MS  # whatever the member wants next is sooner
+        self._give_up_leading()
+        self._member.tick(now_ms)
 
 
 def _tell_each(waiting: list[Callable[[PutStatus], None]], status: PutStatus) -> None:

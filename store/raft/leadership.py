@@ -69,6 +69,16 @@ class Leadership:
         known = self._peers.get(peer)
         return known is not None and now_ms - known.followed_ms <= self._silence_ms
 
+    def is_level(self, peer: str) -> bool:
+        """It follows, and has all that there is."""
+        known = self._peers.get(peer)
+        return (
+            known is not None
+            and known.code == DledgerCode.SUCCESS
+            and known.push.follows
+            and known.push.match >= self._state.log.end_index
+        )
+
     @property
     def _silence_ms(self) -> int:
         return self._state.settings.max_leak * self._state.settings.heartbeat_ms

@@ -128,6 +128,11 @@ class Member:
         """As leader: up to here the peer's log is known to be the same; -1 for nothing."""
         return self._leadership.match_index(peer)
 
+    def is_level(self, peer: str) -> bool:
+        """As leader: the peer follows and has all that there is. Its next answer to a heartbeat
+        changes nothing before the next deadline."""
+        return self._leadership.is_level(peer)
+
     def follows(self, now_ms: int, peer: str) -> bool:
         """As leader: the peer has been heard lately."""
         return self._leadership.follows(peer, now_ms)

@@ -77,6 +77,11 @@ class PeerPush:
         self._retry_ms = now_ms
         self._failures = 0
 
+    @property
+    def follows(self) -> bool:
+        """Its log has been compared, and it is sent what it lacks."""
+        return self._stage is _Stage.APPENDING
+
     # --- what to send
 
     def push(self, now_ms: int, end: int) -> None:

@@ -359,6 +359,9 @@ class SimulatedClock:
     def monotonic(self) -> float:
         return self._loop.now
 
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> _Later:
+        return self._loop.call_later(seconds, callback)
+
     async def sleep(self, seconds: float) -> None:
         """As ``asyncio.sleep``, which asks around for the loop first."""
         if seconds <= 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from aiorocketmq.broker.schedule.level import CLOCK_TOLERANCE_MS, Level
 from aiorocketmq.broker.schedule.schedule import RETRY_MS, Schedule
+from aiorocketmq.remoting.clock import Timer
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import DelayOffsetTable
 from aiorocketmq.remoting.protocol.bodies.kv import KVTable
@@ -426,6 +428,9 @@ class SlowClock:
 
     async def sleep(self, seconds: float) -> None:
         await self._sim.clock.sleep(seconds)
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
+        return self._sim.clock.call_later(seconds, callback)
 
 
 def test_what_is_delivered_is_counted(tmp_path: Path) -> None:

@@ -84,6 +84,39 @@ def test_a_peer_that_has_everything_gets_what_is_new() -> None:
     assert (alone.member.match_index("n1"), alone.member.committed_index) == (4, 4)
 
 
+def test_a_peer_is_level_while_it_follows_and_lacks_nothing() -> None:
+    """Then nobody has to be woken for its answers to heartbeats."""
+    alone = leader(1, 1, 1)
+    level: list[bool] = []
+
+    def look() -> None:
+        level.append(alone.member.is_level("n1"))
+
+    beat = HeartbeatRequest(term=alone.member.term)
+    (compare,) = pushes(alone)
+    look()
+    answer(alone, compare, OK, 2)
+    look()
+    for code in (DledgerCode.TERM_NOT_READY, DledgerCode.SUCCESS):
+        alone.member.answered(alone.now, "n1", beat, HeartbeatResponse(term=beat.term, code=code))
+        look()
+    alone.put(2, b"new")
+    look()
+    alone.take()
+    (append,) = pushes(alone)
+    answer(alone, append, OK, 3)
+    look()
+    alone.put(2, b"newer")
+    alone.take()
+    (append,) = pushes(alone)
+    alone.member.answered(alone.now, "n1", append, None)
+    alone.member.answered(alone.now, "n1", beat, HeartbeatResponse(term=beat.term))
+    alone.log.truncate(3)  # so that it is only that it does not follow
+    look()
+    assert level == [False, True, False, True, False, True, False]
+    assert not Alone(1).member.is_level("n1"), "it does not lead"
+
+
 def test_a_peer_that_lags_is_compared_where_its_log_ends() -> None:
     alone = leader(*[1] * 50)
     (compare,) = pushes(alone)
