@@ -86,7 +86,7 @@ class Broker:
         self.sends: Sends = Sends(
             settings, address, self.tables, self.storage, self.copies, self.access, clock
         )
-        self.reads: Reads = Reads(settings, store, address, self.state, stats, clock)
+        self.reads: Reads = Reads(settings, store, address, self.tables, stats, clock)
         self.clients: Clients = Clients(settings.broker, store, self.state, clock)
         self._connect()
         self.prometheus: PrometheusServer | None = prometheus_server(

@@ -10,9 +10,10 @@ from ..processors.pull import PullProcessor
 from ..processors.query import QueryProcessor
 from ..pulls.offset_moved import OffsetMovedEvents
 from ..pulls.slow_consumers import SlowConsumers
-from ..state.state import State
+from ..replication.table_states import TableStates
 from ..stats.broker_stats import BrokerStats
 from .table import Processor
+from .tables import Tables
 
 
 class Reads:
@@ -23,11 +24,11 @@ class Reads:
         settings: BrokerSettings,
         store: MessageStore,
         address: tuple[str, int],
-        state: State,
+        tables: Tables,
         stats: BrokerStats,
         clock: Clock,
     ) -> None:
-        config = settings.broker
+        config, state = settings.broker, tables.state
         self.slow_consumers: SlowConsumers = SlowConsumers(config, state.groups, clock)
         self.pull: PullProcessor = PullProcessor(
             config,
@@ -40,6 +41,6 @@ class Reads:
         )
         self.processors: tuple[Processor, ...] = (
             self.pull,
-            QueryProcessor(store),
+            QueryProcessor(store, TableStates(state, tables.delay_offsets)),
             OffsetProcessor(state.offsets, store, state.topics),
         )

@@ -10,16 +10,19 @@ from ...remoting.protocol.commands.pull import (
     QueryMessageRequest,
     QueryMessageResponse,
     ViewMessageRequest,
+    ViewMessageResponse,
 )
 from ...remoting.sliced_requests import SlicedRequests
 from ...store.message_store import MessageStore
+from ..replication.table_states import TableStates
 
 _NOTHING_FOUND = QueryMessageResponse(index_last_update_timestamp=0, index_last_update_phyoffset=0)
 
 
 class QueryProcessor:
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: MessageStore, table_states: TableStates) -> None:
         self._store = store
+        self._table_states = table_states
         self._sliced = SlicedRequests()
 
     @property
@@ -47,10 +50,12 @@ class QueryProcessor:
         return Reply(header=header, body=found.records)
 
     def view(self, request: ViewMessageRequest, _body: Body, _ctx: Context) -> Reply:
-        """The record that begins at an offset of the commit log."""
+        """The record that begins at an offset of the commit log; to a slave, also whether it has to
+        ask for the tables."""
         record = self._store.readable_record(request.offset)
         if record is None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {request.offset}"
             )
-        return Reply(body=record)
+        header = ViewMessageResponse(tables=self._table_states.word()) if request.tables else None
+        return Reply(header=header, body=record)

@@ -9,6 +9,8 @@ They are asked for every 10 s (in a group that elects its master every second, d
 topics also as soon as the log brings a message of one that is not known here: until it is, no
 consumer could read the message from this slave, or from the master that is made of it when the old
 one is lost. A master of ours is told which topics and groups are known, and sends no others.
+Before that it says whether anything has changed at all: where nothing has, that is the only
+question of a round.
 
 A master whose log has not what this slave has is not believed: one that lost its disk and came back
 has empty tables, and this slave's may be the only ones that are left. (The original takes them.)
@@ -31,7 +33,7 @@ from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupTabl
 from ...remoting.protocol.bodies.topic_config import DataVersion, TopicConfigTable
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.offset import AllOffsetsResponse, UpdateConsumerOffsetRequest
-from ...remoting.protocol.commands.pull import ViewMessageRequest
+from ...remoting.protocol.commands.pull import ViewMessageRequest, ViewMessageResponse
 from ...remoting.protocol.commands.send import SendErrorFields
 from ...remoting.protocol.commands.topic import KnownTableRequest
 from ...remoting.protocol.wire import EmptyFields
@@ -80,6 +82,27 @@ class MasterTables(NamedTuple):
     """Topics or groups have to be written."""
 
 
+class FirstAnswer(NamedTuple):
+    """What comes of the first question of a round."""
+
+    lacks: str
+    """Why the master's log does not go on from the last record of this one; empty: it does."""
+    tables: str | None
+    """The master's word for its tables, where it has one (``TableStates``)."""
+
+
+class _Found(NamedTuple):
+    """The master's word for its tables, and what this slave has."""
+
+    theirs: str
+    topics: DataVersion
+    groups: DataVersion
+    offset_changes: int
+    delay_offsets: str | None
+    forgotten: int
+    """How often this slave has forgotten its master, and what it had of it."""
+
+
 class SlaveSync:
     """Service: the tables of the master, if one is known (``master_is``), when they are due."""
 
@@ -120,6 +143,10 @@ class SlaveSync:
         self._theirs: Mapping[str, Mapping[int, int]] = {}
         self._their_state = ""
         """Offsets of the last master that told its state, and which it was."""
+        self._taken: _Found | None = None
+        """What the last round found before it asked for all tables, if it got them all: whatever
+        has changed since, by that round or not, is found to be another one."""
+        self._forgotten = 0
 
     def master_is(self, address: str | None) -> None:
         """What a name server says."""
@@ -152,6 +179,7 @@ class SlaveSync:
         """There is another one from now on, or none."""
         self.master = None
         self._theirs, self._their_state = {}, ""
+        self._forgotten += 1
         self._known.clear()
 
     async def run(self) -> None:
@@ -176,7 +204,7 @@ class SlaveSync:
             before = self._topics.data_version
             if (master := self.master) is None:
                 return
-            believed = await self._is_believed(master)
+            believed = await self._ask_first(master) is not None
             if not believed or not await self._try(
                 self._sync_topics, master, RequestCode.GET_ALL_TOPIC_CONFIG
             ):
@@ -202,25 +230,49 @@ class SlaveSync:
 
     async def sync(self, master: str) -> None:
         """Once. What fails does not keep the rest from it."""
-        if not await self._is_believed(master):
+        first = await self._ask_first(master)
+        if first is None:
             return
-        await self._try(self._sync_topics, master, RequestCode.GET_ALL_TOPIC_CONFIG)
-        await self._try(self._sync_offsets, master, RequestCode.GET_ALL_CONSUMER_OFFSET)
-        await self._try(self._sync_delay_offsets, master, RequestCode.GET_ALL_DELAY_OFFSET)
-        await self._try(self._sync_groups, master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        found = self._found(first.tables)
+        if found is not None and found == self._taken and not self._unknown:
+            return
+        all_of_it = True
+        for step, code in (
+            (self._sync_topics, RequestCode.GET_ALL_TOPIC_CONFIG),
+            (self._sync_offsets, RequestCode.GET_ALL_CONSUMER_OFFSET),
+            (self._sync_delay_offsets, RequestCode.GET_ALL_DELAY_OFFSET),
+            (self._sync_groups, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
+        ):
+            all_of_it &= await self._try(step, master, code)
+        self._taken = found if all_of_it else None
 
-    async def _is_believed(self, master: str) -> bool:
-        """Its log has the last message that can be read here."""
+    def _found(self, theirs: str | None) -> _Found | None:
+        """``theirs``: the master's word for its tables, where it has one."""
+        if theirs is None:
+            return None
+        return _Found(
+            theirs,
+            self._topics.data_version,
+            self._groups.data_version,
+            self._offsets.changes,
+            self._delay_offsets.safe_text,
+            self._forgotten,
+        )
+
+    async def _ask_first(self, master: str) -> FirstAnswer | None:
+        """None: it is not believed, for its log has not the last message that can be read here."""
+        first = None
         try:
-            lacks = await self._what_it_lacks(master)
+            first = await self._ask_for_last_record(master)
+            lacks = first.lacks
         except (RocketMQError, StoreError) as error:
             lacks = f"it cannot be asked for this slave's last record: {error}"
         if lacks:
             text = "no tables are taken over from the master %s: %s"
             self._outages.fails(log, ("believed",), text, master, lacks)
-        else:
-            self._outages.works(("believed",))
-        return not lacks
+            return None
+        self._outages.works(("believed",))
+        return first
 
     async def _try(
         self, step: Callable[[Response], object], master: str, code: RequestCode
@@ -343,7 +395,7 @@ class SlaveSync:
         """
         master = self.master or moved_port(ha_address, -HA_PORT_DISTANCE)
         self._remoting.try_again(master)  # the next time would be seconds later
-        if lacks := await self._what_it_lacks(master):
+        if lacks := (await self._ask_for_last_record(master)).lacks:
             raise ReplicationError(
                 f"{lacks}. The slave is ahead or "
                 "has another history (or was away for so long that the master has deleted it). "
@@ -351,31 +403,30 @@ class SlaveSync:
                 "what is needed from this slave, then start it with an empty store"
             )
 
-    async def _what_it_lacks(self, master: str) -> str:
-        """Nothing, or why the master's log does not go on from the last record of this one. Raises
-        ``RocketMQError`` when it cannot be asked."""
+    async def _ask_for_last_record(self, master: str) -> FirstAnswer:
+        """Raises ``RocketMQError`` when it cannot be asked."""
         last = self._store.replica.last_record()
         if last is None:
-            return ""
+            return FirstAnswer("", None)
         phy_offset, record = last
         response = await self._remoting.invoke(
             master,
             RequestCode.VIEW_MESSAGE_BY_ID,
-            ViewMessageRequest(offset=phy_offset),
+            ViewMessageRequest(offset=phy_offset, tables=True),
             timeout=TIMEOUT_S,
         )
         if response.code == ResponseCode.SUCCESS and are_the_same(
             record, bytes(response.body), phy_offset
         ):
-            return ""
+            told: ViewMessageResponse = response.header
+            return FirstAnswer("", told.tables)
         if response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
             response.check(master)
         found = (
             "has another one there" if response.code == ResponseCode.SUCCESS else "does not have it"
         )
-        return (
-            f"the last record of this slave, at {phy_offset}, is not the master's: {master} {found}"
-        )
+        what = f"the last record of this slave, at {phy_offset}"
+        return FirstAnswer(f"{what}, is not the master's: {master} {found}", None)
 
     # -- requests
 

@@ -75,6 +75,11 @@ class DelayOffsetPersistence:
         if self._offsets.make_safe(table):
             self._changed()
 
+    @property
+    def safe_text(self) -> str | None:
+        """See ``DelayOffsets.safe_text``."""
+        return self._offsets.safe_text
+
     def replace(self, table: DelayOffsetTable) -> None:
         """On a slave: go on with the progress of the master, and have it written."""
         if table != self._offsets.record():

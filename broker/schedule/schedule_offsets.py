@@ -43,6 +43,11 @@ class DelayOffsets:
         """As it may be written to the file."""
         return DelayOffsetTable(offset_table=dict(self._safe))
 
+    @property
+    def safe_text(self) -> str | None:
+        """Another one for each other table; None while some of it is not safe."""
+        return str(sorted(self._safe.items())) if self._table == self._safe else None
+
     def load(self, table: DelayOffsetTable) -> None:
         """Replace everything by a persisted table, or by that of the master."""
         self._table = dict(table.offset_table)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from aiorocketmq.broker.raft.mending import EntryMending
-from aiorocketmq.broker.replication.slave_sync import SlaveSync
+from aiorocketmq.broker.replication.slave_sync import FirstAnswer, SlaveSync
 from aiorocketmq.broker.schedule.schedule_offsets import DelayOffsets
 from aiorocketmq.broker.state.consumer_offsets import ConsumerOffsets
 from aiorocketmq.broker.state.queue_locks import QueueLocks
@@ -29,8 +29,8 @@ from aiorocketmq.store.read.readable import Readable
 from .defects import Defect
 
 
-async def _believed(_self: SlaveSync, _master: str) -> bool:
-    return True
+async def _believed(_self: SlaveSync, _master: str) -> FirstAnswer:
+    return FirstAnswer("", None)
 
 
 async def _goes_on(_self: EntryMending) -> None: ...
@@ -90,7 +90,7 @@ _loaded_delays, _loaded_offsets, _decided = DelayOffsets.load, ConsumerOffsets.l
 
 BLIND = (
     Defect("the tables of a master that came back empty are taken over", True,
-           SlaveSync, "_is_believed", _believed, ("pair", "group")),
+           SlaveSync, "_ask_first", _believed, ("pair", "group")),
     Defect("a member with damaged entries asks nobody for them", True,
            EntryMending, "mend", _goes_on, ("group",)),
     Defect("messages are read before they are on the disk", True,

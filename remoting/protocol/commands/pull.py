@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import field
 
 from ..codes import RequestCode
-from ..wire import NoFields, Record, i32, i64
+from ..wire import Record, i32, i64
 from .base import Command
 
 
@@ -89,6 +89,17 @@ class ViewMessageRequest(Record, frozen=True, kw_only=True):
 
     offset: i64
     """Bytes in the commit log (a phy_offset)."""
+    tables: bool | None = None
+    """Only ours, of a slave that asks for its last record: whether the master's tables have changed
+    is to be told as well; others read over this."""
+
+
+class ViewMessageResponse(Record, frozen=True, kw_only=True):
+    """One record (code 33; the original's has no fields)."""
+
+    tables: str | None = None
+    """Only to who asks for ``tables``: another word when topics, groups or offsets have changed.
+    Absent: they have to be asked for."""
 
 
 _PULL = Command(PullMessageRequest, PullMessageResponse, response_body=bytes)
@@ -99,5 +110,7 @@ COMMANDS = {
     RequestCode.QUERY_MESSAGE: Command(
         QueryMessageRequest, QueryMessageResponse, response_body=bytes
     ),
-    RequestCode.VIEW_MESSAGE_BY_ID: Command(ViewMessageRequest, NoFields, response_body=bytes),
+    RequestCode.VIEW_MESSAGE_BY_ID: Command(
+        ViewMessageRequest, ViewMessageResponse, response_body=bytes
+    ),
 }

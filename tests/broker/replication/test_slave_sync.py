@@ -29,7 +29,11 @@ from aiorocketmq.remoting.protocol.bodies.subscription_group import Subscription
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
-from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
+from aiorocketmq.remoting.protocol.commands.pull import (
+    PullMessageRequest,
+    PullSysFlag,
+    ViewMessageRequest,
+)
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerResponse
 from aiorocketmq.remoting.protocol.commands.topic import KnownTableRequest
 from aiorocketmq.remoting.protocol.wire import Record
@@ -148,6 +152,8 @@ class Network:
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
             RequestCode.GET_ALL_CONSUMER_OFFSET,
         )
+        if self.original and isinstance(header, ViewMessageRequest):
+            header = ViewMessageRequest(offset=header.offset)
         response = await self.client.ask(code, None if self.original and tables else header)
         self.told[code] = response.body
         return response
