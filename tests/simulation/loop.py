@@ -17,7 +17,7 @@ import heapq
 import itertools
 import selectors
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Executor
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
@@ -338,9 +338,48 @@ def _own_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **how: Any) -> as
     return task
 
 
-def _wake(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+class _Sleep:
+    """What a task that sleeps waits for. Its timer goes on with the task at once: most of what an
+    idle cluster does is to wake and sleep again, and a future takes a second turn for it."""
+
+    __slots__ = ("_asyncio_future_blocking", "_cancelled", "_go_on", "_loop", "_timer", "_when")
+
+    _go_on: Callable[[_Sleep], object]
+    _timer: _Later
+
+    def __init__(self, loop: SimulatedLoop, seconds: float) -> None:
+        self._asyncio_future_blocking = False
+        self._cancelled = False
+        self._loop = loop
+        self._when = loop.now + seconds
+
+    def __await__(self) -> Iterator[Any]:
+        self._asyncio_future_blocking = True
+        yield self
+
+    def get_loop(self) -> SimulatedLoop:
+        return self._loop
+
+    def add_done_callback(
+        self, callback: Callable[[_Sleep], object], *, context: contextvars.Context
+    ) -> None:
+        """Of the one task that waits."""
+        self._go_on = callback
+        self._timer = self._loop.call_at(self._when, callback, self, context=context)
+
+    def cancel(self, msg: object = None) -> bool:
+        """The task is. False: its time has come already."""
+        if self._timer.waits_in is None or self._timer.cancelled():
+            return False
+        context = self._timer.context
+        self._timer.cancel()
+        self._cancelled = True
+        self._loop.call_soon(self._go_on, self, context=context)
+        return True
+
+    def result(self) -> None:
+        if self._cancelled:
+            raise asyncio.CancelledError
 
 
 class SimulatedClock:
@@ -363,14 +402,5 @@ class SimulatedClock:
         return self._loop.call_later(seconds, callback)
 
     async def sleep(self, seconds: float) -> None:
-        """As ``asyncio.sleep``, which asks around for the loop first."""
-        if seconds <= 0:
-            await asyncio.sleep(0)
-            return
-        loop = self._loop
-        future = loop.create_future()
-        timer = loop.call_at(loop.now + seconds, _wake, future)
-        try:
-            await future
-        finally:
-            timer.cancel()
+        """As ``asyncio.sleep``."""
+        await (_Sleep(self._loop, seconds) if seconds > 0 else asyncio.sleep(0))

@@ -317,7 +317,7 @@ class Network:
         size, crc = (-1, 0) if data is None else (len(data), zlib.crc32(data))
         self.seen(f"{self._loop.now:.6f} {end.way[0]}>{end.way[1]} {size} {crc:08x}")
         if other.process.alive:
-            self._loop.call_soon(other.arrived, data, context=other.process.context)
+            other.process.context.run(other.arrived, data)
         if data is None:
             self.ends.pop(end, None)
 
