@@ -101,14 +101,10 @@ class FastFailure:
             self._gate.refuse(remark)
 
     def _verdict(self) -> str | None:
-        lag_ms, waited_ms, waiting = (
-            int(min(self._lags_s) * 1000),
-            self.oldest_wait_ms,
-            self.waiting,
-        )
+        lag_ms = int(min(self._lags_s) * 1000)
         if lag_ms >= self._page_cache_busy_ms():
-            return "[PCBUSY_CLEAN_QUEUE]" + _TEXT % (lag_ms, waiting)
-        oldest_ms = max(lag_ms, waited_ms)
+            return "[PCBUSY_CLEAN_QUEUE]" + _TEXT % (lag_ms, self.waiting)
+        oldest_ms = max(lag_ms, self.oldest_wait_ms)
         if oldest_ms >= self._config.wait_time_mills_in_send_queue:
-            return "[TIMEOUT_CLEAN_QUEUE]" + _TEXT % (oldest_ms, waiting)
+            return "[TIMEOUT_CLEAN_QUEUE]" + _TEXT % (oldest_ms, self.waiting)
         return None

@@ -446,10 +446,11 @@ class Connection(asyncio.Protocol):
         idle."""
         if self.closed or self._transport is None:
             return
-        if why := self._flow.verdict(self._transport.get_write_buffer_size(), now):
+        unread = self._transport.get_write_buffer_size()
+        if why := self._flow.verdict(unread, now):
             self.cut(why)
             return
-        if self._counted or self._backlog or self._transport.get_write_buffer_size():
+        if self._counted or self._backlog or unread:
             self._count()
         if (idle_s := self._signs.idle(now, self._loop.time())) is not None:
             log.info("connection idle peer=%s seconds=%.0f", self.peer, idle_s)

@@ -66,6 +66,7 @@ class RemotingServer:
         self.buffers: Buffers = buffers or Buffers(self.limits, clock)
         self.name: str = settings.name
         self.connections: dict[Connection, None] = {}
+        self._used: Final = asyncio.Event()
         self._settings = settings
         self._bound_port = 0
         self._tls = settings.tls
@@ -201,6 +202,9 @@ class RemotingServer:
 
     async def _house_keeping(self) -> None:
         while True:
+            if self._tls is None and not self.connections:  # a port that nobody uses wakes nobody
+                self._used.clear()
+                await self._used.wait()
             await self.clock.sleep(1.0)
             if self._tls is not None:
                 await asyncio.to_thread(self._tls.refresh)
@@ -239,6 +243,7 @@ class RemotingServer:
 
     def connected(self, connection: Connection) -> None:
         self.connections[connection] = None
+        self._used.set()
         self.seats.take()
 
     def disconnected(self, connection: Connection) -> None:
