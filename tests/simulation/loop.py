@@ -242,31 +242,35 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         super().stop()
 
     def _run_once(self) -> None:
-        """A turn, which asyncio calls until it is told to stop."""
-        soon, later = self._soon, self._without_cancelled()
-        if soon or self._stops:
-            self.now += TURN_S
-        elif later:
-            self.now += max(later[0] - self.now, TURN_S)
-        else:
-            raise Deadlock
-        due = self.now + TURN_S
-        while later and later[0] < due:
-            call = heapq.heappop(later)
-            call.waits_in = None
-            soon.append(call)
-        for _ in range(len(soon)):  # what is added meanwhile has the next turn
-            each = soon.popleft()
-            if each.process.alive:
-                try:
-                    each.context.run(each.callback, *each.args)
-                except (SystemExit, KeyboardInterrupt):
-                    raise
-                except BaseException as error:  # noqa: BLE001 - as asyncio does
-                    self.call_exception_handler(
-                        {"message": f"Exception in {each.callback}", "exception": error}
-                    )
-        self._stops = False
+        """Turns, until somebody stops the loop; asyncio would come back after each."""
+        soon = self._soon
+        while True:
+            later = self._without_cancelled()
+            if soon or self._stops:
+                self.now += TURN_S
+            elif later:
+                self.now += max(later[0] - self.now, TURN_S)
+            else:
+                raise Deadlock
+            due = self.now + TURN_S
+            while later and later[0] < due:
+                call = heapq.heappop(later)
+                call.waits_in = None
+                soon.append(call)
+            for _ in range(len(soon)):  # what is added meanwhile has the next turn
+                each = soon.popleft()
+                if each.process.alive:
+                    try:
+                        each.context.run(each.callback, *each.args)
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as error:  # noqa: BLE001 - as asyncio does
+                        self.call_exception_handler(
+                            {"message": f"Exception in {each.callback}", "exception": error}
+                        )
+            if self._stops:
+                self._stops = False
+                return
 
     def _without_cancelled(self) -> list[_Later]:
         """The heap: those in front are gone, and where most are, all."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import errno
+import struct
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
@@ -14,6 +15,8 @@ from typing import Any
 from ..sim import receive
 from .loop import PROCESS, Process, SimulatedLoop
 
+_ARRIVED = struct.Struct("<dqI")
+"""When, how many bytes, and their CRC."""
 WINDOW = 4096
 """So many bytes are on their way, or wait for the other end, before its writer keeps them."""
 PATIENCE_S = 60.0
@@ -33,6 +36,7 @@ class End(asyncio.Transport):
         self.process = process
         self.own_address, self.peer_address = own, peer
         self.way = (own[0], peer[0])
+        self.way_bytes = f"{own[0]}>{peer[0]} ".encode()
         self.protocol: Any = None
         self.came = False
         """The process at this end knows of it."""
@@ -53,7 +57,8 @@ class End(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if not self._closed and len(data):
             self._network.carry(self, bytes(data))
-            if not self._full and self.get_write_buffer_size() > self._high:
+            unread = self.bytes_on_way + len(self.other._unread)
+            if unread - WINDOW > self._high and not self._full:
                 self._full = True
                 self.protocol.pause_writing()
 
@@ -239,7 +244,7 @@ class Network:
         )
         self.writes: Counter[tuple[str, int]] = Counter()
         """How often each program wrote to a connection in each second."""
-        self.seen: Callable[[str], None] = lambda _line: None
+        self.seen: Callable[[bytes], None] = lambda _what: None
         """Told all that arrives."""
         self._ports = iter(range(32_768, 1 << 62))
 
@@ -315,7 +320,7 @@ class Network:
         end.bytes_on_way -= len(data or b"")
         other = end.other
         size, crc = (-1, 0) if data is None else (len(data), zlib.crc32(data))
-        self.seen(f"{self._loop.now:.6f} {end.way[0]}>{end.way[1]} {size} {crc:08x}")
+        self.seen(end.way_bytes + _ARRIVED.pack(self._loop.now, size, crc))
         if other.process.alive:
             other.process.context.run(other.arrived, data)
         if data is None:

@@ -97,7 +97,7 @@ class World:
     def note(self, event: str) -> None:
         line = f"{self.loop.now - 1000:10.3f} s  {event}"
         self.events.append(line)
-        self._seen(line)
+        self._seen(line.encode() + b"\n")
 
     def note_where(self, task: asyncio.Task[Any]) -> None:
         """What a task waits for."""
@@ -105,8 +105,8 @@ class World:
             places = (f"{frame.f_code.co_qualname}:{frame.f_lineno}" for frame in stack_of(task))
             self.note(f"{task.get_name()} waits in {' > '.join(places)}")
 
-    def _seen(self, line: str) -> None:
-        self._trace.update(line.encode() + b"\n")
+    def _seen(self, what: bytes) -> None:
+        self._trace.update(what)
 
     @property
     def digest(self) -> str:
