@@ -31,9 +31,8 @@ from ...remoting.protocol.bodies.codec import BodyError, decode_body
 from ...remoting.protocol.bodies.consumer_offsets import DelayOffsetTable, LmqConsumerOffsetTable
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
 from ...remoting.protocol.bodies.topic_config import DataVersion, TopicConfigTable
-from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.offset import AllOffsetsResponse, UpdateConsumerOffsetRequest
-from ...remoting.protocol.commands.pull import ViewMessageRequest, ViewMessageResponse
 from ...remoting.protocol.commands.send import SendErrorFields
 from ...remoting.protocol.commands.topic import KnownTableRequest
 from ...remoting.protocol.wire import EmptyFields
@@ -44,7 +43,6 @@ from ...remoting.transport.address import moved_port
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
-from ...store.replica.repair import are_the_same
 from ...store.replica.replication import ReplicationError
 from ..config.config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
 from ..schedule.offset_persistence import DelayOffsetPersistence
@@ -53,6 +51,7 @@ from ..state.consumer_offsets import SEPARATOR, ConsumerOffsets
 from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import Topics
 from .accepted_offsets import AcceptedOffsets, AcceptedOffsetTable
+from .last_record import TIMEOUT_S, FirstAnswer, ask_for_last_record
 from .role_tables import slave_table
 
 log: Final = logging.getLogger(__name__)
@@ -63,7 +62,6 @@ GROUP_SYNC_S: Final = 1.0
 SOON_S: Final = 0.1
 """Topics are asked for no more often than that, and ever more seldom while that brings nothing
 new."""
-TIMEOUT_S: Final = 3.0
 _MOST_UNKNOWN: Final = 10_000
 _PER_TURN: Final = 500
 """Topics and groups whose offsets are looked at in one turn of the loop."""
@@ -80,27 +78,6 @@ class MasterTables(NamedTuple):
     files: ConfigFiles
     changed: Callable[[], None]
     """Topics or groups have to be written."""
-
-
-class FirstAnswer(NamedTuple):
-    """What comes of the first question of a round."""
-
-    lacks: str
-    """Why the master's log does not go on from the last record of this one; empty: it does."""
-    tables: str | None
-    """The master's word for its tables, where it has one (``TableStates``)."""
-
-
-class _Found(NamedTuple):
-    """The master's word for its tables, and what this slave has."""
-
-    theirs: str
-    topics: DataVersion
-    groups: DataVersion
-    offset_changes: int
-    delay_offsets: str | None
-    forgotten: int
-    """How often this slave has forgotten its master, and what it had of it."""
 
 
 class SlaveSync:
@@ -143,10 +120,10 @@ class SlaveSync:
         self._theirs: Mapping[str, Mapping[int, int]] = {}
         self._their_state = ""
         """Offsets of the last master that told its state, and which it was."""
-        self._taken: _Found | None = None
+        self._taken: tuple[object, ...] | None = None
         """What the last round found before it asked for all tables, if it got them all: whatever
         has changed since, by that round or not, is found to be another one."""
-        self._forgotten = 0
+        self._forgotten = 0  # how often a master was, with what it had told
 
     def master_is(self, address: str | None) -> None:
         """What a name server says."""
@@ -246,11 +223,11 @@ class SlaveSync:
             all_of_it &= await self._try(step, master, code)
         self._taken = found if all_of_it else None
 
-    def _found(self, theirs: str | None) -> _Found | None:
-        """``theirs``: the master's word for its tables, where it has one."""
+    def _found(self, theirs: str | None) -> tuple[object, ...] | None:
+        """The master's word for its tables, where it has one, and what this slave has."""
         if theirs is None:
             return None
-        return _Found(
+        return (
             theirs,
             self._topics.data_version,
             self._groups.data_version,
@@ -261,15 +238,13 @@ class SlaveSync:
 
     async def _ask_first(self, master: str) -> FirstAnswer | None:
         """None: it is not believed, for its log has not the last message that can be read here."""
-        first = None
         try:
-            first = await self._ask_for_last_record(master)
-            lacks = first.lacks
+            first = await ask_for_last_record(self._store, self._remoting, master)
         except (RocketMQError, StoreError) as error:
-            lacks = f"it cannot be asked for this slave's last record: {error}"
-        if lacks:
+            first = FirstAnswer(f"it cannot be asked for this slave's last record: {error}", None)
+        if first.lacks:
             text = "no tables are taken over from the master %s: %s"
-            self._outages.fails(log, ("believed",), text, master, lacks)
+            self._outages.fails(log, ("believed",), text, master, first.lacks)
             return None
         self._outages.works(("believed",))
         return first
@@ -390,43 +365,17 @@ class SlaveSync:
     # -- before it follows
 
     async def verify(self, ha_address: str) -> None:
-        """The master has the last record of this slave; its body may be damaged at one of both.
-        Raises ``ReplicationError`` when not, and ``RocketMQError`` when it cannot be asked.
-        """
+        """The master has the last record of this slave. Raises ``ReplicationError`` when not, and
+        ``RocketMQError`` when it cannot be asked."""
         master = self.master or moved_port(ha_address, -HA_PORT_DISTANCE)
         self._remoting.try_again(master)  # the next time would be seconds later
-        if lacks := (await self._ask_for_last_record(master)).lacks:
+        first = await ask_for_last_record(self._store, self._remoting, master)
+        if first.lacks:
             raise ReplicationError(
-                f"{lacks}. The slave is ahead or "
-                "has another history (or was away for so long that the master has deleted it). "
-                "Nothing is overwritten: save "
-                "what is needed from this slave, then start it with an empty store"
+                f"{first.lacks}. The slave is ahead or has another history (or was away for so "
+                "long that the master has deleted it). Nothing is overwritten: save what is needed "
+                "from this slave, then start it with an empty store"
             )
-
-    async def _ask_for_last_record(self, master: str) -> FirstAnswer:
-        """Raises ``RocketMQError`` when it cannot be asked."""
-        last = self._store.replica.last_record()
-        if last is None:
-            return FirstAnswer("", None)
-        phy_offset, record = last
-        response = await self._remoting.invoke(
-            master,
-            RequestCode.VIEW_MESSAGE_BY_ID,
-            ViewMessageRequest(offset=phy_offset, tables=True),
-            timeout=TIMEOUT_S,
-        )
-        if response.code == ResponseCode.SUCCESS and are_the_same(
-            record, bytes(response.body), phy_offset
-        ):
-            told: ViewMessageResponse = response.header
-            return FirstAnswer("", told.tables)
-        if response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
-            response.check(master)
-        found = (
-            "has another one there" if response.code == ResponseCode.SUCCESS else "does not have it"
-        )
-        what = f"the last record of this slave, at {phy_offset}"
-        return FirstAnswer(f"{what}, is not the master's: {master} {found}", None)
 
     # -- requests
 

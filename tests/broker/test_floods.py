@@ -15,10 +15,11 @@ from aiorocketmq.broker.acl.files import AclFiles
 from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.filter.bloom import BloomFilter
 from aiorocketmq.broker.pulls.offset_moved import OffsetMovedEvents
+from aiorocketmq.broker.replication import slave_sync
 from aiorocketmq.broker.replication.admission import Admission, NotAdmittedError, Visitor
 from aiorocketmq.broker.replication.door import LinkSecurity, ReplicationDoor
+from aiorocketmq.broker.replication.last_record import FirstAnswer
 from aiorocketmq.broker.replication.slave import LONGEST_RETRY_S, MasterLink, ReplicationClient
-from aiorocketmq.broker.replication.slave_sync import FirstAnswer
 from aiorocketmq.broker.state.consumer_filters import ConsumerFilters
 from aiorocketmq.broker.state.queue_locks import QueueLocks
 from aiorocketmq.broker.stats.broker_stats import BrokerStats
@@ -231,12 +232,12 @@ def test_tables_of_a_master_that_does_not_answer(
 def test_a_master_that_is_not_believed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def lacks(_master: str) -> FirstAnswer:
+    async def lacks(*_question: object) -> FirstAnswer:
         return FirstAnswer("its log ends at 0", None)
 
     async def scene(pair: Pair) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(pair.sync, "_ask_for_last_record", lacks)
+            patch.setattr(slave_sync, "ask_for_last_record", lacks)
             for _ in range(13):
                 await pair.once()
                 pair.slave.clock.advance(10)

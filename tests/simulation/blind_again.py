@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiorocketmq.broker.replication import slave_sync
+from aiorocketmq.broker.replication import last_record
 from aiorocketmq.broker.replication.slave_sync import SlaveSync
 from aiorocketmq.namesrv.route_table import RouteTable
 from aiorocketmq.store.log.entry_recovery import _Recovery
@@ -77,7 +77,7 @@ REVERTED = (
     Defect("a broker is gone with the connection of the registration that came last", True,
            RouteTable, "_connections_of", _the_last_one),
     Defect("a slave whose last record is damaged follows nobody", True,
-           slave_sync, "are_the_same", _equal, ("pair", "group")),
+           last_record, "are_the_same", _equal, ("pair", "group")),
     Defect("a blank of a damaged size is one of a master with files of another size", True,
            SlaveSide, "_blank", _of_other_files, ("pair",)),
 )  # fmt: skip

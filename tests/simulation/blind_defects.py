@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from aiorocketmq.broker.raft.mending import EntryMending
-from aiorocketmq.broker.replication.slave_sync import FirstAnswer, SlaveSync
+from aiorocketmq.broker.replication.last_record import FirstAnswer
+from aiorocketmq.broker.replication.slave_sync import SlaveSync
 from aiorocketmq.broker.schedule.schedule_offsets import DelayOffsets
 from aiorocketmq.broker.state.consumer_offsets import ConsumerOffsets
 from aiorocketmq.broker.state.queue_locks import QueueLocks
