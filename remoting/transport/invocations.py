@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from ..errors import ConnectionLostError, RequestTimeout, TooManyRequestsError
 from ..protocol.codes import RequestCode
 from ..protocol.commands.send import SendMessageResponse
-from ..protocol.frames.frame import Body, encode_prefix
+from ..protocol.frames.frame import LONG_HEADER, Body, encode_prefix
 from ..protocol.frames.serialization import (
     RemotingCommand,
     SerializeType,
@@ -19,7 +19,7 @@ from ..protocol.frames.serialization import (
 from ..protocol.frames.templates import NO_HEADER, encoder_for, fields_piece, remark_piece
 from ..protocol.leaves import Replies
 from ..protocol.wire import Record, to_fields
-from ..responses import Response, read_answer
+from ..responses import Response, form_to_read, read_answer
 
 MAX_INVOCATIONS = 65535
 """Requests in flight per connection (clientAsyncSemaphoreValue)."""
@@ -160,6 +160,8 @@ class Invocations:
         """If a frame is an answer, take it. On a client almost every frame is one. One that nobody
         waits for (any more) is ignored."""
         answer: Response | SendMessageResponse | None
+        if serialize_type & LONG_HEADER:
+            serialize_type = form_to_read(serialize_type, header)
         if (stored := _read_stored(serialize_type, header)) is not None:
             opaque, answer = stored
         elif (answer := read_answer(serialize_type, header)) is not None:

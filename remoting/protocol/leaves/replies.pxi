@@ -14,13 +14,20 @@ cdef class Replies:
     def read(self, int form, bytes header not None, /):
         cdef header_found found
         cdef uint8_t room[ON_STACK]
+        cdef uint8_t *more = NULL
         cdef Py_ssize_t size = PyBytes_GET_SIZE(header)
-        if form != 0 or size > ON_STACK:
+        if form != 0:
             return None
         found.scratch = &room[0]
-        if not reply_of_json(<const uint8_t *>PyBytes_AS_STRING(header), size, &self.plan.plan, &found):
-            return None
+        if size > ON_STACK:  # the answer to a batch has the ids of all its messages
+            found.scratch = more = <uint8_t *>PyMem_Malloc(size)
+            if more == NULL:
+                raise MemoryError
         try:
+            if not reply_of_json(<const uint8_t *>PyBytes_AS_STRING(header), size, &self.plan.plan, &found):
+                return None
             return found.opaque, self.plan.record(&found, self.texts)
         except UnicodeDecodeError:
             return None
+        finally:
+            PyMem_Free(more)

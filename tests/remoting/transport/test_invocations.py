@@ -16,6 +16,7 @@ from aiorocketmq.remoting.errors import (
 )
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
+from aiorocketmq.remoting.protocol.frames.frame import LONG_HEADER
 from aiorocketmq.remoting.protocol.frames.serialization import (
     RemotingCommand,
     SerializeType,
@@ -84,6 +85,32 @@ def test_whoever_sends_may_get_the_typed_header_alone(
         with pytest.raises(RequestTimeout, match="no answer to QUERY_CONSUMER_OFFSET"):
             await late
         assert invocations.complete_frame(form, encode_header(command, form), b"")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("asked", [Send(RequestCode.SEND_BATCH_MESSAGE), QUERY])
+def test_an_answer_may_be_long_but_not_of_many_pairs(asked: int) -> None:
+    """The answer to a batch has the ids of all its messages: nobody may take it for a header that
+    is too long, or send the batch again."""
+    ids = ",".join(f"{number:032X}" for number in range(20_000))
+    long = {**STORED, "msgId": ids, "offset": "5"}
+    many = {**STORED, **{f"k{number}": "1" for number in range(5_000)}}
+
+    async def main() -> None:
+        invocations = Invocations(asyncio.get_running_loop())
+        future = invocations.add(asked, 7, 3.0)
+        for fields, taken in ((many, False), (long, True)):
+            data = encode_header(RemotingCommand(code=0, flag=1, opaque=7, ext_fields=fields))
+            for form in SerializeType.ROCKETMQ, SerializeType.MSGPACK:
+                assert not invocations.complete_frame(form | LONG_HEADER, data, b"")
+            found = invocations.complete_frame(SerializeType.JSON | LONG_HEADER, data, b"")
+            assert found is future.done() is taken
+        stored = await future
+        if isinstance(stored, Response):
+            assert stored.ext_fields == long
+        else:
+            assert stored.msg_id == ids
 
     asyncio.run(main())
 

@@ -119,10 +119,13 @@ def test_other_forms_are_left_to_the_general_rule(kind: Any, form: int) -> None:
     assert read(kind, header(), form) is None
 
 
-def test_a_long_header_is_left_to_the_general_rule() -> None:
-    for size in (3000, 5000):
-        data = header(remark="x" * size)
-        assert read(compiled, data) == (read(pure, data) if size < 4096 else None)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [3000, 5000, 300_000])
+def test_a_long_header_is_read_too(kind: Any, size: int) -> None:
+    """That of an answer to a batch has the ids of all its messages."""
+    ids = "x\n" * (size // 2)
+    found = read(kind, header({**STORED, "msgId": ids}, remark="y" * size))
+    assert found == (7, from_fields(SendMessageResponse, {**STORED, "msgId": ids}))
 
 
 def test_what_is_no_header_type() -> None:
