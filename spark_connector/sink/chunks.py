@@ -248,7 +248,8 @@ def _cut(
     rules: Rules,
 ) -> Iterator[Chunk]:
     chosen = items.items if rows is None else items.items.take(pa.array(rows))
-    ends, view = value_ends(chosen), memoryview(chosen.buffers()[2]).toreadonly()
+    ends = value_ends(chosen).astype(np.int64)  # as searchsorted would each time
+    view = memoryview(chosen.buffers()[2]).toreadonly()
     start, count = 0, len(chosen)
     singles = (
         () if alone is None else np.flatnonzero(alone if rows is None else alone[rows]).tolist()

@@ -39,17 +39,26 @@ class Items(NamedTuple):
 
 
 def encode_items(
-    batch: Any, ids: Any, dedup: tuple[str, Any] | None = None, *, drop_reserved: bool = False
+    batch: Any,
+    ids: tuple[str, Any],
+    dedup: tuple[str, Any] | None = None,
+    *,
+    drop_reserved: bool = False,
 ) -> Items:
-    """All rows of a RecordBatch. ``ids`` are the message ids; ``dedup`` is what all dedup ids begin
-    with, and their rest.
+    """All rows of a RecordBatch. ``ids`` and ``dedup`` are what all message ids and all dedup ids
+    begin with, and their rest.
 
     Raises ``MessageError`` for a row that no broker would take, or whose properties a reader would
     misread.
     """
     names = batch.schema.names
-    body = _bodies(batch.column("body"))
-    pieces: list[Any] = [_texts(b"UNIQ_KEY\x01", ids)]
+    body = _binary(batch.column("body"))
+    body_ends = value_ends(body)
+    body_sizes = np.diff(body_ends)
+    if body.null_count or not body_sizes.all():
+        raise _no_body(body)
+    head, last = ids
+    pieces: list[Any] = [_texts(f"UNIQ_KEY\x01{head}".encode(), last)]
     if dedup is not None:
         scope, rest = dedup
         pieces.append(f"\x02{SPARK_DEDUP_ID}\x01{scope}".encode())
@@ -65,7 +74,6 @@ def encode_items(
     if "flag" in names:
         given = pc.cast(pc.fill_null(batch.column("flag"), 0), pa.int32())
         flags = given.to_numpy(zero_copy_only=False)
-    body_ends = value_ends(body)
     ends, data, longest = join_items(body_ends, _data_of(body), flags, pieces)
     if longest > MAX_PROPERTIES_BYTES:
         raise MessageError(
@@ -73,7 +81,7 @@ def encode_items(
         )
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
     items = pa.BinaryArray.from_buffers(pa.binary(), batch.num_rows, buffers)
-    return Items(items, np.diff(body_ends))
+    return Items(items, body_sizes)
 
 
 class MessageIds:
@@ -87,24 +95,24 @@ class MessageIds:
         self._next = 0
         self._last: Any = None
 
-    def take(self, now_ms: int, count: int) -> Any:
-        """``count`` ids, as binary: 28 hexadecimal digits for process and time, then a number of
-        4."""
+    def take(self, now_ms: int, count: int) -> tuple[str, Any]:
+        """``count`` ids: the 28 hexadecimal digits for process and time that they all begin with,
+        then numbers of 4, as binary."""
         if self._last is None:
             self._last = _last_digits(2 * self.MOST)
-        ids = np.empty((count, _HEAD_DIGITS + _LAST_DIGITS), np.uint8)
-        head = next_message_id(now_ms)[:_HEAD_DIGITS].encode()
-        ids[:, :_HEAD_DIGITS] = np.frombuffer(head, np.uint8)
-        ids[:, _HEAD_DIGITS:] = self._last[self._next : self._next + count]
+        last = self._last.slice(self._next, count)
         self._next = (self._next + count) % self.MOST
-        return _of_fixed_size(ids)
+        return next_message_id(now_ms)[:_HEAD_DIGITS], last
 
 
 def _last_digits(count: int) -> Any:
     """Those of numbers that count up."""
     numbers = np.arange(count)
     places = range(_LAST_DIGITS - 1, -1, -1)
-    return np.stack([_HEX[numbers >> 4 * place & 15] for place in places], 1)
+    digits = np.stack([_HEX[numbers >> 4 * place & 15] for place in places], 1)
+    ends = np.arange(0, digits.size + 1, _LAST_DIGITS, dtype=np.int32)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(digits)]
+    return pa.BinaryArray.from_buffers(pa.binary(), count, buffers)
 
 
 # --- columns
@@ -115,16 +123,12 @@ def _binary(column: Any) -> Any:
     return column if column.type == pa.binary() else pc.cast(column, pa.binary())
 
 
-def _bodies(column: Any) -> Any:
-    body = _binary(column)
-    empty = pc.equal(pc.fill_null(pc.binary_length(body), 0), 0)
-    if pc.any(empty).as_py():
-        row = pc.index(empty, True).as_py()
-        raise MessageError(
-            f'row {row} has no body: brokers refuse messages without one; filter("length(body) > '
-            '0")'
-        )
-    return body
+def _no_body(bodies: Any) -> MessageError:
+    empty = pc.equal(pc.fill_null(pc.binary_length(bodies), 0), 0)
+    row = pc.index(empty, True).as_py()
+    return MessageError(
+        f'row {row} has no body: brokers refuse messages without one; filter("length(body) > 0")'
+    )
 
 
 def _keys(column: Any) -> Any:
@@ -249,13 +253,3 @@ def _joined(pieces: Sequence[bytes | Any]) -> Any:
         pa.scalar(piece, pa.binary()) if isinstance(piece, bytes) else piece for piece in pieces
     ]
     return pc.binary_join_element_wise(*scalars, pa.scalar(b"", pa.binary()))
-
-
-def _of_fixed_size(rows: Any) -> Any:
-    """Rows of an array as binary values of the same size."""
-    count = len(rows)
-    size = rows.nbytes // count if count else 0
-    ends = np.arange(count + 1, dtype=np.int32) * size
-    return pa.BinaryArray.from_buffers(
-        pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(rows)]
-    )

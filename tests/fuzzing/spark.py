@@ -161,7 +161,7 @@ def _sink(data: bytes) -> object:
         }
     )
     ids = pa.array([b"%032d" % number for number in range(len(rows))], pa.binary())
-    found = encode_items(batch, ids, (_DEDUP, ids))
+    found = encode_items(batch, ("", ids), (_DEDUP, ids))
     items = decode_batch(b"".join(found.items.to_pylist()))
     same([item.body for item in items], [row[0] for row in rows], "bodies")
     return [item.properties for item in items]
