@@ -173,7 +173,7 @@ class MessageWriter:
         if refusal is not None:
             return refusal
         items, properties, now_ms = batch.items, batch.properties, batch.store_timestamp
-        data = bytes(items) if isinstance(items, (bytes, memoryview)) else encode_batch(items)
+        data = items if isinstance(items, (bytes, memoryview)) else encode_batch(items)
         measured = batch_size(data, properties)
         if measured is None:
             raise batch_problem(data)
@@ -202,7 +202,7 @@ class MessageWriter:
         return PutResult(_PUT_OK, begin, first_queue_offset, size, count, units)
 
     def _write_items(
-        self, queue: ConsumeQueue | QueueNumber, batch: PutBatch, data: bytes
+        self, queue: ConsumeQueue | QueueNumber, batch: PutBatch, data: bytes | memoryview
     ) -> tuple[bytes, PutResult | None]:
         """Records of a batch and their units; why not all."""
         commit_log, first_queue_offset = self._log, queue.max_offset
@@ -235,7 +235,7 @@ class MessageWriter:
         self,
         queue: ConsumeQueue | QueueNumber,
         batch: PutBatch,
-        data: bytes,
+        data: bytes | memoryview,
         total: int,
         count: int,
     ) -> PutResult | None:

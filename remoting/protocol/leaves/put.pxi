@@ -163,27 +163,33 @@ def put_record(
     return phy_offset, queue_offset, size
 
 
-def batch_size(bytes data not None, bytes shared not None, /):
-    cdef put_bytes behind = bytes_of(shared), items = bytes_of(data)
+def batch_size(data, bytes shared not None, /):
+    cdef Py_buffer view
+    cdef put_bytes behind = bytes_of(shared), items
     cdef uint64_t contents = 0
     cdef size_t count
-    if items.size < MUCH:
-        count = put_batch_size(items.at, items.size, behind, &contents)
-    else:
-        with nogil:
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        items = put_bytes(<const uint8_t *>view.buf, view.len)
+        if items.size < MUCH:
             count = put_batch_size(items.at, items.size, behind, &contents)
+        else:
+            with nogil:
+                count = put_batch_size(items.at, items.size, behind, &contents)
+    finally:
+        PyBuffer_Release(&view)
     return (count, contents) if count else None
 
 
 def put_batch(
     LogEnd log not None, QueueEnd queue not None, KeyEntries keys, Py_ssize_t position, int64_t queue_offset,
-    bytes data not None, size_t at, bytes shared not None, int32_t sys_flag, int64_t born_timestamp, bytes born_host not None,
+    data, size_t at, bytes shared not None, int32_t sys_flag, int64_t born_timestamp, bytes born_host not None,
     int64_t store_timestamp, int32_t reconsume_times, /
 ):
-    cdef Py_buffer room
+    cdef Py_buffer room, view
     cdef put_common common
     cdef put_item item
-    cdef put_bytes behind = bytes_of(shared), items = bytes_of(data), own
+    cdef put_bytes behind = bytes_of(shared), items, own
     cdef size_t size, count = 0
     cdef Py_ssize_t stop = position + MOST_BYTES, head = ENTRY_HEAD_SIZE if log.head else 0
     cdef int64_t phy_offset = log.base + position + head, index = log.index + queue_offset - queue.max_offset
@@ -192,30 +198,35 @@ def put_batch(
     cdef uint32_t prefix
     set_common(&common, log, queue, sys_flag, born_timestamp, born_host, store_timestamp, reconsume_times)
     prefix = prefix_of(queue.topic_field)
-    PyObject_GetBuffer(log.buffer, &room, PyBUF_WRITABLE)
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
-        while at < items.size and count < MOST_ITEMS and position < stop:
-            if not put_item_at(items.at, items.size, at, &item):
-                raise ValueError("not the body of a batch")
-            own = put_bytes(&merged[0], put_merged_size(item.properties, behind))
-            if own.size > PUT_MAX_PROPERTIES:
-                raise ValueError("the properties are too long")
-            put_merged(&merged[0], item.properties, behind)
-            size = put_overhead(&common) + item.body.size + own.size
-            if head and position + head + <Py_ssize_t>size > log.limit:
-                break
-            need(position, head + size, &room)
-            put_one(<uint8_t *>room.buf + position + head, &common, phy_offset, queue_offset, item.flag, item.body, own)
-            if head:
-                put_entry_head_at(<uint8_t *>room.buf + position, index + <int64_t>count, log.term, phy_offset - head, size)
-            put_unit_at(units + count * QUEUE_UNIT_SIZE, phy_offset, size, tags_code(own))
-            if keys is not None and common.sys_flag & ROLLED_BACK != ROLLED_BACK:
-                keys.note(prefix, own.at, own.size, phy_offset, store_timestamp)
-            at = item.end
-            count, queue_offset = count + 1, queue_offset + 1
-            position, phy_offset = position + head + <Py_ssize_t>size, phy_offset + head + <int64_t>size
+        items = put_bytes(<const uint8_t *>view.buf, view.len)
+        PyObject_GetBuffer(log.buffer, &room, PyBUF_WRITABLE)
+        try:
+            while at < items.size and count < MOST_ITEMS and position < stop:
+                if not put_item_at(items.at, items.size, at, &item):
+                    raise ValueError("not the body of a batch")
+                own = put_bytes(&merged[0], put_merged_size(item.properties, behind))
+                if own.size > PUT_MAX_PROPERTIES:
+                    raise ValueError("the properties are too long")
+                put_merged(&merged[0], item.properties, behind)
+                size = put_overhead(&common) + item.body.size + own.size
+                if head and position + head + <Py_ssize_t>size > log.limit:
+                    break
+                need(position, head + size, &room)
+                put_one(<uint8_t *>room.buf + position + head, &common, phy_offset, queue_offset, item.flag, item.body, own)
+                if head:
+                    put_entry_head_at(<uint8_t *>room.buf + position, index + <int64_t>count, log.term, phy_offset - head, size)
+                put_unit_at(units + count * QUEUE_UNIT_SIZE, phy_offset, size, tags_code(own))
+                if keys is not None and common.sys_flag & ROLLED_BACK != ROLLED_BACK:
+                    keys.note(prefix, own.at, own.size, phy_offset, store_timestamp)
+                at = item.end
+                count, queue_offset = count + 1, queue_offset + 1
+                position, phy_offset = position + head + <Py_ssize_t>size, phy_offset + head + <int64_t>size
+        finally:
+            PyBuffer_Release(&room)
     finally:
-        PyBuffer_Release(&room)
+        PyBuffer_Release(&view)
     return at, position, PyBytes_FromStringAndSize(<const char *>units, count * QUEUE_UNIT_SIZE)
 
 

@@ -24,12 +24,13 @@ _MOST_BYTES: Final = 1 << 19
 
 
 @leaf
-def batch_size(data: bytes, shared: bytes, /) -> tuple[int, int] | None:
+def batch_size(data: bytes | memoryview, shared: bytes, /) -> tuple[int, int] | None:
     """How many items a batch has, and how many bytes their bodies take together with their merged
     properties. ``None``: it cannot be stored, see ``batch_problem``.
 
     ``shared`` are the properties of the batch, appended to those of every item.
     """
+    data = bytes(data)  # slices of bytes are half the price of slices of a view
     at, count, contents = 0, 0, 0
     while at < len(data):
         place = _place_of_item(data, at)
@@ -46,16 +47,18 @@ def batch_size(data: bytes, shared: bytes, /) -> tuple[int, int] | None:
     return (count, contents) if 0 < count <= MOST_ITEMS else None
 
 
-def item_size(data: bytes, at: int, shared: bytes) -> int:
+def item_size(data: bytes | memoryview, at: int, shared: bytes) -> int:
     """Of the item at byte ``at`` of such a batch, the bytes of its body and its merged
     properties."""
     place = _place_of_item(data, at)
     assert place is not None, "the batch was measured"
     _, body_at, properties_at, end = place
-    return properties_at - 2 - body_at + len(merged_properties(data[properties_at:end], shared))
+    return (
+        properties_at - 2 - body_at + len(merged_properties(bytes(data[properties_at:end]), shared))
+    )
 
 
-def batch_problem(data: bytes) -> BatchError:
+def batch_problem(data: bytes | memoryview) -> BatchError:
     """Why a batch cannot be stored: in the words of its decoder, who does not know what is appended
     to an item."""
     try:
@@ -77,7 +80,7 @@ def put_batch(
     keys: KeyEntries | None,
     position: int,
     queue_offset: int,
-    data: bytes,
+    data: bytes | memoryview,
     at: int,
     shared: bytes,
     sys_flag: int,
@@ -98,6 +101,7 @@ def put_batch(
     hosts of other lengths than 8 and 20, where a record has no space, where there is no item, and
     for properties that are too long; some of them are written then.
     """
+    data = bytes(data)
     sys_flag = with_hosts(sys_flag, born_host, log.store_host)
     topic_field, queue_id, units = queue.topic_field, queue.queue_id, list[bytes]()
     topic = topic_field[1:].decode()
@@ -132,7 +136,7 @@ def put_batch(
     return at, position, b"".join(units)
 
 
-def _place_of_item(data: bytes, at: int) -> tuple[int, int, int, int] | None:
+def _place_of_item(data: bytes | memoryview, at: int) -> tuple[int, int, int, int] | None:
     """Its flag, where its body and its properties begin, and where they end. ``None``: none begins
     here."""
     body_at = at + BATCH_ITEM.size

@@ -302,9 +302,11 @@ def test_a_long_batch_is_written_in_stretches() -> None:
         [BatchItem(n, b"", b"UNIQ_KEY\x01%d\x02TAGS\x01%d" % (n, n % 7)) for n in range(3000)],
         [BatchItem(n, bytes([n % 256]) * 100_000, "TAGS\x01é".encode()) for n in range(17)],
     ):
-        body, shared = encode_batch(items), b"CLUSTER\x01c"
+        data, shared = encode_batch(items), b"CLUSTER\x01c"
+        body = memoryview(b"frame" + data)[5:]  # where it was received, without a copy
         count, contents = batch_size(body, shared) or (0, 0)
         assert count == len(items)
+        assert compiled.batch_size(data, shared) == pure_size(body, shared) == (count, contents)
         logs, stretches = [], []
         for kind in KINDS:
             log, at, position, number = (
