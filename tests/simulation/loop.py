@@ -407,4 +407,7 @@ class SimulatedClock:
 
     async def sleep(self, seconds: float) -> None:
         """As ``asyncio.sleep``."""
-        await (_Sleep(self._loop, seconds) if seconds > 0 else asyncio.sleep(0))
+        if seconds > 0:
+            await _Sleep(self._loop, seconds)
+        else:
+            await asyncio.sleep(0)
