@@ -17,7 +17,7 @@ import heapq
 import itertools
 import selectors
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Executor
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
@@ -357,7 +357,7 @@ class _Sleep:
         self._loop = loop
         self._when = loop.now + seconds
 
-    def __await__(self) -> Iterator[Any]:
+    def __await__(self) -> Generator[Any, Any, None]:
         self._asyncio_future_blocking = True
         yield self
 
