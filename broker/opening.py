@@ -4,16 +4,19 @@ closed in good order."""
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
 from ..remoting.clock import Clock
 from ..remoting.protocol.message.message_id import pack_host
+from ..remoting.protocol.message.topic_names import is_lmq_topic
 from ..remoting.services import to_the_end
 from ..remoting.system_clock import SystemClock
 from ..store.disk.disk import Disk, Lock
 from ..store.message_store import MessageStore
-from ..store.model.config import MessageStoreConfig
+from ..store.model.config import BrokerRole, MessageStoreConfig
 from ..store.put.consume_queue_ext_writer import BitmapOf
 from ..store.recovery.opening import locked_directory
 from .assembly.broker import Broker
@@ -21,6 +24,12 @@ from .assembly.tables import Tables
 from .config.addresses import free_port, resolve
 from .config.group_config import forget_role
 from .config.settings import BrokerSettings
+from .state.topics import Topics
+
+log: Final = logging.getLogger(__name__)
+
+_TOLD: Final = 10
+"""So many topics are named."""
 
 
 @asynccontextmanager
@@ -51,6 +60,7 @@ async def open_broker(
         broker = None
         try:
             broker = Broker(settings, store, address, clock, tables)
+            _tell_hidden(store, tables.state.topics)
             try:
                 await broker.listen()
                 yield broker
@@ -61,6 +71,31 @@ async def open_broker(
             await to_the_end(asyncio.to_thread(store.close))
             if broker is not None and store.flushed_offset >= end:
                 broker.storage.save_delay_offsets()
+
+
+def _tell_hidden(store: MessageStore, topics: Topics) -> None:
+    """Messages of topics that the table does not have: of an older table, of one that was lost, or
+    stored in the moment of a crash. Slaves and members get the table from another one."""
+    if store.raft is not None or store.config.broker_role is BrokerRole.SLAVE:
+        return
+    hidden = sorted(
+        name
+        for name in store.topics()
+        if name not in topics
+        and not topics.is_system(name)
+        and not is_lmq_topic(name)
+        and any(
+            store.min_offset(name, number) < store.max_offset(name, number)
+            for number in store.queue_ids(name)
+        )
+    )
+    if hidden:
+        log.warning(
+            "messages are stored in topics that are not in topics.json, nobody is given them "
+            "before these are made again topics=%d %s",
+            len(hidden),
+            ", ".join(hidden[:_TOLD]),
+        )
 
 
 async def _open_store(

@@ -13,9 +13,12 @@ from aiorocketmq.broker.assembly.storage import Storage
 from aiorocketmq.broker.config.config import BrokerConfig, BrokerServerConfig
 from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.opening import open_broker
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.store.disk.lock_file import LockFile
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.model.errors import StoreLockedError
+
+from ..store.world import put_ok
 
 
 @pytest.fixture
@@ -55,6 +58,29 @@ def test_tables_are_read_only_when_nobody_else_can_write_them(
 
     asyncio.run(main())
     other.release()
+
+
+def test_messages_of_topics_that_the_table_does_not_have_are_told(
+    settings: BrokerSettings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was lost, or an older one was put in its place."""
+
+    async def main(*sent: str) -> str:
+        caplog.clear()
+        async with open_broker(settings) as broker:
+            for topic in sent:
+                broker.state.topics.update(TopicConfig(topic_name=topic))
+                put_ok(broker.store, topic)
+            broker.tables.topics_file.save_now()
+        return caplog.text
+
+    assert "topics.json" not in asyncio.run(main("T", "U"))
+    assert "topics.json" not in asyncio.run(main())
+    table = tmp_path / "config/topics.json"
+    table.write_text(table.read_text().replace('"U"', '"V"'))
+    told = asyncio.run(main())
+    assert "in topics that are not in topics.json, nobody is given them" in told
+    assert told.rstrip().endswith("topics=1 U")
 
 
 def test_the_last_table_is_written_before_another_broker_may_read_it(
