@@ -123,7 +123,7 @@ class OwnedQueue:
         if self._task is not None:
             self._task.cancel()
         self.restart(offset)
-        self._puller.go_on_at(offset)
+        self._puller.is_gone, self._puller.next_offset = False, offset
         self.start(tasks)
 
     # --- being pulled (PullTarget)

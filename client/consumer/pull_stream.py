@@ -77,7 +77,7 @@ class PullStream:
         if self._task is not None:
             self._task.cancel()
         self.restart(offset)
-        self._puller.go_on_at(offset)
+        self._puller.is_gone, self._puller.next_offset = False, offset
         self.start(tasks)
 
     @property

@@ -185,8 +185,7 @@ class QueuePuller:
         self.next_offset: int = request.offset
         self.last_pull_ms: int = member.instance.clock.time_ms()
         self.is_gone: bool = False
-        """The broker has said that there is no such topic; it may be another one when it is
-        back."""
+        """The topic is not there; it may be another one when it is back."""
         self._waits = True
         """For somebody else, not for a broker."""
         self._stats = stats or TopicStats()
@@ -251,15 +250,11 @@ class QueuePuller:
             self._target.restart(self.next_offset)
             self._member.offsets.forget(self.queue)
 
-    def go_on_at(self, offset: int) -> None:
-        """Somebody has said where."""
-        self.is_gone, self.next_offset = False, offset
-
     async def _begin_anew(self) -> None:
         """The broker knows whether it is the same topic: then it knows how far the group is. Raises
         ``RemotingError``, ``BrokerError``."""
         offset = await self._member.start_offset(self.queue)
-        self.go_on_at(offset)
+        self.is_gone, self.next_offset = False, offset
         self._target.restart(offset)
 
     def _is_stuck(self, pulled: Pulled) -> bool:
@@ -391,7 +386,7 @@ class QueuePuller:
             error,
             who=self.queue,
         )
-        if isinstance(error, BrokerError) and error.code == ResponseCode.TOPIC_NOT_EXIST:
+        if kind == ResponseCode.TOPIC_NOT_EXIST:
             self._topic_is_gone()
         if isinstance(error, BrokerError) and error.code in _UNKNOWN_SUBSCRIPTION:
             await (
