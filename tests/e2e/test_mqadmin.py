@@ -17,6 +17,7 @@ import pytest
 
 from aiorocketmq.tools.mqadmin.__main__ import run
 
+from ..kept_logging import logging_as_before
 from ..tools.golden_steps import step
 from .cluster import Cluster
 from .test_client_tls import SecureCluster
@@ -45,6 +46,7 @@ class Tool:
             mock.patch.dict(os.environ, self._environment),
             redirect_stdout(out),
             redirect_stderr(err),
+            logging_as_before(),
         ):
             code = run(line.split())
         return Printed(code, out.getvalue(), err.getvalue())

@@ -9,6 +9,7 @@ from aiorocketmq.testing import LocalCluster
 from aiorocketmq.tools.mqadmin.__main__ import run
 from aiorocketmq.tools.mqstore.__main__ import run as run_mqstore
 
+from ..kept_logging import logging_as_before
 from . import mqstore_world
 
 
@@ -46,7 +47,8 @@ def mqadmin(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
     def call(*arguments: str) -> Printed:
         capsys.readouterr()
-        code = run(arguments)
+        with logging_as_before():
+            code = run(arguments)
         return Printed(code, *capsys.readouterr())
 
     return call
