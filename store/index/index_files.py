@@ -311,15 +311,20 @@ class IndexFiles:
         self._delete([entry for entry in self._entries if entry.table.count <= 1])
         return damaged_from
 
-    def drop_newer(self, timestamp: int) -> int | None:
+    def drop_newer(
+        self, timestamp: int, *, on_loss: Callable[[], None] = lambda: None
+    ) -> int | None:
         """Delete the files that end later than a time, as the original does after a crash. Returns
-        where the first one began, None when there was none."""
+        where the first one began, None when there was none. ``on_loss`` is called before one with
+        items is deleted."""
         newer = [
             e for e in self._entries if e.table.end_timestamp > timestamp or e.table.count <= 1
         ]
         begin = next(
             (entry.table.begin_phy_offset for entry in newer if entry.table.count > 1), None
         )
+        if begin is not None:
+            on_loss()
         self._delete(newer)
         return begin
 

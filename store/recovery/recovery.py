@@ -446,7 +446,9 @@ class Recovery:
                 on_damage=self._claim_nothing,
             )
         else:
-            needed = self._index.drop_newer(checkpoint.index_msg_timestamp)
+            needed = self._index.drop_newer(
+                checkpoint.index_msg_timestamp, on_loss=self._claim_nothing
+            )
         if needed is None or needed >= start or self._indexing is None:
             return start
         needed = self._begin_of(needed)

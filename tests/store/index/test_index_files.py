@@ -546,6 +546,35 @@ def test_a_checkpoint_of_the_original_does_not_lead_to_double_items(
     assert items_of(tmp_path) == before
 
 
+def test_a_start_that_was_interrupted_when_it_had_deleted_files_has_the_next_one_make_them(
+    tmp_path: Path,
+) -> None:
+    """Times vouch for the log up to its last file, and the index was to be made from further in
+    front."""
+    store = open_store(tmp_path, mapped_file_size_commit_log=4096)
+    for number in range(60):
+        send(store, number, store_timestamp=NOW + number * 500)
+    build(store)
+    asyncio.run(store.sync())
+    crash(store)
+    content = bytearray((tmp_path / "checkpoint").read_bytes())
+    content[16:24], content[4056:] = bytes(8), bytes(40)
+    (tmp_path / "checkpoint").write_bytes(content)
+
+    class Stops(SystemDisk):
+        def delete(self, path: Path | str) -> None:
+            super().delete(path)
+            if Path(path).parent.name == "index":
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        open_store(tmp_path, disk=Stops(), mapped_file_size_commit_log=4096)
+    store = open_store(tmp_path, mapped_file_size_commit_log=4096)
+    build(store)
+    assert all(bodies(store, f"u{number}") == [str(number)] for number in range(60))
+    store.close()
+
+
 def test_a_replay_from_below_the_checkpoint_vouches_for_no_index_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
