@@ -150,6 +150,7 @@ class TopicProcessor:
         self._check_name(request.topic)
         await self._sliced.alone(self._delete_in_slices(request.topic))
         await self._settled()
+        await self._name_servers.have_heard()
         return Reply()
 
     def _delete_in_slices(self, topic: str) -> Steps[None]:

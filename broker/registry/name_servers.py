@@ -209,6 +209,13 @@ class NameServers:
         if waiting:
             await asyncio.wait(waiting, timeout=ANNOUNCE_TIMEOUT_S)
 
+    async def have_heard(self) -> None:
+        """Return when what is on its way to name servers is answered, or took too long: what it
+        says of a topic that is being deleted must not come behind the deletion there."""
+        under_way = [link.under_way for link in self.links if link.under_way is not None]
+        if under_way:
+            await asyncio.wait(under_way, timeout=ANNOUNCE_TIMEOUT_S)
+
     def order_topics(self, link: NameServerLink, names: Mapping[str, str]) -> None:
         """The ordered topics as a name server tells them; of several, the first that can be reached
         is believed."""
@@ -260,6 +267,8 @@ class NameServerLink:
     def __init__(self, address: str, owner: NameServers) -> None:
         self.address = address
         self.registered: bool = False
+        self.under_way: asyncio.Future[None] | None = None
+        """Topics are being told; done when they are answered."""
         self._owner = owner
         self._failures = 0
         self._wake = asyncio.Event()
@@ -460,6 +469,14 @@ class NameServerLink:
         """Register a table, in parts if it is long; the answer to the last one. All goes ``over``
         one connection, by default what the first part takes: behind another one there may be a name
         server that knows nothing of the others."""
+        self.under_way = asyncio.get_running_loop().create_future()
+        try:
+            return await self._send_parts(table, over)
+        finally:
+            self.under_way.set_result(None)
+            self.under_way = None
+
+    async def _send_parts(self, table: TopicConfigTable, over: Peer | None) -> Response:
         owner, parts = self._owner, await self._parts(table)
         for part in parts:
             request = await owner.request(part)

@@ -296,6 +296,34 @@ def test_a_topic_made_by_an_administrator_is_known_when_he_is_told(tmp_path: Pat
     play(tmp_path, 1, scenario)
 
 
+def test_what_is_on_its_way_is_waited_for_before_a_topic_counts_as_deleted(tmp_path: Path) -> None:
+    """Who deletes it tells the name servers next: what has it still must not come behind that."""
+
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        async with running(world):
+            await world.until(lambda: world.name_servers.links[0].registered)
+            await world.name_servers.have_heard()  # nothing is
+            arrives, invoke = asyncio.Event(), world.client.invoke
+
+            async def late(address: str, code: RequestCode, *args: Any, **more: Any) -> Any:
+                if code is RequestCode.REGISTER_BROKER:
+                    await arrives.wait()
+                return await invoke(address, code, *args, **more)
+
+            world.client.invoke = late  # type: ignore[method-assign]
+            world.topics.update(TopicConfig(topic_name="T"))
+            await world.until(lambda: world.name_servers.links[0].under_way is not None)
+            world.topics.delete("T")
+            heard = asyncio.create_task(world.name_servers.have_heard())
+            await asyncio.sleep(0.01)
+            assert not heard.done()
+            arrives.set()
+            await heard
+            assert await world.knows(servers[0].address, "T"), "and is deleted there now"
+
+    play(tmp_path, 1, scenario)
+
+
 def test_a_name_server_that_is_not_there_keeps_nobody_waiting_for_the_other(tmp_path: Path) -> None:
     async def scenario(world: World, servers: list[RunningNameServer]) -> None:
         await servers[0].stop()
