@@ -79,7 +79,7 @@ def tables_of_members(case: Case) -> Iterator[str]:
     """They are in the log."""
     for _, master in case.masters():
         if master.broker is not None and master.broker.group is not None:
-            yield from tables_differ(case.world, master)
+            yield from tables_differ(case.world, master, case.noted)
 
 
 def offsets(case: Case) -> Iterator[str]:
@@ -161,6 +161,7 @@ def _committed(case: Case, groups: dict[str, str]) -> Iterator[str]:
 
 Check = Callable[[Case], Iterator[str]]
 WITHIN: Final[tuple[tuple[float, Check], ...]] = (
+    (1.5, note),
     (3, tables_of_members),
     (5, served),
     (9, note),

@@ -127,14 +127,19 @@ def _copies(world: World, master: Machine) -> Iterator[tuple[Machine, Broker]]:
             yield machine, machine.broker
 
 
-def tables_differ(world: World, master: Machine) -> Iterator[str]:
-    """Slaves and followers have their master's topics and groups."""
+def tables_differ(
+    world: World, master: Machine, before: Mapping[str, Mapping[str, Table]] | None = None
+) -> Iterator[str]:
+    """Slaves and followers have their master's topics and groups; without what the master has
+    changed since ``in_memory`` was ``before``, if that is known."""
     assert master.broker is not None
     theirs = _tables(master.broker)
+    had = theirs if before is None else before.get(master.name, {})
     for machine, broker in _copies(world, master):
         mine = _tables(broker)
         for what in ("topics", "groups"):
-            if differing := _differing(mine[what], theirs[what]):
+            changed = _names(had.get(what, {}), theirs[what])
+            if differing := _differing(mine[what], theirs[what], but=changed):
                 yield f"{what} of {machine.name} are not those of {master.name}: {differing}"
 
 
