@@ -79,7 +79,8 @@ class TableWatch:
                 )
 
     def _look_at_file(self, machine: Machine, broker: Broker) -> None:
-        """A program that starts has what the last one had in memory some time before its end."""
+        """A program that starts has what the last one had in memory some time before its end, or
+        less where a new leader had it go back since."""
         had = self._had.pop(machine.name, [])
         is_new, machine.disk_is_new = machine.disk_is_new, False
         if not had or self._troubled or is_new:
@@ -88,7 +89,9 @@ class TableWatch:
         until = had[-1][0] - age_s
         before = next((offsets for at, offsets in reversed(had) if at <= until), {})
         moved = _moved(broker)
+        since = [offsets for at, offsets in had if at > until]
         for queue_id, offset in sorted(before.items()):
+            offset = min([offset, *(each[queue_id] for each in since if queue_id in each)])
             if moved.get(queue_id, -1) < offset:
                 self._tell(
                     (machine.name, queue_id, offset),
