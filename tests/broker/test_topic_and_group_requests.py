@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from aiorocketmq.broker.processors.lists import PER_TURN
+from aiorocketmq.broker.registry.name_servers import NameServerLink
 from aiorocketmq.broker.state.topics import MAX_QUEUES_PER_TOPIC
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.lists import GroupList, TopicList
@@ -84,6 +85,31 @@ def test_a_topic_is_made_changed_listed_and_deleted(play: Play, tmp_path: Path) 
         ).code == 0
         assert "T" not in sim.broker.state.topics
         assert '"T":{' not in (tmp_path / "config" / "topics.json").read_text()
+
+    play(scenario)
+
+
+def test_a_topic_counts_as_deleted_when_no_registration_with_it_is_under_way(play: Play) -> None:
+    """It would come behind the deletion at the name servers, which is asked for next."""
+
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_request("T"))
+        name_servers = sim.broker.registry.name_servers
+        link = NameServerLink("127.0.0.1:1", name_servers)
+        link.under_way = asyncio.get_running_loop().create_future()
+        name_servers.links.append(link)
+        deletion = asyncio.create_task(
+            client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))
+        )
+        while "T" in sim.broker.state.topics:
+            await asyncio.sleep(0)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not deletion.done()
+        link.under_way.set_result(None)
+        assert (await deletion).code == 0
+        name_servers.links.remove(link)
 
     play(scenario)
 
