@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.store.message_store import MessageStore
 
 from .machine import Machine
-from .reads import messages, reads_differ, said
+from .reads import Place, messages, reads_differ, said
 from .world import World
 
 
@@ -43,11 +44,22 @@ def reads_of_copies(world: World, master: Machine, topics: Iterable[str]) -> Ite
                     (each.min_offset(topic, queue_id), each.max_offset(topic, queue_id))
                     for each in (copy, store)
                 ]
-                if ends[0] != ends[1]:
+                queue = Place(topic, master.broker_name, queue_id, 0)
+                if ends[0] != ends[1] and not _only_numbers(ends, (mine, there), queue):
                     yield (
                         f"{topic}/{queue_id} goes from, to {ends[0]} at {machine.name}, "
                         f"{ends[1]} at {master.name}"
                     )
+
+
+def _only_numbers(
+    ends: list[tuple[int, int]], found: Iterable[dict[Place, MessageExt]], queue: Place
+) -> bool:
+    """They begin alike, and what one of them has more at its end are numbers of messages that both
+    have lost, which are not given again."""
+    low, high = sorted(end for _, end in ends)
+    more = {queue._replace(offset=number) for number in range(low, high)}
+    return ends[0][0] == ends[1][0] and not any(more & each.keys() for each in found)
 
 
 def other_logs(world: World, master: Machine) -> Iterator[str]:
