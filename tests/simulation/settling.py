@@ -168,11 +168,11 @@ WITHIN: Final[tuple[tuple[float, Check], ...]] = (
     (10, routes),
     (15, files),
     (35, tables),
-    (40, came),
     (42, note),
     (50, offset_files),
     (53, note),
     (60, consumed),
+    (62, came),
     (65, offsets),
     (70, committed),
     (72, note),
@@ -184,9 +184,10 @@ WITHIN: Final[tuple[tuple[float, Check], ...]] = (
     (98, committed_in_turn),
 )
 """Seconds. Brokers register, and clients ask for routes and tell brokers that they are there, every
-30 s; a consumer looks for queues every 20 s, what it refused comes again after 10 s; a slave asks
-for tables every 10 s, a member every second; a log is read again after 20 s, and what is damaged
-asked for within 10 s, once more after a minute. A lock lasts longer where a clock was set back."""
+30 s, and are asked about transactions as often; a consumer looks for queues every 20 s, what it
+refused comes again after 10 s; a slave asks for tables every 10 s, a member every second; a log is
+read again after 20 s, and what is damaged asked for within 10 s, once more after a minute. A lock
+lasts longer where a clock was set back."""
 
 
 async def settle(case: Case) -> list[str]:
