@@ -37,12 +37,8 @@ class SimulatedDisk(MemoryDisk):
 
     def __init__(self) -> None:
         super().__init__()
-        self.durable: dict[int, bytes] = {}
-        """What was synced of a content, by its identity."""
         self.named: set[str] = set()
         """Files whose names were synced with their folders."""
-        self.forgotten: dict[int, dict[int, bytes]] = {}
-        """Of a content whose sync failed: the sectors that count as written, by their position."""
         self.trouble: Callable[[str], int | None] = lambda _call: None
         """The errno of a call that fails."""
         self.reached: Callable[[str], None] = lambda _step: None
@@ -62,27 +58,31 @@ class SimulatedDisk(MemoryDisk):
         raise OSError(number, os.strerror(number))
 
     def _forget_dirty(self, content: Content) -> None:
-        written, synced = bytes(content), self.durable.get(id(content), b"")
-        known = self.forgotten.setdefault(id(content), {})
+        written, synced = bytes(content), content.durable or b""
+        known = dict(content.forgotten)
         for at in range(0, len(written), SECTOR):
             sector = written[at : at + SECTOR]
             if sector != synced[at : at + SECTOR]:
                 known[at] = sector
+        content.forgotten = known
 
     def sync(self, fd: int) -> None:
         super().sync(fd)
         content = self._open[fd][0]
         written = bytearray(content)
-        synced = self.durable.get(id(content), b"")
-        for at, sector in self.forgotten.get(id(content), {}).items():
+        synced = content.durable or b""
+        for at, sector in content.forgotten.items():
             if written[at : at + SECTOR] == sector:  # not written since
                 written[at : at + SECTOR] = synced[at : at + SECTOR].ljust(len(sector), b"\0")
-        self.durable[id(content)] = bytes(written)
+        content.durable = bytes(written)
 
     def write(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:
-        known = self.forgotten.get(id(self._open[fd][0]), {})
-        for at in range(position // SECTOR * SECTOR, position + len(data), SECTOR):
-            known.pop(at, None)
+        content = self._open[fd][0]
+        if content.forgotten:
+            begin, end = position // SECTOR * SECTOR, position + len(data)
+            content.forgotten = {
+                at: sector for at, sector in content.forgotten.items() if not begin <= at < end
+            }
         return super().write(fd, data, position)
 
     def sync_directory(self, path: Path) -> None:
@@ -101,12 +101,12 @@ class SimulatedDisk(MemoryDisk):
     def flip(self, path: str, at: int, bit: int) -> bool:
         """A bit of what was synced is another one. False: it was not."""
         content = self.files[path]
-        synced = bytearray(self.durable.get(id(content), b""))
+        synced = bytearray(content.durable or b"")
         if at >= len(synced) or synced[at] != content[at]:
             return False
         content[at] ^= 1 << bit
         synced[at] ^= 1 << bit
-        self.durable[id(content)] = bytes(synced)
+        content.durable = bytes(synced)
         return True
 
     def copy(self) -> SimulatedDisk:
@@ -114,11 +114,8 @@ class SimulatedDisk(MemoryDisk):
         assert isinstance(other, SimulatedDisk)
         other.named = set(self.named)
         for path, content in self.files.items():
-            there = id(other.files[path])
-            if id(content) in self.durable:
-                other.durable[there] = self.durable[id(content)]
-            if id(content) in self.forgotten:
-                other.forgotten[there] = dict(self.forgotten[id(content)])
+            there = other.files[path]
+            there.durable, there.forgotten = content.durable, content.forgotten
         return other
 
     def after_power_failure(self, random: Random) -> SimulatedDisk:
@@ -130,10 +127,10 @@ class SimulatedDisk(MemoryDisk):
         empty = other._without_length(random)
         for path in sorted(other.files):
             content = other.files[path]
-            synced = other.durable.get(id(content), b"")
+            synced = content.durable or b""
             left = b"" if path in empty else _left(bytes(content), synced, random)
             content = other.files[path] = Content(left)
-            other.durable[id(content)] = left
+            content.durable = left
         return other
 
     def _without_length(self, random: Random) -> set[str]:
@@ -142,7 +139,7 @@ class SimulatedDisk(MemoryDisk):
         for folder in sorted({path.rpartition("/")[0] for path in self.files}):
             inside = sorted(path for path in self.files if path.rpartition("/")[0] == folder)
             for path in reversed(inside):
-                if id(self.files[path]) in self.durable or random.random() < 0.7:
+                if self.files[path].durable is not None or random.random() < 0.7:
                     break
                 found.add(path)
         return found

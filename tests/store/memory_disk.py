@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -21,6 +21,10 @@ class Content(bytearray):
     """The bytes of a file, and its mapping: slices are copies, as those of ``mmap``."""
 
     modified_ms = 0
+    durable: bytes | None = None
+    """What of it was synced; None: nothing was (``tests/simulation/disk.py``)."""
+    forgotten: Mapping[int, bytes] = {}
+    """Where a sync failed: the sectors that count as written all the same, by their position."""
 
     def __getitem__(self, key: Any) -> Any:
         found = super().__getitem__(key)
