@@ -60,7 +60,7 @@ def test_what_a_dead_process_left_is_done_by_another_one(
     done = subprocess.run(
         [sys.executable, *command, "--dist", "loadfile", str(tmp_path)],
         cwd=tmp_path, env={**environment, "PYTHONPATH": str(REPOSITORY)}, capture_output=True,
-        text=True, timeout=60,
+        text=True, timeout=600,
     )  # fmt: skip
     expected = sum(text.count("def test_") for text in files.values()) - 1
     assert f"1 failed, {expected} passed" in done.stdout, done.stdout + done.stderr
