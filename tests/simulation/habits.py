@@ -82,6 +82,8 @@ class Habits(NamedTuple):
     handling_s: float
     in_order: int
     """Members of the group that consumes in order."""
+    asked_for: bool
+    """Somebody consumes by asking (``PullConsumer``), too."""
 
 
 def habits(random: Random) -> Habits:
@@ -103,6 +105,7 @@ def habits(random: Random) -> Habits:
         refused=random.choice([0.0, 0.1, 0.4]),
         handling_s=random.choice([0.0, 0.0, 0.05, 0.5]),
         in_order=random.choice([1, 2]),
+        asked_for=random.choice([False, True]),
     )
 
 

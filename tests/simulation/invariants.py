@@ -38,7 +38,7 @@ from .journal import CONSUMED_TOO, KEYED, TOPIC, Delivered, Journal
 from .loop import Process
 from .machine import Machine
 from .reads import Place, Stored, said, stored
-from .workload import GROUP, ORDERED
+from .workload import ASKING, GROUP, ORDERED
 from .world import World
 
 LOOK_S = 0.5
@@ -56,7 +56,7 @@ BUSY_WRITES, BUSY_S = 600, 3
 """More writes a second than any program has to do, for so many seconds."""
 COPIED = {PropertyName.TRANSACTION_CHECK_TIMES, PropertyName.TRAN_PREPARED_QUEUE_OFFSET}
 """What only copies of half messages have."""
-GROUPS = {GROUP: (TOPIC, *CONSUMED_TOO), ORDERED: (KEYED,)}
+GROUPS = {GROUP: (TOPIC, *CONSUMED_TOO), ORDERED: (KEYED,), ASKING: (TOPIC,)}
 
 
 def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) -> Iterator[str]:
@@ -93,6 +93,8 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
         if told.is_readable(place.broker, place.topic, place.queue_id)
     }
     for group, its in GROUPS.items():
+        if group == ASKING and not habits.asked_for:
+            continue
         given = [each for each in journal.delivered if each.group == group]
         yield from _all_consumed(readable, given, group, its)
         yield from _numbers([each for each in given if not each.again])

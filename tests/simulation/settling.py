@@ -19,7 +19,7 @@ from .tables import (
     offsets_differ,
     tables_differ,
 )
-from .workload import GROUP, ORDERED
+from .workload import ASKING, GROUP, ORDERED
 from .world import World
 
 QUIET_S: Final = 100.0
@@ -29,7 +29,6 @@ is nothing to be judged before the end."""
 ASKED_S: Final = 400.0
 """With such threads a copy of a half message, which a seed may want safe one by one, takes four
 seconds, and there may be dozens."""
-GROUPS: Final = {GROUP: TOPIC, ORDERED: KEYED}
 
 
 class Case(NamedTuple):
@@ -53,11 +52,13 @@ class Case(NamedTuple):
 
     def free(self) -> dict[str, str]:
         """Groups whose members need not wait for each other."""
-        return GROUPS if self.habits.in_order == 1 else {GROUP: TOPIC}
+        ordered = {ORDERED: KEYED} if self.habits.in_order == 1 else {}
+        asking = {ASKING: TOPIC} if self.habits.asked_for else {}
+        return {GROUP: TOPIC, **ordered, **asking}
 
     def waiting(self) -> dict[str, str]:
         """A member that is killed has locks for another minute, for which others ask every 20 s."""
-        return {group: topic for group, topic in GROUPS.items() if group not in self.free()}
+        return {} if self.habits.in_order == 1 else {ORDERED: KEYED}
 
 
 def served(case: Case) -> Iterator[str]:

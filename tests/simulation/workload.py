@@ -11,6 +11,7 @@ from aiorocketmq import (
     Message,
     MessageExt,
     Producer,
+    PullConsumer,
     PushConsumer,
     SendFailed,
     StartFrom,
@@ -27,15 +28,16 @@ from .world import NAMESRV, World
 
 GROUP = "g"
 ORDERED = "o"
+ASKING = "q"
 LOAD_S = 25.0
 SEND_S = 10.0
 KEYS = 3
-CLIENTS = ("producer", "c1", "c2", "o1", "o2", "admin")
+CLIENTS = ("producer", "c1", "c2", "o1", "o2", "q1", "admin")
 
 
 class Clients:
     """A producer, two members of a group whose handlers refuse now and then, one or two of a group
-    that consumes in order, and an administrator."""
+    that consumes in order, perhaps one that consumes by asking, and an administrator."""
 
     def __init__(self, world: World, habits: Habits) -> None:
         self.world = world
@@ -52,6 +54,7 @@ class Clients:
             lambda: self._consume("c2", GROUP, TOPIC, *CONSUMED_TOO),
             lambda: self._consume("o1", ORDERED, KEYED),
             self._consume_in_order_too,
+            self._ask,
             self._administer,
         )
         for number, (name, main) in enumerate(zip(CLIENTS, mains, strict=True), 1):
@@ -216,6 +219,36 @@ class Clients:
         if self.habits.in_order > 1:
             await self._consume("o2", ORDERED, KEYED)
         await asyncio.Event().wait()
+
+    async def _ask(self) -> None:
+        """What was handed out is done when more is asked for; until then it may come again."""
+        while self.habits.asked_for:
+            consumer = PullConsumer(
+                ASKING, TOPIC, start_from=StartFrom.FIRST,
+                commit_interval=self.world.random.choice([0.2, 5.0]), **self._options("q1"),
+            )  # fmt: skip
+            try:
+                async with consumer:
+                    while True:
+                        messages = await consumer.poll()
+                        self._given(ASKING, messages, consumed=False)
+                        if self.habits.handling_s and not self.journal.done:
+                            mean = 1 / self.habits.handling_s
+                            await asyncio.sleep(self.world.random.expovariate(mean))
+                        self._given(ASKING, messages, consumed=True)
+            except RocketMQError as error:
+                self.world.note(f"q1 cannot begin: {error}")
+                await asyncio.sleep(1)
+        await asyncio.Event().wait()
+
+    def _given(self, group: str, messages: list[MessageExt], *, consumed: bool) -> None:
+        self.journal.delivered += [
+            Delivered(
+                group, each.topic, each.broker_name, each.queue_id, each.queue_offset, each.body,
+                consumed, False,
+            )
+            for each in messages
+        ]  # fmt: skip
 
     @contextmanager
     def _in_hand(self, name: str, message: MessageExt) -> Iterator[None]:
