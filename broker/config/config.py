@@ -17,6 +17,7 @@ from typing import Annotated, Final
 from msgspec import Meta, field
 
 from ...daemon.local_address import local_address
+from ...remoting.protocol.bodies.route import MASTER_ID
 from ...remoting.protocol.java_properties import description_of
 from ...remoting.protocol.message.sys_flag import PermName
 from ...remoting.protocol.message.topic_names import TopicName
@@ -214,6 +215,13 @@ class BrokerConfig(Record, kw_only=True):
     prometheus_address: Annotated[str, Meta(description="where to listen for scrapes")] = (
         "127.0.0.1"
     )
+
+    @property
+    def owns_tables(self) -> bool:
+        """Topics and groups are made here when they are used. Those of a slave, and of a member of
+        a group that does not lead, are its master's: what it made itself the master's tables would
+        take away again."""
+        return self.broker_id == MASTER_ID
 
     @property
     def is_readable(self) -> bool:

@@ -25,6 +25,7 @@ from ...remoting.clock import Clock
 from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
 from ...remoting.errors import RequestError
 from ...remoting.peer import Peer
+from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
 from ...remoting.protocol.message.properties import tags_code
@@ -350,9 +351,7 @@ class PullProcessor:
 
     def _suggested_broker(self, group_name: str, *, behind: bool) -> int:
         """Where the group is to pull next: who reads what lies far back is sent to a slave."""
-        group = self._groups.find(group_name)
-        if group is None:
-            return _MASTER_ID
+        group = self._groups.find(group_name) or SubscriptionGroupConfig(group_name=group_name)
         return group.which_broker_when_consume_slowly if behind else group.broker_id
 
     # --- waiting

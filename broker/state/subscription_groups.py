@@ -41,7 +41,7 @@ _SYSTEM_PREFIX: Final = "CID_RMQ_SYS_"
 
 class SubscriptionGroups:
     """All groups by name. A group that is asked for and unknown is made, when the configuration
-    allows it."""
+    allows it and the table is this broker's own."""
 
     def __init__(self, config: BrokerConfig, clock: Clock, *, light: bool = False) -> None:
         """``light``: groups whose names begin with ``%LMQ%`` are kept in no table (``lmq.py``)."""
@@ -74,19 +74,21 @@ class SubscriptionGroups:
 
     def get(self, name: str) -> SubscriptionGroupConfig | None:
         """The group, made on first use when ``autoCreateSubscriptionGroup`` is on or it is one of
-        the system's. Raises ``RequestError`` when there is no space for it.
+        the system's. Raises ``RequestError`` when there is no space for it. A broker that takes its
+        tables from another one makes none (the original does): it serves the group as it would be
+        made.
 
         ``None`` for a group that may not be made, and for a name that no client of the original
         would use (the original's broker takes any; quirk).
         """
         group = self._table.get(name)
-        return group if group is not None else self._create(name)
+        return group if group is not None else self._unknown(name)
 
     def find(self, name: str) -> SubscriptionGroupConfig | None:
         """The group when it exists; never makes one."""
         return self._table.get(name)
 
-    def _create(self, name: str) -> SubscriptionGroupConfig | None:
+    def _unknown(self, name: str) -> SubscriptionGroupConfig | None:
         if self._light and (light := light_group(name)) is not None:
             return light
         allowed = self._config.auto_create_subscription_group or name.startswith(_SYSTEM_PREFIX)
@@ -95,6 +97,11 @@ class SubscriptionGroups:
         if error := group_error(name):
             self._outages.fails(log, ("name", name), "no group made: %s", error)
             return None
+        group = SubscriptionGroupConfig(group_name=name)
+        return self._create(group) if self._config.owns_tables else group
+
+    def _create(self, group: SubscriptionGroupConfig) -> SubscriptionGroupConfig | None:
+        name = group.group_name
         if len(self._table) >= MAX_GROUPS:
             self._outages.fails(
                 log,
@@ -104,7 +111,6 @@ class SubscriptionGroups:
                 name,
             )
             return None
-        group = SubscriptionGroupConfig(group_name=name)
         if not self.frame_budget.has(entry_bytes(name, group)):
             raise RequestError(ResponseCode.SYSTEM_ERROR, self.frame_budget.refusal(name))
         self._put(group)

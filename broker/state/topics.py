@@ -261,11 +261,15 @@ class Topics:
             )
             return None
 
-    def create_for_group(self, name: str, *, queue_nums: int = 1, sys_flag: int = 0) -> Topic:
-        """The retry topic of a group that has come up; an existing one stays as it is."""
-        return self._table.get(name) or self._create(
-            _own_topic(name, queue_nums, sys_flag), TopicChange.FOR_GROUP
-        )
+    def create_for_group(
+        self, name: str, *, queue_nums: int = 1, sys_flag: int = 0
+    ) -> Topic | None:
+        """The retry topic of a group that has come up; an existing one stays as it is. ``None``: it
+        is for this broker's master to make. (Slaves of the original make it, too.)"""
+        topic = self._table.get(name)
+        if topic is None and self._config.owns_tables:
+            topic = self._create(_own_topic(name, queue_nums, sys_flag), TopicChange.FOR_GROUP)
+        return topic
 
     def _create(self, config: TopicConfig, change: TopicChange) -> Topic:
         if error := topic_error(config.topic_name):

@@ -471,6 +471,22 @@ def test_who_reads_what_lies_far_back_is_sent_to_a_slave(
     play(tmp_path, scene, slave_read_enable=enabled)
 
 
+@pytest.mark.parametrize(("in_memory", "suggested"), [(True, 0), (False, 1)])
+def test_a_group_that_a_slave_does_not_know_is_sent_where_a_new_one_is(
+    tmp_path: Path, in_memory: bool, suggested: int
+) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        for _ in range(3):
+            await client.send("T", b"m")
+        if not in_memory:
+            world.broker.store._reader._in_memory = 10
+        answer = await pull(client, max_msg_nums=1)
+        assert (answer.code, answer.header.suggest_which_broker_id) == (0, suggested)
+        assert "g" not in world.broker.state.groups
+
+    play(tmp_path, scene, slave_read_enable=True, broker_id=1)
+
+
 def test_without_long_polling_a_pull_waits_as_long_as_configured(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         waiting = asyncio.ensure_future(

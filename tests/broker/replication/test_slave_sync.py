@@ -648,6 +648,33 @@ def test_a_slave_hands_out_messages_and_says_where_to_go_on(
     play(tmp_path, scene, slave_read_enable=slave_read_enable)
 
 
+@pytest.mark.parametrize("master", ["ours", "original", "away"])
+def test_a_deleted_group_that_goes_on_reading_at_a_slave_is_served_and_made_by_nobody(
+    tmp_path: Path, master: str
+) -> None:
+    async def scene(pair: Pair) -> None:
+        await pair.at_master.send("T", b"hello")
+        await pair.at_master.heartbeat("c", "g")
+        pair.replicate()
+        pair.network.original = master == "original"
+        await pair.once()
+        slave, served = pair.slave.broker.state, pair.at_slave
+        assert "g" in slave.groups
+        pair.master.broker.state.groups.delete("g")
+        pair.master.broker.state.topics.delete("%RETRY%g")
+        await pair.once()
+        if master == "away":
+            pair.network.client = None
+        before = slave.topics.record(), slave.groups.record()
+        assert (await served.heartbeat("c", "g")).code == 0
+        answer = (await served.ask(RequestCode.PULL_MESSAGE, pull())).check()
+        assert b"hello" in bytes(answer.body)
+        assert (slave.topics.record(), slave.groups.record()) == before
+        assert slave.consumers.client_ids("g") == ["c"]
+
+    play(tmp_path, scene)
+
+
 def test_what_a_slave_takes_counts_as_put(tmp_path: Path) -> None:
     """As in the original: clusterList shows InTPS of slaves."""
 

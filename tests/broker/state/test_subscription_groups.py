@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from aiorocketmq.broker.config.config import BrokerConfig
+from aiorocketmq.broker.config.group_config import UNDECIDED_ID
 from aiorocketmq.broker.state.subscription_groups import SubscriptionGroups
 from aiorocketmq.remoting.protocol.bodies.subscription_group import (
     SubscriptionGroupConfig,
@@ -42,6 +43,37 @@ def test_a_group_is_made_when_it_is_used() -> None:
     assert group == SubscriptionGroupConfig(group_name="g")
     assert groups.get("g") is group
     assert (groups.data_version.counter, len(calls)) == (1, 1)
+
+
+@pytest.mark.parametrize("broker_id", [1, UNDECIDED_ID])
+def test_who_takes_its_table_from_another_broker_serves_a_group_and_makes_none(
+    broker_id: int,
+) -> None:
+    groups = make_groups(broker_id=broker_id)
+    calls: list[str] = []
+    groups.listeners.append(calls.append)
+    before = groups.record()
+    assert groups.get("g") == SubscriptionGroupConfig(group_name="g")
+    assert groups.get("a b") is None
+    assert (groups.record(), calls) == (before, [])
+    known = SubscriptionGroupConfig(group_name="g", retry_max_times=3)
+    groups.take_over(known, DataVersion(counter=1, timestamp=1))
+    assert groups.get("g") is known
+
+
+def test_without_automatic_groups_a_slave_serves_none() -> None:
+    groups = make_groups(broker_id=1, auto_create_subscription_group=False)
+    assert groups.get("g") is None
+    assert groups.get("CID_RMQ_SYS_x") == SubscriptionGroupConfig(group_name="CID_RMQ_SYS_x")
+    assert "CID_RMQ_SYS_x" not in groups
+
+
+def test_a_slave_that_has_become_the_master_makes_groups() -> None:
+    config = BrokerConfig(broker_name="b", broker_id=1)
+    groups = SubscriptionGroups(config, ManualClock())
+    groups.get("g")
+    config.broker_id = 0
+    assert groups.get("g") is groups.find("g") is not None
 
 
 def test_looking_makes_no_group() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.broker.config.config import BrokerConfig
+from aiorocketmq.broker.config.group_config import UNDECIDED_ID
 from aiorocketmq.broker.state.topics import READ_WRITE, Topic, TopicChange, Topics, topic_sys_flag
 from aiorocketmq.remoting.errors import RequestError
 from aiorocketmq.remoting.protocol.bodies.topic_config import (
@@ -129,9 +130,25 @@ def test_the_retry_topic_of_a_group_that_comes_up_is_waited_for_by_nobody() -> N
     changes: list[TopicChange] = []
     topics.listeners.append(lambda _topic, change: changes.append(change))
     topic = topics.create_for_group("%RETRY%g", queue_nums=2, sys_flag=2)
+    assert topic is not None
     assert (topic.read_queue_nums, topic.perm, topic.config.topic_sys_flag) == (2, 6, 2)
     assert topics.create_for_group("%RETRY%g") is topics.create_for_broker("%RETRY%g") is topic
     assert changes == [TopicChange.FOR_GROUP]
+
+
+@pytest.mark.parametrize("broker_id", [1, UNDECIDED_ID])
+def test_the_retry_topic_of_a_group_that_comes_up_at_a_slave_is_its_masters_to_make(
+    broker_id: int,
+) -> None:
+    topics = make_topics(broker_id=broker_id)
+    changes: list[TopicChange] = []
+    topics.listeners.append(lambda _topic, change: changes.append(change))
+    assert topics.create_for_group("%RETRY%g") is None
+    assert ("%RETRY%g" in topics, topics.data_version.counter, changes) == (False, 0, [])
+    theirs = TopicConfig(topic_name="%RETRY%g", read_queue_nums=3)
+    topics.take_over(theirs, DataVersion(counter=1, timestamp=1))
+    assert topics.create_for_group("%RETRY%g") is topics.get("%RETRY%g")
+    assert changes == []
 
 
 @pytest.mark.parametrize("name", ["", " ", "a/b", "../x", "a.b", "é", "x" * 128, "a\0b"])
