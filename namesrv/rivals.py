@@ -1,45 +1,72 @@
 """Brokers that have one name and id, by mistake, and take turns in the routes. Pure.
 
 A broker may get another address, and a group's master changes; then the one before comes with
-another id or not at all. Who comes back for the id that it lost, while the other one still has it,
-is the second broker of that name: producers and consumers are sent to one, then to the other, and
-offsets of one are taken for those of the other. The original takes both without a word.
+another id or not at all. Or it comes back: where leadership swings back at once, before who lost it
+has said that it follows. But when both have come back for the id that they lost, while the other
+one still had it, there are two brokers of that name: producers and consumers are sent to one, then
+to the other, and offsets of one are taken for those of the other. The original takes both without
+a word.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 _MOST_OF_A_NAME: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """Of one broker name: addresses to the id that it is about, the oldest first."""
+
+    lost: dict[str, int] = field(default_factory=dict)
+    """Another address has it now."""
+    back: dict[str, int] = field(default_factory=dict)
+    """They have come back for it, and with no other id since."""
+
+    def forget(self, address: str) -> None:
+        self.lost.pop(address, None)
+        self.back.pop(address, None)
 
 
 class Rivals:
     """Of one name server."""
 
     def __init__(self) -> None:
-        self._lost: Final[dict[str, dict[str, int]]] = {}
-        """Broker name to the addresses that have lost an id to another address, the oldest
-        first."""
+        self._turns: Final[dict[str, _Turns]] = {}
+        """By broker name; without those of which there is nothing to say."""
 
     def registers(
         self, broker_name: str, broker_id: int, address: str, before: str | None
     ) -> str | None:
         """``before`` has the id until now. The address that ``address`` takes turns with, if it
         does."""
-        lost = self._lost.setdefault(broker_name, {})
-        comes_back = lost.pop(address, None) == broker_id
+        turns, rival = self._turns.setdefault(broker_name, _Turns()), None
+        if turns.back.get(address) != broker_id:
+            turns.back.pop(address, None)
+        comes_back = turns.lost.pop(address, None) == broker_id
         if before is not None and before != address:
-            lost[before] = broker_id
-            if len(lost) > _MOST_OF_A_NAME:
-                del lost[next(iter(lost))]
-        if not lost:
-            del self._lost[broker_name]
-        return before if comes_back and before != address else None
+            _put(turns.lost, before, broker_id)
+            if comes_back:
+                _put(turns.back, address, broker_id)
+                rival = before if turns.back.get(before) == broker_id else None
+        self._drop_if_empty(broker_name)
+        return rival
 
     def gone(self, address: str) -> None:
         """It does not come back; or as a new one."""
-        for name in [
-            name for name, lost in self._lost.items() if lost.pop(address, None) is not None
-        ]:
-            if not self._lost[name]:
-                del self._lost[name]
+        for name, turns in list(self._turns.items()):
+            turns.forget(address)
+            self._drop_if_empty(name)
+
+    def _drop_if_empty(self, broker_name: str) -> None:
+        turns = self._turns[broker_name]
+        if not turns.lost and not turns.back:
+            del self._turns[broker_name]
+
+
+def _put(addresses: dict[str, int], address: str, broker_id: int) -> None:
+    addresses[address] = broker_id
+    if len(addresses) > _MOST_OF_A_NAME:
+        del addresses[next(iter(addresses))]

@@ -160,15 +160,15 @@ def test_two_brokers_of_one_name_and_id_are_told_and_logged(
     """Clients are sent to one, then to the other."""
     remarks = [
         at_once(world.brokers.register(registration(0, addr), body_of("T"), context())).remark
-        for addr in (A, "10.0.0.2:10911", A)
+        for addr in (A, "10.0.0.2:10911", A, "10.0.0.2:10911")
     ]
-    assert remarks[:2] == [None, None]
-    assert remarks[2] is not None
-    assert remarks[2].startswith(
-        f"two brokers have the name a and the id 0, {A} and 10.0.0.2:10911, and take turns"
+    assert remarks[:3] == [None, None, None]
+    assert remarks[3] is not None
+    assert remarks[3].startswith(
+        f"two brokers have the name a and the id 0, 10.0.0.2:10911 and {A}, and take turns"
     )
     assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == [
-        remarks[2]
+        remarks[3]
     ]
 
 

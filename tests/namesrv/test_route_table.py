@@ -148,13 +148,13 @@ def test_a_slave_that_becomes_master_loses_its_old_id() -> None:
     assert route(table, "T").broker_datas[0].broker_addrs == {0: SLAVE}
 
 
-def test_a_second_broker_of_one_name_and_id_is_noticed_when_the_first_comes_back() -> None:
+def test_a_second_broker_of_one_name_and_id_is_noticed_when_both_have_come_back() -> None:
     table = RouteTable()
     rivals = [
         register(table, topic("T"), addr=addr, connection=addr).rival
-        for addr in (A, SLAVE, SLAVE, A, A, SLAVE)
+        for addr in (A, SLAVE, SLAVE, A, A, SLAVE, SLAVE, A)
     ]
-    assert rivals == [None, None, None, SLAVE, None, A]
+    assert rivals == [None, None, None, None, None, A, None, SLAVE]
     table.disconnect(SLAVE)
     assert register(table, topic("T"), addr=SLAVE, connection=SLAVE).rival is None
 
@@ -167,6 +167,14 @@ def test_brokers_that_change_their_roles_or_leave_are_no_rivals() -> None:
     table.unregister(broker(addr=SLAVE))
     for _ in range(2):
         assert register(table, topic("T"), addr=A).rival is None
+
+
+def test_leadership_that_swings_back_before_its_loser_has_said_so_makes_no_rivals() -> None:
+    """Again and again: the next leader has followed, as far as this table knows, in between."""
+    table = RouteTable()
+    for _ in range(3):
+        for addr, broker_id in ((A, 0), (SLAVE, 0), (A, 0), (SLAVE, 1)):
+            assert register(table, topic("T"), addr=addr, broker_id=broker_id).rival is None
 
 
 def test_filter_servers_stay_are_removed_or_replaced() -> None:
