@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from ...remoting.dispatch import Body, Context, Handler, Reply
@@ -46,7 +46,9 @@ class Appearance:
         reads: Reads,
         store: MessageStore,
         sync: SlaveSync,
+        end_locks: Callable[[], None],
     ) -> None:
+        """``end_locks``: those of queues that this broker has given."""
         self._settings: Final = settings
         self._slave_id: Final = slave_id
         self._tables: Final = tables
@@ -55,6 +57,7 @@ class Appearance:
         self._reads: Final = reads
         self._store: Final = store
         self._sync: Final = sync
+        self._end_locks: Final = end_locks
         self._ports: Ports | None = None
         self._master: Table = {}
         self._slave: Table = {}
@@ -83,6 +86,7 @@ class Appearance:
     def be_slave(self) -> None:
         self._storage.end_as_master()
         self._is(self._slave_id, BrokerRole.SLAVE, self._slave)
+        self._end_locks()
 
     def be_known(self) -> None:
         """As a follower, though it follows nobody: it goes on refusing what it refused."""

@@ -110,7 +110,12 @@ class Broker:
             first = hooked(self.replication.handlers(table), hooks)
             return first, self._make_ports(first, clock)
         appearance = self.group.take_roles(
-            self.tables, self.storage, self.registry, self.reads, self.store
+            self.tables,
+            self.storage,
+            self.registry,
+            self.reads,
+            self.store,
+            self.clients.watch.end_locks,
         )
         master, slave, first = (
             hooked(each, hooks) for each in appearance.request_tables(table, self.group.fields)

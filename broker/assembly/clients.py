@@ -30,5 +30,5 @@ class Clients:
             OnlineProcessor(producers, consumers),
             RelayProcessor(config, consumers, store),
             ConsumeQueueProcessor(consumers, store, state.filters),
-            QueueLockProcessor(state.locks, store, clock),
+            QueueLockProcessor(state.locks, clock),
         )

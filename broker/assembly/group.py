@@ -182,8 +182,9 @@ class Group:
         registry: Registry,
         reads: Reads,
         store: MessageStore,
+        end_locks: Callable[[], None],
     ) -> Appearance:
-        """Raises ``StoreFileError``."""
+        """``end_locks``: see ``Appearance``. Raises ``StoreFileError``."""
         name_servers = registry.name_servers
         to_leader = _ToLeader(self._settings, self._clock, registry.remoting)
         sync = table_sync(
@@ -211,6 +212,7 @@ class Group:
             reads,
             store,
             sync,
+            end_locks,
         )
         self._roles = GroupRoles(
             appearance,

@@ -11,17 +11,14 @@ from ...remoting.protocol.bodies.lock import (
     LockBatchResponseBody,
     UnlockBatchRequestBody,
 )
-from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.wire import NoFields
-from ...store.message_store import MessageStore
-from ...store.model.config import BrokerRole
 from ..state.queue_locks import QueueLocks, lock_time_ms
 
 
 class QueueLockProcessor:
-    def __init__(self, locks: QueueLocks, store: MessageStore, clock: Clock) -> None:
+    def __init__(self, locks: QueueLocks, clock: Clock) -> None:
         self._locks = locks
-        self._store = store
         self._clock = clock
 
     @property
@@ -32,14 +29,7 @@ class QueueLockProcessor:
         }
 
     def lock(self, _request: NoFields, body: Body, _ctx: Context) -> Reply:
-        """At a master never an error: the answer names the queues that the client holds now.
-
-        A slave refuses, other than in the original: who asks it has an old route, and the master
-        may have given the queue to another member.
-        """
-        if self._store.config.broker_role is BrokerRole.SLAVE:
-            remark = "a slave gives no locks: ask the name servers for the master"
-            return Reply(ResponseCode.SLAVE_NOT_AVAILABLE, remark=remark)
+        """Never an error: the answer names the queues that the client holds now."""
         wanted = decode_request_body(LockBatchRequestBody, body)
         held = self._locks.lock(
             wanted.consumer_group, wanted.client_id, wanted.mq_set, lock_time_ms(self._clock)

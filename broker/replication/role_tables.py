@@ -19,6 +19,7 @@ _NO_ADMINISTRATION: Final = (
     "broker."
 )
 _NO_MESSAGES: Final = "this broker is a slave, messages are taken by its master"
+_NO_LOCKS: Final = "only the master gives locks: ask the name servers for it"
 _SENDS: Final = (
     RequestCode.SEND_MESSAGE,
     RequestCode.SEND_MESSAGE_V2,
@@ -65,10 +66,13 @@ def _with(
     fields: SendErrorFields,
     own: dict[RequestCode, Handler],
 ) -> dict[RequestCode, Handler]:
+    """Locks are refused, other than in the original: who asks for them has an old route, and the
+    master may have given the queue to another member."""
     changed: dict[RequestCode, Handler] = {
         **dict.fromkeys(_SENDS, _refusal(code, remark, fields)),
         RequestCode.CONSUMER_SEND_MSG_BACK: _refusal(code, remark),
         **dict.fromkeys(_CHANGES, _refusal(ResponseCode.SYSTEM_ERROR, _NO_ADMINISTRATION)),
+        RequestCode.LOCK_BATCH_MQ: _refusal(ResponseCode.SLAVE_NOT_AVAILABLE, _NO_LOCKS),
         **own,
     }
     return {**table, **{each: handler for each, handler in changed.items() if each in table}}

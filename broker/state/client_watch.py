@@ -69,6 +69,13 @@ class ClientWatch:
         for group in self._consumers.remove_connection(connection):
             self.notify(group)
 
+    def end_locks(self) -> None:
+        """This broker leads no more, and who leads next knows nothing of the locks that it gave:
+        they end, and their groups are told, as of members that come and go. (Clients of ours ask
+        for their locks again then; those of the original believe in them for up to 30 s.)"""
+        for group in self._locks.forget_all():
+            self.notify(group)
+
     def notify(self, group: str) -> None:
         """NOTIFY_CONSUMER_IDS_CHANGED to every member, oneway; they rebalance at once.
 

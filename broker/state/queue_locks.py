@@ -67,6 +67,12 @@ class QueueLocks:
         for key in [key for key, lock in self._locks.items() if _is_expired(lock, now_ms)]:
             del self._locks[key]
 
+    def forget_all(self) -> list[str]:
+        """The groups that had locks, sorted."""
+        groups = sorted({group for group, _ in self._locks})
+        self._locks.clear()
+        return groups
+
     def _lock(self, key: tuple[str, MessageQueue], client_id: str, now_ms: int) -> bool:
         old = self._locks.get(key)
         if old is not None and old.client_id != client_id and not _is_expired(old, now_ms):

@@ -451,6 +451,8 @@ class PushConsumer(Startable):
 
     def wake_rebalance(self) -> None:
         self._member.wake()
+        if self._locks is not None:
+            self._locks.doubt()
 
     def reset_offsets(self, offsets: dict[MessageQueue, int]) -> None:
         moved = (

@@ -2,8 +2,10 @@
 41, UNLOCK_BATCH_MQ 42).
 
 A broker holds a lock for 60 seconds, a client believes in it for 30 and asks for it again every 20.
-Brokers keep locks in memory only: one that was restarted has forgotten them, so a lock counts no
-longer than the connection that it came over.
+Brokers keep locks in memory only: one that was restarted has forgotten them, and one that becomes
+master knows nothing of those that another gave. So a lock counts no longer than the connection that
+it came over, and than whoever gave it is the master. A broker of ours that is it no more says so,
+as of members that come and go (``doubt``).
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from ...remoting.protocol.bodies.lock import (
     LockBatchResponseBody,
     UnlockBatchRequestBody,
 )
-from ...remoting.protocol.codes import RequestCode
+from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.services import happens_within
 from ...remoting.transport.connection import Connection
 from ..cluster.answers import answer_body
 from ..cluster.instance import ClientInstance
@@ -38,6 +41,8 @@ class _Lock(NamedTuple):
 
     at: float
     at_ms: int
+    address: str
+    """Whose it is."""
     over: Connection | None
 
 
@@ -49,6 +54,11 @@ class QueueLocks:
         self._instance = instance
         self._group = group
         self._held: dict[MessageQueue, _Lock] = {}
+        self._doubted = asyncio.Event()
+        self._settled = asyncio.Event()
+        """Set while no renewal is under way: it answers for who wants a lock, and would bring back
+        what is let go meanwhile."""
+        self._settled.set()
         self.on_refused: Callable[[MessageQueue], None] = lambda _queue: None
 
     def holds(self, queue: MessageQueue) -> bool:
@@ -56,7 +66,10 @@ class QueueLocks:
         lock = self._held.get(queue)
         if lock is None or self._instance.clock.monotonic() - lock.at >= LIFE:
             return False
-        return lock.over is not None and not lock.over.closed
+        if lock.over is None or lock.over.closed:
+            return False
+        master = self._instance.routes.master(queue.broker_name)
+        return master is None or self._instance.vip(master) == lock.address
 
     def locked_at_ms(self, queue: MessageQueue) -> int:
         """When a broker last gave it to us, ms since 1970; 0: it is not ours."""
@@ -65,6 +78,8 @@ class QueueLocks:
 
     async def hold(self, queue: MessageQueue) -> bool:
         """The same, asking the broker where need be."""
+        if not self.holds(queue):
+            await self._settled.wait()
         return self.holds(queue) or queue in await self.acquire([queue])
 
     async def those_held(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
@@ -81,21 +96,8 @@ class QueueLocks:
         return set().union(*granted)
 
     async def _lock_at(self, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue]:
-        body = LockBatchRequestBody(
-            consumer_group=self._group,
-            client_id=self._instance.client_id,
-            mq_set=tuple(queues),
-        )
-        clock = self._instance.clock
-        asked_at, asked_at_ms = clock.monotonic(), clock.time_ms()
         try:
-            address = self._instance.vip(
-                await self._instance.master_address(broker_name, queues[0].topic)
-            )
-            answer = await self._instance.remoting.invoke(
-                address, RequestCode.LOCK_BATCH_MQ, None, encode_body(body), timeout=_TIMEOUT
-            )
-            granted = set(answer_body(answer, LockBatchResponseBody, address).lock_ok_mq_set)
+            granted = await self._ask_master(broker_name, queues)
         except (RemotingError, BrokerError) as error:
             self._instance.outages.fails(
                 log,
@@ -107,14 +109,46 @@ class QueueLocks:
             )
             return set()
         self._instance.outages.works(("lock", self._group, broker_name))
-        lock = _Lock(asked_at, asked_at_ms, self._instance.remoting.connected_to(address))
         for queue in queues:
-            if queue in granted:
-                self._held[queue] = lock
-            else:
+            if queue not in granted:
                 self._held.pop(queue, None)
                 self.on_refused(queue)
         return granted.intersection(queues)
+
+    async def _ask_master(self, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue]:
+        """Where it is not the master any more: the next one, if it is known in time."""
+        topic, clock = queues[0].topic, self._instance.clock
+        address = self._instance.vip(await self._instance.master_address(broker_name, topic))
+        try:
+            return await self._ask(address, queues)
+        except BrokerError as error:
+            if error.code != ResponseCode.SLAVE_NOT_AVAILABLE:
+                raise
+            self._held = {key: lock for key, lock in self._held.items() if lock.address != address}
+            deadline = clock.monotonic() + _TIMEOUT
+            while (left := deadline - clock.monotonic()) > 0:
+                await self._instance.masters.changed(topic, left)
+                master = self._instance.routes.master(broker_name)
+                if master is not None and self._instance.vip(master) != address:
+                    return await self._ask(self._instance.vip(master), queues)
+            raise
+
+    async def _ask(self, address: str, queues: list[MessageQueue]) -> set[MessageQueue]:
+        """Those that a broker says are ours; which is noted."""
+        body = LockBatchRequestBody(
+            consumer_group=self._group,
+            client_id=self._instance.client_id,
+            mq_set=tuple(queues),
+        )
+        clock, remoting = self._instance.clock, self._instance.remoting
+        asked_at, asked_at_ms = clock.monotonic(), clock.time_ms()
+        answer = await remoting.invoke(
+            address, RequestCode.LOCK_BATCH_MQ, None, encode_body(body), timeout=_TIMEOUT
+        )
+        granted = set(answer_body(answer, LockBatchResponseBody, address).lock_ok_mq_set)
+        lock = _Lock(asked_at, asked_at_ms, address, remoting.connected_to(address))
+        self._held.update(dict.fromkeys(granted.intersection(queues), lock))
+        return granted
 
     async def release_all(self) -> None:
         """At the end."""
@@ -123,6 +157,7 @@ class QueueLocks:
     async def release(self, queues: Iterable[MessageQueue]) -> None:
         """Let the next member have them. A broker that cannot be told lets them go after 60
         seconds."""
+        await self._settled.wait()
         given = [queue for queue in queues if self._held.pop(queue, None) is not None]
         for name, ours in _by_broker(given).items():
             body = UnlockBatchRequestBody(
@@ -140,8 +175,17 @@ class QueueLocks:
     async def renew(self, owned: Callable[[], Iterable[MessageQueue]]) -> None:
         """Service: keep the locks of the queues that are ours."""
         while True:
-            await self._instance.clock.sleep(RENEW_INTERVAL)
-            await self.acquire(owned())
+            await happens_within(self._doubted, RENEW_INTERVAL, self._instance.clock)
+            self._doubted.clear()
+            self._settled.clear()
+            try:
+                await self.acquire(owned())
+            finally:
+                self._settled.set()
+
+    def doubt(self) -> None:
+        """Have ``renew`` do so now."""
+        self._doubted.set()
 
 
 def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:

@@ -214,6 +214,54 @@ def test_a_slave_gives_no_locks(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_member_of_a_group_gives_locks_while_it_leads_and_says_when_they_end(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        store = MessageStoreConfig(
+            store_path_root_dir=str(tmp_path),
+            enable_dledger_commit_log=True,
+            dledger_group="b",
+            dledger_peers="n0-127.0.0.1:40911",
+            dledger_self_id="n0",
+        )
+        async with sim_broker(tmp_path, store=store) as sim:
+            assert sim.broker.group is not None
+            assert sim.broker.group._roles is not None
+            appearance = sim.broker.group._roles._appearance
+            sim.owner.dispatcher = sim.broker._ports._dispatcher
+            queue, clients = MessageQueue("T", "b", 0), [sim.connect(), sim.connect()]
+            for client, name in zip(clients, ("one", "two"), strict=True):
+                await client.heartbeat(name, "g", f"unordered of {name}")
+
+            async def lock(number: int) -> int:
+                """What is answered, and the number of queues with it."""
+                body = LockBatchRequestBody(
+                    consumer_group="g", client_id=f"{number}", mq_set=(queue,)
+                )
+                answer = await clients[number].ask(
+                    RequestCode.LOCK_BATCH_MQ, None, encode_body(body)
+                )
+                if answer.code:
+                    assert answer.code == ResponseCode.SLAVE_NOT_AVAILABLE
+                    return -1
+                return len(decode_body(LockBatchResponseBody, answer.body).lock_ok_mq_set)
+
+            assert await lock(0) == -1  # it does not know yet what it is
+            appearance.be_master()
+            assert (await lock(0), await lock(1)) == (1, 0)
+            for client in clients:
+                client.pushed.clear()
+            appearance.be_slave()
+            assert await lock(0) == -1
+            for client in clients:
+                assert client.pushed == [(NOTIFY, ConsumerGroupRequest(consumer_group="g"))]
+            appearance.be_master()
+            assert (await lock(1), await lock(0)) == (1, 0)  # what was is forgotten
+
+    asyncio.run(scenario())
+
+
 def test_who_is_connected(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()

@@ -12,22 +12,20 @@ from __future__ import annotations
 from typing import Any
 
 from aiorocketmq.broker.assembly.storage import Storage
-from aiorocketmq.broker.processors.queue_lock import QueueLockProcessor
 from aiorocketmq.broker.processors.transaction import TransactionProcessor
 from aiorocketmq.broker.registry.name_servers import NameServerLink
+from aiorocketmq.broker.replication import role_tables
 from aiorocketmq.broker.replication.self_mending import SelfMending
 from aiorocketmq.broker.replication.table_log import TableLog
 from aiorocketmq.broker.sends.new_topics import NewTopics
 from aiorocketmq.broker.sends.placement import HALF_QUEUE_ID
 from aiorocketmq.broker.state.config_files import OffsetPersistence
-from aiorocketmq.broker.state.queue_locks import lock_time_ms
 from aiorocketmq.broker.state.topics import TopicChange
 from aiorocketmq.broker.transactions.transaction_log import TransactionLog
 from aiorocketmq.broker.transactions.transactions import ENDED, REPLACED, HalfMessages
 from aiorocketmq.remoting.dispatch import PENDING, Reply
-from aiorocketmq.remoting.protocol.bodies.codec import decode_request_body, encode_body
-from aiorocketmq.remoting.protocol.bodies.lock import LockBatchRequestBody, LockBatchResponseBody
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfigTable
+from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.store.services.flush import FlushService
 
@@ -50,12 +48,11 @@ def _meant_if_replaced(self: HalfMessages, number: int) -> int | None:
     return self._newest.get(number, number) if state == REPLACED else number
 
 
-def _given_by_anybody(self: QueueLockProcessor, _request: Any, body: Any, _ctx: Any) -> Reply:
-    wanted = decode_request_body(LockBatchRequestBody, body)
-    held = self._locks.lock(
-        wanted.consumer_group, wanted.client_id, wanted.mq_set, lock_time_ms(self._clock)
-    )
-    return Reply(body=encode_body(LockBatchResponseBody(lock_ok_mq_set=tuple(held))))
+_refused = role_tables._with
+
+
+def _given_by_anybody(table: Any, *rest: Any) -> Any:
+    return {**_refused(table, *rest), RequestCode.LOCK_BATCH_MQ: table[RequestCode.LOCK_BATCH_MQ]}
 
 
 def _told_at_once(self: NewTopics, topic: Any, change: TopicChange) -> None:
@@ -149,7 +146,7 @@ UNSEEN = (
     Defect("a half message far behind is taken for one without a copy", True,
            HalfMessages, "meant_by", _meant_if_replaced),
     Defect("a follower gives locks of queues", True,
-           QueueLockProcessor, "lock", _given_by_anybody, ("group",)),
+           role_tables, "_with", _given_by_anybody, ("group",)),
     Defect("consumers hear of a topic before it is in its file", True,
            NewTopics, "topic_changed", _told_at_once),
     Defect("what lies beside a mended place waits for an hour", True,

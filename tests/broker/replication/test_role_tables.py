@@ -58,11 +58,14 @@ def test_who_is_undecided_is_busy_and_says_so_with_code_1(
 
 
 @pytest.mark.parametrize("role", [slave_table, undecided_table])
-def test_no_one_else_changes_topics_or_groups(role: Any, whole: dict[RequestCode, Handler]) -> None:
+def test_no_one_else_changes_topics_or_groups_or_gives_locks(
+    role: Any, whole: dict[RequestCode, Handler]
+) -> None:
     table = role(whole, FIELDS, commit)
     reply = answer(table, RequestCode.UPDATE_AND_CREATE_TOPIC)
     assert (reply.code, (reply.remark or "")[:12]) == (1, "Can't modify")
     assert answer(table, RequestCode.UPDATE_CONSUMER_OFFSET).remark == "as a slave"
+    assert answer(table, RequestCode.LOCK_BATCH_MQ).code == 11
     assert answer(table, RequestCode.PULL_MESSAGE).remark == "as a master"
     assert table.keys() == whole.keys(), "the same requests, or they could not be exchanged"
     assert not role({}, FIELDS, commit)

@@ -44,6 +44,16 @@ def test_expired_locks_are_forgotten() -> None:
     assert len(locks) == len(QUEUES) - 1
 
 
+def test_all_locks_end_with_leadership() -> None:
+    locks = QueueLocks(told_of())
+    for group in "hg":
+        locks.lock(group, "me", QUEUES, 0)
+    assert locks.forget_all() == ["g", "h"]
+    assert locks.lock("g", "you", QUEUES, 1) == QUEUES
+    assert locks.forget_all() == ["g"]
+    assert locks.forget_all() == []
+
+
 class LockMachine(RuleBasedStateMachine):
     """Against the plainest model: who locked last, and when."""
 
