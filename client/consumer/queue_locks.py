@@ -78,18 +78,19 @@ class QueueLocks:
 
     async def hold(self, queue: MessageQueue) -> bool:
         """The same, asking the broker where need be."""
-        if not self.holds(queue):
-            await self._settled.wait()
-        return self.holds(queue) or queue in await self.acquire([queue])
+        return self.holds(queue) or bool(await self.those_held([queue]))
 
     async def those_held(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
         """Those of the queues that are ours alone, asking the brokers where need be."""
         wanted = list(queues)
+        if not all(map(self.holds, wanted)):
+            await self._settled.wait()
         asked = await self.acquire([queue for queue in wanted if not self.holds(queue)])
         return [queue for queue in wanted if queue in asked or self.holds(queue)]
 
     async def acquire(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues; those that we have now. A broker that does not answer changes nothing."""
+        """Lock queues; those that we have now. A broker that does not answer changes nothing; the
+        locks of one that is not the master any more end."""
         granted = await asyncio.gather(
             *(self._lock_at(name, ours) for name, ours in _by_broker(queues).items())
         )
