@@ -402,7 +402,7 @@ class GroupMember:
 
     async def _first_offset(self, queue: MessageQueue) -> int | None:
         """Where the queue, which nobody else may have, is to be read from; None: another time."""
-        if self._locks is not None and not await self._locks.hold(queue):
+        if self._locks is not None and not await self._locks.take(queue):
             return None  # its last owner still has it
         try:
             offset = await self._start.offset(self.instance, self.offsets, queue)

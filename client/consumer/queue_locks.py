@@ -56,8 +56,8 @@ class QueueLocks:
         self._held: dict[MessageQueue, _Lock] = {}
         self._doubted = asyncio.Event()
         self._settled = asyncio.Event()
-        """Set while no renewal is under way: it answers for who wants a lock, and would bring back
-        what is let go meanwhile."""
+        """Set while no renewal is under way: it answers for queues that are ours, and would bring
+        back what is let go meanwhile."""
         self._settled.set()
         self.on_refused: Callable[[MessageQueue], None] = lambda _queue: None
 
@@ -77,7 +77,7 @@ class QueueLocks:
         return lock.at_ms if lock is not None else 0
 
     async def hold(self, queue: MessageQueue) -> bool:
-        """The same, asking the broker where need be."""
+        """The same of a queue that is ours, asking the broker where need be."""
         return self.holds(queue) or bool(await self.those_held([queue]))
 
     async def those_held(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
@@ -88,17 +88,26 @@ class QueueLocks:
         asked = await self.acquire([queue for queue in wanted if not self.holds(queue)])
         return [queue for queue in wanted if queue in asked or self.holds(queue)]
 
-    async def acquire(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+    async def take(self, queue: MessageQueue) -> bool:
+        """Whether a queue that is to become ours is locked for us now."""
+        return self.holds(queue) or queue in await self.acquire([queue])
+
+    async def acquire(
+        self, queues: Iterable[MessageQueue], *, renewing: bool = False
+    ) -> set[MessageQueue]:
         """Lock queues; those that we have now. A broker that does not answer changes nothing; the
-        locks of one that is not the master any more end."""
+        locks of one that is not the master any more end. Who is ``renewing`` waits a second for the
+        next one then, and so mostly comes before those that want a queue of ours."""
         granted = await asyncio.gather(
-            *(self._lock_at(name, ours) for name, ours in _by_broker(queues).items())
+            *(self._lock_at(name, ours, renewing) for name, ours in _by_broker(queues).items())
         )
         return set().union(*granted)
 
-    async def _lock_at(self, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue]:
+    async def _lock_at(
+        self, broker_name: str, queues: list[MessageQueue], renewing: bool
+    ) -> set[MessageQueue]:
         try:
-            granted = await self._ask_master(broker_name, queues)
+            granted = await self._ask_master(broker_name, queues, renewing)
         except (RemotingError, BrokerError) as error:
             self._instance.outages.fails(
                 log,
@@ -116,9 +125,10 @@ class QueueLocks:
                 self.on_refused(queue)
         return granted.intersection(queues)
 
-    async def _ask_master(self, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue]:
-        """Where it is not the master any more: the next one, if it is known in time."""
-        topic, clock = queues[0].topic, self._instance.clock
+    async def _ask_master(
+        self, broker_name: str, queues: list[MessageQueue], renewing: bool
+    ) -> set[MessageQueue]:
+        topic, clock, masters = queues[0].topic, self._instance.clock, self._instance.masters
         address = self._instance.vip(await self._instance.master_address(broker_name, topic))
         try:
             return await self._ask(address, queues)
@@ -126,9 +136,10 @@ class QueueLocks:
             if error.code != ResponseCode.SLAVE_NOT_AVAILABLE:
                 raise
             self._held = {key: lock for key, lock in self._held.items() if lock.address != address}
+            masters.doubt(topic)
             deadline = clock.monotonic() + _TIMEOUT
-            while (left := deadline - clock.monotonic()) > 0:
-                await self._instance.masters.changed(topic, left)
+            while renewing and (left := deadline - clock.monotonic()) > 0:
+                await masters.changed(topic, left)
                 master = self._instance.routes.master(broker_name)
                 if master is not None and self._instance.vip(master) != address:
                     return await self._ask(self._instance.vip(master), queues)
@@ -180,7 +191,7 @@ class QueueLocks:
             self._doubted.clear()
             self._settled.clear()
             try:
-                await self.acquire(owned())
+                await self.acquire(owned(), renewing=True)
             finally:
                 self._settled.set()
 

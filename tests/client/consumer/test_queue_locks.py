@@ -139,6 +139,23 @@ def test_who_wants_a_queue_waits_for_the_next_leader_for_a_second() -> None:
     play(scene)
 
 
+def test_who_has_a_queue_comes_before_who_wants_it() -> None:
+    """Who wants it does not wait for the next leader, but tries again later."""
+
+    async def scene(world: MovingLocks) -> None:
+        other = QueueLocks(world.instance, "g")
+        world.master = None
+        world.locks.doubt()
+        assert not await other.take(world.queues[0])
+        assert world.asked == [ADDRESS] * 2
+        world.master = OTHER
+        await world.pass_time(0.3)
+        assert world.asked == [ADDRESS, ADDRESS, OTHER]
+        assert world.held() == {0, 1, 2, 3}
+
+    play(scene)
+
+
 def test_a_lock_ends_when_the_route_names_another_master() -> None:
     async def scene(world: MovingLocks) -> None:
         world.master = None
