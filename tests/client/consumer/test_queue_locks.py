@@ -16,6 +16,7 @@ from aiorocketmq.remoting.protocol.bodies.route import BrokerData, TopicRouteDat
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import ConsumerGroupRequest
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.transport.client import RemotingClient
 
 from ..scripted_broker import ADDRESS, BROKER, ScriptedBroker, route_of
 
@@ -38,7 +39,9 @@ class MovingLocks:
         self.broker.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = self._route
         self.queues = self.broker.know_topic(self.instance, "T")
         self.locks = QueueLocks(self.instance, "g")
-        invoke = self.instance.remoting.invoke
+        remoting = self.instance.remoting
+        assert isinstance(remoting, RemotingClient)
+        invoke = remoting.invoke
 
         async def noting(address: str, code: RequestCode, *args: object, **more: object) -> object:
             if code is LOCK:
@@ -46,7 +49,7 @@ class MovingLocks:
                 self.broker.answers[LOCK] = self._grant if address == self.master else self._refuse
             return await invoke(address, code, *args, **more)  # type: ignore[arg-type]
 
-        self.instance.remoting.invoke = noting  # type: ignore[method-assign, assignment]
+        remoting.invoke = noting  # type: ignore[method-assign, assignment]
 
     def _grant(self, request: object) -> Reply:
         self.broker.locked_by_others = {
