@@ -51,7 +51,7 @@ from .kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from .lost_brokers import LostBrokers, is_of_lost_brokers
 from .registration_body import CrcError, read_registration
 from .route_limits import RouteTableFullError
-from .route_table import BrokerGoneError, Removed, RouteTable
+from .route_table import BrokerGoneError, Registered, Removed, RouteTable
 from .saved_file import SavedFile
 
 log: Final = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ NO_ROUTE = (
 )
 
 _MOST_LOGGED: Final = 100
-"""Lines of log about brokers that went together."""
+"""Lines of log about brokers, or names of topics, that went together."""
 
 
 class BrokerProcessor:
@@ -117,22 +117,7 @@ class BrokerProcessor:
             raise
         except BrokerGoneError as error:
             raise RequestError(ResponseCode.SYSTEM_ERROR, str(error)) from None
-        if done.is_new:
-            log.info(
-                "broker registered cluster=%s broker=%s id=%d addr=%s topics=%d",
-                request.cluster_name,
-                request.broker_name,
-                request.broker_id,
-                request.broker_addr,
-                done.topics_taken,
-            )
-        elif done.topics_taken:
-            log.info(
-                "topics changed broker=%s addr=%s topics=%d",
-                request.broker_name,
-                request.broker_addr,
-                done.topics_taken,
-            )
+        _log_registered(request, done)
         order_conf = self._kv_config.namespace(ORDER_TOPIC_CONFIG)
         remark = None if done.rival is None else self._log_rival(request, done.rival)
         return Reply(
@@ -195,6 +180,33 @@ def _still_there(ctx: Context) -> None:
     if ctx.connection.closed:
         raise RequestError(
             ResponseCode.SYSTEM_ERROR, "the connection was closed before the registration was read"
+        )
+
+
+def _log_registered(request: RegisterBrokerRequest, done: Registered) -> None:
+    if done.is_new:
+        log.info(
+            "broker registered cluster=%s broker=%s id=%d addr=%s topics=%d",
+            request.cluster_name,
+            request.broker_name,
+            request.broker_id,
+            request.broker_addr,
+            done.topics_taken,
+        )
+    elif done.topics_taken:
+        log.info(
+            "topics changed broker=%s addr=%s topics=%d",
+            request.broker_name,
+            request.broker_addr,
+            done.topics_taken,
+        )
+    if done.forgotten:
+        log.info(
+            "topics forgotten, their master does not have them broker=%s addr=%s topics=%d %s",
+            request.broker_name,
+            request.broker_addr,
+            len(done.forgotten),
+            done.forgotten[:_MOST_LOGGED],
         )
 
 

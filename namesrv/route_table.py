@@ -19,8 +19,9 @@ number of topics it had.
 
 Brokers that went without a word are remembered beside them (``lost_brokers.py``).
 
-Nothing is persistent: brokers register again within 30 s. A registration never removes a topic,
-only the end of a broker or request 216 does. Kept apart from the original, where it leaves entries
+Nothing is persistent: brokers register again within 30 s. A topic goes with its last broker, by
+request 216, or when a master says what it has in all and lacks it (``whole_tables.py``; in the
+original no registration removes a topic). Kept apart from the original, where it leaves entries
 behind that nothing ever removes:
 
 * a broker is gone when the last connection that registered it has ended: what a killed process sent
@@ -61,6 +62,7 @@ from ..remoting.slices import Steps, at_once, in_one, slices
 from .lost_brokers import LostBrokers
 from .rivals import Rivals
 from .route_limits import MAX_BROKERS, MAX_FILTER_SERVERS, RouteTableFullError, check_names
+from .whole_tables import WholeTables
 
 TOPICS_AT_ONCE = 5000
 """So many are entered, changed or looked at in one slice: some milliseconds."""
@@ -89,7 +91,7 @@ class BrokerGoneError(Exception):
 class LiveBroker:
     """A broker process that registered and has not been missed since."""
 
-    __slots__ = ("connections", "data_version", "ha_server_addr", "last_update_ms")
+    __slots__ = ("connections", "data_version", "ha_server_addr", "last_update_ms", "master_of")
 
     def __init__(
         self,
@@ -97,11 +99,14 @@ class LiveBroker:
         data_version: DataVersion,
         connections: tuple[object, ...],
         ha_server_addr: str,
+        master_of: str | None,
     ) -> None:
         self.last_update_ms: int = last_update_ms
         self.data_version: DataVersion = data_version
         self.connections: tuple[object, ...] = connections
         self.ha_server_addr: str = ha_server_addr
+        self.master_of: str | None = master_of
+        """The broker name, if the last that it said was that it is its master."""
 
 
 class Registered(NamedTuple):
@@ -116,6 +121,8 @@ class Registered(NamedTuple):
     master_ha_addr: str | None = None
     rival: str | None = None
     """Where another broker of this name and id is, with which this one takes turns."""
+    forgotten: tuple[str, ...] = ()
+    """Topics that this broker does not have any more."""
 
 
 class Removed(NamedTuple):
@@ -139,6 +146,7 @@ class RouteTable:
         self._filter_servers: dict[str, list[str]] = {}
         self.lost: LostBrokers = LostBrokers()
         self._rivals: Final = Rivals()
+        self._whole_tables: Final = WholeTables()
         self._left: deque[tuple[str, dict[str, QueueData]]] = deque()
         """Brokers that are gone, and what they had."""
         self._encoded: dict[
@@ -174,50 +182,55 @@ class RouteTable:
         now_ms: int,
     ) -> Steps[Registered]:
         """Take a registration (103). ``topics`` is called only when they are needed: from a master,
-        and when the DataVersion of this address changed or the address is new. When it raises,
-        nothing has changed. Of many topics some are known before the others; raises
-        ``BrokerGoneError`` when the broker is removed meanwhile. Raises ``RouteTableFullError``: a
-        broker that was known before stays, with what it had.
+        and when the DataVersion of this address changed or the address is new, or topics that are
+        not among them may be forgotten. When it raises, nothing has changed. Of many topics some
+        are known before the others; raises ``BrokerGoneError`` when the broker is removed
+        meanwhile. Raises ``RouteTableFullError``: a broker that was known before stays, with what
+        it had.
         """
+        name, is_master = broker.broker_name, broker.broker_id == MASTER_ID
         configs: Mapping[str, TopicConfig] = {}
-        if broker.broker_id == MASTER_ID and (
-            self._is_new(broker) or self.is_changed(broker.broker_addr, data_version)
+        if is_master and (
+            self._is_new(broker)
+            or self.is_changed(broker.broker_addr, data_version)
+            or self._may_forget(broker, data_version)
         ):
             configs = yield from topics()
         try:
-            yield from self._check_topics(broker.broker_name, configs)
+            yield from self._check_topics(name, configs)
             self._check_broker(broker, filter_servers or [])
         except RouteTableFullError:
             if (before := self._live.get(broker.broker_addr)) is not None:
                 before.last_update_ms = now_ms
             raise
         is_new = self._is_new(broker)
-        if broker.broker_id == MASTER_ID:  # a slave brings no topics
-            self.lost.forget(broker.broker_name)
-        self._clusters.setdefault(broker.cluster_name, {})[broker.broker_name] = None
+        changed = (
+            configs if is_new or self.is_changed(broker.broker_addr, data_version) else {}
+        )  # else they stay as they are: permissions may have been wiped
+        may_forget = bool(configs) and self._may_forget(broker, data_version)
+        if is_master:  # a slave brings no topics
+            self.lost.forget(name)
+        self._clusters.setdefault(broker.cluster_name, {})[name] = None
         rival = self._place(broker)
         live = LiveBroker(
             now_ms,
-            NOT_YET if configs else data_version,
+            NOT_YET if changed else data_version,
             self._connections_of(broker.broker_addr, connection),
             broker.ha_server_addr,
+            name if is_master else None,
         )
         self._live[broker.broker_addr] = live
-        queues = self._queues[broker.broker_name]
-        for number, some in enumerate(slices(configs.items(), TOPICS_AT_ONCE)):
-            if number:
-                yield
-                if (
-                    self._live.get(broker.broker_addr) is not live
-                    or self._queues.get(broker.broker_name) is not queues
-                ):
-                    raise BrokerGoneError(
-                        f"{broker.broker_addr} was removed while its topics were registered"
-                    )
-            self._put_topics(broker.broker_name, some)
+        if changed:
+            self._whole_tables.told(name, data_version, whole=False)
+        yield from self._add_topics(broker, live, changed)
         live.data_version = data_version
+        forgotten: list[str] = []
+        if may_forget:
+            forgotten = yield from self._forget_all_but(broker, live, configs)
+            self._whole_tables.told(name, data_version, whole=True)
         self._set_filter_servers(broker.broker_addr, filter_servers)
-        return self._registered(broker, is_new, len(configs))._replace(rival=rival)
+        registered = self._registered(broker, is_new, len(changed))
+        return registered._replace(rival=rival, forgotten=tuple(forgotten))
 
     def unregister(self, broker: BrokerRequest) -> bool:
         """Forget a broker (104). Its entry goes by broker id, whatever address it has. False: it
@@ -461,6 +474,58 @@ class RouteTable:
                 f"{broker.broker_addr} is refused"
             )
 
+    def _add_topics(
+        self, broker: RegisterBrokerRequest, live: LiveBroker, configs: Mapping[str, TopicConfig]
+    ) -> Steps[None]:
+        """Raises ``BrokerGoneError``."""
+        queues = self._queues[broker.broker_name]
+        for number, some in enumerate(slices(configs.items(), TOPICS_AT_ONCE)):
+            if number:
+                yield
+                self._check_still_there(broker, live, queues)
+            self._put_topics(broker.broker_name, some)
+
+    def _forget_all_but(
+        self, broker: RegisterBrokerRequest, live: LiveBroker, kept: Collection[str]
+    ) -> Steps[list[str]]:
+        """Returns what is forgotten. Raises ``BrokerGoneError``."""
+        name, forgotten = broker.broker_name, list[str]()
+        queues = self._queues[name]
+        for number, some in enumerate(slices(list(queues), TOPICS_AT_ONCE)):
+            if number:
+                yield
+                self._check_still_there(broker, live, queues)
+            for topic in some:
+                if topic not in kept and queues.pop(topic, None) is not None:
+                    self._let_go(topic, name)
+                    self._forget_route(topic)
+                    forgotten.append(topic)
+        return forgotten
+
+    def _check_still_there(
+        self, broker: RegisterBrokerRequest, live: LiveBroker, queues: Mapping[str, QueueData]
+    ) -> None:
+        """Raises ``BrokerGoneError``: others had their turn."""
+        if (
+            self._live.get(broker.broker_addr) is not live
+            or self._queues.get(broker.broker_name) is not queues
+        ):
+            raise BrokerGoneError(
+                f"{broker.broker_addr} was removed while its topics were registered"
+            )
+
+    def _may_forget(self, broker: RegisterBrokerRequest, data_version: DataVersion) -> bool:
+        """Topics of a master that it does not register."""
+        return (
+            bool(broker.whole_table)
+            and self._whole_tables.has_news(broker.broker_name, data_version)
+            and not any(
+                live.master_of == broker.broker_name
+                for address, live in self._live.items()
+                if address != broker.broker_addr
+            )
+        )
+
     def _is_full(self) -> bool:
         """Of brokers."""
         ids, members = (
@@ -569,6 +634,7 @@ class RouteTable:
         gone = {broker.broker_name for broker in brokers if not broker.broker_addrs}
         for name in gone:
             del self._brokers[name]
+            self._whole_tables.gone(name)
             self._left.append((name, self._queues.pop(name)))
         for cluster, names in list(self._clusters.items()) if gone else ():
             for name in gone.intersection(names):

@@ -224,7 +224,7 @@ class NameServers:
         ) and self.topics.set_order_topics(names):
             log.info("ordered topics changed name_server=%s topics=%s", link.address, sorted(names))
 
-    async def request(self, table: TopicConfigTable) -> Registration:
+    async def request(self, table: TopicConfigTable, *, whole: bool = False) -> Registration:
         """What is sent; many topics are written in a thread."""
         config = self.config
         written = partial(
@@ -233,6 +233,7 @@ class NameServers:
             table,
             broker_permission=config.broker_permission,
             compressed=config.compressed_register,
+            whole=whole,
         )
         request = (
             written()
@@ -346,7 +347,7 @@ class NameServerLink:
                 or not self.registered
                 or await self._is_outdated(self._owner.topics.data_version)
             ):
-                self._has_registered(await self._send(self._owner.topics.record()))
+                self._has_registered(await self._send(self._owner.topics.record(), whole=True))
         except (RocketMQError, BodyError, FrameError) as error:
             self._has_failed(error)
         finally:
@@ -360,7 +361,7 @@ class NameServerLink:
         version = topics.data_version
         outdated = await self._is_outdated(version)
         table = topics.record() if outdated else TopicConfigTable(data_version=version)
-        self._has_registered(await self._send(table))
+        self._has_registered(await self._send(table, whole=outdated))
 
     async def _is_outdated(self, mine: DataVersion) -> bool:
         response = await self._owner.remoting.invoke(
@@ -430,7 +431,8 @@ class NameServerLink:
                 self._lost = True
                 self._wake.set()
             else:
-                self._learn_order(await self._send(self._some_topics(topics), self._watched))
+                some = self._some_topics(topics)
+                self._learn_order(await self._send(some, self._watched, whole=False))
         except (RocketMQError, BodyError, FrameError) as error:
             self._has_failed(error)
         finally:
@@ -465,21 +467,25 @@ class NameServerLink:
     def _timeout_s(self) -> float:
         return self._owner.config.register_broker_timeout_mills / 1000
 
-    async def _send(self, table: TopicConfigTable, over: Peer | None = None) -> Response:
+    async def _send(
+        self, table: TopicConfigTable, over: Peer | None = None, *, whole: bool
+    ) -> Response:
         """Register a table, in parts if it is long; the answer to the last one. All goes ``over``
         one connection, by default what the first part takes: behind another one there may be a name
-        server that knows nothing of the others."""
+        server that knows nothing of the others. ``whole``: the broker has no other topics."""
         self.under_way = asyncio.get_running_loop().create_future()
         try:
-            return await self._send_parts(table, over)
+            return await self._send_parts(table, over, whole=whole)
         finally:
             self.under_way.set_result(None)
             self.under_way = None
 
-    async def _send_parts(self, table: TopicConfigTable, over: Peer | None) -> Response:
+    async def _send_parts(
+        self, table: TopicConfigTable, over: Peer | None, *, whole: bool
+    ) -> Response:
         owner, parts = self._owner, await self._parts(table)
         for part in parts:
-            request = await owner.request(part)
+            request = await owner.request(part, whole=whole and len(parts) == 1)
             if over is not None and owner.remoting.connected_to(self.address) is not over:
                 raise ConnectionLostError(
                     f"{self.address}: the connection was lost while topics were registered"

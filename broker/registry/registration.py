@@ -96,10 +96,15 @@ def can_be_packed(table: TopicConfigTable) -> bool:
 
 
 def registration(
-    identity: Identity, table: TopicConfigTable, *, broker_permission: int, compressed: bool
+    identity: Identity,
+    table: TopicConfigTable,
+    *,
+    broker_permission: int,
+    compressed: bool,
+    whole: bool = False,
 ) -> Registration:
     """What is sent, ``compressed`` if nothing gets lost by it. A broker that may not be read and
-    written gives its own permission to every topic."""
+    written gives its own permission to every topic. ``whole``: the broker has no other topics."""
     if broker_permission & READ_WRITE != READ_WRITE:
         limited = {
             name: replace(topic, perm=broker_permission)
@@ -117,6 +122,7 @@ def registration(
         broker_id=identity.broker_id,
         compressed=compressed,
         body_crc32=body_crc32(body),
+        whole_table=whole or None,
     )
     return Registration(header, body)
 

@@ -120,7 +120,7 @@ def test_a_known_data_version_spares_reading_the_topics() -> None:
     assert route(table, "T").queue_datas[0].read_queue_nums == 8
 
 
-def test_a_registration_never_removes_a_topic() -> None:
+def test_a_registration_that_may_not_be_all_removes_no_topic() -> None:
     table = RouteTable()
     register(table, topic("T"), topic("U"))
     register(table, topic("U"), version=2)

@@ -266,6 +266,71 @@ def test_no_topic_hides_behind_the_version_of_another(tmp_path: Path) -> None:
     play(tmp_path, 1, scenario)
 
 
+def test_a_deleted_topic_that_was_told_of_late_is_forgotten(tmp_path: Path) -> None:
+    """And a new one, that is told of alone, keeps the others."""
+
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        address, link = servers[0].address, world.name_servers.links[0]
+        async with running(world):
+            await world.until(lambda: link.registered)
+            for name in ("T", "X"):
+                await world.name_servers.announce(world.topics.update(TopicConfig(topic_name=name)))
+            world.topics.delete("X")
+            late = await world.name_servers.request(
+                TopicConfigTable(
+                    topic_config_table={"X": TopicConfig(topic_name="X")},
+                    data_version=world.topics.version_before,
+                )
+            )
+            register = RequestCode.REGISTER_BROKER
+            answer = await world.client.invoke(address, register, late.header, late.body, timeout=5)
+            answer.check()
+            await world.name_servers.announce(world.topics.update(TopicConfig(topic_name="U")))
+            assert await world.knows(address, "T")
+            assert await world.knows(address, "X")
+
+            async def is_forgotten() -> bool:
+                return not await world.knows(address, "X")
+
+            await world.until(is_forgotten, limit=31.0)
+            assert await world.knows(address, "T")
+            assert await world.knows(address, "U")
+
+    play(tmp_path, 1, scenario)
+
+
+@pytest.mark.parametrize(
+    ("part_bytes", "said"), [(PART_BYTES, {(True, True), (False, None)}), (100, {(False, None)})]
+)
+def test_only_all_topics_in_one_request_are_called_all(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    part_bytes: int,
+    said: set[tuple[bool, bool | None]],
+) -> None:
+    """Parts are not: the name server would have to know that none is missing."""
+    monkeypatch.setattr(name_servers, "PART_BYTES", part_bytes)
+    monkeypatch.setattr(name_servers, "AT_ONCE", 2)
+
+    async def scenario(world: World, _servers: list[RunningNameServer]) -> None:
+        link, heard = world.name_servers.links[0], set[tuple[bool, bool | None]]()
+        request = world.name_servers.request
+
+        async def seen(table: TopicConfigTable, *, whole: bool = False) -> Registration:
+            written = await request(table, whole=whole)
+            is_all = len(table.topic_config_table) == len(world.topics)
+            heard.add((is_all, written.header.whole_table))
+            return written
+
+        world.name_servers.request = seen  # type: ignore[method-assign]
+        async with running(world):
+            await world.until(lambda: link.registered)
+            await world.name_servers.announce(world.topics.update(TopicConfig(topic_name="T")))
+        assert heard == said
+
+    play(tmp_path, 1, scenario)
+
+
 def test_what_begins_over_a_new_connection_begins_with_everything(tmp_path: Path) -> None:
     """A name server that was restarted knows nothing: one topic alone, in the version of all, would
     hide the others."""
@@ -558,13 +623,13 @@ def test_parts_that_a_lost_connection_tears_apart_are_all_sent_again(
             world.topics.update(TopicConfig(topic_name=f"T{number}"))
         request, asked = world.name_servers.request, 0
 
-        async def torn(table: TopicConfigTable) -> Registration:
+        async def torn(table: TopicConfigTable, *, whole: bool = False) -> Registration:
             nonlocal asked
             asked += 1
             if asked == 2:
                 await servers[0].stop()
                 await servers[0].start()
-            return await request(table)
+            return await request(table, whole=whole)
 
         world.name_servers.request = torn  # type: ignore[method-assign]
         async with running(world):

@@ -26,6 +26,9 @@ class RegisterBrokerRequest(Record, frozen=True, kw_only=True):
     compressed: bool = False
     body_crc32: i32 = 0
     """31 bits of the body's CRC-32 as sent (``registration.body_crc32``); 0: not checked."""
+    whole_table: bool | None = None
+    """Only ours: this is all that the broker has. A name server of ours forgets what else it knows
+    of it (``namesrv/whole_tables.py``); others read over this."""
 
 
 class RegisterBrokerResponse(Record, frozen=True, kw_only=True):

@@ -133,6 +133,12 @@ def test_a_name_server_puts_parts_together_whatever_it_knew(
     assert not routes.is_changed(WHO.broker_addr, table_of(names).data_version)
 
 
+@pytest.mark.parametrize(("whole", "said"), [(True, "true"), (False, None)])
+def test_a_broker_says_that_this_is_all_that_it_has(whole: bool, said: str | None) -> None:
+    sent = registration(WHO, TABLE, broker_permission=4, compressed=False, whole=whole)
+    assert to_fields(sent.header).get("wholeTable") == said
+
+
 @pytest.mark.parametrize(
     ("permission", "expected"), [(6, [7, 4]), (7, [7, 4]), (4, [4, 4]), (2, [2, 2]), (0, [0, 0])]
 )
