@@ -73,12 +73,16 @@ class Running:
                 await asyncio.wait([services])
             assert services.cancelled()
 
-        asyncio.run(asyncio.wait_for(whole(), 20))
+        asyncio.run(asyncio.wait_for(whole(), 60))
 
     async def until(self, condition: Callable[[], bool], step: float = 0.0) -> None:
+        """``step``: the clock goes on meanwhile, but not while the disk works: how long that takes
+        must not decide what is due next."""
         while not condition():
             if step:
                 self.clock.advance(step)
+                if self.disk.go_on.is_set():
+                    await self.settle()
             await asyncio.sleep(0.001)
 
     async def settle(self) -> None:
