@@ -580,6 +580,11 @@ class MessageStore:
 
     # -- asking
 
+    async def indexed(self) -> bool:
+        """Return when ``query`` finds all that can be read now, or with False: see
+        ``IndexingService.caught_up``."""
+        return await self._index_service.caught_up()
+
     @property
     def log_end(self) -> int:
         """Where the next record goes, whoever has the last one by now."""

@@ -17,6 +17,7 @@ from ...store.message_store import MessageStore
 from ..replication.table_states import TableStates
 
 _NOTHING_FOUND = QueryMessageResponse(index_last_update_timestamp=0, index_last_update_phyoffset=0)
+_NOT_ALL = "the index does not have all messages yet"
 
 
 class QueryProcessor:
@@ -30,9 +31,11 @@ class QueryProcessor:
         return {RequestCode.QUERY_MESSAGE: self.query, RequestCode.VIEW_MESSAGE_BY_ID: self.view}
 
     async def query(self, request: QueryMessageRequest, _body: Body, _ctx: Context) -> Reply:
-        """The newest messages with a key, in the order they were stored. Many items may have to be
-        looked at: other requests have their turn in between.
+        """The newest messages with a key, in the order they were stored, of all that were stored
+        when it was asked; what the index does not have in time is missing, and that is said. Many
+        items may have to be looked at: other requests have their turn in between.
         """
+        missing = None if await self._store.indexed() else _NOT_ALL
         count = request.max_num
         if request.unique_key_query:
             count = self._store.config.default_query_max_num
@@ -41,13 +44,13 @@ class QueryProcessor:
         )
         found = await self._sliced.alone(steps)
         if not found.records:
-            remark = "can not find message, maybe time range not correct"
+            remark = f"can not find message, {missing or 'maybe time range not correct'}"
             return Reply(ResponseCode.QUERY_NOT_FOUND, _NOTHING_FOUND, remark=remark)
         header = QueryMessageResponse(
             index_last_update_timestamp=found.index_last_update_timestamp,
             index_last_update_phyoffset=found.index_last_update_phyoffset,
         )
-        return Reply(header=header, body=found.records)
+        return Reply(header=header, body=found.records, remark=missing)
 
     def view(self, request: ViewMessageRequest, _body: Body, _ctx: Context) -> Reply:
         """The record that begins at an offset of the commit log; to a slave, also whether it has to

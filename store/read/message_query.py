@@ -27,7 +27,6 @@ class MessageQuery:
     def __init__(self, files: StoreFiles, max_count: int) -> None:
         self._log: Final = files.log
         self._files: Final = files.index
-        self._indexing: Final = files.indexing
         self.max_count = max_count
         self.readable: Readable | None = None
         """How far the log may be read; None: to its end."""
@@ -40,9 +39,9 @@ class MessageQuery:
 
         At most ``max_count`` and ``maxMsgsNumBatch``. In steps of less than a millisecond, so that
         other work can go on in between; the result is the value of the generator. Messages put with
-        ``messageIndexEnable=false`` are not found.
+        ``messageIndexEnable=false`` are not found, nor are those whose keys wait: see
+        ``MessageStore.indexed``.
         """
-        self._indexing.step()  # what was put a moment ago
         files = self._files
         update = (files.end_timestamp, max(0, files.end_phy_offset))
         max_count = min(max_count, self.max_count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,7 @@ from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.remoting.slices import at_once
 from tests.stored import decode_messages
 
-from .sim_broker import SimBroker
+from .sim_broker import SimBroker, SimClient
 
 NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 
@@ -163,6 +164,62 @@ def test_messages_by_their_keys(play: Play) -> None:
             answer = await client.ask(code, nothing)
             assert (answer.code, answer.body) == (ResponseCode.QUERY_NOT_FOUND, b"")
             assert answer.remark == "can not find message, maybe time range not correct"
+
+    play(scenario)
+
+
+def test_a_query_waits_for_what_was_stored_before_it(play: Play) -> None:
+    """Of 300 messages none is in the index, for there is no file yet."""
+
+    async def scenario(sim: SimBroker) -> None:
+        store, client = sim.broker.store, sim.connect()
+        for number in range(300):
+            await client.send("T", b"%d" % number, properties=f"KEYS\x01k{number}")
+        service = asyncio.create_task(store._index_service.run())
+        await sent_to(client)
+        asked = [
+            asyncio.create_task(client.ask(RequestCode.QUERY_MESSAGE, by_key(f"k{number}")))
+            for number in (0, 299)
+        ]
+        await sent_to(client)
+        sim.clock.advance(0.02)
+        for number, answer in zip((0, 299), await asyncio.gather(*asked), strict=True):
+            assert decode_record(answer.check().body).body == b"%d" % number
+            assert answer.remark is None
+        service.cancel()
+
+    play(scenario)
+
+
+async def sent_to(client: SimClient) -> None:
+    """What the client has asked before, and what runs beside, waits now: this is asked behind it,
+    and answered at once."""
+    await client.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=0))
+
+
+def test_what_an_index_does_not_get_in_time_is_missing_and_that_is_said(play: Play) -> None:
+    """Nobody builds it."""
+
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        for number in range(300):
+            if number == 100:
+                sim.broker.store._indexing.build_all()
+            await client.send("T", b"%d" % number, properties=f"KEYS\x01k{number} all")
+        asked = [
+            asyncio.create_task(client.ask(RequestCode.QUERY_MESSAGE, by_key(key)))
+            for key in ("k299", "all")
+        ]
+        await sent_to(client)
+        sim.clock.advance(2)
+        missing, found = await asyncio.gather(*asked)
+        said = "the index does not have all messages yet"
+        assert (missing.code, missing.remark) == (
+            ResponseCode.QUERY_NOT_FOUND,
+            f"can not find message, {said}",
+        )
+        assert found.remark == said
+        assert decode_messages(found.check().body)
 
     play(scenario)
 

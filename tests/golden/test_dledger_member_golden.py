@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -148,6 +149,7 @@ def test_what_the_original_has_not_indexed_after_its_crash_is_not_missed(tmp_pat
     raft_of(store).lead(6)
     put_ok(store, "TopicOurs", properties={"KEYS": "ourkey"})
     commit_all(store)
+    assert asyncio.run(asyncio.wait_for(store.indexed(), 20))
     found = at_once(store.query.steps("TopicOurs", "ourkey", 1, 0, 1 << 62))
     assert b"ourkey" in found.records
     store.close()

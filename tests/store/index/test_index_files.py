@@ -391,6 +391,7 @@ def test_a_file_takes_the_disk_space_of_its_items(
     store.close()
     store = open_store(tmp_path, **SPARSE)
     send(store, 20_000)
+    assert asyncio.run(asyncio.wait_for(store.indexed(), 20))  # there is room: nobody makes any
     assert [bodies(store, f"u{n}") for n in (0, 19_999, 20_000)] == [["0"], ["19999"], ["20000"]]
     store.close()
 
