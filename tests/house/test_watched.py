@@ -1,4 +1,8 @@
-"""Tests that hang say where, and nothing that tests have started stays behind."""
+"""Tests that hang say where, and nothing that tests have started stays behind.
+
+Starting pytest takes a machine with much else to do a minute: there are no deadlines here, who
+waits in vain hangs, which is watched as well.
+"""
 
 from __future__ import annotations
 
@@ -82,14 +86,14 @@ def start(folder: Path, test: str, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(folder)],
         cwd=folder,
-        env={**environment, "PYTHONPATH": str(REPOSITORY), "TEST_HANG_S": "0.5"},
+        env={**environment, "PYTHONPATH": str(REPOSITORY), "TEST_HANG_S": "1"},
         stdout=subprocess.PIPE,
         text=True,
     )
 
 
 def test_what_hangs_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
-    printed, _ = start(tmp_path, HANGING).communicate(timeout=60)
+    printed, _ = start(tmp_path, HANGING).communicate()
     assert "3 failed, 1 passed" in printed, printed
     for test in ("test_tasks[asyncio]", "test_tasks[fast]", "test_threads"):
         assert f"Hangs: test_it.py::{test}" in printed, printed
@@ -106,17 +110,13 @@ def test_nothing_outlives_the_tests(tmp_path: Path) -> None:
         wait_for(tmp_path / "started")
         tests.kill()
         pids = [int((tmp_path / f"pid-{number}").read_text()) for number in range(2)]
-        deadline = time.monotonic() + 30
         while any(map(is_alive, pids)):
-            assert time.monotonic() < deadline, "children are left"
             time.sleep(0.02)
         assert tests.wait() == -signal.SIGKILL
 
 
 def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 30
     while not path.exists():
-        assert time.monotonic() < deadline, f"no {path}"
         time.sleep(0.02)
 
 
