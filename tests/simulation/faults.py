@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -280,7 +280,7 @@ class Faults:
         broker, random = machine.broker, self.world.random
         if broker is None or broker.identity().broker_id == 0:
             return
-        if broker.group is not None and not self._is_whole():
+        if broker.group is not None and not (self._is_whole() and self._is_spared(machine)):
             return
         bodies = _bodies(broker.store)
         if not bodies:
@@ -332,9 +332,23 @@ class Faults:
 
     def _is_damaged(self) -> bool:
         """Somebody has yet to mend what was flipped: perhaps with what this disk has."""
-        return any(
-            path in machine.disk.files and machine.disk.files[path][at : at + 1] != bytes([byte])
-            for machine, path, at, byte in self._flipped
+        return any(path in machine.disk.files for machine, path, _, _ in self._damage())
+
+    def _damage(self) -> Iterator[tuple[Machine, str, int, int]]:
+        """What was flipped, and is not mended."""
+        for machine, path, at, byte in self._flipped:
+            content = machine.disk.files.get(path, b"")
+            if content[at : at + 1] != bytes([byte]):
+                yield machine, path, at, byte
+
+    def _is_spared(self, machine: Machine) -> bool:
+        """Whatever is damaged elsewhere is intact at a third one, too: this one's log may end in
+        front of its own damage."""
+        others = [each for each in self._same(machine) if each is not machine]
+        return all(
+            any(_byte(each, _begins_at(path) + at) == byte for each in others)
+            for damaged, path, at, byte in self._damage()
+            if damaged is not machine
         )
 
     def _lose_disk(self, machine: Machine) -> None:
@@ -356,6 +370,14 @@ def _bodies(store: MessageStore) -> list[tuple[str, int, bytes, int]]:
             at = record.index(len(body).to_bytes(4, "big") + body) + 4
             found.append((f"{topic}/{queue_id} {offset}", phy_offset, record, at))
     return sorted(found, key=lambda each: each[1])
+
+
+def _byte(machine: Machine, phy_offset: int) -> int | None:
+    """What its log has there."""
+    path = _log_file(machine, phy_offset)
+    content = b"" if path is None else machine.disk.files[path]
+    at = 0 if path is None else phy_offset - _begins_at(path)
+    return content[at] if at < len(content) else None
 
 
 def _begins_at(path: str) -> int:
