@@ -13,7 +13,6 @@ from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import SendErrorFields
 from ...remoting.protocol.wire import NoFields
-from ...store.message_store import MessageStore
 from ...store.model.config import BrokerRole
 from ..config.config import BrokerConfig
 from ..config.settings import BrokerSettings
@@ -44,7 +43,6 @@ class Appearance:
         storage: Storage,
         registry: Registry,
         reads: Reads,
-        store: MessageStore,
         sync: SlaveSync,
         end_locks: Callable[[], None],
     ) -> None:
@@ -55,7 +53,6 @@ class Appearance:
         self._storage: Final = storage
         self._registry: Final = registry
         self._reads: Final = reads
-        self._store: Final = store
         self._sync: Final = sync
         self._end_locks: Final = end_locks
         self._ports: Ports | None = None
@@ -79,7 +76,7 @@ class Appearance:
         self._ports, self._master, self._slave = ports, master, slave
 
     def be_master(self) -> None:
-        self._tables.begin_as_master(self._store, self._sync.leads())
+        self._tables.begin_as_master(self._storage.store, self._sync.leads())
         self._storage.begin_as_master()
         self._is(0, BrokerRole.SYNC_MASTER, self._master)
 
@@ -95,7 +92,7 @@ class Appearance:
     def _is(self, broker_id: int, role: BrokerRole, table: Table | None) -> None:
         config: BrokerConfig = self._settings.broker
         config.broker_id, self._settings.store.broker_role = broker_id, role
-        self._store.read_role()
+        self._storage.store.read_role()
         self._reads.pull.read_role()
         assert self._ports is not None
         if table is not None:

@@ -210,7 +210,6 @@ class Group:
             storage,
             registry,
             reads,
-            store,
             sync,
             end_locks,
         )

@@ -40,7 +40,7 @@ class Storage:
         """``tables`` agree with the store by now. ``group``: how safe messages are at a member of a
         group; else they are when the disk has them."""
         config, state = settings.broker, tables.state
-        self._store = store
+        self.store: MessageStore = store
         self._group = group
         delays_ms = parse_delay_levels(settings.store.message_delay_level)
         self._tables = tables
@@ -113,15 +113,15 @@ class Storage:
         if self._group is not None:
             self._group.when_all_stored(lambda code: done(code == 0))
         else:
-            self._store.flush.when_flushed(self._store.max_phy_offset, done)
+            self.store.flush.when_flushed(self.store.max_phy_offset, done)
 
     async def _settled(self) -> bool:
         """Have everything that is stored by now safe. Whether that is so."""
         if self._group is not None:
             return await self._group.all_stored() == 0
-        end = self._store.max_phy_offset
-        await self._store.sync()
-        return self._store.flushed_offset >= end
+        end = self.store.max_phy_offset
+        await self.store.sync()
+        return self.store.flushed_offset >= end
 
     def save_delay_offsets(self) -> None:
         """Blocks. The last thing of all: only when the store is closed all that was delivered is on
