@@ -72,11 +72,12 @@ class ClientWatch:
     def end_locks(self) -> None:
         """This broker leads no more, and who leads next knows nothing of the locks that it gave:
         they end, and their groups are told, as of members that come and go. (Clients of ours ask
-        for their locks again then; those of the original believe in them for up to 30 s.)"""
+        for their locks again then; those of the original believe in them for up to 30 s.) There
+        may be thousands of groups, and an election is under way: each has its turn."""
         for group in self._locks.forget_all():
-            self.notify(group)
+            self.notify(group, at_once=0)
 
-    def notify(self, group: str) -> None:
+    def notify(self, group: str, *, at_once: int = TOLD_AT_ONCE) -> None:
         """NOTIFY_CONSUMER_IDS_CHANGED to every member, oneway; they rebalance at once.
 
         Members of a large group are told some in a turn of the loop, and once for all changes that
@@ -89,11 +90,11 @@ class ClientWatch:
             self._changed_again.add(group)
             return
         members = self._consumers.connections(group)
-        self._tell(group, members[:TOLD_AT_ONCE])
-        if len(members) > TOLD_AT_ONCE:
+        self._tell(group, members[:at_once])
+        if len(members) > at_once:
             if not self._untold:
                 asyncio.get_running_loop().call_soon(self._tell_more)
-            self._untold[group] = members[TOLD_AT_ONCE:]
+            self._untold[group] = members[at_once:]
 
     def _tell_more(self) -> None:
         """The next members of a group; the next time it is another group's turn."""

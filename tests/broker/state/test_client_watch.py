@@ -14,6 +14,7 @@ from aiorocketmq.broker.config.config import BrokerConfig
 from aiorocketmq.broker.state.client_watch import TOLD_AT_ONCE, ClientWatch
 from aiorocketmq.broker.state.queue_locks import QueueLocks
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
 from ...sim import ManualClock, told_of
 
@@ -135,3 +136,20 @@ async def test_nobody_is_told_where_that_is_switched_off(count: int) -> None:
     world.watch.notify("g")
     await until_quiet(world)
     assert not world.told
+
+
+@on_a_loop
+async def test_groups_whose_locks_end_have_their_turns() -> None:
+    """There may be thousands, while a new leader is elected."""
+    groups = [f"g{number}" for number in range(50)]
+    world = World(**dict.fromkeys(groups, 10))
+    for group in groups:
+        world.watch._locks.lock(group, "me", [MessageQueue("T", "b", 0)], 0)
+    world.watch.notify(groups[0])
+    world.told.clear()
+    world.watch.end_locks()
+    assert not world.told
+    await asyncio.sleep(0)
+    assert len(world.told) <= TOLD_AT_ONCE
+    await until_quiet(world)
+    assert {count for group in groups for count in world.times(group)} == {1}
