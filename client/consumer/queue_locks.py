@@ -55,10 +55,9 @@ class QueueLocks:
         self._group = group
         self._held: dict[MessageQueue, _Lock] = {}
         self._doubted = asyncio.Event()
-        self._settled = asyncio.Event()
-        """Set while no renewal is under way: it answers for queues that are ours, and would bring
-        back what is let go meanwhile."""
-        self._settled.set()
+        self._renewals: dict[str, asyncio.Event] = {}
+        """Those under way, by broker, and when each has ended: it answers for queues that are ours,
+        and would bring back what is let go meanwhile."""
         self.on_refused: Callable[[MessageQueue], None] = lambda _queue: None
 
     def holds(self, queue: MessageQueue) -> bool:
@@ -83,8 +82,9 @@ class QueueLocks:
     async def those_held(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
         """Those of the queues that are ours alone, asking the brokers where need be."""
         wanted = list(queues)
-        if not all(map(self.holds, wanted)):
-            await self._settled.wait()
+        for queue in wanted:
+            if not self.holds(queue):
+                await self._settled(queue.broker_name)
         asked = await self.acquire([queue for queue in wanted if not self.holds(queue)])
         return [queue for queue in wanted if queue in asked or self.holds(queue)]
 
@@ -92,20 +92,19 @@ class QueueLocks:
         """Whether a queue that is to become ours is locked for us now."""
         return self.holds(queue) or queue in await self.acquire([queue])
 
-    async def acquire(
-        self, queues: Iterable[MessageQueue], *, renewing: bool = False
-    ) -> set[MessageQueue]:
+    async def acquire(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
         """Lock queues; those that we have now. A broker that does not answer changes nothing; the
-        locks of one that is not the master any more end. Who is ``renewing`` waits a second for the
-        next one then, and so mostly comes before those that want a queue of ours."""
+        locks of one that is not the master any more end."""
         granted = await asyncio.gather(
-            *(self._lock_at(name, ours, renewing) for name, ours in _by_broker(queues).items())
+            *(self._lock_at(name, ours) for name, ours in _by_broker(queues).items())
         )
         return set().union(*granted)
 
     async def _lock_at(
-        self, broker_name: str, queues: list[MessageQueue], renewing: bool
+        self, broker_name: str, queues: list[MessageQueue], *, renewing: bool = False
     ) -> set[MessageQueue]:
+        """Who is ``renewing`` waits a second for the next master where there is another one, and so
+        mostly comes before those that want a queue of ours."""
         try:
             granted = await self._ask_master(broker_name, queues, renewing)
         except (RemotingError, BrokerError) as error:
@@ -169,31 +168,48 @@ class QueueLocks:
     async def release(self, queues: Iterable[MessageQueue]) -> None:
         """Let the next member have them. A broker that cannot be told lets them go after 60
         seconds."""
-        await self._settled.wait()
-        given = [queue for queue in queues if self._held.pop(queue, None) is not None]
-        for name, ours in _by_broker(given).items():
-            body = UnlockBatchRequestBody(
-                consumer_group=self._group, client_id=self._instance.client_id, mq_set=tuple(ours)
+        await asyncio.gather(
+            *(self._release_at(name, ours) for name, ours in _by_broker(queues).items())
+        )
+
+    async def _release_at(self, name: str, queues: list[MessageQueue]) -> None:
+        await self._settled(name)
+        ours = tuple(queue for queue in queues if self._held.pop(queue, None) is not None)
+        if not ours:
+            return
+        body = UnlockBatchRequestBody(
+            consumer_group=self._group, client_id=self._instance.client_id, mq_set=ours
+        )
+        try:
+            address = await self._instance.master_address(name, ours[0].topic)
+            await self._instance.remoting.invoke_oneway(
+                address, RequestCode.UNLOCK_BATCH_MQ, None, encode_body(body), timeout=_TIMEOUT
             )
-            try:
-                address = await self._instance.master_address(name, ours[0].topic)
-                await self._instance.remoting.invoke_oneway(
-                    address, RequestCode.UNLOCK_BATCH_MQ, None, encode_body(body), timeout=_TIMEOUT
-                )
-            except (RemotingError, BrokerError) as error:
-                cause, text = ("unlock", name), "queues not unlocked group=%s broker=%s error=%s"
-                self._instance.outages.occurs(log, cause, text, self._group, name, error)
+        except (RemotingError, BrokerError) as error:
+            cause, text = ("unlock", name), "queues not unlocked group=%s broker=%s error=%s"
+            self._instance.outages.occurs(log, cause, text, self._group, name, error)
 
     async def renew(self, owned: Callable[[], Iterable[MessageQueue]]) -> None:
         """Service: keep the locks of the queues that are ours."""
         while True:
             await happens_within(self._doubted, RENEW_INTERVAL, self._instance.clock)
             self._doubted.clear()
-            self._settled.clear()
+            wanted = _by_broker(owned())
+            self._renewals = {name: asyncio.Event() for name in wanted}
             try:
-                await self.acquire(owned(), renewing=True)
+                await asyncio.gather(*map(self._renew_at, wanted.values(), self._renewals.values()))
             finally:
-                self._settled.set()
+                for ended in self._renewals.values():
+                    ended.set()
+
+    async def _renew_at(self, queues: list[MessageQueue], ended: asyncio.Event) -> None:
+        await self._lock_at(queues[0].broker_name, queues, renewing=True)
+        ended.set()
+
+    async def _settled(self, broker_name: str) -> None:
+        """Return when no renewal is under way there. Another broker may take its second."""
+        if (ended := self._renewals.get(broker_name)) is not None:
+            await ended.wait()
 
     def doubt(self) -> None:
         """Have ``renew`` do so now."""

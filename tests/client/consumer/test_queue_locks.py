@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.cluster.route_cache import topic_route
@@ -38,6 +39,7 @@ class MovingLocks:
         self.instance: ClientInstance = self.broker.instance()
         self.broker.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = self._route
         self.queues = self.broker.know_topic(self.instance, "T")
+        self.never: asyncio.Future[set[MessageQueue]] = asyncio.get_running_loop().create_future()
         self.locks = QueueLocks(self.instance, "g")
         remoting = self.instance.remoting
         assert isinstance(remoting, RemotingClient)
@@ -185,6 +187,51 @@ def test_a_queue_that_is_let_go_while_locks_are_renewed_is_not_ours() -> None:
         assert codes[-2:] == [LOCK, RequestCode.UNLOCK_BATCH_MQ]
 
     play(scene)
+
+
+def test_a_broker_that_does_not_answer_keeps_nobody_from_letting_go_of_another_ones() -> None:
+    async def scene(world: MovingLocks) -> None:
+        silent = MessageQueue("T", "silent", 0)
+        lock_at = world.locks._lock_at
+
+        async def locked(broker_name: str, *args: Any, **more: Any) -> set[MessageQueue]:
+            if broker_name == "silent":
+                return await world.never
+            return await lock_at(broker_name, *args, **more)
+
+        world.locks._lock_at = locked  # type: ignore[method-assign]
+        world.queues.append(silent)
+        world.locks.doubt()
+        while not world.asked:
+            await asyncio.sleep(0)
+        await turns()
+        releasing = asyncio.create_task(world.locks.release(world.queues[:1]))
+        waiting = asyncio.create_task(world.locks.hold(silent))
+        await turns()
+        assert releasing.done()
+        assert world.held() == {1, 2, 3}
+        assert not waiting.done()
+        waiting.cancel()
+
+    play(scene)
+
+
+def test_a_renewal_that_is_cancelled_keeps_nobody() -> None:
+    async def main() -> None:
+        world = MovingLocks()
+        await world.locks.acquire(world.queues)
+        renewing = asyncio.create_task(world.locks.renew(lambda: list(world.queues)))
+        await turns()
+        world.locks.doubt()
+        while all(each.is_set() for each in world.locks._renewals.values()):
+            await asyncio.sleep(0)
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)
+        await world.locks.release_all()
+        assert not world.held()
+        await world.instance.stop()
+
+    asyncio.run(main())
 
 
 def test_a_word_of_members_that_changed_has_an_ordered_consumer_ask_for_its_locks() -> None:
