@@ -21,7 +21,8 @@ CHECK_INTERVAL_S: Final = 180.0
 class SlowConsumers:
     """Service: every 3 minutes takes ``consumeEnable`` from groups whose last pull of any queue
     ended more than ``consumerFallbehindThreshold`` bytes before the end of the commit log. An
-    administrator gives it back (updateSubGroup).
+    administrator gives it back (updateSubGroup). Not at a slave, other than in the original: its
+    master's table gives it back at once, and who reads far back is sent there.
     """
 
     def __init__(self, config: BrokerConfig, groups: SubscriptionGroups, clock: Clock) -> None:
@@ -42,9 +43,10 @@ class SlowConsumers:
     def check(self) -> None:
         """Look at the pulls since the last time."""
         behind, self._behind = self._behind, {}
-        if not self._config.disable_consume_if_consumer_read_slowly:
+        config = self._config
+        if not (config.disable_consume_if_consumer_read_slowly and config.owns_tables):
             return
-        limit = self._config.consumer_fallbehind_threshold
+        limit = config.consumer_fallbehind_threshold
         for (name, topic, queue_id), size_bytes in behind.items():
             group = self._groups.find(name)
             if size_bytes > limit and group is not None and group.consume_enable:
