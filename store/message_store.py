@@ -159,6 +159,12 @@ class MessageStore:
         self._readable: Final = self._only_synced() if config.hands_out_only_synced else None
         self._connect()
 
+    def _needed_from(self) -> int:
+        """A file of the log that reaches so far must not expire. What a stop leaves of the queues is
+        believed below the checkpoint only: behind it the log says which numbers were given."""
+        synced = self._log.flushed_offset if self.raft is None else self.raft.needed_from()
+        return min(synced, self._checkpoint.safe_phy_offset or 0)
+
     def _rules_of(self, bitmap_of: BitmapOf | None) -> UnitRules:
         outages = self._files.outages
         return UnitRules.of(self.config, self._writer, self._queues, bitmap_of, outages)
@@ -195,7 +201,6 @@ class MessageStore:
         raft.refuse = self._refusals.by_role
         raft.on_new_log = self._forget_all
         self.flush.dispatched = raft.dispatched
-        self.cleaning.needed_from = raft.needed_from
         self.cleaning.on_deleted = raft.log.first_file_gone
         self.cleaning.on_queue_deleted = puts.numbers.forget
         self.cleaning.may_delete = puts.numbers.has_none_ahead
@@ -209,6 +214,7 @@ class MessageStore:
         self.flush.on_broken = self._refusals.disk_failed
         self.flush.on_put_off = self._refusals.sync_put_off
         self.cleaning.on_space = self._refusals.space_changed
+        self.cleaning.needed_from = self._needed_from
         self.cleaning.forget_before = self.damage.forget_before
         self.cleaning.drop_expired_index = self._index.drop_expired
         self._index_service.on_blocked = self._refusals.index_blocked

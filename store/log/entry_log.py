@@ -516,8 +516,10 @@ class DledgerLog:
     def first_file_gone(self) -> None:
         """Files in front were deleted: the log begins with the first one that is left. Raises
         EntryLogError."""
-        self.note()
         start = self.log.files.start
+        if self._indexed_position < start:
+            self._leave_out(start)
+        self.note()
         try:
             first, problem = first_entry(self._file(start), self.index, self.end_index)
             if first < self._first:
@@ -529,6 +531,20 @@ class DledgerLog:
         self._places.clear()
         if problem:
             self._tell_unreadable(first, problem)
+
+    def _leave_out(self, start: int) -> None:
+        """Entries that had no units yet are gone: the next one gets the first that is left. Raises
+        EntryLogError."""
+        try:
+            first, _ = first_entry(self._file(start), self.index, self.end_index)
+            if first < self.index.end:
+                raise EntryLogError(f"no entry at {start}, where a file begins")
+            self.index.begin_at(first)
+        except StoreFileError as error:
+            raise EntryLogError(str(error)) from error
+        self._indexed_position = start
+        if self._noted_position < start:
+            self._noted, self._noted_position, self._last_term = first, start, -1
 
     def _moved(self, position: int) -> None:
         """The log ends there now."""

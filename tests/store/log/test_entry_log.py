@@ -551,6 +551,31 @@ def test_a_full_disk_stops_no_reader(caplog: pytest.LogCaptureFixture) -> None:
     assert world.log.entries(37, 1)[0].term == 2
 
 
+@pytest.mark.parametrize("files", [1, 3])
+@pytest.mark.parametrize("full", [False, True])
+def test_files_are_deleted_before_their_entries_have_units(full: bool, files: int) -> None:
+    """They get none; those that are left do."""
+    disk = FullIndex()
+    world = EntryWorld(disk)
+    disk.full = full
+    world.put(*BODIES)
+    if full:
+        world.log.note()
+    for _ in range(files):
+        world.commit_log.files.drop_first().delete()
+    world.log.first_file_gone()
+    disk.full = False
+    world.put(b"more", term=2)
+    world.log.note(whole=True)
+    entries = made(BODIES)
+    entries += made([b"more"], entries[-1], term=2)
+    start = world.commit_log.files.start
+    assert world.all() == [entry for entry in entries if entry.pos >= start]
+    assert state(world) == (world.all()[0].index, 40, 2)
+    assert world.index.end == 41
+    assert world.killed().all() == world.all()
+
+
 @given(st.data())
 def test_against_a_list(data: st.DataObject) -> None:
     """Whatever is done, and over kills."""

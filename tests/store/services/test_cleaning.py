@@ -68,6 +68,26 @@ def test_the_hour_is_the_local_one(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     world.store.close()
 
 
+def test_a_file_stays_until_the_checkpoint_claims_its_queues(tmp_path: Path) -> None:
+    """A start believes units below the checkpoint; with the file the numbers behind it were gone,
+    and were given again."""
+    world = World(tmp_path, disk=FillingDisk(0.87))
+    for body in world.bodies[:9]:
+        put_ok(world.store, "U", body=body)
+    for body in world.bodies[:6]:
+        put_ok(world.store, "T", body=body)
+    world.store._log.flushed_offset = world.store._log.max_phy_offset  # its queues are not
+    world.clean(3)
+    crash(world.store)
+    world.store = world.open()
+    assert put_ok(world.store, "U").queue_offset == 9
+    assert bodies_of(world.store, "U")[:9] == world.bodies[:9]
+    asyncio.run(world.store.sync())
+    world.clean(3)
+    world.store.close()
+    assert len(world.log_files()) == 1
+
+
 def test_the_last_file_stays_whatever_its_age(tmp_path: Path) -> None:
     world = World(tmp_path, delete_when=ANY_HOUR)
     world.clock.advance(1000 * HOUR_S)
