@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from aiorocketmq.broker.assembly.broker import Broker
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.store.message_store import MessageStore
 
@@ -12,14 +13,17 @@ from .reads import Place, messages, reads_differ, said
 from .world import World
 
 
-def others_of(world: World, master: Machine) -> list[tuple[Machine, MessageStore]]:
-    return [
-        (machine, machine.broker.store)
-        for machine in world.machines.values()
-        if machine.broker is not None
-        and machine.broker_name == master.broker_name
-        and machine is not master
-    ]
+def others_of(world: World, master: Machine) -> Iterator[tuple[Machine, Broker]]:
+    """Those that follow it. A slave whose last message has expired at its master does not, until
+    somebody empties it, and says so; a member of a group begins anew."""
+    assert master.broker is not None
+    begin = master.broker.store.min_phy_offset
+    for machine in world.machines.values():
+        broker = machine.broker
+        if broker is None or machine is master or machine.broker_name != master.broker_name:
+            continue
+        if broker.group is not None or broker.store.max_phy_offset >= begin:
+            yield machine, broker
 
 
 def reads_of_copies(world: World, master: Machine, topics: Iterable[str]) -> Iterator[str]:
@@ -28,11 +32,14 @@ def reads_of_copies(world: World, master: Machine, topics: Iterable[str]) -> Ite
     topics, store = list(topics), master.broker.store
     there = messages(store, master.broker_name, topics)
     yield from reads_differ(store, master.name, there, master.damaged)
-    for machine, copy in others_of(world, master):
+    for machine, broker in others_of(world, master):
+        copy = broker.store
         mine = messages(copy, master.broker_name, topics)
-        both = _damaged_at_both(copy, store)
+        both, expired = _damaged_at_both(copy, store), master.broker_name in world.expired
         for place in sorted(there.keys() | mine.keys()):
             one, other = mine.get(place), there.get(place)
+            if expired and place.offset < _where_both_begin(copy, store, place):
+                continue
             if one is None and other is not None and _lies_in(both, other.commit_log_offset):
                 continue  # a stretch is mended as a whole, and somewhere in it is not to be had
             if (one and one.body) != (other and other.body):
@@ -41,7 +48,10 @@ def reads_of_copies(world: World, master: Machine, topics: Iterable[str]) -> Ite
         for topic in topics:
             for queue_id in sorted({*store.queue_ids(topic), *copy.queue_ids(topic)}):
                 ends = [
-                    (each.min_offset(topic, queue_id), each.max_offset(topic, queue_id))
+                    (
+                        0 if expired else each.min_offset(topic, queue_id),
+                        each.max_offset(topic, queue_id),
+                    )
                     for each in (copy, store)
                 ]
                 queue = Place(topic, master.broker_name, queue_id, 0)
@@ -50,6 +60,11 @@ def reads_of_copies(world: World, master: Machine, topics: Iterable[str]) -> Ite
                         f"{topic}/{queue_id} goes from, to {ends[0]} at {machine.name}, "
                         f"{ends[1]} at {master.name}"
                     )
+
+
+def _where_both_begin(copy: MessageStore, store: MessageStore, place: Place) -> int:
+    """Each of them deletes its oldest files when its own disk is scarce."""
+    return max(each.min_offset(place.topic, place.queue_id) for each in (copy, store))
 
 
 def _only_numbers(
@@ -66,7 +81,8 @@ def other_logs(world: World, master: Machine) -> Iterator[str]:
     """Slaves and followers have the same, once all is quiet."""
     assert master.broker is not None
     store = master.broker.store
-    for machine, copy in others_of(world, master):
+    for machine, broker in others_of(world, master):
+        copy = broker.store
         if copy.max_phy_offset != store.max_phy_offset:
             yield (
                 f"{machine.name} ends at {copy.max_phy_offset}, its master {master.name} at "

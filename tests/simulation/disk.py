@@ -39,6 +39,8 @@ class SimulatedDisk(MemoryDisk):
         super().__init__()
         self.named: set[str] = set()
         """Files whose names were synced with their folders."""
+        self.used = 0.1
+        """How much of its space, from 0 to 1."""
         self.trouble: Callable[[str], int | None] = lambda _call: None
         """The errno of a call that fails."""
         self.reached: Callable[[str], None] = lambda _step: None
@@ -85,6 +87,9 @@ class SimulatedDisk(MemoryDisk):
             }
         return super().write(fd, data, position)
 
+    def used_ratio(self, path: Path) -> float:
+        return self.used
+
     def sync_directory(self, path: Path) -> None:
         super().sync_directory(path)
         folder = str(path)
@@ -112,7 +117,7 @@ class SimulatedDisk(MemoryDisk):
     def copy(self) -> SimulatedDisk:
         other = super().copy()
         assert isinstance(other, SimulatedDisk)
-        other.named = set(self.named)
+        other.named, other.used = set(self.named), self.used
         for path, content in self.files.items():
             there = other.files[path]
             there.durable, there.forgotten = content.durable, content.forgotten

@@ -22,6 +22,8 @@ from .world import World
 VOTES_S = 60.0
 """A member whose disk was lost has been filled again by then."""
 ERRNOS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EINTR, errno.EROFS, errno.EMFILE)
+SCARCE = 0.87
+"""So much of a disk is used when the oldest files go whatever their age, and messages are taken."""
 TAKES_SPACE = ("open", "resize", "append", "allocate", "make_directories", "table")
 
 
@@ -254,6 +256,14 @@ class Faults:
         await self._trouble(
             machine, lasts, lambda _call: number if random.random() < often else None
         )
+
+    async def _scarce(self, machine: Machine, lasts: float) -> None:
+        """Most of the disk is used: its oldest files go before their time."""
+        self.world.note(f"the disk of {machine.name} is scarce for {lasts:.1f} s")
+        self.world.expired.add(machine.broker_name)
+        machine.disk.used = SCARCE
+        await asyncio.sleep(lasts)
+        machine.disk.used = 0.1
 
     async def _full(self, machine: Machine, lasts: float) -> None:
         self.world.note(f"the disk of {machine.name} is full for {lasts:.1f} s")

@@ -23,6 +23,7 @@ FAULTS = {
     "slow": 2,
     "errno": 2,
     "full": 1,
+    "scarce": 2,
     "clock": 2,
     "namesrv": 1,
     "role": 3,

@@ -93,6 +93,15 @@ class Journal:
         self.done = False
         """All was sent."""
 
+    def had(self, group: str, *, expires: bool) -> set[bytes]:
+        """What a group has consumed. ``expires``: what it refused may have expired before it came
+        again."""
+        return {
+            each.body
+            for each in self.delivered
+            if each.group == group and (each.consumed or expires)
+        }
+
     def kept(self) -> list[str]:
         """Topics whose messages must be there."""
         return [TOPIC, KEYED, *sorted(self.made - self.gone)]

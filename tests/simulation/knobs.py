@@ -90,6 +90,7 @@ SETTINGS = (
     Setting("store", "flush_interval_consume_queue", (200, 5000)),
     Setting("store", "flush_consume_queue_thorough_interval", (500, 5000)),
     Setting("store", "flush_delay_offset_interval", (100,)),
+    Setting("store", "clean_resource_interval", (300, 1000)),
     Setting("broker", "flush_consumer_offset_interval", (100,)),
     Setting("broker", "transaction_time_out", (500,)),
     Setting("broker", "transaction_check_interval", (300, 1000)),

@@ -17,6 +17,7 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig, Topic
 from aiorocketmq.remoting.protocol.message.topic_names import is_system_topic
 
 from .administering import MOVED
+from .copies import others_of
 from .habits import Habits
 from .journal import TOPIC, Journal
 from .machine import Machine
@@ -124,12 +125,6 @@ def _said(entry: Entry, values: tuple[Value, ...]) -> str:
     )
 
 
-def _copies(world: World, master: Machine) -> Iterator[tuple[Machine, Broker]]:
-    for machine in world.machines.values():
-        if machine.broker is not None and machine.broker_name == master.broker_name:
-            yield machine, machine.broker
-
-
 def tables_differ(
     world: World, master: Machine, before: Mapping[str, Mapping[str, Table]] | None = None
 ) -> Iterator[str]:
@@ -138,7 +133,7 @@ def tables_differ(
     assert master.broker is not None
     theirs = _tables(master.broker)
     had = theirs if before is None else before.get(master.name, {})
-    for machine, broker in _copies(world, master):
+    for machine, broker in others_of(world, master):
         mine = _tables(broker)
         for what in ("topics", "groups"):
             changed = _names(had.get(what, {}), theirs[what])
@@ -154,7 +149,7 @@ def offsets_differ(
     assert master.broker is not None
     theirs, had = _offsets(master.broker), before.get(master.name, {}).get("offsets", {})
     kept = {name: offset for name, offset in theirs.items() if had.get(name) == offset}
-    for machine, broker in _copies(world, master):
+    for machine, broker in others_of(world, master):
         mine = _offsets(broker)
         for name, offset in sorted(kept.items()):
             if mine.get(name, -1) < offset:

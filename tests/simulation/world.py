@@ -36,7 +36,7 @@ from aiorocketmq.store.log.damage import DamagedRecords
 from aiorocketmq.store.log.entry_index import EntryIndex
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.raft.ready import Role, RoleChange
-from aiorocketmq.store.services import indexing_service, scrub
+from aiorocketmq.store.services import cleaning, indexing_service, scrub
 
 from .knobs import turn, turned
 from .loop import PROCESS, Process, SimulatedLoop
@@ -50,6 +50,8 @@ NAMESRV = ";".join(f"{host}:9876" for host in NAMESRV_HOSTS)
 BROKER_PORT = 10911
 SCRUB_S = 20.0
 """After its start, and then never again, a broker reads its log and checks it."""
+CLEANS_S = 1.0
+"""A broker deletes what has expired, if its disk is scarce, from then on."""
 MOST_CHECKS = 1000
 """No transaction is given up: its producer can be asked in the end."""
 SMALL_FILES = {"mapped_file_size_commit_log": 64 << 10, "mapped_file_size_consume_queue": 20 * 200}
@@ -84,6 +86,8 @@ class World:
         """Of each broker name, when its log ended where."""
         self.when_opened: list[Callable[[Machine, Broker], None]] = []
         """Told of each broker that has what its files have, and nothing else yet."""
+        self.expired: set[str] = set()
+        """Broker names of which a machine has deleted its oldest files, or may have."""
         self.ahead: set[str] = set()
         """Slaves that have said that their master lacks what they have."""
         self.logs: list[str] = []
@@ -314,6 +318,7 @@ class World:
                 (random_module, "Random", _seeded(chance)),
                 (indexing_service, "ThreadPoolExecutor", _NoThread),
                 (SlicedRequests.__init__, "__defaults__", (self.loop.time,)),
+                (cleaning, "_FIRST_ROUND_SECONDS", CLEANS_S),
                 (scrub, "FIRST_S", SCRUB_S),
                 (scrub, "_IDLE_S", SCRUB_S),
                 (Buffers, "__init__", self._with_buffers(Buffers.__init__)),
