@@ -77,6 +77,17 @@ def _only_numbers(
     return ends[0][0] == ends[1][0] and not any(more & each.keys() for each in found)
 
 
+def expired_at_any(world: World, name: str, place: Place) -> bool:
+    """A machine of that broker has deleted it: who asked for the first message there began behind
+    it."""
+    return name in world.expired and any(
+        each.broker is not None
+        and each.broker_name == name
+        and place.offset < each.broker.store.min_offset(place.topic, place.queue_id)
+        for each in world.machines.values()
+    )
+
+
 def other_logs(world: World, master: Machine) -> Iterator[str]:
     """Slaves and followers have the same, once all is quiet."""
     assert master.broker is not None

@@ -32,7 +32,7 @@ from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.remoting.protocol.record.decode import read_messages
 from aiorocketmq.store.message_store import MessageStore
 
-from .copies import other_logs, reads_of_copies
+from .copies import expired_at_any, other_logs, reads_of_copies
 from .habits import Habits
 from .journal import CONSUMED_TOO, KEYED, TOPIC, Delivered, Journal
 from .loop import Process
@@ -56,7 +56,6 @@ BUSY_WRITES, BUSY_S = 600, 3
 """More writes a second than any program has to do, for so many seconds."""
 COPIED = {PropertyName.TRANSACTION_CHECK_TIMES, PropertyName.TRAN_PREPARED_QUEUE_OFFSET}
 """What only copies of half messages have."""
-GROUPS = {GROUP: (TOPIC, *CONSUMED_TOO), ORDERED: (KEYED,), ASKING: (TOPIC,)}
 
 
 def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) -> Iterator[str]:
@@ -96,19 +95,24 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
         place: body
         for place, body in there.items()
         if told.is_readable(place.broker, place.topic, place.queue_id)
+        and not expired_at_any(world, place.broker, place)
     }
-    for group, its in GROUPS.items():
-        if group == ASKING and not habits.asked_for:
-            continue
+    for group, its in _groups(habits).items():
         given = [each for each in journal.delivered if each.group == group]
         had = journal.had(group, expires=bool(world.expired))
         yield from _all_consumed(readable, had, group, its)
         yield from _numbers([each for each in given if not each.again])
-    yield from _without_gaps(there, journal)
+    yield from _without_gaps(readable, journal)
     yield from _still_there(there, journal, begins)
     yield from _each_by_one(journal, habits)
     yield from _committed_once(world, journal, there)
     yield from _too_busy(world)
+
+
+def _groups(habits: Habits) -> dict[str, tuple[str, ...]]:
+    """What they consume."""
+    asking = {ASKING: (TOPIC,)} if habits.asked_for else {}
+    return {GROUP: (TOPIC, *CONSUMED_TOO), ORDERED: (KEYED,), **asking}
 
 
 class Growing:

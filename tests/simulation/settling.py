@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from .copies import other_logs
+from .copies import expired_at_any, other_logs
 from .habits import Habits
 from .journal import KEYED, TOPIC, Journal
 from .machine import Machine
@@ -136,6 +136,8 @@ def _consumed(case: Case, groups: dict[str, str]) -> Iterator[str]:
             had = case.journal.had(group, expires=bool(case.world.expired))
             known = topic in master.broker.state.topics  # or nobody was told that it has it
             for place, body in stored(master.broker.store, name, [topic]).items():
+                if expired_at_any(case.world, name, place):
+                    continue
                 if body not in had and (known or body in acknowledged):
                     yield f"{group} has not consumed {body!r} at {place}"
 
