@@ -120,6 +120,9 @@ class SlaveSync:
         self._theirs: Mapping[str, Mapping[int, int]] = {}
         self._their_state = ""
         """Offsets of the last master that told its state, and which it was."""
+        self._believed_over: object | None = None
+        """The connection over which the master was found to have this broker's last record: behind
+        another one there may be a process that came back empty."""
         self._taken: tuple[object, ...] | None = None
         """What the last round found before it asked for all tables, if it got them all: whatever
         has changed since, by that round or not, is found to be another one."""
@@ -239,7 +242,9 @@ class SlaveSync:
     async def _ask_first(self, master: str) -> FirstAnswer | None:
         """None: it is not believed, for its log has not the last message that can be read here."""
         try:
+            over = await self._remoting.connection(master, timeout=TIMEOUT_S)
             first = await ask_for_last_record(self._store, self._remoting, master)
+            self._believed_over = over
         except (RocketMQError, StoreError) as error:
             first = FirstAnswer(f"it cannot be asked for this slave's last record: {error}", None)
         if first.lacks:
@@ -256,6 +261,8 @@ class SlaveSync:
         unknown, before = tuple(self._unknown), self._version_of(code)
         try:
             response = await self._ask(master, code, before)
+            if self._remoting.connected_to(master) is not self._believed_over:
+                return False  # the next round asks first again
             if self._version_of(code) != before:  # the log has told more than the answer may know
                 return False
             outcome = None

@@ -136,6 +136,16 @@ class Network:
         self.vip = True
         self.backs_off = False
         """As a client does whose last attempt was in vain a moment ago."""
+        self.next: SimClient | None = None
+        """Behind the same address, once the last record was asked for."""
+
+    def connected_to(self, _address: str) -> SimClient | None:
+        return self.client
+
+    async def connection(self, address: str, *, timeout: float) -> SimClient:
+        if self.client is None or self.backs_off:
+            raise ConnectError(f"cannot connect to {address}")
+        return self.client
 
     def try_again(self, _address: str) -> None:
         self.backs_off = False
@@ -156,6 +166,8 @@ class Network:
             header = ViewMessageRequest(offset=header.offset)
         response = await self.client.ask(code, None if self.original and tables else header)
         self.told[code] = response.body
+        if self.next is not None and code is RequestCode.VIEW_MESSAGE_BY_ID:
+            self.client, self.next = self.next, None
         return response
 
 
@@ -795,6 +807,36 @@ def test_a_master_that_came_back_empty_is_not_believed(tmp_path: Path) -> None:
             await pair.once()
             assert len(pair.network.asked) == asked, "it is not even asked"
             assert pair.slave.broker.state.topics.record() == before
+
+    play(tmp_path, scene)
+
+
+def tables_of(sim: SimBroker) -> tuple[object, ...]:
+    state = sim.broker.state
+    return state.topics.record(), state.groups.record(), state.offsets.record()
+
+
+def test_nor_is_one_that_comes_while_it_is_asked(tmp_path: Path) -> None:
+    """What was asked first is another process."""
+
+    async def scene(pair: Pair) -> None:
+        await pair.master.make_topic("T")
+        await pair.at_master.send("T", b"hello")
+        pair.replicate()
+        await pair.once()
+        before = tables_of(pair.slave)
+        await pair.master.make_topic("U")
+        async with sim_broker(
+            tmp_path / "n", store=config_of(tmp_path / "n", BrokerRole.ASYNC_MASTER)
+        ) as empty:
+            master, pair.network.next = pair.network.client, empty.connect()
+            asked = len(pair.network.asked)
+            await pair.once()
+            assert len(pair.network.asked) > asked
+            assert tables_of(pair.slave) == before
+            pair.network.client = master
+            await pair.once()
+            assert "U" in pair.slave.broker.state.topics
 
     play(tmp_path, scene)
 
