@@ -73,21 +73,18 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
     for name in sorted(brokers - masters.keys()):
         yield f"nobody serves {name} {world.loop.now - 1000:.0f} s after all began"
     there: Stored = {}
-    begins: dict[Place, int] = {}
     for name, machine in masters.items():
         assert machine.broker is not None
         known = {topic.name for topic in machine.broker.state.topics}  # it hands out no others
         topics = [each for each in journal.kept() if each in known]
         there |= stored(machine.broker.store, name, topics)
-        if name in world.expired:
-            begins |= _begins(machine.broker.store, name, topics)
         yield from other_logs(world, machine)
         yield from reads_of_copies(world, machine, topics)
     for name in sorted(world.ahead):
         if world.machines[name].broker_name in world.expired:
             continue  # or has lost what it followed with
         yield f"{name} said that its master lacks what it has"
-    yield from _stored_as_told(there, journal, begins, bool(world.expired))
+    yield from _stored_as_told(world, there, journal)
     yield from _stored_once(there, journal)
     yield from _in_order(journal)
     told = journal.told
@@ -101,9 +98,11 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
         given = [each for each in journal.delivered if each.group == group]
         had = journal.had(group, expires=bool(world.expired))
         yield from _all_consumed(readable, had, group, its)
-        yield from _numbers([each for each in given if not each.again])
+        yield from _numbers(
+            [each for each in given if not each.again and each.broker not in world.begun_anew]
+        )
     yield from _without_gaps(readable, journal)
-    yield from _still_there(there, journal, begins)
+    yield from _still_there(world, there, journal)
     yield from _each_by_one(journal, habits)
     yield from _committed_once(world, journal, there)
     yield from _too_busy(world)
@@ -188,30 +187,25 @@ def _left_open(machine: Machine) -> Iterator[str]:
     yield from (f"{machine.name} has ended and left {each}" for each in machine.left)
 
 
-def _begins(store: MessageStore, broker: str, topics: Collection[str]) -> dict[Place, int]:
-    """By queue (a place with the number 0): the first message that has not expired."""
-    return {
-        Place(topic, broker, queue_id, 0): store.min_offset(topic, queue_id)
-        for topic in topics
-        for queue_id in store.queue_ids(topic)
-    }
+def _has_expired(world: World, place: Place) -> bool:
+    """Where its broker's master has deleted it, or began behind it."""
+    if place.broker not in world.expired or place.broker in world.begun_anew:
+        return place.broker in world.begun_anew
+    machine = world.masters().get(place.broker)
+    if machine is None or machine.broker is None:
+        return False
+    return place.offset < machine.broker.store.min_offset(place.topic, place.queue_id)
 
 
-def _has_expired(place: Place, begins: dict[Place, int]) -> bool:
-    return place.offset < begins.get(place._replace(offset=0), 0)
-
-
-def _stored_as_told(
-    there: Stored, journal: Journal, begins: dict[Place, int], expires: bool
-) -> Iterator[str]:
-    """What producers were told, against what there is. ``expires``: what comes later may have
-    expired before."""
+def _stored_as_told(world: World, there: Stored, journal: Journal) -> Iterator[str]:
+    """What producers were told, against what there is. (What comes to its queue later may have
+    expired before.)"""
     for place, body in there.items():
         if journal.sent.get(body) != place.topic:
             yield f"phantom: there is at {said(place)} what nobody sent there: {body!r}"
     for ack in journal.acknowledged:
         place = Place(ack.topic, ack.broker, ack.queue_id, ack.offset)
-        if _has_expired(place, begins):
+        if _has_expired(world, place):
             continue
         if ack.topic not in journal.gone and there.get(place) != ack.body:
             yield (
@@ -219,7 +213,7 @@ def _stored_as_told(
                 f"there is {there.get(place)!r}"
             )
     bodies = set(there.values())
-    for body in journal.promised if not expires else ():
+    for body in journal.promised if not world.expired else ():
         if body not in bodies:
             yield f"lost: {body!r} was acknowledged or committed and never came to its queue"
     for body, state in journal.decided.items():
@@ -284,12 +278,12 @@ def _without_gaps(there: Stored, journal: Journal) -> Iterator[str]:
         furthest[queue] = max(furthest[queue], each.offset)
 
 
-def _still_there(there: Stored, journal: Journal, begins: dict[Place, int]) -> Iterator[str]:
+def _still_there(world: World, there: Stored, journal: Journal) -> Iterator[str]:
     """What a consumer was given stays under its number."""
     for each in journal.delivered:
         place = Place(each.topic, each.broker, each.queue_id, each.offset)
         lost = there.get(place) != each.body and each.topic not in journal.gone
-        if lost and not each.again and not _has_expired(place, begins):
+        if lost and not each.again and not _has_expired(world, place):
             yield (
                 f"gone: {each.body!r} was given to {each.group} as {said(place)}, there is "
                 f"{there.get(place)!r}"

@@ -30,10 +30,12 @@ from aiorocketmq.broker.opening import open_broker
 from aiorocketmq.daemon import persist
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
+from aiorocketmq.remoting.protocol.bodies.dledger import Entry
 from aiorocketmq.remoting.sliced_requests import SlicedRequests
 from aiorocketmq.remoting.transport.buffers import Buffers
 from aiorocketmq.store.log.damage import DamagedRecords
 from aiorocketmq.store.log.entry_index import EntryIndex
+from aiorocketmq.store.log.entry_log import DledgerLog
 from aiorocketmq.store.model.config import MessageStoreConfig
 from aiorocketmq.store.raft.ready import Role, RoleChange
 from aiorocketmq.store.services import cleaning, indexing_service, scrub
@@ -88,6 +90,9 @@ class World:
         """Told of each broker that has what its files have, and nothing else yet."""
         self.expired: set[str] = set()
         """Broker names of which a machine has deleted its oldest files, or may have."""
+        self.begun_anew: set[str] = set()
+        """Of those, where a member's log began anew behind what had expired: it does not know the
+        numbers of queues of which nothing is left, and leads."""
         self.ahead: set[str] = set()
         """Slaves that have said that their master lacks what they have."""
         self.logs: list[str] = []
@@ -282,6 +287,16 @@ class World:
 
         return remembered
 
+    def _with_new_log(self, begin: Callable[..., None]) -> Callable[..., None]:
+        def begun(log: DledgerLog, entry: Entry) -> None:
+            machine = self._at_work()
+            if machine is not None and entry.index > 0:
+                self.note(f"the log of {machine.name} begins anew with entry {entry.index}")
+                self.begun_anew.add(machine.broker_name)
+            begin(log, entry)
+
+        return begun
+
     def _at_work(self) -> Machine | None:
         """Whose program calls; None: it has been killed."""
         process = PROCESS.get()
@@ -323,6 +338,7 @@ class World:
                 (scrub, "_IDLE_S", SCRUB_S),
                 (Buffers, "__init__", self._with_buffers(Buffers.__init__)),
                 (DamagedRecords, "remember", self._with_damage(DamagedRecords.remember)),
+                (DledgerLog, "begin_with", self._with_new_log(DledgerLog.begin_with)),
                 (persist, "_write_to_disk", self._write_table),
                 (persist, "_sync_folder", self._table_written),
                 (EntryIndex.__init__, "__defaults__", (32 * 1000, 1000)),
