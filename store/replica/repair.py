@@ -91,8 +91,11 @@ def intact_bytes(
     if any(read(begin - lost, lost)):
         lost = 0
     front = begin - lost
-    before = _size_in_front(front, intact[0], read)
+    # of the same file, where that tells enough: a replica may have deleted the one before
+    before = _size_in_front(front, max(intact[0], file[0]), read)
     after = 0 if before >= _LEAST_BESIDE else min(BESIDE, max(0, intact[1] - end))
+    if before + after < _LEAST_BESIDE:
+        before = _size_in_front(front, intact[0], read)
     if before + after < _LEAST_BESIDE:
         raise RepairError(
             "nothing intact lies beside it by which to tell whether the other log is the same"

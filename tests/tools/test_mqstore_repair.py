@@ -37,6 +37,7 @@ class Replica:
         self._secret = secret
         files = StoreDirectory(root).log_files().files
         self.log = change(b"".join(file.path.read_bytes() for file in files))
+        self.start = files[0].start
         self.file_size = files[0].length
         self.reports: list[int] = []
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -54,7 +55,7 @@ class Replica:
     def _send_to(self, sock: socket.socket) -> None:
         side, log = (
             MasterSide(ReplicationSettings(batch_size=1000), 0.0),
-            LogRange(0, len(self.log), self.file_size),
+            LogRange(self.start, self.start + len(self.log), self.file_size),
         )
         if self._secret:
             try:
@@ -70,7 +71,8 @@ class Replica:
             return
         while (wanted := side.wanted(log, 5000)) is not None:
             try:
-                sock.sendall(b"".join(side.batches(self.log[wanted[0] : sum(wanted)], 0.0)))
+                data = self.log[wanted[0] - self.start : sum(wanted) - self.start]
+                sock.sendall(b"".join(side.batches(data, 0.0)))
             except OSError:
                 return
 

@@ -127,6 +127,29 @@ def test_places_side_by_side_do_not_keep_each_other_damaged(
     slave.close()
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_where_the_master_has_deleted_the_file_in_front(tmp_path: Path, number: int) -> None:
+    """Nothing of it is asked for where the damaged one tells enough."""
+    sizes = {"mapped_file_size_commit_log": 8192}
+    master = open_store(tmp_path / "master", **sizes)
+    results = [put_ok(master, body=b"%02d" % each + b"x" * 300) for each in range(COUNT)]
+    slave = open_slave(tmp_path / "slave", **sizes)
+    replicate(master, slave)
+    crash(slave)
+    places = [each.phy_offset for each in results if each.phy_offset >= 8192]
+    flip(tmp_path / "slave", places[number] + 90)
+    slave = open_slave(tmp_path / "slave", **sizes)
+    assert list(slave.damage.places) == places[number : number + 1]
+    shutil.copytree(tmp_path / "master", tmp_path / "shorter")
+    (tmp_path / "shorter" / "commitlog" / ("0" * 20)).unlink()
+    with replica_of(tmp_path / "shorter") as replica:
+        asyncio.run(mending(slave, replica, ManualClock()).mend())
+    assert slave.damage.places == {}
+    assert bodies_of(slave) == bodies_of(master)
+    master.close()
+    slave.close()
+
+
 @pytest.mark.parametrize("lost", [(0,), (1,), (0, 1), (1, 2)], ids=str)
 def test_files_that_were_lost_as_a_whole_are_told_by_those_beside_them(
     tmp_path: Path, lost: tuple[int, ...]
