@@ -130,7 +130,7 @@ def test_places_side_by_side_do_not_keep_each_other_damaged(
 @pytest.mark.parametrize("number", [0, 1])
 def test_where_the_master_has_deleted_the_file_in_front(tmp_path: Path, number: int) -> None:
     """Nothing of it is asked for where the damaged one tells enough."""
-    sizes = {"mapped_file_size_commit_log": 8192}
+    sizes: dict[str, Any] = {"mapped_file_size_commit_log": 8192}
     master = open_store(tmp_path / "master", **sizes)
     results = [put_ok(master, body=b"%02d" % each + b"x" * 300) for each in range(COUNT)]
     slave = open_slave(tmp_path / "slave", **sizes)
