@@ -201,7 +201,8 @@ class MessageStore:
         raft.refuse = self._refusals.by_role
         raft.on_new_log = self._forget_all
         self.flush.dispatched = raft.dispatched
-        self.cleaning.on_deleted = raft.log.first_file_gone
+        self.cleaning.on_left = raft.log.first_file_gone
+        self.cleaning.on_deleted = raft.log.first_file_deleted
         self.cleaning.on_queue_deleted = puts.numbers.forget
         self.cleaning.may_delete = puts.numbers.has_none_ahead
         # a follower sends who has read more to the leader

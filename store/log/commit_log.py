@@ -43,7 +43,7 @@ class CommitLog(LogEnd):
     """
 
     __slots__ = (
-        "_current", "_cut_at", "cuts", "divided", "files", "flushed_offset", "spare",
+        "_current", "_cut_at", "cuts", "divided", "files", "flushed_offset", "leaving", "spare",
         "want_allocation",
     )  # fmt: skip
 
@@ -58,6 +58,9 @@ class CommitLog(LogEnd):
         """Everything below is on the disk."""
         self.cuts: int = 0
         """How often what lay behind an end was taken back: what was flushed by then may be less."""
+        self.leaving: MappedFile | None = None
+        """The file in front of the first one: nobody finds it any more, but it is not deleted
+        yet."""
         self.spare: MappedFile | None = None
         """The next file, made ahead."""
         self.want_allocation: Callable[[], None] = _nobody
@@ -210,6 +213,8 @@ class CommitLog(LogEnd):
         """An empty log is to begin with another file than the first one; what there is goes. An
         older log in front of it is left alone, and out where it does not lie right in front. Raises
         StoreFileError."""
+        if self.leaving is not None:
+            self.leaving.delete()  # or there would be a hole behind it
         self.cuts += 1
         self.base, self.position, self.limit, self.buffer = phy_offset, 0, 0, b""
         self._current = self._cut_at = None
@@ -287,6 +292,12 @@ class CommitLog(LogEnd):
             return None
         size, magic = size_and_magic(head, 0)
         return self.read(phy_offset, size) if magic == MAGIC and size >= MIN_RECORD_SIZE else None
+
+    # -- beginning later
+
+    def drop_first(self) -> None:
+        """The oldest file is ``leaving``."""
+        self.leaving = self.files.drop_first()
 
     # -- opening and closing
 

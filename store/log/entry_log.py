@@ -514,8 +514,8 @@ class DledgerLog:
         self.append([entry])
 
     def first_file_gone(self) -> None:
-        """Files in front were deleted: the log begins with the first one that is left. Raises
-        EntryLogError."""
+        """Files in front are no part of the log any more: it begins with the first one that is
+        left. Raises EntryLogError, then nothing is known of that yet."""
         start = self.log.files.start
         if self._indexed_position < start:
             self._leave_out(start)
@@ -525,12 +525,15 @@ class DledgerLog:
             if first < self._first:
                 raise EntryLogError(f"no entry at {start}, where a file begins")
             self._first = first
-            self.index.drop_below(first)
         except StoreFileError as error:
             raise EntryLogError(str(error)) from error
         self._places.clear()
         if problem:
             self._tell_unreadable(first, problem)
+
+    def first_file_deleted(self) -> None:
+        """They are off the disk: their units go as well. Raises StoreFileError."""
+        self.index.drop_below(self._first)
 
     def _leave_out(self, start: int) -> None:
         """Entries that had no units yet are gone: the next one gets the first that is left. Raises

@@ -38,6 +38,7 @@ _FIRST_ROUND_SECONDS: Final = 60.0
 _FIRST_LOOK_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 10.0
 _SHORTEST_SECONDS: Final = 0.1
+_LEFT: Final = ("left",)
 
 
 class CleaningService:
@@ -57,8 +58,11 @@ class CleaningService:
         self.drop_expired_index: Callable[[int], list[MappedFile]] = lambda _min_phy_offset: []
         """Takes the files out of the index that know nothing above a physical offset, and hands
         them over."""
+        self.on_left: Callable[[], None] = lambda: None
+        """Called when the commit log has lost its first file, which may be on the disk still. Again
+        where it raises StoreError."""
         self.on_deleted: Callable[[], None] = lambda: None
-        """Called when a file of the commit log is gone."""
+        """Called when that is off the disk. May raise StoreError."""
         self.forget_before: Callable[[int], None] = lambda _min_phy_offset: None
         """Called with where the log begins now; in memory."""
         self.on_queue_deleted: Callable[[str, int], None] = lambda _topic, _queue_id: None
@@ -74,8 +78,8 @@ class CleaningService:
         self._disk: Final = disk
         self._clock: Final = clock
         self._manual_rounds = 0
-        self._leaving: MappedFile | None = None
-        """Out of the commit log, but not deleted yet."""
+        self._is_told = True
+        """``on_left`` has heard of what left last."""
         self._followed = 0
         """Queues and index have nothing below this physical offset any more."""
         self._cleaning: Final = asyncio.Lock()
@@ -134,7 +138,9 @@ class CleaningService:
     async def _clean_log(self) -> None:
         manual = self._manual_rounds > 0
         self._manual_rounds -= manual
-        if self._leaving is not None and not await self._delete(self._leaving):
+        if not self._is_told:
+            self._tell_left()
+        if self._log.leaving is not None and not await self._delete(self._log.leaving):
             return
         for number in range(MAX_FILES_PER_ROUND):
             if number:
@@ -149,22 +155,38 @@ class CleaningService:
                 return
 
     async def _take_expired(self, space: Space) -> MappedFile | None:
-        """The oldest file, taken out of the log, if its time is over. It is on the disk as a whole,
-        and not the last one."""
-        files = self._log.files.files
-        if (
-            len(files) < 2 or files[0].end >= self.needed_from()
-        ):  # something of the next one is on the disk
+        """The oldest file, taken out of the log, if its time is over."""
+        file = self._oldest()
+        if file is None:
             return None
         try:
-            modified_ms = await self._in_thread(files[0].modified_ms)
+            modified_ms = await self._in_thread(file.modified_ms)
         except StoreFileError as error:
             self._complain(error)
             return None
         if not self._rules.expired(modified_ms, self._clock.time_ms(), space):
             return None
-        self._leaving = self._log.files.drop_first()
-        return self._leaving
+        self._log.drop_first()
+        self._tell_left()
+        return file
+
+    def _oldest(self) -> MappedFile | None:
+        """The oldest file, if it is not the last one, and something of the next one is on the
+        disk."""
+        files = self._log.files.files
+        return files[0] if len(files) > 1 and files[0].end < self.needed_from() else None
+
+    def _tell_left(self) -> None:
+        """At once: a file that cannot be deleted may be on the disk for long."""
+        try:
+            self.on_left()
+        except StoreError as error:
+            self._is_told = False
+            text = "it is not known with what the log begins now, tried again: %s"
+            self._outages.fails(log, _LEFT, text, error, level=logging.ERROR)
+        else:
+            self._is_told = True
+            self._outages.works(_LEFT)
 
     async def _delete(self, file: MappedFile) -> bool:
         try:
@@ -172,11 +194,11 @@ class CleaningService:
         except StoreFileError as error:
             self._complain(error)
             return False
-        self._leaving = None
+        self._log.leaving = None
         try:
             self.on_deleted()
-        except StoreError as error:
-            log.error("it is not known with what the log begins now: %s", error)
+        except StoreError as error:  # the next one that is deleted takes that along
+            log.error("what belongs to a deleted file of the log is there still: %s", error)
         log.info("deleted %s, the commit log begins at %d", file.path, self._log.min_phy_offset)
         return True
 

@@ -204,6 +204,7 @@ def test_files_that_expire_take_the_begin_with_them(tmp_path: Path) -> None:
     file = source._log.files.drop_first()
     assert file.end < raft_of(source).needed_from()
     file.delete()
+    source.cleaning.on_left()
     source.cleaning.on_deleted()
     begin = raft_of(source).log.begin_index
     assert begin > 0
@@ -229,6 +230,7 @@ def test_a_log_that_begins_anew_forgets_its_messages(tmp_path: Path) -> None:
     source.flush.save()
     for _ in range(3):
         source._log.files.drop_first().delete()
+    source.cleaning.on_left()
     source.cleaning.on_deleted()
     begin = raft_of(source).log.begin_index
     assert begin > raft_of(target).log.end_index + 1

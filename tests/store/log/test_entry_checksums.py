@@ -130,6 +130,7 @@ def test_files_in_front_go_with_their_entries() -> None:
     world, _ = full()
     world.commit_log.files.drop_first()
     world.log.first_file_gone()
+    world.log.first_file_deleted()
     first = world.log.begin_index
     assert world.index.checksums.of(first) is not None
     assert world.index.checksums.files.start == first // 10 * 80

@@ -360,6 +360,7 @@ def test_files_in_front_are_deleted() -> None:
     for _ in range(3):
         files.drop_first().delete()
     world.log.first_file_gone()
+    world.log.first_file_deleted()
     first = next(entry for entry in entries if entry.pos == files.start)
     assert (world.log.begin_index, world.all()) == (first.index, entries[first.index :])
     assert world.log.end_of(first.index - 1) == files.start
