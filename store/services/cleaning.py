@@ -164,7 +164,10 @@ class CleaningService:
         except StoreFileError as error:
             self._complain(error)
             return None
-        if not self._rules.expired(modified_ms, self._clock.time_ms(), space):
+        if (
+            not self._rules.expired(modified_ms, self._clock.time_ms(), space)
+            or self._oldest() is not file  # the log has begun anew meanwhile
+        ):
             return None
         self._log.drop_first()
         self._tell_left()
@@ -228,9 +231,10 @@ class CleaningService:
             self._followed = min_phy_offset
 
     async def _clean_queue(self, queue: ConsumeQueue, min_phy_offset: int) -> None:
+        begin = queue.files.files[:1]
         offset = await self._in_thread(queue.find_min_offset, min_phy_offset)
-        if not self._is_there(queue):
-            return
+        if not self._is_there(queue) or queue.files.files[:1] != begin:
+            return  # it was deleted, or has begun anew
         queue.min_offset = max(queue.min_offset, offset)
         expired = [
             file for file in queue.files.files[:-1] if file.end <= queue.min_offset * CQ_UNIT_SIZE

@@ -21,6 +21,7 @@ from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.errors import StoreConfigError
 from aiorocketmq.store.model.status import GetMessageStatus, PutStatus
+from aiorocketmq.store.queues.consume_queue import ConsumeQueue
 
 from ...floods import told
 from ...sim import ManualClock
@@ -375,6 +376,42 @@ def test_a_topic_that_is_deleted_and_made_again_meanwhile_keeps_its_new_files(
     assert bodies_of(world.store) == [b"new"]
     world.clean()
     assert bodies_of(world.store) == [b"new"]
+    world.store.close()
+
+
+def test_a_log_that_begins_anew_while_its_oldest_file_is_looked_at_keeps_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, delete_when=ANY_HOUR)
+    modified_ms = MappedFile.modified_ms
+
+    def meanwhile(file: MappedFile) -> int:
+        found = modified_ms(file)
+        world.store._log.begin_at(100 * LOG_FILE)
+        return found
+
+    monkeypatch.setattr(MappedFile, "modified_ms", meanwhile)
+    world.clean()
+    assert world.log_files() == []
+    assert world.store._log.max_phy_offset == 100 * LOG_FILE
+    world.store.close()
+
+
+def test_a_queue_that_begins_anew_while_it_is_looked_at_begins_at_0(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member of a group whose log begins anew empties its queues."""
+    world = World(tmp_path, delete_when=ANY_HOUR)
+    find_min_offset = ConsumeQueue.find_min_offset
+
+    def meanwhile(queue: ConsumeQueue, min_phy_offset: int) -> int:
+        found = find_min_offset(queue, min_phy_offset)
+        queue.clear()
+        return found
+
+    monkeypatch.setattr(ConsumeQueue, "find_min_offset", meanwhile)
+    world.clean()
+    assert (world.store.min_offset("T", 0), world.store.max_offset("T", 0)) == (0, 0)
     world.store.close()
 
 
