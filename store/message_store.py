@@ -160,8 +160,8 @@ class MessageStore:
         self._connect()
 
     def _needed_from(self) -> int:
-        """A file of the log that reaches so far must not expire. A start believes the queues below
-        the checkpoint only: behind it the log says which numbers were given."""
+        """A file of the log that reaches so far must not expire. What a stop leaves of the queues
+        is believed below the checkpoint only: behind it the log says which numbers were given."""
         synced = self._log.flushed_offset if self.raft is None else self.raft.needed_from()
         return min(synced, self._checkpoint.safe_phy_offset or 0)
 

@@ -160,7 +160,7 @@ class CleaningService:
         if file is None:
             return None
         try:
-            modified_ms = await self._in_thread(file.modified_ms)
+            modified_ms = await self._in_thread(self._modified_ms, file, self._log.files.files[1])
         except StoreFileError as error:
             self._complain(error)
             return None
@@ -172,6 +172,18 @@ class CleaningService:
         self._log.drop_first()
         self._tell_left()
         return file
+
+    def _modified_ms(self, file: MappedFile, following: MappedFile) -> int:
+        """As in the original a file that is gone, deleted by hand mostly, to have space, is as old
+        as can be; not where the next one is gone as well: the folder may be elsewhere. Raises
+        StoreFileError."""
+        try:
+            return file.modified_ms()
+        except StoreFileError:
+            if self._disk.exists(file.path) or not self._disk.exists(following.path):
+                raise
+            log.warning("%s is gone, the commit log can begin behind it", file.path)
+            return 0
 
     def _oldest(self) -> MappedFile | None:
         """The oldest file, if it is not the last one, and something of the next one is on the

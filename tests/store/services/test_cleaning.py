@@ -250,13 +250,29 @@ def test_a_file_that_cannot_be_deleted_does_not_leave_a_hole(
     world.store.close()
 
 
-def test_a_file_that_is_missing_is_a_warning(
+def test_a_file_that_somebody_has_deleted_keeps_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World(tmp_path, delete_when=ANY_HOUR)
     world.log_files()[0].unlink()
     world.clean(2)
+    assert "is gone, the commit log can begin behind it" in caplog.text
+    world.check(5)
+    world.store.close()
+
+
+def test_a_folder_that_is_elsewhere_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(tmp_path, delete_when=ANY_HOUR)
+    folder = tmp_path / "commitlog"
+    folder.rename(tmp_path / "elsewhere")
+    world.clean(2)
     assert caplog.text.count("cannot be looked at") == 1
+    assert world.store.min_phy_offset == 0
+    (tmp_path / "elsewhere").rename(folder)
+    world.clean()
+    world.check(5)
     world.store.close()
 
 
