@@ -153,6 +153,8 @@ class SequenceLog:
         for records in scanner.pieces(start, stop):
             await in_slices(self.sequences.read(records))
             await asyncio.sleep(0)
+        if store.min_phy_offset > start:  # what lay behind may not have been found either
+            raise StoreError(f"what lies at {start} has expired meanwhile")
         now = self._clock.time_ms()
         if scanner.gaps:
             log.warning(

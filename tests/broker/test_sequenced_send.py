@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from aiorocketmq.broker.sends import sequence_log
+from aiorocketmq.broker.sends.sequences import Sequences
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import (
     SendMessageRequestV2,
@@ -26,8 +27,10 @@ from aiorocketmq.remoting.protocol.message.message_id import parse_offset_messag
 from aiorocketmq.remoting.protocol.message.send_sequence import SendSequence
 from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.protocol.message.topic_names import TopicName
+from aiorocketmq.remoting.protocol.record import Records
 from aiorocketmq.remoting.protocol.record.batch import BatchItem, decode_batch, encode_batch
 from aiorocketmq.remoting.responses import Response
+from aiorocketmq.remoting.slices import Steps
 from aiorocketmq.store.model.config import BrokerRole, MessageStoreConfig
 from aiorocketmq.store.model.status import PutResult, PutStatus
 from tests.stored import decode_messages
@@ -447,6 +450,35 @@ def test_where_the_beginning_of_the_log_is_gone_nothing_is_taken_for_new(tmp_pat
         assert got.sequence == "new"
 
     play(tmp_path, again)
+
+
+def test_what_expires_while_it_is_read_hides_nothing_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Sequences.read
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        log = world.broker.store._log
+
+        def meanwhile(sequences: Sequences, records: Records) -> Steps[None]:
+            while len(log.files.files) > 1:
+                log.drop_first()
+            return read(sequences, records)
+
+        answer(await send(client, 0))
+        for _ in range(25):
+            await client.send("Other", bytes(100_000))
+        answer(await send(client, 1))
+        world.broker.storage.sequences.forget()
+        with monkeypatch.context() as patch:
+            patch.setattr(Sequences, "read", meanwhile)
+            refused = await hello(client)
+        assert refused.code == ResponseCode.SYSTEM_BUSY
+        assert "has expired meanwhile" in (refused.remark or "")
+        assert (await hello(client)).code == 0
+        assert (await send(client, 1)).code == ResponseCode.SEQUENCE_UNKNOWN
+
+    play(tmp_path, scene)
 
 
 def test_more_than_can_be_read_counts_as_forgotten(
