@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
@@ -55,6 +56,8 @@ class EntryMending:
         self._outages: Final = Outages(clock)
         self._tries: Final[dict[int, tuple[int, float]]] = {}
         """How often each place was asked for, and when it is the next time."""
+        self._unanswered: Final[Counter[int]] = Counter()
+        """How often nobody had an answer: those that have expired elsewhere keep none waiting."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -71,9 +74,11 @@ class EntryMending:
             for phy_offset in self._store.damage.places
             if self._tries.get(phy_offset, (0, now))[1] <= now
         ]
+        due.sort(key=self._unanswered.__getitem__)
         for phy_offset in due[:_AT_ONCE]:
             try:
                 if not await self._mend(phy_offset):  # nobody has answered: another time
+                    self._unanswered[phy_offset] += 1
                     if now >= self._hands_over_at:
                         self._hands_over_at = now + HAND_OVER_PAUSE_S
                         await self._hand_over()

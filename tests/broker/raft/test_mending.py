@@ -153,6 +153,26 @@ def test_without_a_leader_it_waits(tmp_path: Path) -> None:
     world.store.close()
 
 
+def test_what_nobody_has_any_more_keeps_nothing_else_waiting(tmp_path: Path) -> None:
+    """It has expired at all others."""
+    world = World(tmp_path)
+    begin, end = world.cleared(3, 6)
+
+    async def entries_of_others(index: int) -> AsyncIterator[Entry]:
+        if index > 3:
+            yield world.entries[index]
+
+    mending = EntryMending(
+        world.store, entries_of_others, world.hand_over, world.mended, world.clock
+    )
+    world.store.damage.remember(begin, end - begin)
+    for _ in range(2):
+        asyncio.run(mending.mend())
+        world.clock.advance(LOOK_S)
+    assert list(world.store.damage.places) == [world.entries[3].pos + 48]
+    world.store.close()
+
+
 def test_what_is_another_entry_or_damaged_itself_is_not_taken(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
