@@ -223,7 +223,8 @@ class TransactionCheck:
         self._topics.create_if_possible(
             _HALF
         )  # here, as in the original, it is made by the first round at the latest
-        halves.dropped_below(self._store.min_offset(_HALF, HALF_QUEUE_ID))
+        if expired := halves.dropped_below(self._store.min_offset(_HALF, HALF_QUEUE_ID)):
+            log.error("transactions have expired undecided count=%d", expired)
         self._not_asked = self._given_up = 0
         number = halves.front
         end = min(halves.end, self._store.max_offset(_HALF, HALF_QUEUE_ID))

@@ -183,15 +183,18 @@ class HalfMessages:
         self._set(number, DROPPED)
         self._forget_copies(number, DROPPED)
 
-    def dropped_below(self, number: int) -> None:
-        """The queue begins at ``number``: what lay in front has expired."""
+    def dropped_below(self, number: int) -> int:
+        """The queue begins at ``number``: what lay in front has expired; how many of them were
+        undecided."""
         first, stop = self.front - self._base, min(number, self.end) - self._base
+        count = self._states.count(UNDECIDED, first, stop) if first < stop else 0
         if first < stop:
             self._states[first:stop] = self._states[first:stop].replace(
                 bytes((UNDECIDED,)), bytes((DROPPED,))
             )
             for copy in [copy for copy in self._lineage if copy < number]:
                 self._forget_copies(copy, DROPPED)
+        return count
 
     def _set(self, number: int, state: int) -> None:
         at = number - self._base

@@ -366,6 +366,22 @@ def test_nobody_is_asked_while_the_copies_cannot_be_synced(tmp_path: Path) -> No
     play(tmp_path, scene)
 
 
+def test_what_expires_undecided_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        await half(world, client)
+        await half(world, client)
+        check = world.broker.storage.transaction_check
+        await check.load()
+        monkeypatch.setattr(world.broker.store, "min_offset", lambda _topic, _queue_id: 2)
+        for _ in range(2):
+            await check.check()
+
+    play(tmp_path, scene)
+    assert caplog.text.count("transactions have expired undecided count=2") == 1
+
+
 def test_what_cannot_be_read_just_now_is_checked_in_a_later_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

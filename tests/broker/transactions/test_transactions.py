@@ -137,7 +137,8 @@ def test_what_expired_is_dropped() -> None:
     halves = some(4)
     halves.replaced(0, 2)
     halves.ended(3)
-    halves.dropped_below(3)
+    assert halves.dropped_below(3) == 2
+    assert halves.dropped_below(3) == 0
     assert halves.front == halves.end == 4
     assert [halves.state(n) for n in range(4)] == [transactions.DROPPED] * 3 + [ENDED]
     assert halves.meant_by(0) == 0
