@@ -22,7 +22,8 @@ def others_of(world: World, master: Machine) -> Iterator[tuple[Machine, Broker]]
         broker = machine.broker
         if broker is None or machine is master or machine.broker_name != master.broker_name:
             continue
-        if broker.group is not None or broker.store.max_phy_offset >= begin:
+        last = broker.store.replica.last_record()
+        if broker.group is not None or last is None or last[0] >= begin:
             yield machine, broker
 
 
