@@ -163,7 +163,7 @@ class MessageStore:
         """A file of the log that reaches so far must not expire. What a stop leaves of the queues
         is believed below the checkpoint only: behind it the log says which numbers were given."""
         synced = self._log.flushed_offset if self.raft is None else self.raft.needed_from()
-        return min(synced, self._checkpoint.safe_phy_offset or 0)
+        return min(synced, self._checkpoint.saved_phy_offset or 0)
 
     def _rules_of(self, bitmap_of: BitmapOf | None) -> UnitRules:
         outages = self._files.outages

@@ -51,6 +51,8 @@ class Checkpoint:
         self.index_msg_timestamp: int = 0
         self.safe_phy_offset: int | None = None
         """None when nobody knows, for example after a broker of the original."""
+        self.saved_phy_offset: int | None = None
+        """The same, as the disk has it at the least."""
 
     def load(self) -> None:
         """Read the file; one that is missing or cut short claims nothing. Raises StoreFileError."""
@@ -66,7 +68,7 @@ class Checkpoint:
         (crc,) = _CRC.unpack_from(self._content, _OWN_AT + _OWN.size)
         own = self._content[_OWN_AT : _OWN_AT + _OWN.size]
         if mark == _MARK and crc == zlib.crc32(own) and (physic, logics) == times[:2]:
-            self.safe_phy_offset = safe
+            self.safe_phy_offset = self.saved_phy_offset = safe
 
     @property
     def timestamps(self) -> tuple[int, int, int]:
@@ -103,6 +105,7 @@ class Checkpoint:
         if not self._named:
             self._disk.sync_directory(self.path.parent)
             self._named = True
+        self.saved_phy_offset = self.safe_phy_offset
 
     def _sync(self, fd: int) -> None:
         try:

@@ -19,7 +19,7 @@ from aiorocketmq.store.disk.checkpoint import Checkpoint
 from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.disk.system_disk import PosixDisk
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.model.errors import StoreConfigError
+from aiorocketmq.store.model.errors import StoreConfigError, StoreFileError
 from aiorocketmq.store.model.status import GetMessageStatus, PutStatus
 from aiorocketmq.store.queues.consume_queue import ConsumeQueue
 
@@ -83,6 +83,30 @@ def test_a_file_stays_until_the_checkpoint_claims_its_queues(tmp_path: Path) -> 
     world.store = world.open()
     assert put_ok(world.store, "U").queue_offset == 9
     assert bodies_of(world.store, "U")[:9] == world.bodies[:9]
+    asyncio.run(world.store.sync())
+    world.clean(3)
+    world.store.close()
+    assert len(world.log_files()) == 1
+
+
+def test_what_the_checkpoint_claims_counts_once_that_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, disk=FillingDisk(0.87))
+    for topic in ("T", "U"):
+        for body in world.bodies[:9]:
+            put_ok(world.store, topic, body=body)
+
+    def cannot_be_written(checkpoint: Checkpoint) -> None:
+        raise StoreFileError(checkpoint.path, "cannot be written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", cannot_be_written)
+        asyncio.run(world.store.sync())
+        world.clean(3)
+        crash(world.store)
+    world.store = world.open()
+    assert put_ok(world.store, "T").queue_offset == 45
     asyncio.run(world.store.sync())
     world.clean(3)
     world.store.close()
