@@ -242,9 +242,8 @@ class SlaveSync:
     async def _ask_first(self, master: str) -> FirstAnswer | None:
         """None: it is not believed, for its log has not the last message that can be read here."""
         try:
-            over = await self._remoting.connection(master, timeout=TIMEOUT_S)
+            self._believed_over = await self._remoting.connection(master, timeout=TIMEOUT_S)
             first = await ask_for_last_record(self._store, self._remoting, master)
-            self._believed_over = over
         except (RocketMQError, StoreError) as error:
             first = FirstAnswer(f"it cannot be asked for this slave's last record: {error}", None)
         if first.lacks:
@@ -271,14 +270,8 @@ class SlaveSync:
             if asyncio.iscoroutine(outcome):
                 await outcome
         except (RocketMQError, BodyError, StoreError) as error:
-            self._outages.fails(
-                log,
-                (code,),
-                "not taken over from the master request=%s master=%s error=%s",
-                code.name,
-                master,
-                error,
-            )
+            text = "not taken over from the master request=%s master=%s error=%s"
+            self._outages.fails(log, (code,), text, code.name, master, error)
             return False
         if code is RequestCode.GET_ALL_TOPIC_CONFIG:  # what is in none of them has been deleted
             for topic in unknown:
