@@ -344,6 +344,8 @@ class CommitLog(LogEnd):
             if spare is not None:
                 spare.delete()
         finally:
+            if self.leaving is not None:
+                self.leaving.close()
             self.files.close()
 
 

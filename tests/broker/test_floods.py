@@ -226,7 +226,7 @@ def test_tables_of_a_master_that_does_not_answer(
         await pair.once()
 
     play(tmp_path, scene)
-    assert told(caplog, "not taken over from the master request=GET_ALL_TOPIC") == TWO_MINUTES
+    assert told(caplog, "no tables are taken over from the master") == TWO_MINUTES
 
 
 def test_a_master_that_is_not_believed(

@@ -265,7 +265,11 @@ def test_a_file_that_cannot_be_deleted_does_not_leave_a_hole(
     world.clean(2)
     assert len(world.log_files()) == 11
     monkeypatch.undo()
+    leaving = world.store._log.leaving
+    assert leaving is not None
+    assert leaving.read(0, 4) != b""
     world.store.close()
+    assert leaving._reading is None, "its file is closed as well"
     world.store = world.open()  # as if it had not been tried
     assert world.store.min_phy_offset == LOG_FILE
     assert bodies_of(world.store) == world.bodies[3:]
