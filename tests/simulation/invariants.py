@@ -98,9 +98,7 @@ def broken(world: World, journal: Journal, habits: Habits, brokers: set[str]) ->
         given = [each for each in journal.delivered if each.group == group]
         had = journal.had(group, expires=bool(world.expired))
         yield from _all_consumed(readable, had, group, its)
-        yield from _numbers(
-            [each for each in given if not each.again and each.broker not in world.begun_anew]
-        )
+        yield from _numbers([each for each in given if not each.again])
     yield from _without_gaps(readable, journal)
     yield from _still_there(world, there, journal)
     yield from _each_by_one(journal, habits)
@@ -189,8 +187,8 @@ def _left_open(machine: Machine) -> Iterator[str]:
 
 def _has_expired(world: World, place: Place) -> bool:
     """Where its broker's master has deleted it, or began behind it."""
-    if place.broker not in world.expired or place.broker in world.begun_anew:
-        return place.broker in world.begun_anew
+    if place.broker not in world.expired:
+        return False
     machine = world.masters().get(place.broker)
     if machine is None or machine.broker is None:
         return False

@@ -90,9 +90,6 @@ class World:
         """Told of each broker that has what its files have, and nothing else yet."""
         self.expired: set[str] = set()
         """Broker names of which a machine has deleted its oldest files, or may have."""
-        self.begun_anew: set[str] = set()
-        """Of those, where a member's log began anew behind what had expired: it does not know the
-        numbers of queues of which nothing is left, and leads."""
         self.ahead: set[str] = set()
         """Slaves that have said that their master lacks what they have."""
         self.logs: list[str] = []
@@ -292,7 +289,6 @@ class World:
             machine = self._at_work()
             if machine is not None and entry.index > 0:
                 self.note(f"the log of {machine.name} begins anew with entry {entry.index}")
-                self.begun_anew.add(machine.broker_name)
             begin(log, entry)
 
         return begun
