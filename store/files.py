@@ -20,6 +20,7 @@ from .log.entry_index import EntryIndex
 from .model.config import MessageStoreConfig
 from .queues.consume_queue_ext import ConsumeQueueExts
 from .queues.consume_queues import ConsumeQueues
+from .queues.gone_queues import GoneQueues
 from .queues.queue_ends import QueueEnds
 
 
@@ -48,6 +49,7 @@ class StoreFiles:
             MappingLimit.of(config, disk),
         )
         self.queues.exts = _extensions(config, disk, outages)
+        self.gone: Final = GoneQueues(self.queues)
         self.checkpoint: Final = Checkpoint(root / "checkpoint", disk)
         self.ends: Final = QueueEnds(root, disk, Outages(clock))
         self.queues.on_delete = self.ends.forget

@@ -64,6 +64,7 @@ from .put.multi_dispatch import MultiDispatch
 from .put.puts import Puts
 from .put.refusals import Refusals
 from .put.unit_rules import UnitRules
+from .queues.gone_queues import GoneQueues
 from .read.message_query import MessageQuery
 from .read.message_reader import MessageReader, RecordFilter
 from .read.queue_entries import QueueEntries
@@ -211,6 +212,7 @@ class MessageStore:
 
     def _connect(self) -> None:
         """Who tells whom."""
+        self.gone.may_take = self._follows
         self._reader.waits_at_damage = self._follows
         self.flush.on_broken = self._refusals.disk_failed
         self.flush.on_put_off = self._refusals.sync_put_off
@@ -346,8 +348,11 @@ class MessageStore:
             self.flush.save_log()
 
     def _forget_all(self, phy_offset: int) -> None:
-        """A member's log begins anew, with another place of its group's: no message is left. Raises
-        StoreFileError."""
+        """A member's log begins anew, with another place of its group's: no message is left, and
+        numbers of queues are not known any more. Raises StoreFileError."""
+        assert self.raft is not None, "a member's"
+        self.gone.wanted = True
+        self.raft.files.save_numbers(lambda: False)
         if self._log.min_phy_offset < self._log.divided:
             self._put_old_log_aside(phy_offset)
         self._indexing.build_all()
@@ -643,6 +648,11 @@ class MessageStore:
             "commit_log": min(map(self._disk.used_ratio, self._log.files.writable)),
             "consume_queue": self._disk.used_ratio(self.config.root),
         }
+
+    @property
+    def gone(self) -> GoneQueues:
+        """Queues of which the log has nothing left: for other replicas, and from them."""
+        return self._files.gone
 
     # -- topics that are gone
 

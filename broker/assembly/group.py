@@ -35,6 +35,7 @@ from ..registry.name_servers import NameServers
 from ..replication.door import link_security
 from ..replication.find_leader import FindLeader
 from ..replication.group_roles import GroupRoles, LongUndecided
+from ..replication.queue_ends import note_numbers, take_from_others
 from ..replication.roles import table_sync
 from ..replication.slave_sync import GROUP_SYNC_S, SlaveSync
 from ..replication.table_log import NOBODY, TableLog
@@ -215,7 +216,7 @@ class Group:
         )
         self._roles = GroupRoles(
             appearance,
-            partial(self._ready, partial(self._correct, tables, sync, store)),
+            partial(self._ready, partial(self._correct, tables, sync, store, to_leader.remoting)),
             of_master=storage.of_master,
             of_slave=(find, sync),
         )
@@ -280,11 +281,30 @@ class Group:
         if self._roles is not None and self._roles.is_master:
             self.node.tell_tables_changed()
 
-    async def _correct(self, tables: Tables, sync: SlaveSync, store: MessageStore) -> None:
+    async def _correct(
+        self, tables: Tables, sync: SlaveSync, store: MessageStore, remoting: RemotingClient
+    ) -> None:
         """Before this member is master, what its tables, or what it lacks in them, cannot be."""
+        if not self._raft.files.knows_numbers:
+            await self._take_numbers(store, remoting)
         await tables.clamp_offsets(store)
         assert self._table_log is not None
         await leave_out_deleted(sync, self._table_log)
+
+    async def _take_numbers(self, store: MessageStore, remoting: RemotingClient) -> None:
+        """Its log began anew, and it was elected before it was told where the queues end of which
+        nothing is left."""
+        node, term = self.node, self.node.term
+
+        def leads() -> bool:
+            return node.role is Role.LEADER and node.term == term
+
+        try:
+            addresses = map(node.broker_of, node.settings.others)
+            await take_from_others(store, remoting, addresses, leads)
+            await note_numbers(store, leads)
+        except StoreError as error:
+            log.error("numbers of queues may begin at 0 again: %s", error)
 
     async def _ready(self, correct: Callable[[], Awaitable[None]]) -> bool:
         """All that this member's log has is committed, and in its queues, and its tables are

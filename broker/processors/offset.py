@@ -1,5 +1,5 @@
-"""Offsets of consumers and of queues: 14, 15, 29, 30, 31, 32, 43 (classes ConsumerManageProcessor,
-AdminBrokerProcessor; ``headers.md`` A.4 to A.6)."""
+"""Offsets of consumers and of queues: 14, 15, 29, 30, 31, 32, 43, 9200 (classes
+ConsumerManageProcessor, AdminBrokerProcessor; ``headers.md`` A.4 to A.6)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.protocol.bodies.codec import encode_in_slices
+from ...remoting.protocol.bodies.consumer_offsets import QueueEndTable
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import OffsetResponse
 from ...remoting.protocol.commands.offset import (
     AllOffsetsResponse,
     GetEarliestMsgStoretimeResponse,
     QueryConsumerOffsetRequest,
+    QueueEndsRequest,
     QueueRequest,
     SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
@@ -54,6 +56,7 @@ class OffsetProcessor:
             RequestCode.GET_MIN_OFFSET: self.min_offset,
             RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest_store_time,
             RequestCode.GET_ALL_CONSUMER_OFFSET: self._sliced.handler(self.all_consumer_offsets),
+            RequestCode.GET_QUEUE_ENDS: self._sliced.handler(self.queue_ends),
         }
 
     def query(self, request: QueryConsumerOffsetRequest, _body: Body, _ctx: Context) -> Reply:
@@ -100,6 +103,11 @@ class OffsetProcessor:
     def earliest_store_time(self, request: QueueRequest, _body: Body, _ctx: Context) -> Reply:
         timestamp = self._store.entries.first_stored_at(request.topic, request.queue_id)
         return Reply(header=GetEarliestMsgStoretimeResponse(timestamp=timestamp))
+
+    def queue_ends(self, request: QueueEndsRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
+        """For replicas."""
+        ends = yield from self._store.gone.ends_before(request.begin)
+        return Reply(body=(yield from encode_in_slices(QueueEndTable(end_table=ends))))
 
     def all_consumer_offsets(
         self, request: KnownTableRequest, _body: Body, _ctx: Context

@@ -260,18 +260,26 @@ class RaftNode:
         """Where the leader's broker takes requests, as it says itself; empty when it does not say
         (a member of the original). None: nobody leads, or it has not answered."""
         leader = self.leader_id
-        request = MetadataRequest(
-            group=self.settings.group, remote_id=leader, local_id=self.settings.self_id
-        )
-        body = await self._network.ask(leader or "", request)
-        try:
-            found = None if body is None else decode_dledger(MetadataResponse, body)
-        except BodyError as error:
-            self._not_understood(leader or "", error)
-            return None
+        found = await self._metadata_of(leader or "")
         if found is None or found.leader_id != leader:
             return None
         return found.broker_addr or ""
+
+    async def broker_of(self, peer: str) -> str | None:
+        """Where another member's broker takes requests; None: it does not say."""
+        found = await self._metadata_of(peer)
+        return None if found is None else found.broker_addr or None
+
+    async def _metadata_of(self, peer: str) -> MetadataResponse | None:
+        request = MetadataRequest(
+            group=self.settings.group, remote_id=peer, local_id=self.settings.self_id
+        )
+        body = await self._network.ask(peer, request)
+        try:
+            return None if body is None else decode_dledger(MetadataResponse, body)
+        except BodyError as error:
+            self._not_understood(peer, error)
+            return None
 
     async def entries_of_others(self, index: int) -> AsyncIterator[Entry]:
         """A committed entry as other members have it, the leader first. Followers of the original

@@ -10,10 +10,13 @@ topics also as soon as the log brings a message of one that is not known here: u
 consumer could read the message from this slave, or from the master that is made of it when the old
 one is lost. A master of ours is told which topics and groups are known, and sends no others.
 Before that it says whether anything has changed at all: where nothing has, that is the only
-question of a round.
+question of a round. Once after a start, and when its log began anew, the slave also asks where the
+queues end of which nothing is left (``gone_queues``).
 
 A master whose log has not what this slave has is not believed: one that lost its disk and came back
 has empty tables, and this slave's may be the only ones that are left. (The original takes them.)
+
+One file, though over 400 lines: whatever is asked for in a round counts under the same conditions.
 """
 
 from __future__ import annotations
@@ -52,6 +55,7 @@ from ..state.subscription_groups import SubscriptionGroups
 from ..state.topics import Topics
 from .accepted_offsets import AcceptedOffsets, AcceptedOffsetTable
 from .last_record import TIMEOUT_S, FirstAnswer, ask_for_last_record
+from .queue_ends import note_numbers, take_queue_ends
 from .role_tables import slave_table
 
 log: Final = logging.getLogger(__name__)
@@ -214,8 +218,13 @@ class SlaveSync:
         if first is None:
             return
         found = self._found(first.tables)
-        if found is not None and found == self._taken and not self._unknown:
-            return
+        if found is None or found != self._taken or self._unknown:
+            await self._sync_tables(master, found)
+        if self._store.gone.wanted and self._store.log_end > self._store.min_phy_offset:
+            await self._take_queue_ends(master)  # last, for many take long
+
+    async def _sync_tables(self, master: str, found: tuple[object, ...] | None) -> None:
+        """All of them; ``found`` before."""
         all_of_it = True
         for step, code in (
             (self._sync_topics, RequestCode.GET_ALL_TOPIC_CONFIG),
@@ -304,6 +313,35 @@ class SlaveSync:
             # only its normal port may be open to us
             response = await self._remoting.invoke(master, code, header, timeout=TIMEOUT_S)
         return response.check(address)
+
+    async def _take_queue_ends(self, master: str) -> None:
+        """Where queues end that the log has nothing of. What fails is tried again in the next
+        round."""
+        gone, code = self._store.gone, RequestCode.GET_QUEUE_ENDS
+        forgotten, topics = self._forgotten, self._topics.data_version
+
+        def is_current() -> bool:
+            """Nobody else leads since, it is the process that was asked first, and no topic was
+            deleted meanwhile, say."""
+            return (
+                gone.may_take()
+                and self._forgotten == forgotten
+                and self._topics.data_version == topics
+                and self._remoting.connected_to(master) is self._believed_over
+            )
+
+        gone.wanted = False  # unless the log begins anew while it is asked
+        try:
+            taken = await take_queue_ends(self._store, self._remoting, master, is_current)
+            if taken:
+                await note_numbers(self._store, lambda: not gone.wanted)
+        except (RocketMQError, BodyError, StoreError) as error:
+            taken = False
+            text = "not taken over from the master request=%s master=%s error=%s"
+            self._outages.fails(log, (code,), text, code.name, master, error)
+        else:
+            self._outages.works((code,))
+        gone.wanted |= not taken
 
     def _sync_topics(self, response: Response) -> None:
         table = decode_body(TopicConfigTable, response.body)

@@ -101,6 +101,8 @@ class RequestCode(IntEnum):
     """Ours: whether this daemon does what it is there for; nobody has to sign it."""
     SEND_SEQUENCE_HELLO = 9_100
     """Ours: whether this broker checks the sequences of sends (``send_sequence``)."""
+    GET_QUEUE_ENDS = 9_200
+    """Ours: where the queues end that have no messages behind a place of the log."""
     DLEDGER_METADATA = 50_000
     DLEDGER_APPEND = 50_001
     DLEDGER_GET = 50_002

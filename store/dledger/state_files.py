@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from ...remoting.protocol.java_properties import PropertyError, parse_properties
 from ..disk.disk import Disk
@@ -100,6 +101,9 @@ class Membership(msgspec.Struct, rename="camel", frozen=True):
     """Every entry up to it was on the disk here, and committed."""
     votes: bool = True
     """False: entries were lost, and the member has not caught up yet."""
+    numbers: bool = True
+    """False: its log began anew, and nobody has told it yet where the queues end of which nothing
+    is left (``GoneQueues``)."""
 
 
 class MemberMarker:
@@ -177,6 +181,11 @@ class MemberFiles:
         """It has all that it ever acknowledged."""
         return self._marker.now is None or self._marker.now.votes
 
+    @property
+    def knows_numbers(self) -> bool:
+        """Of all queues, also of those that the log has nothing of."""
+        return self._marker.now is None or self._marker.now.numbers
+
     def load(self) -> None:
         """Raises StoreConfigError when the directory is another member's, StoreFileError."""
         self._marker.load(self.group, self.self_id)
@@ -241,6 +250,13 @@ class MemberFiles:
             lambda now: self._membership(-1 if now is None else now.synced_index, votes=votes)
         )
 
+    def save_numbers(self, known: Callable[[], bool]) -> None:
+        """Whether it knows those of all queues, asked for when it is written. Blocks. Raises
+        StoreFileError."""
+        self._marker.change(
+            lambda now: structs.replace(now or self._membership(-1, votes=True), numbers=known())
+        )
+
     def save_ends(self, committed: int, end: int, synced: int) -> None:
         """``synced``: up to which index everything is on the disk. Blocks. Raises
         StoreFileError."""
@@ -256,7 +272,7 @@ class MemberFiles:
         self._marker.change(known)
 
     def _membership(self, synced_index: int, *, votes: bool) -> Membership:
-        return Membership(self.group, self.self_id, synced_index, votes)
+        return Membership(self.group, self.self_id, synced_index, votes, self.knows_numbers)
 
 
 def self_id_of(config: MessageStoreConfig) -> str:

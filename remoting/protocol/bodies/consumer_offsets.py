@@ -1,5 +1,6 @@
 """Offsets of groups: ``consumerOffset.json``, ``lmqConsumerOffset.json``, ``delayOffset.json``, the
-``offsets.json`` on the disk of a broadcasting consumer, the replies of codes 43, 45 and 308.
+``offsets.json`` on the disk of a broadcasting consumer, the replies of codes 43, 45 and 308; where
+queues end (9200).
 
 Classes of the original: ConsumerOffsetSerializeWrapper, LmqConsumerOffsetManager,
 DelayOffsetSerializeWrapper, OffsetSerializeWrapper, QueryCorrectionOffsetBody.
@@ -28,6 +29,12 @@ class DelayOffsetTable(Record, frozen=True, kw_only=True):
     """Delay level to the next offset in its queue of SCHEDULE_TOPIC_XXXX."""
 
     offset_table: dict[i32, i64] = field(default_factory=dict)
+
+
+class QueueEndTable(Record, frozen=True, kw_only=True):
+    """Topic to queue id to the number that the next message gets (ours)."""
+
+    end_table: dict[str, dict[i32, i64]] = field(default_factory=dict)
 
 
 class QueryCorrectionOffsetBody(Record, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from ..bodies.consumer_offsets import (
     ConsumerOffsetTable,
     DelayOffsetTable,
     QueryCorrectionOffsetBody,
+    QueueEndTable,
 )
 from ..bodies.reset import GetConsumerStatusBody, ResetOffsetBody
 from ..bodies.stats import QueryConsumeTimeSpanBody
@@ -112,6 +113,15 @@ class AllOffsetsResponse(Record, frozen=True, kw_only=True):
     """The body has what has changed since this state, by topic and group; absent: all."""
 
 
+class QueueEndsRequest(Record, frozen=True, kw_only=True):
+    """Ours (9200): a replica does not have the numbers of queues of which its log has nothing. A
+    broker that does not know the code (the original) answers 3."""
+
+    begin: i64
+    """Where that log begins (a phy_offset): of queues with messages there or behind, the log
+    tells."""
+
+
 _QUEUE_OFFSET = Command(QueueRequest, OffsetResponse)
 
 COMMANDS = {
@@ -124,6 +134,7 @@ COMMANDS = {
     RequestCode.GET_ALL_CONSUMER_OFFSET: Command(
         KnownTableRequest, AllOffsetsResponse, response_body=ConsumerOffsetTable
     ),
+    RequestCode.GET_QUEUE_ENDS: Command(QueueEndsRequest, NoFields, response_body=QueueEndTable),
     RequestCode.GET_ALL_DELAY_OFFSET: Command(NoFields, NoFields, response_body=DelayOffsetTable),
     RequestCode.CLONE_GROUP_OFFSET: Command(CloneGroupOffsetRequest, NoFields),
     RequestCode.QUERY_CORRECTION_OFFSET: Command(

@@ -185,6 +185,7 @@ ROWS: dict[RequestCode, Row] = {
     ),
     Code.DELETE_TOPIC_IN_BROKER: Row({"topic": "T"}, (ADMIN,)),
     Code.DELETE_SUBSCRIPTIONGROUP: Row({"groupName": "g"}, (ADMIN,)),
+    Code.GET_QUEUE_ENDS: Row({"begin": "0"}, (ADMIN,)),
     Code.GET_PRODUCER_CONNECTION_LIST: Row({"producerGroup": "p"}, (ADMIN,)),
     Code.VIEW_BROKER_STATS_DATA: Row({"statsName": "s", "statsKey": "k"}, (ADMIN,)),
     Code.GET_BROKER_CONSUME_STATS: Row({"isOrder": "false"}, (ADMIN,)),

@@ -46,6 +46,7 @@ from ..sim_broker import SimBroker, SimClient, sim_broker
 
 MASTER = "10.0.0.1:10911"
 KEY = "T@g"
+NOT_SERVED = RequestCode.DLEDGER_HANDSHAKE
 TABLES = 4
 """Requests with which all tables are taken over."""
 
@@ -153,7 +154,7 @@ class Network:
     async def invoke(
         self, address: str, code: RequestCode, header: Record | None = None, *, timeout: float
     ) -> Response:
-        if code is not RequestCode.VIEW_MESSAGE_BY_ID:
+        if code not in (RequestCode.VIEW_MESSAGE_BY_ID, RequestCode.GET_QUEUE_ENDS):
             self.asked.append((address, code))
         if self.client is None or self.backs_off or (not self.vip and address.endswith(":10909")):
             raise ConnectError(f"cannot connect to {address}")
@@ -164,6 +165,8 @@ class Network:
         )
         if self.original and isinstance(header, ViewMessageRequest):
             header = ViewMessageRequest(offset=header.offset)
+        if self.original and code is RequestCode.GET_QUEUE_ENDS:
+            return await self.client.ask(NOT_SERVED)
         response = await self.client.ask(code, None if self.original and tables else header)
         self.told[code] = response.body
         if self.next is not None and code is RequestCode.VIEW_MESSAGE_BY_ID:
