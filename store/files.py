@@ -49,7 +49,7 @@ class StoreFiles:
             MappingLimit.of(config, disk),
         )
         self.queues.exts = _extensions(config, disk, outages)
-        self.gone: Final = GoneQueues(self.queues)
+        self.gone_queues: Final = GoneQueues(self.queues)
         self.checkpoint: Final = Checkpoint(root / "checkpoint", disk)
         self.ends: Final = QueueEnds(root, disk, Outages(clock))
         self.queues.on_delete = self.ends.forget

@@ -212,7 +212,7 @@ class MessageStore:
 
     def _connect(self) -> None:
         """Who tells whom."""
-        self.gone.may_take = self._follows
+        self.gone_queues.may_take = self._follows
         self._reader.waits_at_damage = self._follows
         self.flush.on_broken = self._refusals.disk_failed
         self.flush.on_put_off = self._refusals.sync_put_off
@@ -351,7 +351,7 @@ class MessageStore:
         """A member's log begins anew, with another place of its group's: no message is left, and
         numbers of queues are not known any more. Raises StoreFileError."""
         assert self.raft is not None, "a member's"
-        self.gone.wanted = True
+        self.gone_queues.wanted = True
         self.raft.files.save_numbers(lambda: False)
         if self._log.min_phy_offset < self._log.divided:
             self._put_old_log_aside(phy_offset)
@@ -650,9 +650,9 @@ class MessageStore:
         }
 
     @property
-    def gone(self) -> GoneQueues:
+    def gone_queues(self) -> GoneQueues:
         """Queues of which the log has nothing left: for other replicas, and from them."""
-        return self._files.gone
+        return self._files.gone_queues
 
     # -- topics that are gone
 

@@ -106,7 +106,7 @@ class OffsetProcessor:
 
     def queue_ends(self, request: QueueEndsRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
         """For replicas."""
-        ends = yield from self._store.gone.ends_before(request.begin)
+        ends = yield from self._store.gone_queues.ends_before(request.begin)
         return Reply(body=(yield from encode_in_slices(QueueEndTable(end_table=ends))))
 
     def all_consumer_offsets(

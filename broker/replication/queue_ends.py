@@ -42,7 +42,7 @@ async def take_queue_ends(
         for queue_id, end in queues.items():
             if not is_current():
                 return False
-            if store.gone.take(topic, queue_id, end):
+            if store.gone_queues.take(topic, queue_id, end):
                 taken += 1
                 await asyncio.sleep(0)
     if taken:

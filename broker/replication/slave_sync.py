@@ -220,7 +220,7 @@ class SlaveSync:
         found = self._found(first.tables)
         if found is None or found != self._taken or self._unknown:
             await self._sync_tables(master, found)
-        if self._store.gone.wanted and self._store.log_end > self._store.min_phy_offset:
+        if self._store.gone_queues.wanted and self._store.log_end > self._store.min_phy_offset:
             await self._take_queue_ends(master)  # last, for many take long
 
     async def _sync_tables(self, master: str, found: tuple[object, ...] | None) -> None:
@@ -317,7 +317,7 @@ class SlaveSync:
     async def _take_queue_ends(self, master: str) -> None:
         """Where queues end that the log has nothing of. What fails is tried again in the next
         round."""
-        gone, code = self._store.gone, RequestCode.GET_QUEUE_ENDS
+        gone, code = self._store.gone_queues, RequestCode.GET_QUEUE_ENDS
         forgotten, topics = self._forgotten, self._topics.data_version
 
         def is_current() -> bool:

@@ -181,7 +181,7 @@ def test_who_leads_and_does_not_know_asks_all_others(
 
 def test_others_have_a_turn_while_queues_are_looked_at(tmp_path: Path) -> None:
     async def scene(pair: Pair) -> None:
-        gone = pair.master.broker.store.gone
+        gone = pair.master.broker.store.gone_queues
         for number in range(300):
             gone.take("Old", number, 3)
         assert len(list(gone.ends_before(0))) == 3

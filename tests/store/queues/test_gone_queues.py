@@ -42,7 +42,7 @@ def with_expired(store: MessageStore, old: int = 3) -> MessageStore:
 
 
 def ends(store: MessageStore, phy_offset: int) -> dict[str, dict[int, int]]:
-    return at_once(store.gone.ends_before(phy_offset))
+    return at_once(store.gone_queues.ends_before(phy_offset))
 
 
 def test_what_the_log_has_nothing_of_is_told(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_it_is_still_known_after_a_stop(
     tmp_path: Path, end: int, stop: Callable[[MessageStore], None]
 ) -> None:
     store = open_store(tmp_path, broker_role=BrokerRole.SLAVE)
-    assert store.gone.take("Old", 1, end)
+    assert store.gone_queues.take("Old", 1, end)
     assert (store.min_offset("Old", 1), store.max_offset("Old", 1)) == (end, end)
     assert store.queue_ids("Old") == [1]
     stop(store)
@@ -78,16 +78,16 @@ def test_it_is_still_known_after_a_stop(
 def test_what_a_store_has_messages_of_it_knows_better(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     put_ok(store)
-    assert not store.gone.take("T", 0, 5)
+    assert not store.gone_queues.take("T", 0, 5)
     assert bodies_of(store) == [b"body"]
-    assert store.gone.take("Old", 0, 5)
-    assert not store.gone.take("Old", 0, 5)
-    assert not store.gone.take("Old", 0, 4), "nothing goes back"
-    assert store.gone.take("Old", 0, 6)
-    assert not store.gone.take("a/b", 0, 6)
-    assert not store.gone.take("Old", -1, 6)
-    assert not store.gone.take("New", 0, 0)
-    assert not store.gone.take("New", 0, 1 << 60)
+    assert store.gone_queues.take("Old", 0, 5)
+    assert not store.gone_queues.take("Old", 0, 5)
+    assert not store.gone_queues.take("Old", 0, 4), "nothing goes back"
+    assert store.gone_queues.take("Old", 0, 6)
+    assert not store.gone_queues.take("a/b", 0, 6)
+    assert not store.gone_queues.take("Old", -1, 6)
+    assert not store.gone_queues.take("New", 0, 0)
+    assert not store.gone_queues.take("New", 0, 1 << 60)
     assert store.topics() == {"T", "Old"}
     store.close()
 
@@ -98,7 +98,7 @@ def test_the_log_knows_better(tmp_path: Path, known: int) -> None:
     master = with_expired(open_store(tmp_path / "m"))
     put_ok(master, "Old", body=b"new")
     slave = open_store(tmp_path / "s", broker_role=BrokerRole.SLAVE)
-    slave.gone.take("Old", 0, known)
+    slave.gone_queues.take("Old", 0, known)
     data = master.read(8192, master.max_phy_offset - 8192)
     assert data is not None
     slave.replica.append(8192, data)
@@ -117,13 +117,13 @@ def test_a_member_whose_log_began_anew_leads_with_the_numbers_that_it_was_told(
     replicate(first, second)
     assert second.min_phy_offset == 8192
     assert not raft_of(second).files.knows_numbers
-    assert second.gone.wanted
+    assert second.gone_queues.wanted
     crash(second)
     second = open_member(tmp_path / "b", "n1")
     assert not raft_of(second).files.knows_numbers, "nobody has told"
     for topic, queues in ends(first, second.min_phy_offset).items():
         for queue_id, end in queues.items():
-            assert second.gone.take(topic, queue_id, end)
+            assert second.gone_queues.take(topic, queue_id, end)
     raft_of(second).files.save_numbers(lambda: True)
     second.close()
     second = open_member(tmp_path / "b", "n1")
@@ -140,7 +140,7 @@ def test_a_member_whose_log_began_anew_leads_with_the_numbers_that_it_was_told(
 
 def test_only_who_follows_takes_numbers(tmp_path: Path) -> None:
     member = follower(tmp_path)
-    assert member.gone.may_take()
+    assert member.gone_queues.may_take()
     raft_of(member).lead(2)
-    assert not member.gone.may_take()
+    assert not member.gone_queues.may_take()
     member.close()
