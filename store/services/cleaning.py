@@ -25,7 +25,7 @@ from ..disk.disk import Disk
 from ..disk.mapped_file import MappedFile
 from ..log.commit_log import CommitLog
 from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
-from ..model.errors import StoreError, StoreFileError
+from ..model.errors import StoreError, StoreFileError, translated
 from ..queues.consume_queue import ConsumeQueue
 from ..queues.consume_queues import ConsumeQueues
 from .retention import MANUAL_ROUNDS, MAX_FILES_PER_ROUND, UNKNOWN_RATIO, DiskUse, Rules, Space
@@ -180,7 +180,9 @@ class CleaningService:
         try:
             return file.modified_ms()
         except StoreFileError:
-            if self._disk.exists(file.path) or not self._disk.exists(following.path):
+            with translated(file.path, "cannot be looked at"):
+                is_gone = not self._disk.exists(file.path) and self._disk.exists(following.path)
+            if not is_gone:
                 raise
             log.warning("%s is gone, the commit log can begin behind it", file.path)
             return 0
