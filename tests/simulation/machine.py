@@ -125,7 +125,7 @@ class Machine:
         """SIGKILL, or the power fails."""
         self.world.ends(self)
         process, self.process, self.broker = self.process, None, None
-        self.name_server = None
+        self.name_server = self.buffers = None
         if process is None:
             return
         self.world.note(f"{self.name} {'loses its power' if power else 'is killed'}")
