@@ -3,14 +3,20 @@ between them."""
 
 from __future__ import annotations
 
+import contextlib
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
-from ...remoting.protocol.record import Reason, Records, body_crc
+from ...remoting.protocol.record import NoRecord, Reason, Records, body_crc
+from ...remoting.protocol.record.layout import size_and_magic
+from ...remoting.protocol.record.search import LOOKED_AT, possible_records
+from ...remoting.protocol.record.verdict import Parts, take_apart
 from ...remoting.protocol.record.walk import Gap, LogFile, LogWalk
 from ..model.dispatch_request import DispatchRequest, requests_of
 from .commit_log import CommitLog
+
+_WINDOW: Final = 1 << 20
 
 
 class LogScanner:
@@ -29,6 +35,18 @@ class LogScanner:
     def damaged(self) -> list[tuple[int, int]]:
         """From, to; gaps that lie side by side in one file are one."""
         return [(gap.begin, gap.end) for gap in self.gaps]
+
+    def claimed(self) -> Iterator[DispatchRequest]:
+        """What is damaged and says where it lies, and that it is whole: all but its body may be
+        right. In the order of the log."""
+        for gap in self.gaps:
+            for begin in range(gap.begin, gap.end, _WINDOW):
+                size = min(_WINDOW + LOOKED_AT, gap.end - begin)
+                data = self._files.read(begin, size)
+                for at in possible_records(data, 0, begin):
+                    record = self._files.read(begin + at, size_and_magic(data, at)[0])
+                    with contextlib.suppress(NoRecord):
+                        yield _request_of(record, begin + at)
 
     def data_end(self) -> int:
         """Where the log ends at the latest, as far as the file system knows."""
@@ -69,6 +87,21 @@ class LogScanner:
                     else:
                         self.end = found.end
             offset = file.end
+
+
+def _request_of(record: bytes, phy_offset: int) -> DispatchRequest:
+    """Of a record whose body may be another one. Raises NoRecord."""
+    found = Parts(*take_apart(record, 0, phy_offset, len(record), contents=False))
+    return DispatchRequest(
+        found.topic,
+        found.queue_id,
+        phy_offset,
+        found.size,
+        found.queue_offset,
+        found.sys_flag,
+        found.store_timestamp,
+        found.properties,
+    )
 
 
 def _joined(gaps: list[Gap], file_size: int) -> list[Gap]:

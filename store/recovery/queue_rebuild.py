@@ -4,7 +4,7 @@ ConsumeQueue)."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from ...remoting.protocol.message.properties import tags_code_of
@@ -212,6 +212,25 @@ class QueueRebuild:
                     break
                 log.error("%s lost its last message: it is damaged", queue)
                 queue.fill_to(queue.max_offset + 1, end)
+
+    def keep_claimed(self, claims: Iterable[DispatchRequest]) -> None:
+        """The same for those that never had a unit, by what they say of themselves
+        (``LogScanner.claimed``): other replicas know them by these numbers, and may have handed
+        them out. Only the very next one of its queue is believed."""
+        for claim in claims:
+            key = claim.topic, claim.queue_id
+            if not claim.is_queued or topic_problem(*key) is not None:
+                continue
+            queue = self._table.get(key)
+            number = 0 if queue is None else queue.max_offset
+            if claim.queue_offset != number or (
+                queue is not None
+                and claim.phy_offset < max(queue.end_phy_offset(), self._begin_phy_offset(queue))
+            ):
+                continue
+            queue = self._queues.get_or_create(*key)
+            log.error("%s lost its last message: it is damaged", queue)
+            queue.fill_to(number + 1, claim.phy_offset + claim.size)
 
     def _judge(
         self, queue: ConsumeQueue, suspect: DispatchRequest, successor: DispatchRequest

@@ -519,6 +519,7 @@ class Recovery:
         rebuild.finish()
         if scanner.gaps:
             rebuild.keep_damaged(scanner.damaged)
+            rebuild.keep_claimed(scanner.claimed())
         self._restarted = rebuild.restarted
         report.end, report.damaged = scanner.end, scanner.damaged
         for begin, stop, verdict, _ in scanner.gaps:

@@ -352,3 +352,30 @@ def test_the_number_of_a_last_message_whose_body_is_damaged_is_not_given_again(
     assert len(bodies_of(store)) == 10 - lost
     assert put_ok(store, topic="T", body=b"the next").queue_offset == 10
     store.close()
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_number_of_a_damaged_message_that_had_no_unit_yet_is_not_given_again(
+    tmp_path: Path, *, first: bool
+) -> None:
+    """It says itself which it was. Not of a queue that has something behind it: its topic was
+    deleted, and made again."""
+    store = open_store(tmp_path)
+    if not first:
+        put_ok(store, topic="T", body=b"the first")
+    lost = [put_ok(store, topic="T", body=b"of T").phy_offset for _ in range(2)]
+    put_ok(store, topic="U", body=b"the old U's")
+    lost.append(put_ok(store, topic="U", body=b"of T").phy_offset)
+    at_once(store.delete_topic_in_slices("U"))
+    put_ok(store, topic="W", body=b"of W")
+    put_ok(store, topic="U", body=b"the new U's")
+    crash(store)
+    for phy_offset in lost:
+        path, position = log_file_of(tmp_path, phy_offset)
+        overwrite(path, path.read_bytes().index(b"of T", position), b"on T")
+    shutil.rmtree(tmp_path / "consumequeue" / "T")
+    store = open_store(tmp_path)
+    end = 2 if first else 3
+    assert (store.max_offset("T", 0), store.max_offset("U", 0)) == (end, 1)
+    assert put_ok(store, topic="T", body=b"the next").queue_offset == end
+    store.close()
