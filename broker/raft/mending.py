@@ -2,7 +2,7 @@
 pull. As a slave does (``replication/self_mending.py``), a few times, further and further apart.
 
 Members of the original tell entries only while they lead: a leader that nobody tells asks another
-member to lead.
+member to lead. What has expired at all others is asked for, and waited for, no more.
 """
 
 from __future__ import annotations
@@ -32,9 +32,13 @@ HAND_OVER_PAUSE_S: Final = 60.0
 _AT_ONCE: Final = 100
 
 
+class ExpiredEverywhereError(StoreError):
+    """The logs of all other members begin behind an entry."""
+
+
 class EntryMending:
     """Service. ``entries_of_others``: the entry of an index as each other member has it that
-    answers."""
+    answers. Raises ExpiredEverywhereError."""
 
     def __init__(
         self,
@@ -84,6 +88,8 @@ class EntryMending:
                         await self._hand_over()
                     return
             except StoreError as error:
+                if isinstance(error, ExpiredEverywhereError):
+                    self._store.damage.is_nowhere_intact(phy_offset)
                 self._outages.occurs(
                     log,
                     (without_figures(str(error)),),

@@ -58,6 +58,7 @@ from ...store.raft.old_log import differ
 from ...store.raft.ready import Answer, HardState, Ready, Role, RoleChange
 from ...store.raft.settings import RaftSettings
 from .door import OK
+from .mending import ExpiredEverywhereError
 from .network import MemberNetwork
 from .old_logs import tell_old_logs
 from .parts import MemberStore, NodeSettings
@@ -283,7 +284,8 @@ class RaftNode:
 
     async def entries_of_others(self, index: int) -> AsyncIterator[Entry]:
         """A committed entry as other members have it, the leader first. Followers of the original
-        do not answer."""
+        do not answer. Raises ExpiredEverywhereError."""
+        expired = 0
         for peer in sorted(self.settings.others, key=lambda each: each != self.leader_id):
             request = GetRequest(
                 group=self.settings.group,
@@ -300,6 +302,9 @@ class RaftNode:
                 continue
             if found is not None and found.entries:
                 yield found.entries[0]
+            expired += found is not None and found.code == DledgerCode.INDEX_LESS_THAN_LOCAL_BEGIN
+        if expired and expired == len(self.settings.others):
+            raise ExpiredEverywhereError(f"entry {index} has expired at all other members")
 
     def entry_mended(self) -> None:
         """What was read of the log before is not to be sent any more."""

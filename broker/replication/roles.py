@@ -15,6 +15,7 @@ from ...daemon.persist import backup_of
 from ...remoting.clock import Clock
 from ...remoting.dispatch import Handler
 from ...remoting.errors import RocketMQError
+from ...remoting.protocol.bodies.codec import BodyError
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.route import RegisterBrokerResponse
 from ...remoting.protocol.commands.send import SendErrorFields
@@ -30,6 +31,7 @@ from ..config.config import HA_PORT_DISTANCE, LaterStoreConfig
 from ..sends.durability import Durability
 from .accepted_offsets import ACCEPTED_FILE, AcceptedOffsets, AcceptedOffsetTable
 from .door import LinkSecurity
+from .log_begin import ask_where_log_begins
 from .master import ReplicationServer, SlavePort
 from .self_mending import SelfMending
 from .slave import ReplicationClient
@@ -163,7 +165,9 @@ class Slave:
             clock,
             security,
             lambda: None if self.client.link is None else self.client.address,
+            self._begin_of_masters_log,
         )
+        self._remoting = remoting
         self._fixed_address = bool(config.ha_master_address)
         if config.ha_master_address:
             self.client.follow(config.ha_master_address)
@@ -171,6 +175,15 @@ class Slave:
     @property
     def services(self) -> tuple[Service, ...]:
         return (self.client, self.sync, self.mending)
+
+    async def _begin_of_masters_log(self) -> int | None:
+        """None: it cannot be told now."""
+        if self.sync.master is None:
+            return None
+        try:
+            return await ask_where_log_begins(self._remoting, self.sync.master)
+        except (RocketMQError, BodyError):
+            return None
 
     def registered(self, answer: RegisterBrokerResponse) -> None:
         """A name server tells where the master is."""

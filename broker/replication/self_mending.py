@@ -4,7 +4,8 @@ pull, or the slave itself when it came.
 Over a connection of its own to the port for slaves, in a thread, which ends before the service
 does: the store is closed then. What comes has to prove itself (``store.replica.repair``). The wire
 may have been wrong, or the master's disk: so a few times, further and further apart. That a master
-could not be asked counts for nothing.
+could not be asked counts for nothing; but then it is asked where its log begins (its port for
+slaves does not say why it closes): what lay in front has expired there, and nobody has it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -39,7 +40,8 @@ _AT_ONCE: Final = 100
 
 
 class SelfMending:
-    """Service. ``master``: the address of its port for slaves, None while it is not followed."""
+    """Service. ``master``: the address of its port for slaves, None while it is not followed;
+    ``begin_of_log``: where the master's log begins, None where that cannot be told now."""
 
     def __init__(
         self,
@@ -47,12 +49,14 @@ class SelfMending:
         clock: Clock,
         security: LinkSecurity,
         master: Callable[[], str | None],
+        begin_of_log: Callable[[], Awaitable[int | None]],
     ) -> None:
         self._store: Final = store
         self._clock: Final = clock
         self._outages: Final = Outages(clock)
         self._security: Final = security
         self._master: Final = master
+        self._begin_of_log: Final = begin_of_log
         self._tries: dict[int, tuple[int, float]] = {}
         """How often each place was asked for, and when it is the next time."""
         self._due: Final[deque[int]] = deque()
@@ -75,6 +79,7 @@ class SelfMending:
         now, places = self._clock.monotonic(), self._store.damage.places
         self._due.clear()
         self._due.extend(at for at in places if self._tries.get(at, (0, now))[1] <= now)
+        unheard: dict[int, int] = {}
         for _ in range(_AT_ONCE):
             if not self._due:
                 break
@@ -88,6 +93,9 @@ class SelfMending:
             )
             if not await self._mend(phy_offset, size, address, last=count == len(PAUSES_S)):
                 self._tries[phy_offset] = count - 1, now + _UNREACHED_S
+                unheard[phy_offset] = size
+        if unheard:
+            self._leave_expired(unheard, await self._begin_of_log())
 
     async def _mend(self, phy_offset: int, size: int, address: str, *, last: bool) -> bool:
         """Whether the master was heard, whatever it had."""
@@ -114,6 +122,18 @@ class SelfMending:
             "a damaged record is mended phy_offset=%d size=%d master=%s", phy_offset, size, address
         )
         return True
+
+    def _leave_expired(self, places: dict[int, int], begin: int | None) -> None:
+        """What the master's log begins behind is waited for, and asked for, no more."""
+        for phy_offset, size in places.items():
+            if begin is not None and phy_offset + size <= begin:
+                self._tries[phy_offset] = len(PAUSES_S), float("inf")
+                self._store.damage.is_nowhere_intact(phy_offset)
+                log.error(
+                    "a damaged record cannot be mended, it has expired at the master "
+                    "phy_offset=%d size=%d master_begins=%d",
+                    phy_offset, size, begin,
+                )  # fmt: skip
 
     def _divide(self, phy_offset: int, found: DamagedThereTooError) -> bool:
         """What the master has intact of it is asked for in the next turn; what it has not, readers

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from aiorocketmq.broker.raft.mending import HAND_OVER_PAUSE_S, LOOK_S, EntryMending
+from aiorocketmq.broker.raft.mending import (
+    HAND_OVER_PAUSE_S,
+    LOOK_S,
+    PAUSES_S,
+    EntryMending,
+    ExpiredEverywhereError,
+)
 from aiorocketmq.remoting.protocol.bodies.dledger import Entry
 from aiorocketmq.store.message_store import MessageStore
 from tests.sim import ManualClock
@@ -170,6 +176,32 @@ def test_what_nobody_has_any_more_keeps_nothing_else_waiting(tmp_path: Path) -> 
         asyncio.run(mending.mend())
         world.clock.advance(LOOK_S)
     assert list(world.store.damage.places) == [world.entries[3].pos + 48]
+    world.store.close()
+
+
+def test_what_has_expired_at_all_others_is_not_waited_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody else has to lead for it."""
+    world = World(tmp_path)
+    asked: list[int] = []
+
+    async def entries_of_others(index: int) -> AsyncIterator[Entry]:
+        asked.append(index)
+        if index < 0:
+            yield world.entries[index]
+        raise ExpiredEverywhereError("it has expired")
+
+    mending = EntryMending(
+        world.store, entries_of_others, world.hand_over, world.mended, world.clock
+    )
+    assert len(world.store.damage.awaited) == 1
+    for pause in (*PAUSES_S, 1e9):
+        world.clock.advance(pause)
+        asyncio.run(mending.mend())
+        assert world.store.damage.awaited == {}
+    assert asked == [4, 4, 4]
+    assert (world.handed_over, caplog.text.count("reason=it has expired")) == (0, 3)
     world.store.close()
 
 

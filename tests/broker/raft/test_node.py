@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from aiorocketmq.broker.raft import node
+from aiorocketmq.broker.raft.mending import ExpiredEverywhereError
 from aiorocketmq.broker.raft.node import HANDING_OVER, MAX_HELD, TOO_MANY
 from aiorocketmq.remoting.dispatch import PENDING, Context, Dispatcher
 from aiorocketmq.remoting.protocol.bodies.dledger import (
@@ -475,5 +476,37 @@ def test_a_member_is_told_entries_by_all_others() -> None:
             asked = asyncio.ensure_future(told(member, index))
             await group.until(asked.done)
             assert asked.result() == list(log.entries(last, 0)) * count
+
+    run(test)
+
+
+def test_an_entry_that_has_expired_at_all_others_is_known_to_have() -> None:
+    """One that cannot be asked may have it."""
+
+    async def test(group: Group) -> None:
+        group.start()
+        leader, sends = await group.leader(), Sends()
+        for body in (b"1", b"2", b"3"):
+            sends.send(leader, body)
+        await group.until(lambda: len(sends.told) == 3)
+        await group.until(lambda: len({len(each.bodies) for each in group.stores.values()}) == 1)
+        others = [member for member in group.members.values() if member is not leader]
+
+        async def told() -> list[Entry]:
+            return [each async for each in leader.node.entries_of_others(0)]
+
+        for expired, count in ((0, 2), (1, 1), (2, None)):
+            for member in others[:expired]:
+                del member.store.log.stored[: max(0, 1 - member.store.log.begin_index)]
+            asked = asyncio.ensure_future(told())
+            await group.until(asked.done)
+            if count is None:
+                assert isinstance(asked.exception(), ExpiredEverywhereError)
+            else:
+                assert len(asked.result()) == count
+        await others[0].crash()
+        asked = asyncio.ensure_future(told())
+        await group.until(asked.done)
+        assert asked.result() == []
 
     run(test)

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import socket
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,17 @@ def stores(root: Path) -> tuple[MessageStore, list[int]]:
     return master, places
 
 
-def mending(slave: MessageStore, replica: Replica, clock: ManualClock) -> SelfMending:
-    return SelfMending(slave, clock, LinkSecurity(), lambda: replica.address)
+async def not_told() -> int | None:
+    return None
+
+
+def mending(
+    slave: MessageStore,
+    replica: Replica,
+    clock: ManualClock,
+    begin_of_log: Callable[[], Awaitable[int | None]] = not_told,
+) -> SelfMending:
+    return SelfMending(slave, clock, LinkSecurity(), lambda: replica.address, begin_of_log)
 
 
 @pytest.mark.parametrize("at", [3, 5, 90], ids=["size", "magic", "body"])
@@ -270,6 +280,46 @@ def test_what_the_master_has_damaged_too_is_not_waited_for(tmp_path: Path) -> No
     slave.close()
 
 
+def test_what_has_expired_at_the_master_is_not_waited_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its port for slaves closes the connection, whatever the reason; so it is asked."""
+    sizes: dict[str, Any] = {"mapped_file_size_commit_log": 8192}
+    master = open_store(tmp_path / "master", **sizes)
+    results = [put_ok(master, body=b"%02d" % each + b"x" * 300) for each in range(COUNT)]
+    slave = open_slave(tmp_path / "slave", **sizes)
+    replicate(master, slave)
+    crash(slave)
+    flip(tmp_path / "slave", results[BAD].phy_offset + 90)
+    slave = open_slave(tmp_path / "slave", **sizes)
+    assert slave.get("T", 0, BAD).next_begin_offset == BAD, "somebody may have it"
+    shutil.copytree(tmp_path / "master", tmp_path / "shorter")
+    (tmp_path / "shorter" / "commitlog" / ("0" * 20)).unlink()
+    clock, told = ManualClock(), [None, results[BAD].phy_offset + 1]
+
+    async def begin_of_log() -> int | None:
+        return told.pop(0) if told else 8192
+
+    with replica_of(tmp_path / "shorter") as replica:
+        service = mending(slave, replica, clock, begin_of_log)
+        for _ in range(3):
+            assert list(slave.damage.awaited) == [results[BAD].phy_offset]
+            asyncio.run(service.mend())
+            clock.advance(60.0)
+        assert slave.damage.awaited == {}
+        asked = len(replica.reports)
+        for pause in PAUSES_S:
+            clock.advance(pause)
+            asyncio.run(service.mend())
+        assert len(replica.reports) == asked
+    assert caplog.text.count("it has expired at the master phy_offset") == 1
+    passed_over = slave.get("T", 0, BAD)
+    assert passed_over.count
+    assert passed_over.next_begin_offset == BAD + 1 + passed_over.count
+    master.close()
+    slave.close()
+
+
 @pytest.mark.parametrize("bad", [10, 14, 19])
 @pytest.mark.parametrize("units", ["whole", "lost"])
 def test_of_a_lost_stretch_comes_what_the_master_has_intact(
@@ -314,7 +364,7 @@ def test_a_master_that_is_away_is_asked_until_it_is_back(
     with replica_of(tmp_path / "master") as replica:
         there = mending(slave, replica, clock)._master()
         known = ["127.0.0.1:1"]
-        service = SelfMending(slave, clock, LinkSecurity(), lambda: known[-1])
+        service = SelfMending(slave, clock, LinkSecurity(), lambda: known[-1], not_told)
         for _ in range(2 * len(PAUSES_S)):
             clock.advance(60.0)
             asyncio.run(service.mend())
@@ -348,7 +398,7 @@ def test_when_the_broker_stops_no_thread_is_left_behind(tmp_path: Path) -> None:
     async def main(address: str, server: socket.socket) -> None:
         clock = ManualClock()
         service = asyncio.create_task(
-            SelfMending(slave, clock, LinkSecurity(), lambda: address).run()
+            SelfMending(slave, clock, LinkSecurity(), lambda: address, not_told).run()
         )
         await asyncio.sleep(0)
         clock.advance(LOOK_S)
@@ -369,6 +419,6 @@ def test_when_the_broker_stops_no_thread_is_left_behind(tmp_path: Path) -> None:
 def test_without_a_master_nobody_is_asked(tmp_path: Path) -> None:
     slave = open_slave(tmp_path)
     slave.damage.note(0, 100, "it is", "here")
-    asyncio.run(SelfMending(slave, ManualClock(), LinkSecurity(), lambda: None).mend())
+    asyncio.run(SelfMending(slave, ManualClock(), LinkSecurity(), lambda: None, not_told).mend())
     assert slave.damage.places == {0: 100}
     slave.close()
