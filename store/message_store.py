@@ -33,7 +33,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -213,7 +213,7 @@ class MessageStore:
     def _connect(self) -> None:
         """Who tells whom."""
         self.gone_queues.may_take = self._follows
-        self._reader.waits_at_damage = self._follows
+        self._reader.follows, self._reader.awaited = self._follows, self._awaited
         self.flush.on_broken = self._refusals.disk_failed
         self.flush.on_put_off = self._refusals.sync_put_off
         self.cleaning.on_space = self._refusals.space_changed
@@ -463,6 +463,13 @@ class MessageStore:
             return self._refusals.follows
         return self.config.broker_role is BrokerRole.SLAVE
 
+    def _awaited(self) -> Mapping[int, int]:
+        """What is damaged and may be mended: by the replica that leads; where this one does, by
+        others of its group, unless they were asked in vain."""
+        if self._follows():
+            return self.damage.awaited
+        return {} if self.raft is None else self.damage.unasked
+
     def read_role(self) -> None:
         """Take over what the broker is: at start, and whenever that changes. Only a master knows
         where queues end, and tells who asks for what lies behind."""
@@ -543,6 +550,11 @@ class MessageStore:
         if self.raft is not None and phy_offset >= self.raft.committed_end:
             return None
         return self._log.record(phy_offset)
+
+    def is_awaited(self, phy_offset: int, size: int) -> bool:
+        """The message of a unit of a queue is damaged, or lost, and may be mended: see
+        ``_awaited``."""
+        return self.damage.is_known and self._reader.is_awaited(phy_offset, size)
 
     def readable_record(self, phy_offset: int) -> bytes | None:
         """The same for somebody outside: None also for one that may not leave the broker yet."""

@@ -83,6 +83,8 @@ class EntryMending:
             try:
                 if not await self._mend(phy_offset):  # nobody has answered: another time
                     self._unanswered[phy_offset] += 1
+                    for each in due:
+                        self._store.damage.is_asked_for(each)
                     if now >= self._hands_over_at:
                         self._hands_over_at = now + HAND_OVER_PAUSE_S
                         await self._hand_over()
@@ -98,6 +100,7 @@ class EntryMending:
                     error,
                 )
             self._count(phy_offset, now)
+            self._store.damage.is_asked_for(phy_offset)
 
     def _divide(self) -> None:
         """What a start or the scrub has found ends where something is intact again: several entries

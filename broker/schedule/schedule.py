@@ -127,6 +127,9 @@ class Schedule:
                 level.look_at = due
                 return
             message = message or self._message(phy_offset, size)
+            if message is None and self._store.is_awaited(phy_offset, size):
+                level.look_at = now + RETRY_MS
+                return
             if message is None:
                 level.lost += 1
             else:
@@ -186,6 +189,7 @@ class Schedule:
                 error,
                 level=logging.ERROR,
             )
+            self._store.damage.note(phy_offset, size, str(error), "seen=schedule")
             return None
         return message if message.topic == TopicName.SCHEDULE else None
 

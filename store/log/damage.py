@@ -28,6 +28,7 @@ class DamagedRecords:
         """Where the last of them ends, mended or not; readers look closely at what lies before."""
         self._places: dict[int, int] = {}
         self._nowhere_intact: set[int] = set()
+        self._asked: set[int] = set()
         self._lock: Final = lock
 
     @property
@@ -46,6 +47,19 @@ class DamagedRecords:
         """Those of them that another replica may have intact."""
         with self._lock:
             return {at: n for at, n in self._places.items() if at not in self._nowhere_intact}
+
+    @property
+    def unasked(self) -> dict[int, int]:
+        """Those of them that no other replica was asked for yet."""
+        with self._lock:
+            return {at: n for at, n in self._places.items() if at not in self._asked}
+
+    def is_asked_for(self, phy_offset: int) -> None:
+        """Other replicas were asked, and it is damaged still: readers of a leader do not wait any
+        longer, for it may take hours."""
+        with self._lock:
+            if phy_offset in self._places:
+                self._asked.add(phy_offset)
 
     def is_nowhere_intact(self, phy_offset: int) -> None:
         """The replica that leads has it damaged, too: whoever waits for it waits in vain."""
@@ -85,8 +99,7 @@ class DamagedRecords:
     def divide(self, phy_offset: int, places: Mapping[int, int]) -> None:
         """What counted as one place is these, which can be mended one by one."""
         with self._lock:
-            self._nowhere_intact.discard(phy_offset)
-            if self._places.pop(phy_offset, None) is not None:
+            if self._forget(phy_offset):
                 self._places.update(places)
                 self.found += len(places) - 1
 
@@ -94,12 +107,15 @@ class DamagedRecords:
         """The log begins there now: what lay in front is waited for, and asked for, no more."""
         with self._lock:
             for at in [at for at in self._places if at < phy_offset]:
-                del self._places[at]
-                self._nowhere_intact.discard(at)
+                self._forget(at)
 
     def mend(self, phy_offset: int) -> None:
         """It is intact again."""
         with self._lock:
-            self._nowhere_intact.discard(phy_offset)
-            if self._places.pop(phy_offset, None) is not None:
-                self.mended += 1
+            self.mended += self._forget(phy_offset)
+
+    def _forget(self, phy_offset: int) -> bool:
+        """Whether it was known."""
+        self._nowhere_intact.discard(phy_offset)
+        self._asked.discard(phy_offset)
+        return self._places.pop(phy_offset, None) is not None

@@ -9,7 +9,7 @@ One file: the short way and the long way of a pull have to give the same, and ar
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from ...remoting.protocol.record import MAGIC, MIN_RECORD_SIZE
@@ -100,9 +100,11 @@ class MessageReader:
         is checked."""
         self.is_behind: Callable[[], bool] = lambda: False
         """Queues lack messages that are committed: what lies behind their ends may come yet."""
-        self.waits_at_damage: Callable[[], bool] = lambda: False
-        """Another replica leads, and may have what is damaged here: nothing behind it is handed
-        out before that is known."""
+        self.follows: Callable[[], bool] = lambda: False
+        """Another replica leads."""
+        self.awaited: Callable[[], Mapping[int, int]] = dict
+        """What is damaged, and another replica may have intact, sizes by physical offsets: nothing
+        behind it is handed out before that is known."""
         self.reconfigure()
 
     def reconfigure(self) -> None:
@@ -182,7 +184,7 @@ class MessageReader:
         limits = _Limits(end - first <= self._in_memory, max_count, max_bytes)
         intact = self._until_damage(queue, offset, units)
         found = self._collect(queue, offset, intact, tags, record_filter, limits, views)
-        if found.damaged and self.waits_at_damage():  # it has just been found
+        if found.damaged and self.awaited():  # it has just been found
             intact = self._until_damage(queue, offset, units)
             found = self._collect(queue, offset, intact, tags, record_filter, limits, views)
         following, low = offset + found.records + found.passed_over, queue.min_offset
@@ -205,15 +207,18 @@ class MessageReader:
     def _until_damage(self, queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
         """Those in front of the first that is damaged, or lost and may be in what is damaged, where
         that is waited for: whoever were told to go on behind it would never see it."""
-        if not self.waits_at_damage():
-            return units
-        units = self._that_came(queue, offset, units)
-        if not self._damage.is_known or not (places := self._damage.awaited):
+        if self.follows():
+            units = self._that_came(queue, offset, units)
+        if not self._damage.is_known or not (places := self.awaited()):
             return units
         for number, (phy_offset, size, _) in enumerate(CQ_UNIT.iter_unpack(units)):
-            if phy_offset in places or (size == FILLER_SIZE and phy_offset > 0):
+            if _may_be_mended(phy_offset, size, places):
                 return units[: number * CQ_UNIT.size]
         return units
+
+    def is_awaited(self, phy_offset: int, size: int) -> bool:
+        """The message of a unit cannot be read now, and may be mended."""
+        return _may_be_mended(phy_offset, size, self.awaited())
 
     def _that_came(self, queue: ConsumeQueue, offset: int, units: bytes) -> bytes:
         """Without those at the end whose records have not come, or come again: a record could not
@@ -400,6 +405,11 @@ def _scan_status(count: int, removed: bool | int) -> GetMessageStatus:
     if count:
         return GetMessageStatus.FOUND
     return GetMessageStatus.MESSAGE_WAS_REMOVING if removed else GetMessageStatus.NO_MATCHED_MESSAGE
+
+
+def _may_be_mended(phy_offset: int, size: int, places: Mapping[int, int]) -> bool:
+    """What a filler stands for may lie in any of them."""
+    return phy_offset in places or (bool(places) and size == FILLER_SIZE and phy_offset > 0)
 
 
 def _matches_unusual(queue: ConsumeQueue, code: int, tags: frozenset[int]) -> bool:

@@ -62,8 +62,10 @@ def put_ok(
 
 def messages_of(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[MessageExt]:
     """Everything that pulls bring from a queue, from its first message to its last, also behind
-    damage that a slave waits at."""
-    store._reader.waits_at_damage = lambda: False
+    damage that a replica waits at."""
+    reader = store._reader
+    as_before = reader.follows, reader.awaited
+    reader.follows, reader.awaited = lambda: False, dict
     messages: list[MessageExt] = []
     offset = store.min_offset(topic, queue_id)
     while offset < store.max_offset(topic, queue_id):
@@ -72,6 +74,7 @@ def messages_of(store: MessageStore, topic: str = "T", queue_id: int = 0) -> lis
             messages += decode_messages(result.body, check_crc=True)
         assert result.next_begin_offset > offset, result
         offset = result.next_begin_offset
+    reader.follows, reader.awaited = as_before
     return messages
 
 

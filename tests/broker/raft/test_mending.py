@@ -159,6 +159,38 @@ def test_without_a_leader_it_waits(tmp_path: Path) -> None:
     world.store.close()
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_readers_of_a_leader_wait_until_others_were_asked(tmp_path: Path, *, answers: bool) -> None:
+    world = World(tmp_path)
+    raft_of(world.store).lead(3)
+    world.store.raft.commit(world.store.raft.log.end_index)  # type: ignore[union-attr]
+
+    def numbers() -> tuple[int, int]:
+        result = world.store.get("T", 0, 4)
+        return result.count, result.next_begin_offset
+
+    assert [numbers(), numbers()] == [(0, 4), (0, 4)]
+    world.answer = world.entries[5] if answers else None
+    world.mend()
+    assert numbers() == (5, 10)
+    assert world.store.damage.places
+    world.answer = world.entries[4]
+    world.mend(HAND_OVER_PAUSE_S)
+    assert numbers() == (6, 10)
+    world.store.close()
+
+
+def test_of_many_that_nobody_tells_none_is_waited_for_any_longer(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    begin, end = world.cleared(3, 6)
+    world.store.damage.remember(begin, end - begin)
+    world.answer = None
+    world.mend()
+    assert len(world.store.damage.places) == 3
+    assert world.store.damage.unasked == {}
+    world.store.close()
+
+
 def test_what_nobody_has_any_more_keeps_nothing_else_waiting(tmp_path: Path) -> None:
     """It has expired at all others."""
     world = World(tmp_path)

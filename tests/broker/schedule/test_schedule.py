@@ -374,6 +374,43 @@ def test_lost_messages_are_passed_over_and_told(
     play(tmp_path, scene)
 
 
+def test_a_damaged_message_that_others_of_a_group_may_have_is_waited_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(sim: SimBroker, client: SimClient) -> None:
+        store = sim.broker.store
+        store._reader.awaited = lambda: store.damage.unasked  # as of a leader
+        for number in range(3):
+            await client.send("T", b"body %d" % number, properties="DELAY\x011")
+        log = store._log.buffer
+        at = bytes(log).index(b"body 1")
+        log[at] ^= 1
+        sim.clock.advance(1)
+        for _ in range(3):
+            deliver(sim)
+            assert bodies(sim) == [b"body 0"]
+            sim.clock.advance(1)
+        [place] = store.damage.unasked
+        log[at] ^= 1
+        store.damage.mend(place)
+        deliver(sim)
+        assert bodies(sim) == [b"body 0", b"body 1", b"body 2"]
+        assert "are lost" not in caplog.text
+
+        await client.send("T", b"body 3", properties="DELAY\x011")
+        log[bytes(log).rindex(b"body 3")] ^= 1
+        sim.clock.advance(1)
+        deliver(sim)
+        [place] = store.damage.unasked
+        store.damage.is_asked_for(place)
+        sim.clock.advance(1)
+        deliver(sim)
+        assert len(bodies(sim)) == 3
+        assert "are lost" in caplog.text
+
+    play(tmp_path, scene)
+
+
 def test_a_clock_that_is_set_back_stops_nothing(tmp_path: Path) -> None:
     async def scene(sim: SimBroker, client: SimClient) -> None:
         deliver(sim)

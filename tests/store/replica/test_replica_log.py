@@ -578,7 +578,7 @@ def test_a_damaged_record_is_kept_as_it_came_and_costs_no_neighbour(
     assert slave.read(0, slave.max_phy_offset) == master.read(0, master.max_phy_offset)
     assert slave.max_offset("T", 0) == count
     found, offset = [], 0
-    slave._reader.waits_at_damage = lambda: False  # as where it leads
+    slave._reader.follows, slave._reader.awaited = lambda: False, dict  # as a master's
     while offset < count:
         result = slave.get("T", 0, offset)
         assert result.next_begin_offset > offset
