@@ -602,6 +602,14 @@ class MessageStore:
         if data is not None:
             self.replica.fill_in(data, phy_offset)
 
+    def read_again(self) -> None:
+        """What is damaged is mended, or not waited for any longer: pulls that wait there look
+        again."""
+        held_back, self._reader.held_back = self._reader.held_back, {}
+        for queue in held_back:
+            if queue.watched:
+                self.arrivals.note(queue, 0, self._log.last_store_timestamp)
+
     # -- asking
 
     async def indexed(self) -> bool:

@@ -21,15 +21,17 @@ from ...remoting.protocol.record.entry import ENTRY_HEAD
 from ...remoting.services import to_the_end
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError, StoreFileError
+from ..replication.damage_watch import watching
 
 log: Final = logging.getLogger(__name__)
 
-LOOK_S: Final = 10.0
 PAUSES_S: Final = (0.0, 60.0, 3600.0)
 """Before each time that an entry is asked for; then never again until the next start."""
 HAND_OVER_PAUSE_S: Final = 60.0
 """A leader whose damage nobody mended asks again after that."""
 _AT_ONCE: Final = 100
+PATIENCE: Final = 2
+"""Times on end that nobody answers: then a leader's readers wait for nothing any longer."""
 
 
 class ExpiredEverywhereError(StoreError):
@@ -62,12 +64,16 @@ class EntryMending:
         """How often each place was asked for, and when it is the next time."""
         self._unanswered: Final[Counter[int]] = Counter()
         """How often nobody had an answer: those that have expired elsewhere keep none waiting."""
+        self._silent = 0
+        """The last so many times nobody had."""
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            await self._clock.sleep(LOOK_S)
-            await self.mend()
+        async with watching(self._store.damage, self._clock) as watch:
+            while True:
+                await watch.next()
+                await self.mend()
+                self._store.read_again()
 
     async def mend(self) -> None:
         """Ask for what it is time for."""
@@ -83,12 +89,15 @@ class EntryMending:
             try:
                 if not await self._mend(phy_offset):  # nobody has answered: another time
                     self._unanswered[phy_offset] += 1
-                    for each in due:
-                        self._store.damage.is_asked_for(each)
+                    self._silent += 1
+                    if self._silent >= PATIENCE:
+                        for each in due:
+                            self._store.damage.is_asked_for(each)
                     if now >= self._hands_over_at:
                         self._hands_over_at = now + HAND_OVER_PAUSE_S
                         await self._hand_over()
                     return
+                self._silent = 0
             except StoreError as error:
                 if isinstance(error, ExpiredEverywhereError):
                     self._store.damage.is_nowhere_intact(phy_offset)

@@ -27,11 +27,11 @@ from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
 from ...store.replica.log_fetch import LogStream, log_stream
 from ...store.replica.repair import BESIDE, DamagedThereTooError, RepairError
+from .damage_watch import watching
 from .door import LinkSecurity
 
 log: Final = logging.getLogger(__name__)
 
-LOOK_S: Final = 10.0
 PAUSES_S: Final = (0.0, 60.0, 3600.0)
 """Before each time that a place is asked for; then never again until the next start."""
 _UNREACHED_S: Final = 60.0
@@ -67,9 +67,11 @@ class SelfMending:
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            await self._clock.sleep(LOOK_S)
-            await self.mend()
+        async with watching(self._store.damage, self._clock) as watch:
+            while True:
+                await watch.next()
+                await self.mend()
+                self._store.read_again()
 
     async def mend(self) -> None:
         """Ask for what it is time for."""

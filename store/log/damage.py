@@ -7,7 +7,7 @@ Nothing that reads stops at one: it is left out, and what lies beside it is hand
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -26,6 +26,8 @@ class DamagedRecords:
         self.mended: int = 0
         self.up_to: int = 0
         """Where the last of them ends, mended or not; readers look closely at what lies before."""
+        self.on_found: Final[list[Callable[[], object]]] = []
+        """Called when something new is, in the thread that found it."""
         self._places: dict[int, int] = {}
         self._nowhere_intact: set[int] = set()
         self._asked: set[int] = set()
@@ -76,7 +78,10 @@ class DamagedRecords:
             self._places[phy_offset] = size
             self.up_to = max(self.up_to, phy_offset + size)
             self.found += 1
-            return len(self._places)
+            count = len(self._places)
+        for each in self.on_found:
+            each()
+        return count
 
     def note(self, phy_offset: int, size: int, problem: str, seen: str) -> None:
         """``seen``: where, for the line in the log: ``queue=T/0 offset=5`` or who looked."""

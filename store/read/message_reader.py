@@ -105,6 +105,8 @@ class MessageReader:
         self.awaited: Callable[[], Mapping[int, int]] = dict
         """What is damaged, and another replica may have intact, sizes by physical offsets: nothing
         behind it is handed out before that is known."""
+        self.held_back: dict[ConsumeQueue, None] = {}
+        """Queues of which that was so, for who waits there."""
         self.reconfigure()
 
     def reconfigure(self) -> None:
@@ -213,6 +215,7 @@ class MessageReader:
             return units
         for number, (phy_offset, size, _) in enumerate(CQ_UNIT.iter_unpack(units)):
             if _may_be_mended(phy_offset, size, places):
+                self.held_back[queue] = None
                 return units[: number * CQ_UNIT.size]
         return units
 

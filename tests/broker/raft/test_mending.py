@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from aiorocketmq.broker.raft.mending import (
     HAND_OVER_PAUSE_S,
-    LOOK_S,
     PAUSES_S,
     EntryMending,
     ExpiredEverywhereError,
 )
+from aiorocketmq.broker.replication.damage_watch import LOOK_S
 from aiorocketmq.remoting.protocol.bodies.dledger import Entry
 from aiorocketmq.store.message_store import MessageStore
 from tests.sim import ManualClock
@@ -171,6 +171,9 @@ def test_readers_of_a_leader_wait_until_others_were_asked(tmp_path: Path, *, ans
 
     assert [numbers(), numbers()] == [(0, 4), (0, 4)]
     world.answer = world.entries[5] if answers else None
+    if not answers:
+        world.mend()
+        assert numbers() == (0, 4)
     world.mend()
     assert numbers() == (5, 10)
     assert world.store.damage.places
@@ -186,7 +189,8 @@ def test_of_many_that_nobody_tells_none_is_waited_for_any_longer(tmp_path: Path)
     world.store.damage.remember(begin, end - begin)
     world.answer = None
     world.mend()
-    assert len(world.store.damage.places) == 3
+    assert len(world.store.damage.places) == len(world.store.damage.unasked) == 3
+    world.mend()
     assert world.store.damage.unasked == {}
     world.store.close()
 
@@ -265,6 +269,32 @@ def test_of_two_that_answer_one_may_have_the_same_damage(
     assert (world.store.damage.places, world.store.damage.mended) == ({}, 1)
     assert (world.handed_over, world.told_mended) == (0, 1)
     assert "not mended" not in caplog.text
+    world.store.close()
+
+
+def test_what_is_found_is_asked_for_at_once_and_who_waits_reads_again(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    raft_of(world.store).lead(3)
+    commit_all(world.store)
+    for known in world.store.damage.places:
+        world.store.damage.forget_before(known + 1)
+    arrived: list[tuple[str, int]] = []
+    world.store.arrivals.listeners.append(lambda topic, queue, *_: arrived.append((topic, queue)))
+    world.store.arrivals.watch("T", 0)
+
+    async def run() -> None:
+        service = asyncio.create_task(world.mending.run())
+        await asyncio.sleep(0)
+        assert world.store.get("T", 0, 4).count == 0
+        while not world.store.damage.mended:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        world.store.arrivals.notify()
+        assert arrived == [("T", 0)]
+        assert world.store.get("T", 0, 4).count == 6
+        service.cancel()
+
+    asyncio.run(run())
     world.store.close()
 
 
