@@ -82,7 +82,7 @@ from .recovery.opening import (
 from .recovery.recovery import Recovery, RecoveryReport
 from .recovery.recovery_progress import RecoveryProgress
 from .replica.log_fetch import LogStream
-from .replica.repair import fetch_again
+from .replica.repair import fetch_again, put_record_back
 from .replica.replica_log import ReplicaLog
 from .services.allocation import AllocationService
 from .services.cleaning import CleaningService
@@ -213,6 +213,8 @@ class MessageStore:
     def _connect(self) -> None:
         """Who tells whom."""
         self.gone_queues.may_take = self._follows
+        self.has_slaves: Callable[[], bool] = lambda: False
+        """Slaves follow this master: what is damaged here they may have."""
         self._reader.follows, self._reader.awaited = self._follows, self._awaited
         self.flush.on_broken = self._refusals.disk_failed
         self.flush.on_put_off = self._refusals.sync_put_off
@@ -465,10 +467,10 @@ class MessageStore:
 
     def _awaited(self) -> Mapping[int, int]:
         """What is damaged and may be mended: by the replica that leads; where this one does, by
-        others of its group, unless they were asked in vain."""
+        others, unless they were asked in vain."""
         if self._follows():
             return self.damage.awaited
-        return {} if self.raft is None else self.damage.unasked
+        return self.damage.unasked if self.raft is not None or self.has_slaves() else {}
 
     def read_role(self) -> None:
         """Take over what the broker is: at start, and whenever that changes. Only a master knows
@@ -593,6 +595,10 @@ class MessageStore:
         """
         damaged = [(begin, begin + length) for begin, length in self.damage.places.items()]
         fetch_again(self._log, phy_offset, size, stream_from, damaged)
+
+    def put_record_back(self, phy_offset: int, record: bytes) -> None:
+        """The same with the record that another replica has there (``repair``); in a thread."""
+        put_record_back(self._log, phy_offset, record)
 
     def mended(self, phy_offset: int, size: int) -> None:
         """Intact records are in the place of something damaged: queues that have fillers for them

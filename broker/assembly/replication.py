@@ -14,6 +14,7 @@ from ...store.model.config import BrokerRole
 from ..config.settings import BrokerSettings
 from ..raft.node import RaftNode
 from ..replication.door import LinkSecurity, link_security
+from ..replication.master_mending import MasterMending
 from ..replication.roles import Master, Slave
 from ..replication.slave_sync import MasterTables
 from ..schedule.offset_persistence import DelayOffsetPersistence
@@ -50,6 +51,10 @@ class Replication:
             security=security,
             registered=registry.name_servers.slaves,
         )
+        self.mending: MasterMending = MasterMending(
+            store, registry.remoting, registry.name_servers.slave_addresses, clock
+        )
+        store.has_slaves = lambda: bool(self.master.server.slaves)
         self.slave: Slave | None = None
         if settings.store.broker_role is BrokerRole.SLAVE:
             self.slave = _slave(
@@ -89,7 +94,7 @@ class Replication:
 
     @property
     def services(self) -> tuple[Service, ...]:
-        return () if self.slave is None else self.slave.services
+        return (self.mending,) if self.slave is None else self.slave.services
 
     @property
     def last(self) -> Sequence[Service]:

@@ -21,12 +21,10 @@ from ...remoting.protocol.record.entry import ENTRY_HEAD
 from ...remoting.services import to_the_end
 from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError, StoreFileError
-from ..replication.damage_watch import watching
+from ..replication.damage_watch import Tries, watching
 
 log: Final = logging.getLogger(__name__)
 
-PAUSES_S: Final = (0.0, 60.0, 3600.0)
-"""Before each time that an entry is asked for; then never again until the next start."""
 HAND_OVER_PAUSE_S: Final = 60.0
 """A leader whose damage nobody mended asks again after that."""
 _AT_ONCE: Final = 100
@@ -60,8 +58,7 @@ class EntryMending:
         """Not earlier."""
         self._clock: Final = clock
         self._outages: Final = Outages(clock)
-        self._tries: Final[dict[int, tuple[int, float]]] = {}
-        """How often each place was asked for, and when it is the next time."""
+        self._tries: Final = Tries()
         self._unanswered: Final[Counter[int]] = Counter()
         """How often nobody had an answer: those that have expired elsewhere keep none waiting."""
         self._silent = 0
@@ -79,11 +76,7 @@ class EntryMending:
         """Ask for what it is time for."""
         self._divide()
         now = self._clock.monotonic()
-        due = [
-            phy_offset
-            for phy_offset in self._store.damage.places
-            if self._tries.get(phy_offset, (0, now))[1] <= now
-        ]
+        due = self._tries.due(self._store.damage.places, now)
         due.sort(key=self._unanswered.__getitem__)
         for phy_offset in due[:_AT_ONCE]:
             try:
@@ -108,7 +101,7 @@ class EntryMending:
                     phy_offset,
                     error,
                 )
-            self._count(phy_offset, now)
+            self._tries.count(phy_offset, now)
             self._store.damage.is_asked_for(phy_offset)
 
     def _divide(self) -> None:
@@ -150,8 +143,3 @@ class EntryMending:
         if wrong is not None:
             raise wrong
         return False
-
-    def _count(self, phy_offset: int, now: float) -> None:
-        count = self._tries.get(phy_offset, (0, 0.0))[0] + 1
-        again = now + PAUSES_S[count] if count < len(PAUSES_S) else float("inf")
-        self._tries[phy_offset] = count, again

@@ -169,7 +169,11 @@ class NameServers:
             link.register_soon()
 
     async def slaves(self) -> frozenset[str]:
-        """IP addresses of this broker's slaves, as the first name server that answers knows
+        """IP addresses of this broker's slaves (``slave_addresses``)."""
+        return frozenset([found async for found in _resolved(await self.slave_addresses())])
+
+    async def slave_addresses(self) -> list[str]:
+        """Where this broker's slaves take requests, as the first name server that answers knows
         them."""
         for link in self.links:
             try:
@@ -188,13 +192,12 @@ class NameServers:
                 continue
             self.outages.works(("slaves", link.address))
             own = known.get(self.config.broker_name)
-            addresses = (
+            return (
                 []
                 if own is None
                 else [address for broker_id, address in own.broker_addrs.items() if broker_id]
             )
-            return frozenset([found async for found in _resolved(addresses)])
-        return frozenset()
+        return []
 
     def register_topic(self, topic: Topic, version: DataVersion) -> None:
         """A topic was made or changed, which gave the table this version. To be called for each of

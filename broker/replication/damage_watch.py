@@ -1,10 +1,10 @@
-"""When to look for what is damaged: at once when something has been found, and every now and then,
-for what could not be mended before."""
+"""When a replica asks others for what is damaged in its own log: at once when something has been
+found, and a few times later, further and further apart."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -14,6 +14,43 @@ from ...remoting.services import happens_within
 from ...store.log.damage import DamagedRecords
 
 LOOK_S: Final = 10.0
+PAUSES_S: Final = (0.0, 60.0, 3600.0)
+"""Before each time that a place is asked for; then never again until the next start."""
+UNHEARD_S: Final = 60.0
+"""Pause after a time when nobody could be asked, or nobody answered: that does not count."""
+
+
+class Tries:
+    """How often each place was asked for, by physical offset, and when it is the next time."""
+
+    def __init__(self) -> None:
+        self._of: Final[dict[int, tuple[int, float]]] = {}
+
+    def __contains__(self, phy_offset: int) -> bool:
+        """It was asked for."""
+        return phy_offset in self._of
+
+    def due(self, places: Iterable[int], now: float) -> list[int]:
+        return [each for each in places if self._of.get(each, (0, now))[1] <= now]
+
+    def count(self, phy_offset: int, now: float) -> bool:
+        """It is asked for. Whether for the last time."""
+        count = self._of.get(phy_offset, (0, now))[0] + 1
+        last = count == len(PAUSES_S)
+        self._of[phy_offset] = count, float("inf") if last else now + PAUSES_S[count]
+        return last
+
+    def was_unheard(self, phy_offset: int, now: float) -> None:
+        """That did not count."""
+        self._of[phy_offset] = self._of[phy_offset][0] - 1, now + UNHEARD_S
+
+    def forget(self, phy_offset: int) -> None:
+        """As if it had never been asked for."""
+        self._of.pop(phy_offset, None)
+
+    def give_up(self, phy_offset: int) -> None:
+        """Nobody has it."""
+        self._of[phy_offset] = len(PAUSES_S), float("inf")
 
 
 class DamageWatch:

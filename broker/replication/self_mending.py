@@ -27,15 +27,11 @@ from ...store.message_store import MessageStore
 from ...store.model.errors import StoreError
 from ...store.replica.log_fetch import LogStream, log_stream
 from ...store.replica.repair import BESIDE, DamagedThereTooError, RepairError
-from .damage_watch import watching
+from .damage_watch import Tries, watching
 from .door import LinkSecurity
 
 log: Final = logging.getLogger(__name__)
 
-PAUSES_S: Final = (0.0, 60.0, 3600.0)
-"""Before each time that a place is asked for; then never again until the next start."""
-_UNREACHED_S: Final = 60.0
-"""Pause after a time when the master could not be asked, or did not answer."""
 _AT_ONCE: Final = 100
 
 
@@ -57,8 +53,7 @@ class SelfMending:
         self._security: Final = security
         self._master: Final = master
         self._begin_of_log: Final = begin_of_log
-        self._tries: dict[int, tuple[int, float]] = {}
-        """How often each place was asked for, and when it is the next time."""
+        self._tries: Final = Tries()
         self._due: Final[deque[int]] = deque()
         """Places that are asked for in this turn."""
         self._stream: LogStream | None = None
@@ -80,7 +75,7 @@ class SelfMending:
             return
         now, places = self._clock.monotonic(), self._store.damage.places
         self._due.clear()
-        self._due.extend(at for at in places if self._tries.get(at, (0, now))[1] <= now)
+        self._due.extend(self._tries.due(places, now))
         unheard: dict[int, int] = {}
         for _ in range(_AT_ONCE):
             if not self._due:
@@ -88,13 +83,9 @@ class SelfMending:
             phy_offset = self._due.popleft()
             if (size := places.get(phy_offset)) is None:
                 continue  # found meanwhile, beside one that was mended: the next turn has it
-            count = self._tries.get(phy_offset, (0, 0.0))[0] + 1
-            self._tries[phy_offset] = (
-                count,
-                now + PAUSES_S[count] if count < len(PAUSES_S) else float("inf"),
-            )
-            if not await self._mend(phy_offset, size, address, last=count == len(PAUSES_S)):
-                self._tries[phy_offset] = count - 1, now + _UNREACHED_S
+            last = self._tries.count(phy_offset, now)
+            if not await self._mend(phy_offset, size, address, last=last):
+                self._tries.was_unheard(phy_offset, now)
                 unheard[phy_offset] = size
         if unheard:
             self._leave_expired(unheard, await self._begin_of_log())
@@ -129,7 +120,7 @@ class SelfMending:
         """What the master's log begins behind is waited for, and asked for, no more."""
         for phy_offset, size in places.items():
             if begin is not None and phy_offset + size <= begin:
-                self._tries[phy_offset] = len(PAUSES_S), float("inf")
+                self._tries.give_up(phy_offset)
                 self._store.damage.is_nowhere_intact(phy_offset)
                 log.error(
                     "a damaged record cannot be mended, it has expired at the master "
@@ -142,7 +133,7 @@ class SelfMending:
         of the master pass over as well. Whether there is anything intact."""
         if found.intact:
             self._store.damage.divide(phy_offset, {**found.intact, **found.damaged})
-            self._tries.pop(phy_offset, None)
+            self._tries.forget(phy_offset)
         for each in found.damaged:
             self._store.damage.is_nowhere_intact(each)
         return bool(found.intact)
@@ -153,7 +144,7 @@ class SelfMending:
         one behind it.)"""
         for phy_offset, size in self._store.damage.places.items():
             if phy_offset <= end and begin <= phy_offset + size:
-                self._tries.pop(phy_offset, None)
+                self._tries.forget(phy_offset)
                 if phy_offset not in self._due:
                     self._due.append(phy_offset)
 

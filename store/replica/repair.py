@@ -155,6 +155,29 @@ def fetch_again(
     file.put_back(front - file.start, data)
 
 
+def put_record_back(log: CommitLog, phy_offset: int, record: bytes) -> None:
+    """Put the record that another replica has at a place there, if only the body is damaged here:
+    all else has to be alike. Raises StoreError."""
+    file = log.file_of(phy_offset, len(record))
+    if file is None:
+        raise RepairError("it is not there any more")
+    if (problem := problem_of(record, 0, len(record), phy_offset)) is not None:
+        raise DamagedThereTooError(problem, {}, {phy_offset: len(record)})
+    mine = file.read_unmapped(phy_offset - file.start, len(record))
+    try:
+        take_apart(mine, 0, phy_offset, len(mine), contents=False)
+    except NoRecord as error:
+        raise RepairError(
+            f"not only its body is damaged ({error.verdict.problem}): repair it by mqstore repair"
+        ) from None
+    if _differ_around_body(mine, record):
+        raise RepairError(
+            "the other replica has another head or other properties around the body, which no CRC "
+            "covers"
+        )
+    file.put_back(phy_offset - file.start, record)
+
+
 def bytes_over_files(
     find: Callable[[int], F | None],
     phy_offset: int,

@@ -284,15 +284,17 @@ class Faults:
         await self._stop(machine, 0.0)
 
     async def _flip(self, machine: Machine, lasts: float) -> None:
-        """A slave or follower has other bits in a body, or in bodies side by side, when it comes
-        back. (Of what lies around bodies not all has a checksum.) A member may have lost all behind
-        them then, as with its disk."""
+        """A replica has other bits in a body, or in bodies side by side, when it comes back. (Of
+        what lies around bodies not all has a checksum.) A member may have lost all behind them
+        then, as with its disk; a slave whose power fails may get them from its master."""
         broker, random = machine.broker, self.world.random
-        if broker is None or broker.identity().broker_id == 0:
+        if broker is None or (broker.identity().broker_id == 0 and not self._is_told(machine)):
             return
         if broker.group is not None and not (self._is_whole() and self._is_spared(machine)):
             return
         bodies = _bodies(broker.store)
+        if broker.identity().broker_id == 0:
+            del bodies[-1:]  # where the last record is another one the log ends in front of it
         if not bodies:
             return
         first = random.randrange(max(0, len(bodies) - random.choice([4, len(bodies)])), len(bodies))
@@ -310,6 +312,16 @@ class Faults:
         machine.start()
         if random.random() < 0.3:  # while it mends that
             await self._at_step(machine, lasts, self.steps, power=self.power)
+
+    def _is_told(self, machine: Machine) -> bool:
+        """It is a master, and its slave tells it what it has."""
+        broker = machine.broker
+        return (
+            broker is not None
+            and broker.group is None
+            and not self.power
+            and any(broker.replication.lags())
+        )
 
     def _another_has(self, machine: Machine, phy_offset: int, record: bytes) -> bool:
         """Whose copy is intact: of what all copies of are damaged nothing can be promised."""

@@ -181,10 +181,10 @@ WITHIN: Final[tuple[tuple[float, Check], ...]] = (
     (65, offsets),
     (70, committed),
     (72, note),
-    (75, logs),
     (80, files),
     (80, offset_files),
     (85, offsets),
+    (92, logs),
     (92, consumed_in_turn),
     (98, committed_in_turn),
 )

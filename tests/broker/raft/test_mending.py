@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from aiorocketmq.broker.raft.mending import (
     HAND_OVER_PAUSE_S,
-    PAUSES_S,
     EntryMending,
     ExpiredEverywhereError,
 )
-from aiorocketmq.broker.replication.damage_watch import LOOK_S
+from aiorocketmq.broker.replication.damage_watch import LOOK_S, PAUSES_S
 from aiorocketmq.remoting.protocol.bodies.dledger import Entry
 from aiorocketmq.store.message_store import MessageStore
 from tests.sim import ManualClock

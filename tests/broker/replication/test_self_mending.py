@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.broker.replication.damage_watch import LOOK_S
+from aiorocketmq.broker.replication.damage_watch import LOOK_S, PAUSES_S
 from aiorocketmq.broker.replication.door import LinkSecurity
-from aiorocketmq.broker.replication.self_mending import PAUSES_S, SelfMending
+from aiorocketmq.broker.replication.self_mending import SelfMending
 from aiorocketmq.store.message_store import MessageStore
 
 from ...fault.damage import log_file_of

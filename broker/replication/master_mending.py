@@ -1,0 +1,115 @@
+"""A master asks its slaves for what is damaged in its own commit log, whoever found it: the scrub,
+a pull, or a start.
+
+A slave has the record at the same place of its log, and tells it to who asks for the message of
+that id (VIEW_MESSAGE_BY_ID; one of the original as well). It has to prove itself
+(``store.replica.repair.put_record_back``). Where somebody has been asked already, readers wait no
+longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final
+
+from ...remoting.clock import Clock
+from ...remoting.errors import RocketMQError
+from ...remoting.outages import Outages, without_figures
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.commands.pull import ViewMessageRequest
+from ...remoting.services import to_the_end
+from ...remoting.transport.client import RemotingClient
+from ...store.message_store import MessageStore
+from ...store.model.errors import StoreError
+from .damage_watch import Tries, watching
+
+log: Final = logging.getLogger(__name__)
+
+TIMEOUT_S: Final = 3.0
+_AT_ONCE: Final = 100
+
+
+class MasterMending:
+    """Service. ``slaves`` asks a name server for their addresses."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        remoting: RemotingClient,
+        slaves: Callable[[], Awaitable[Collection[str]]],
+        clock: Clock,
+    ) -> None:
+        self._store: Final = store
+        self._remoting: Final = remoting
+        self._slaves: Final = slaves
+        self._clock: Final = clock
+        self._outages: Final = Outages(clock)
+        self._tries: Final = Tries()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with watching(self._store.damage, self._clock) as watch:
+            while True:
+                await watch.next()
+                await self.mend()
+                self._store.read_again()
+
+    async def mend(self) -> None:
+        """Ask for what it is time for."""
+        damage, now = self._store.damage, self._clock.monotonic()
+        slaves: Collection[str] | None = None
+        for _ in range(_AT_ONCE):
+            places = damage.places  # one that is mended in part leaves another one
+            if not (due := self._tries.due(places, now)):
+                return
+            phy_offset = due[0]
+            if slaves is None:
+                slaves = await self._slaves()
+            self._tries.count(phy_offset, now)
+            if not await self._mend(phy_offset, places[phy_offset], slaves):
+                self._tries.was_unheard(phy_offset, now)
+            damage.is_asked_for(phy_offset)
+
+    async def _mend(self, phy_offset: int, size: int, slaves: Collection[str]) -> bool:
+        """Whether somebody has answered."""
+        heard = False
+        for slave in sorted(slaves):
+            try:
+                record = await self._ask(slave, phy_offset)
+                heard = True
+                if record is not None and await self._put_back(phy_offset, size, record):
+                    log.info(
+                        "a damaged record is mended phy_offset=%d size=%d slave=%s",
+                        phy_offset, len(record), slave,
+                    )  # fmt: skip
+                    return True
+            except (RocketMQError, StoreError) as error:
+                self._outages.occurs(
+                    log,
+                    ("mend", slave, without_figures(str(error))),
+                    "a damaged record is not mended phy_offset=%d slave=%s reason=%s",
+                    phy_offset, slave, error,
+                )  # fmt: skip
+        return heard
+
+    async def _ask(self, slave: str, phy_offset: int) -> bytes | None:
+        """The record that a slave has there. Raises ``RocketMQError``."""
+        request = ViewMessageRequest(offset=phy_offset)
+        answer = await self._remoting.invoke(
+            slave, RequestCode.VIEW_MESSAGE_BY_ID, request, timeout=TIMEOUT_S
+        )
+        return bytes(answer.body) if answer.code == ResponseCode.SUCCESS else None
+
+    async def _put_back(self, phy_offset: int, size: int, record: bytes) -> bool:
+        """Whether it fits into the place. Raises StoreError."""
+        left = size - len(record)
+        if left < 0:
+            return False
+        await to_the_end(asyncio.to_thread(self._store.put_record_back, phy_offset, record))
+        if left:
+            places = {phy_offset: len(record), phy_offset + len(record): left}
+            self._store.damage.divide(phy_offset, places)
+        self._store.mended(phy_offset, len(record))
+        return True

@@ -1,0 +1,183 @@
+"""A master gets what is damaged in its log from its slaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.broker.replication.damage_watch import PAUSES_S
+from aiorocketmq.broker.replication.master_mending import MasterMending
+from aiorocketmq.store.message_store import MessageStore
+from tests.sim import ManualClock
+from tests.store.world import bodies_of
+
+from .test_slave_sync import Network, Pair, play, turns
+
+COUNT = 6
+
+
+class World:
+    """A master with some messages, and a slave that has them."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        self.clock = ManualClock()
+        self.network = Network(pair.slave.connect())
+        self.slaves = ["10.0.0.2:10911"]
+        self.mending = MasterMending(
+            self.store,
+            self.network,  # type: ignore[arg-type]
+            self.addresses,
+            self.clock,
+        )
+        self.store.has_slaves = lambda: True
+        self.places: list[tuple[int, int]] = []
+        """Where each message lies, and its size."""
+
+    @property
+    def store(self) -> MessageStore:
+        return self.pair.master.broker.store
+
+    async def addresses(self) -> list[str]:
+        return self.slaves
+
+    async def send(self) -> None:
+        for number in range(COUNT):
+            begin = self.store.max_phy_offset
+            await self.pair.at_master.send("T", b"body %d" % number, properties="K\x01v")
+            self.places.append((begin, self.store.max_phy_offset - begin))
+        await self.store.sync()
+        self.pair.replicate()
+
+    def flip(self, number: int, store: MessageStore | None = None, at: bytes = b"body") -> None:
+        """In the file; what comes from there is checked."""
+        store = store or self.store
+        begin, size = self.places[number]
+        where = bytes(store._log.buffer[begin : begin + size]).index(at)
+        store._log.buffer[begin + where] ^= 1
+        store._reader.proven_from = store.max_phy_offset
+
+    def numbers(self, offset: int = 0) -> tuple[int, int]:
+        """How many messages a pull brings, and where the next one begins."""
+        result = self.store.get("T", 0, offset)
+        return result.count, result.next_begin_offset
+
+
+def scene(folder: Path, test: Callable[[World], Awaitable[None]]) -> None:
+    async def with_world(pair: Pair) -> None:
+        world = World(pair)
+        await world.send()
+        await test(world)
+
+    play(folder, with_world)
+
+
+def test_a_record_with_another_body_comes_from_the_slave(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(world: World) -> None:
+        world.flip(2)
+        assert [world.numbers(), world.numbers(2)] == [(2, 2), (0, 2)]
+        with caplog.at_level("INFO"):
+            await world.mending.mend()
+        assert world.numbers() == (COUNT, COUNT)
+        assert (world.store.damage.mended, world.store.damage.places) == (1, {})
+        assert "a damaged record is mended" in caplog.text
+
+    scene(tmp_path, test)
+
+
+def test_readers_wait_for_slaves_only_until_they_were_asked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(world: World) -> None:
+        store = world.store
+        world.flip(2)
+        store.has_slaves = lambda: False
+        assert world.numbers(1) == (4, 6), "nobody has it"
+        store.has_slaves = lambda: True
+        world.network.client = None
+        assert world.numbers(2) == (0, 2)
+        await world.mending.mend()
+        assert world.numbers(2) == (3, 6)
+        assert "cannot connect to" in caplog.text
+
+        world.network.client = world.pair.slave.connect()
+        world.flip(2, world.pair.slave.broker.store)
+        for pause in (60.0, *PAUSES_S, 1e9):
+            world.clock.advance(pause)
+            await world.mending.mend()
+        assert caplog.text.count("the other replica has it damaged too") == len(PAUSES_S)
+        assert world.numbers(2) == (3, 6)
+
+    scene(tmp_path, test)
+
+
+def test_what_lies_around_the_body_has_to_be_alike(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(world: World) -> None:
+        for number, at in ((2, b"K\x01v"), (3, b"\xda\xa3\x20\xa7")):  # properties, magic
+            world.flip(number)
+            world.flip(number, at=at)
+            world.store.damage.remember(*world.places[number])
+        await world.mending.mend()
+        assert len(world.store.damage.places) == 2
+        assert "other properties around the body" in caplog.text
+        assert "not only its body is damaged" in caplog.text
+        begin, size = world.places[2]
+        assert b"K\x01v" not in bytes(world.store._log.buffer[begin : begin + size])
+
+    scene(tmp_path, test)
+
+
+def test_of_a_stretch_each_record_is_asked_for(tmp_path: Path) -> None:
+    """As a start finds them."""
+
+    async def test(world: World) -> None:
+        for number in (1, 2, 4):
+            world.flip(number)
+        world.store.damage.remember(world.places[1][0], sum(size for _, size in world.places[1:3]))
+        world.store.damage.remember(*world.places[4])
+        await world.mending.mend()
+        assert world.store.damage.places == {}
+        assert bodies_of(world.store) == [b"body %d" % number for number in range(COUNT)]
+
+    scene(tmp_path, test)
+
+
+def test_another_record_is_not_taken(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        begin, size = world.places[2]
+        world.flip(2)
+        world.store.damage.remember(begin, size - 1)
+        await world.mending.mend()
+        assert world.store.damage.places == {begin: size - 1}
+        world.slaves = []
+        world.clock.advance(PAUSES_S[1])
+        await world.mending.mend()
+        assert world.store.damage.unasked == {}
+
+    scene(tmp_path, test)
+
+
+def test_a_master_has_the_service_and_asks_as_soon_as_something_is_found(tmp_path: Path) -> None:
+    """That of a slave is another one."""
+
+    async def test(world: World) -> None:
+        master, slave = (each.broker.replication for each in (world.pair.master, world.pair.slave))
+        found = [[type(each) for each in side.services] for side in (master, slave)]
+        assert [MasterMending in each for each in found] == [True, False]
+        service = asyncio.create_task(world.mending.run())
+        await turns()
+        world.flip(2)
+        assert world.numbers(2) == (0, 2)
+        while world.store.damage.places:
+            await asyncio.sleep(0)
+        assert world.numbers() == (COUNT, COUNT)
+        service.cancel()
+
+    scene(tmp_path, test)
