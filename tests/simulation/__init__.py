@@ -17,6 +17,6 @@ those that find defects of ``defects.py``, ``blind_defects.py`` and ``unseen_def
 
 What is not simulated: tables of a broker lie on a real disk, where a replaced file is there at once
 (``tests/fault`` tries the steps of that); a file that was deleted does not come back; a sector is
-written as a whole; bits are flipped in bodies only, at slaves and followers; a group's machines
+written as a whole; bits are flipped in bodies only, at one replica of several; a group's machines
 keep their power (``tests/fault/test_member_power.py``); nobody measures memory but what ports hold.
 """

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
+from aiorocketmq.remoting.protocol.message.topic_names import SYSTEM_TOPICS
 from aiorocketmq.store.message_store import MessageStore
 
 from .disk import SimulatedDisk
@@ -383,7 +384,10 @@ def _bodies(store: MessageStore) -> list[tuple[str, int, bytes, int]]:
     """Of the messages of a log, as they lie there: which it is, where its record is, the record,
     and where in it the body begins."""
     found = []
-    for (topic, _, queue_id, offset), body in stored(store, "", [TOPIC]).items():
+    topics = [TOPIC, *sorted(store.topics() & SYSTEM_TOPICS)]
+    for (topic, _, queue_id, offset), body in stored(store, "", topics).items():
+        if not body:
+            continue
         units = store.entries.some(topic, queue_id, offset, 1)
         assert units
         phy_offset = units[0][0]
