@@ -213,8 +213,6 @@ class MessageStore:
     def _connect(self) -> None:
         """Who tells whom."""
         self.gone_queues.may_take = self._follows
-        self.has_slaves: Callable[[], bool] = lambda: False
-        """Slaves follow this master: what is damaged here they may have."""
         self._reader.follows, self._reader.awaited = self._follows, self._awaited
         self.flush.on_broken = self._refusals.disk_failed
         self.flush.on_put_off = self._refusals.sync_put_off
@@ -470,7 +468,7 @@ class MessageStore:
         others, unless they were asked in vain."""
         if self._follows():
             return self.damage.awaited
-        return self.damage.unasked if self.raft is not None or self.has_slaves() else {}
+        return self.damage.unasked if self.damage.is_watched else {}
 
     def read_role(self) -> None:
         """Take over what the broker is: at start, and whenever that changes. Only a master knows

@@ -54,7 +54,6 @@ class Replication:
         self.mending: MasterMending = MasterMending(
             store, registry.remoting, registry.name_servers.slave_addresses, clock
         )
-        store.has_slaves = lambda: bool(self.master.server.slaves)
         self.slave: Slave | None = None
         if settings.store.broker_role is BrokerRole.SLAVE:
             self.slave = _slave(

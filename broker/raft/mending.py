@@ -59,6 +59,7 @@ class EntryMending:
         self._clock: Final = clock
         self._outages: Final = Outages(clock)
         self._tries: Final = Tries()
+        store.damage.is_watched = True
         self._unanswered: Final[Counter[int]] = Counter()
         """How often nobody had an answer: those that have expired elsewhere keep none waiting."""
         self._silent = 0
@@ -76,6 +77,7 @@ class EntryMending:
         """Ask for what it is time for."""
         self._divide()
         now = self._clock.monotonic()
+        self._tries.tell(self._store.damage, now)
         due = self._tries.due(self._store.damage.places, now)
         due.sort(key=self._unanswered.__getitem__)
         for phy_offset in due[:_AT_ONCE]:

@@ -33,6 +33,13 @@ class Tries:
     def due(self, places: Iterable[int], now: float) -> list[int]:
         return [each for each in places if self._of.get(each, (0, now))[1] <= now]
 
+    def tell(self, damage: DamagedRecords, now: float) -> None:
+        """What was asked for, and is not for now, nobody waits for: also what looked mended, and is
+        found again."""
+        for each in damage.unasked:
+            if each in self and self._of[each][1] > now:
+                damage.is_asked_for(each)
+
     def count(self, phy_offset: int, now: float) -> bool:
         """It is asked for. Whether for the last time."""
         count = self._of.get(phy_offset, (0, now))[0] + 1
@@ -71,8 +78,10 @@ class DamageWatch:
 
 @asynccontextmanager
 async def watching(damage: DamagedRecords, clock: Clock) -> AsyncIterator[DamageWatch]:
-    """Threads find damage, too."""
+    """Threads find damage, too; so did the start."""
     watch = DamageWatch(clock)
+    if damage.is_known:
+        watch.found()
     tell = partial(asyncio.get_running_loop().call_soon_threadsafe, watch.found)
     damage.on_found.append(tell)
     try:

@@ -47,6 +47,7 @@ class MasterMending:
         self._clock: Final = clock
         self._outages: Final = Outages(clock)
         self._tries: Final = Tries()
+        store.damage.is_watched = True
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -60,6 +61,7 @@ class MasterMending:
         """Ask for what it is time for."""
         damage, now = self._store.damage, self._clock.monotonic()
         slaves: Collection[str] | None = None
+        self._tries.tell(damage, now)
         for _ in range(_AT_ONCE):
             places = damage.places  # one that is mended in part leaves another one
             if not (due := self._tries.due(places, now)):

@@ -26,6 +26,8 @@ class DamagedRecords:
         self.mended: int = 0
         self.up_to: int = 0
         """Where the last of them ends, mended or not; readers look closely at what lies before."""
+        self.is_watched = False
+        """Somebody asks other replicas for what is."""
         self.on_found: Final[list[Callable[[], object]]] = []
         """Called when something new is, in the thread that found it."""
         self._places: dict[int, int] = {}

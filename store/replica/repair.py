@@ -164,6 +164,8 @@ def put_record_back(log: CommitLog, phy_offset: int, record: bytes) -> None:
     if (problem := problem_of(record, 0, len(record), phy_offset)) is not None:
         raise DamagedThereTooError(problem, {}, {phy_offset: len(record)})
     mine = file.read_unmapped(phy_offset - file.start, len(record))
+    if mine == record:  # what is wrong with it shows by what lies behind it
+        raise DamagedThereTooError("it is the same", {}, {phy_offset: len(record)})
     try:
         take_apart(mine, 0, phy_offset, len(mine), contents=False)
     except NoRecord as error:

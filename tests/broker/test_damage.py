@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from aiorocketmq.broker.assembly.replication import Replication
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.kv import KVTable
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
@@ -37,6 +38,13 @@ def pull() -> PullMessageRequest:
     )  # fmt: skip
 
 
+async def ask_others(sim: SimBroker) -> None:
+    """There are none: nothing is waited for any longer."""
+    replication = sim.broker.replication
+    assert isinstance(replication, Replication)
+    await replication.mending.mend()
+
+
 def test_a_pull_tells_how_many_it_leaves_out(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
@@ -47,6 +55,9 @@ def test_a_pull_tells_how_many_it_leaves_out(play: Play) -> None:
         )
         [unit] = sim.broker.store.entries.some("T", 0, 2, 1) or []
         spoil(sim.broker.store, unit[0], MAGIC_AT)
+        answer = (await client.ask(RequestCode.PULL_MESSAGE, pull())).check()
+        assert answer.header.next_begin_offset == 2
+        await ask_others(sim)
         answer = (await client.ask(RequestCode.PULL_MESSAGE, pull())).check()
         assert [message.body for message in decode_messages(answer.body)] == [
             b"0",
@@ -84,6 +95,9 @@ def test_a_damaged_delayed_message_is_not_delivered_and_holds_up_none(
             await client.send("T", b"%d" % number, properties="DELAY\x011")
         [unit] = sim.broker.store.entries.some("SCHEDULE_TOPIC_XXXX", 0, 1, 1) or []
         spoil(sim.broker.store, unit[0], BODY_AT)
+        sim.clock.advance(2)
+        sim.broker.storage.schedule.deliver_due()
+        await ask_others(sim)
         sim.clock.advance(2)
         sim.broker.storage.schedule.deliver_due()
         assert (

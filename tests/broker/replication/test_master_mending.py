@@ -33,7 +33,6 @@ class World:
             self.addresses,
             self.clock,
         )
-        self.store.has_slaves = lambda: True
         self.places: list[tuple[int, int]] = []
         """Where each message lies, and its size."""
 
@@ -96,9 +95,9 @@ def test_readers_wait_for_slaves_only_until_they_were_asked(
     async def test(world: World) -> None:
         store = world.store
         world.flip(2)
-        store.has_slaves = lambda: False
-        assert world.numbers(1) == (4, 6), "nobody has it"
-        store.has_slaves = lambda: True
+        store.damage.is_watched = False
+        assert world.numbers(1) == (4, 6), "nobody is asked"
+        store.damage.is_watched = True
         world.network.client = None
         assert world.numbers(2) == (0, 2)
         await world.mending.mend()
@@ -145,6 +144,25 @@ def test_of_a_stretch_each_record_is_asked_for(tmp_path: Path) -> None:
         await world.mending.mend()
         assert world.store.damage.places == {}
         assert bodies_of(world.store) == [b"body %d" % number for number in range(COUNT)]
+
+    scene(tmp_path, test)
+
+
+def test_what_the_slave_has_alike_is_not_mended_and_not_waited_for_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A record may be damaged by what lies behind it: a sector of zeros."""
+
+    async def test(world: World) -> None:
+        begin, size = world.places[2]
+        for _ in range(2):
+            world.store.damage.remember(begin, size)
+            assert world.numbers(2) == (0, 2)
+            await world.mending.mend()
+            assert world.numbers(2) == (4, COUNT)
+            assert world.store.damage.places == {begin: size}
+            world.store.damage.mend(begin)  # somebody takes it for mended
+        assert caplog.text.count("the other replica has it damaged too: it is the same") == 1
 
     scene(tmp_path, test)
 
