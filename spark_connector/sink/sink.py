@@ -32,7 +32,7 @@ from .encode import MessageIds, encode_items
 from .exactly_once import send_batch
 from .sink_delivery import Outbox, new_deliverer
 from .sink_options import SinkOptions, parse_sink_options
-from .staging import StagedRows, StagedTask, folder_of
+from .staging import StagedRows, StagedTask, folder_of, name_of_rows
 from .write_columns import check_columns, was_read
 
 __all__ = [
@@ -149,7 +149,7 @@ class _Task:
         attempt = context.taskAttemptId() if context is not None else 0
         batch = batch_id or str(self._options.batch)
         folder = folder_of(self._options.staging_location) / write_id / batch
-        return StagedRows(folder, write_id, f"part-{partition:05d}-{attempt}.rows")
+        return StagedRows(folder, write_id, name_of_rows(partition, attempt))
 
     def send(self, batch: Any) -> None:
         """Raises ``MessageError`` for rows that cannot be sent, and what became of rows that were

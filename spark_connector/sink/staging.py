@@ -3,7 +3,7 @@ of chunks, on storage that the driver and all executors reach.
 
 ::
 
-    <stagingLocation>/<query or write id>/<batch id>/part-<partition>-<attempt>.rows
+    <stagingLocation>/<query or write id>/<batch id>/part-<partition>-<attempt>-<random>.rows
                                                      manifest.json    see ``manifest.py``
                                                      done
 
@@ -34,7 +34,15 @@ from ...remoting.protocol.message.topic_names import is_retry_topic
 from .chunks import Chunk
 from .sink_delivery import Totals
 
-__all__ = ["Folder", "StagedRows", "StagedTask", "StagingError", "folder_of", "staged_chunks"]
+__all__ = [
+    "Folder",
+    "StagedRows",
+    "StagedTask",
+    "StagingError",
+    "folder_of",
+    "name_of_rows",
+    "staged_chunks",
+]
 
 _MAGIC: Final = b"ARMQROWS1\n"
 _LENGTHS: Final = Struct(">III")
@@ -133,6 +141,12 @@ def folder_of(location: str) -> Folder:
         if "://" not in location:
             return Folder(fs.LocalFileSystem(), os.path.abspath(location))
         return Folder(*fs.FileSystem.from_uri(location))
+
+
+def name_of_rows(partition: int, attempt: int) -> str:
+    """What an attempt of a task calls its file, as no other one ever does: a driver that starts
+    again counts attempts from 0 again, and must not write over what was decided before."""
+    return f"part-{partition:05d}-{attempt}-{os.urandom(8).hex()}.rows"
 
 
 def _link(path: Path, data: bytes) -> bool:

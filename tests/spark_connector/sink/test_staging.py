@@ -17,6 +17,7 @@ from aiorocketmq.spark_connector.sink.staging import (
     StagedRows,
     StagingError,
     folder_of,
+    name_of_rows,
     staged_chunks,
 )
 
@@ -135,6 +136,22 @@ def test_places_and_numbers_of_a_batch_are_the_same_each_time(tmp_path: Path) ->
         (("b", 0), ("p", 8, base + 3, 6)),
         (("b", 0), ("p", 8, base + 7, 6)),
     ]
+
+
+def test_what_was_decided_is_not_written_over_by_a_driver_that_counts_from_0_again(
+    tmp_path: Path,
+) -> None:
+    batches = Batches(folder_of(str(tmp_path)) / "q")
+    location = tmp_path / "q" / "7"
+    first = stage(location, name_of_rows(0, 3), chunk(b"as decided", 2)).task
+    batches.decide(manifest(7, first.name))
+    stage(location, name_of_rows(0, 3), chunk(b"another order", 5)).task
+    given_up = StagedRows(batches.folder(7), "q", name_of_rows(0, 3))
+    given_up.give_up()
+    decided = batches.manifest(7)
+    assert decided is not None
+    found = [each.chunk.body for each in placed_chunks(batches.folder(7), decided)]
+    assert found == [b"as decided"]
 
 
 def test_who_is_second_gets_the_first_decision(tmp_path: Path) -> None:
