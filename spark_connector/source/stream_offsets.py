@@ -165,7 +165,9 @@ class StreamOffsets:
             self._check_the_end(seen.offsets, away)
         if ends == start.offsets and not remade and not is_first:
             return start
-        begins = _told_begins({**(start.offsets if is_first else {}), **later}) | again
+        begins = _told_begins(later) | again
+        if is_first:  # 0 as well: it may not be the beginning any more when this runs again
+            begins = {q: at for q, at in start.offsets.items() if at or q in read} | begins
         marks = {q: each for q, each in start.marks.items() if q in ends and q not in remade}
         return Checkpoint(
             ends,

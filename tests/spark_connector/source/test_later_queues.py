@@ -8,7 +8,7 @@ import pytest
 
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
-from aiorocketmq.spark_connector.access.checkpoint import Checkpoint, Origin
+from aiorocketmq.spark_connector.access.checkpoint import Checkpoint, Origin, from_json, to_json
 from aiorocketmq.spark_connector.access.errors import DataLossError
 from aiorocketmq.spark_connector.access.offsets import Offsets
 from aiorocketmq.spark_connector.source.later_queues import LaterQueues, origin_of
@@ -85,6 +85,19 @@ def test_the_first_batch_runs_again_while_a_broker_is_away_that_was_there(
     again = stream_offsets(cluster, clock, **starting)
     assert OLD not in again.initial().offsets
     assert [str(each) for each in again.ranges(again.initial(), planned)] == read
+
+
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+def test_the_first_batch_runs_again_from_0_whatever_is_the_beginning_by_then(
+    cluster: SimCluster, clock: SimClock, starting: str
+) -> None:
+    """It has expired, or the option is another one: that counts for new queries only."""
+    offsets = stream_offsets(cluster, clock)
+    planned = from_json(to_json(offsets.latest(offsets.initial())))
+    cluster.queues_[ONE].first, cluster.queues_[ONE].end = 40, 120
+    again = stream_offsets(cluster, clock, startingOffsets=starting)
+    read = [str(each) for each in again.ranges(again.initial(), planned)]
+    assert read == ["t/a/0 [0, 100)"], "the task says what is missing"
 
 
 def test_a_query_from_the_beginning_on_reads_all_of_it(

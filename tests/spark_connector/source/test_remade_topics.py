@@ -45,9 +45,8 @@ def remake(cluster: SimCluster, end: int, first: int = 0) -> None:
 
 
 def test_what_was_read_last_is_kept_with_the_offset(stopped: Checkpoint) -> None:
-    assert stopped == Checkpoint(
-        {ONE: 1900, TWO: 10}, marks={ONE: Mark(1899, 1899), TWO: Mark(9, 9)}
-    )
+    marks = {ONE: Mark(1899, 1899), TWO: Mark(9, 9)}
+    assert stopped == Checkpoint({ONE: 1900, TWO: 10}, begins={ONE: 0, TWO: 0}, marks=marks)
 
 
 def test_a_query_that_begins_at_the_end_keeps_what_was_last_there(
