@@ -75,6 +75,10 @@ class _Sender:
         bound = {name: topic for task in tasks for name, topic in task.brokers.items()}
         brokers = {each.broker_name: topic for topic in topics for each in queues[topic]} | bound
         begun_ms = self._loop.run(self._deliverer.greet(producer_id, brokers, bound))
+        for topic, some in queues.items():
+            its = {each.broker_name: topic for each in some}
+            if begun_ms.keys().isdisjoint(its):  # its rows cannot go to those who answer
+                begun_ms |= self._loop.run(self._deliverer.greet(producer_id, its, ()))
         return Manifest(
             batch=batch,
             producer_id=producer_id,
