@@ -147,6 +147,13 @@ async def new_deliverer(instance: ClientInstance, options: SinkOptions) -> Deliv
     return Deliverer(instance, options)
 
 
+_CANCELLED: Final = RocketMQError(
+    "sending was cancelled before a broker had acknowledged all rows: the process ends, or closed "
+    "its client"
+)
+"""A task that gave up itself does not hear of it."""
+
+
 class HasRows(Protocol):
     """What an outbox counts."""
 
@@ -207,10 +214,7 @@ class Outbox(Generic[C]):
     def _done(self, future: Future[None]) -> None:
         with self._lock:
             self._under_way.discard(future)
-        if (
-            not future.cancelled()
-            and (error := future.exception()) is not None
-            and self._failure is None
-        ):
+        error = _CANCELLED if future.cancelled() else future.exception()
+        if error is not None and self._failure is None:
             self._failure = error
         self._slots.release()

@@ -274,6 +274,20 @@ def test_a_failure_reaches_the_task(failing: int) -> None:
             send_all()
 
 
+def test_what_was_cancelled_is_not_acknowledged() -> None:
+    """By somebody else than the task: a client that is closed, a process that ends."""
+
+    async def deliver(chunk: Chunk) -> None:
+        if chunk.rows == 1:
+            raise asyncio.CancelledError
+
+    with Loop() as loop:
+        outbox = Outbox(loop.submit, deliver, 2)
+        outbox.put(BATCH._replace(rows=1))
+        with pytest.raises(RocketMQError, match="cancelled"):
+            outbox.finish()
+
+
 def test_a_task_that_ends_early_leaves_nothing_under_way() -> None:
     cancelled = threading.Event()
 
