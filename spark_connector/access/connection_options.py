@@ -66,6 +66,11 @@ def _read_credentials(reader: OptionReader, environment: Mapping[str, str]) -> C
         reader.secret("rocketmq.secretKey"),
     )
     token, key_file = reader.secret("rocketmq.securityToken"), reader.text("rocketmq.keyFile")
+    if token and (key_file is not None or not (access_key or secret_key)):
+        raise ConfigError(
+            "option rocketmq.securityToken belongs to rocketmq.accessKey and rocketmq.secretKey: "
+            "give these, too (a file of keys has a token of its own)"
+        )
     if key_file is not None:
         if access_key or secret_key:
             raise ConfigError(

@@ -32,6 +32,7 @@ __all__ = [
 DEFAULT_GROUP: Final = "spark-rocketmq-source"
 """Brokers count pulls by group and may insist that it exists; a new name per query would fill their
 tables."""
+_GROUP_NAMES: Final = ("consumerGroup", "rocketmq.group")
 PROPERTY_MODES: Final = ("permissive", "failfast")
 """What becomes of a property that is no value of its column's type: null, or the query fails."""
 MOST_PER_PULL: Final = 4096
@@ -204,7 +205,7 @@ def parse_source_options(
         drop_spark_duplicates=reader.boolean("dropSparkDuplicates", False),
     )
     reader.finish()
-    _check(parsed, group_given=group is not None)
+    _check(parsed, group_named=reader.text(*_GROUP_NAMES) is not None)
     return _in_one_task(parsed, streaming) if parsed.drop_spark_duplicates else parsed
 
 
@@ -300,7 +301,7 @@ def _expression(reader: OptionReader) -> tuple[str, str | None]:
 
 
 def _group(reader: OptionReader) -> str | None:
-    group, prefix = reader.text("consumerGroup", "rocketmq.group"), reader.text("groupIdPrefix")
+    group, prefix = reader.text(*_GROUP_NAMES), reader.text("groupIdPrefix")
     if group is not None and prefix is not None:
         raise ConfigError("give either the option consumerGroup or groupIdPrefix")
     if prefix is not None:
@@ -309,8 +310,10 @@ def _group(reader: OptionReader) -> str | None:
     return None if group is None else checked_group(group)
 
 
-def _check(options: SourceOptions, *, group_given: bool) -> None:
-    if not group_given and (options.commit_to_group or options.starting.kind is PositionKind.GROUP):
+def _check(options: SourceOptions, *, group_named: bool) -> None:
+    """``group_named``: by the user. One with a random part has no offsets, nobody looks for any
+    there, and each start of a query would make brokers know another one."""
+    if not group_named and (options.commit_to_group or options.starting.kind is PositionKind.GROUP):
         what = "commitOffsetsToGroup" if options.commit_to_group else "startingOffsets=group"
         raise ConfigError(f"option {what} needs to know which group: add consumerGroup")
     low, high = options.min_offsets_per_trigger, options.max_offsets_per_trigger
