@@ -58,11 +58,13 @@ class RocketMQDataSource(DataSource):
             return spark_schema(_chosen(options), own)
 
     def _of_a_stream(self, error: ConfigError) -> SourceOptions:
-        """What is wrong for a batch may be right for a stream. Raises ``error`` when it is not."""
+        """What is wrong for a batch may be right for a stream. Raises ``ConfigError`` when it is
+        not, of either."""
         try:
             return parse_source_options(self.options, streaming=True)
-        except ConfigError:
-            raise error from None
+        except ConfigError as other:
+            same = str(other) == str(error)
+            raise ConfigError(str(error) if same else f"{error}. As a stream: {other}") from None
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from .source.batch import RocketMQReader

@@ -188,3 +188,19 @@ def test_options_of_streams_mean_nothing_to_a_batch(caplog: pytest.LogCaptureFix
             StructType().add("body", "binary")
         )
     assert "option maxOffsetsPerTrigger is for streams" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"maxOffsetsPerTriger": "5"}, "did you mean maxOffsetsPerTrigger"),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss must be true or false"),
+        ({"endingOffsets": "latest"}, "would read nothing.* As a stream: a stream has no end"),
+    ],
+)
+def test_what_is_wrong_with_a_stream_from_latest_on_is_said_of_the_stream(
+    wrong: dict[str, str], said: str
+) -> None:
+    """Whoever is asked for the columns does not know whether it is one."""
+    with pytest.raises(ConfigError, match=said):
+        RocketMQDataSource(given(startingOffsets="latest", **wrong)).schema()
