@@ -32,12 +32,12 @@ class QueueFinder:
         self._clock = clock
         self._queues: list[MessageQueue] = []
         self._look_again_at = float("-inf")
-        self._found_at = float("-inf")
+        self._away_since: float | None = None
+        """When no name server answered for the first time, since one did."""
 
     def first(self) -> list[MessageQueue]:
         """Of a new query: raises ``ConfigError`` for what was named and is not there."""
         self._queues = find_queues(self._options, self._access, must_exist=True)
-        self._found_at = self._clock.now()
         return self._queues
 
     def find(self, *, now: bool = False) -> list[MessageQueue]:
@@ -48,14 +48,12 @@ class QueueFinder:
             try:
                 self._queues = find_queues(self._options, self._access, must_exist=False)
             except RemotingError as error:
-                if (
-                    not self._queues
-                    or (time_s - self._found_at) * 1000 >= self._options.poll_timeout_ms
-                ):
+                self._away_since = since = time_s if self._away_since is None else self._away_since
+                if not self._queues or (time_s - since) * 1000 >= self._options.poll_timeout_ms:
                     raise
                 log.warning("new queues were not looked for: %s", error)
             else:
-                self._found_at = time_s
+                self._away_since = None
             self._look_again_at = time_s + self._options.route_interval_ms / 1000
         return self._queues
 

@@ -145,7 +145,7 @@ def test_what_was_decided_is_not_written_over_by_a_driver_that_counts_from_0_aga
     location = tmp_path / "q" / "7"
     first = stage(location, name_of_rows(0, 3), chunk(b"as decided", 2)).task
     batches.decide(manifest(7, first.name))
-    stage(location, name_of_rows(0, 3), chunk(b"another order", 5)).task
+    stage(location, name_of_rows(0, 3), chunk(b"another order", 5))
     given_up = StagedRows(batches.folder(7), "q", name_of_rows(0, 3))
     given_up.give_up()
     decided = batches.manifest(7)

@@ -359,6 +359,20 @@ def test_a_name_server_that_is_away_stops_nothing_for_some_time(
         offsets.latest(start)
 
 
+def test_time_between_triggers_is_no_time_that_a_name_server_was_away(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    offsets = query(cluster, clock, **{"rocketmqConsumer.pollTimeoutMs": "60000"})
+    start = offsets.latest(offsets.initial())
+    clock.sleep(600)
+    cluster.name_server_down = True
+    cluster.queues_[ONE].end = 110
+    assert offsets.latest(start)[ONE] == 110
+    clock.sleep(600)
+    with pytest.raises(ConnectError):
+        offsets.latest(start)
+
+
 def test_queues_are_looked_for_from_time_to_time(cluster: SimCluster, clock: SimClock) -> None:
     offsets = query(cluster, clock, newQueuePollInterval="10s")
     start = offsets.latest(offsets.initial())
