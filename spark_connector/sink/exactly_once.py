@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...client.cluster.instance import ClientInstance
+from ...client.errors import ConfigError
 from ...loop_thread import LoopThread
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ..access.broker_access import BrokerAccess
@@ -38,6 +39,8 @@ def send_batch(options: SinkOptions, write_id: str, batch: int, tasks: Sequence[
     """
     batches = Batches(folder_of(options.staging_location) / write_id)
     manifest = batches.manifest(batch)
+    if manifest is not None and options.write_id is not None:
+        _check_same_write(options.write_id, manifest, tasks)
     if manifest is not None and batches.is_done(batch):
         log.warning("batch %d of %s is in its topics already, it is not sent", batch, write_id)
         batches.tidy_up(batch)
@@ -59,6 +62,22 @@ def send_batch(options: SinkOptions, write_id: str, batch: int, tasks: Sequence[
     return manifest.rows
 
 
+def _check_same_write(write_id: str, manifest: Manifest, tasks: Sequence[StagedTask]) -> None:
+    """Rows for other topics than before are no repetition, and would not be sent. (What a query
+    repeats, its checkpoint says.) Raises ``ConfigError``."""
+    topics = _topics_of(tasks)
+    if topics and manifest.queues.keys().isdisjoint(topics):
+        raise ConfigError(
+            f"option writeId {write_id!r}, batch {manifest.batch}: that write wrote to "
+            f"{', '.join(sorted(manifest.queues))}, not to {', '.join(topics)}; give each write an "
+            "id of its own"
+        )
+
+
+def _topics_of(tasks: Sequence[StagedTask]) -> list[str]:
+    return sorted(frozenset().union(*(task.topics for task in tasks)))
+
+
 class _Sender:
     """One batch on its way from this process."""
 
@@ -70,7 +89,7 @@ class _Sender:
 
     def decided(self, producer_id: str, batch: int, tasks: Sequence[StagedTask]) -> Manifest:
         """With the queues that there are now."""
-        topics = sorted(frozenset().union(*(task.topics for task in tasks)))
+        topics = _topics_of(tasks)
         queues = {topic: self._loop.run(self._deliverer.queues(topic)) for topic in topics}
         bound = {name: topic for task in tasks for name, topic in task.brokers.items()}
         brokers = {each.broker_name: topic for topic in topics for each in queues[topic]} | bound

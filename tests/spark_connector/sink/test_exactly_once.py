@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ pytest.importorskip("pyarrow", reason="the extra [spark] is not installed")
 
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.cluster.route_cache import topic_route
+from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.loop_thread import LoopThread
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
@@ -105,3 +107,23 @@ def test_a_topic_none_of_whose_brokers_answers_is_waited_for(
     world.away["b"] = 3
     assert send_batch(options, "w", 0, [staged(tmp_path, "T", "U")]) == 2
     assert world.stored == {"T": 1, "U": 1}
+
+
+def test_one_id_is_for_one_write(world: World, options: SinkOptions, tmp_path: Path) -> None:
+    """As two writes of one ``foreachBatch``: the second one is none that is repeated."""
+    named = replace(options, write_id="w")
+    assert send_batch(named, "w", 0, [staged(tmp_path, "T")]) == 1
+    assert send_batch(named, "w", 0, [staged(tmp_path, "T")]) == 1, "a repetition"
+    with pytest.raises(ConfigError, match=r"writeId 'w', batch 0: .* wrote to T, not to U"):
+        send_batch(named, "w", 0, [staged(tmp_path, "U")])
+    assert send_batch(named, "w", 1, [staged(tmp_path, "U", batch=1)]) == 1
+    assert world.stored == {"T": 1, "U": 1}
+
+
+def test_a_query_with_another_topic_has_its_batch_in_the_first_one(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """Its checkpoint says that it is the same."""
+    assert send_batch(options, "w", 0, [staged(tmp_path, "T")]) == 1
+    assert send_batch(options, "w", 0, [staged(tmp_path, "U")]) == 1
+    assert world.stored == {"T": 1}
