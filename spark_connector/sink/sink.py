@@ -36,6 +36,7 @@ from .staging import StagedRows, StagedTask, folder_of, name_of_rows
 from .write_columns import check_columns, was_read
 
 __all__ = [
+    "BATCH_ID",
     "RocketMQArrowWriter",
     "Written",
     "batch_writer",
@@ -43,6 +44,8 @@ __all__ = [
     "write_rows",
 ]
 
+BATCH_ID: Final = "streaming.sql.batchId"
+"""Spark's property of a task for the number of its micro-batch, in ``foreachBatch`` as well."""
 _message_ids: Final = MessageIds()
 
 
@@ -54,6 +57,8 @@ class Written(WriterCommitMessage):
     frames: int
     staged: StagedTask | None = None
     """With ``guarantee=exactly_once``: nothing is sent yet."""
+    batch: int = 0
+    """Whose rows are staged."""
 
 
 def batch_writer(
@@ -92,14 +97,23 @@ class RocketMQArrowWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """One attempt of each task has been chosen."""
-        if self._options.exactly_once:
-            batch = self._options.batch
-            send_batch(self._options, self._write_id, batch, staged_tasks(messages))
+        written = [each for each in messages if isinstance(each, Written)]
+        if self._options.exactly_once and written:
+            send_batch(self._options, self._write_id, written[0].batch, staged_tasks(written))
 
 
 def staged_tasks(messages: Iterable[WriterCommitMessage | None]) -> list[StagedTask]:
     """What the chosen attempts have staged, in the order of the tasks."""
     return [each.staged for each in messages if isinstance(each, Written) and each.staged]
+
+
+def _batch_of(options: SinkOptions) -> int:
+    """Which of the writes of one id this is."""
+    if options.batch is not None:
+        return options.batch
+    context = TaskContext.get()
+    in_foreach_batch = context.getLocalProperty(BATCH_ID) if context is not None else None
+    return int(in_foreach_batch or 0)
 
 
 def write_rows(
@@ -130,7 +144,8 @@ class _Task:
         self._loop = LoopThread.shared()
         self._instance = BrokerAccess(options.connection).instance()
         deliverer = self._deliverer = self._loop.run(new_deliverer(self._instance, options))
-        self._staged = self._stage(write_id, batch_id, partition) if options.exactly_once else None
+        self._batch = _batch_of(options) if batch_id is None else int(batch_id)
+        self._staged = self._stage(write_id, partition) if options.exactly_once else None
         self._outbox = self._staged or Outbox(
             self._loop.submit, deliverer.deliver, options.max_in_flight
         )
@@ -144,11 +159,10 @@ class _Task:
         self._queues: dict[str, tuple[MessageQueue, ...]] = {}
         self._rows = 0
 
-    def _stage(self, write_id: str, batch_id: str | None, partition: int) -> StagedRows:
+    def _stage(self, write_id: str, partition: int) -> StagedRows:
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context is not None else 0
-        batch = batch_id or str(self._options.batch)
-        folder = folder_of(self._options.staging_location) / write_id / batch
+        folder = folder_of(self._options.staging_location) / write_id / str(self._batch)
         return StagedRows(folder, write_id, name_of_rows(partition, attempt))
 
     def send(self, batch: Any) -> None:
@@ -169,7 +183,7 @@ class _Task:
     def finish(self) -> Written:
         totals = self._outbox.finish()
         staged = None if self._staged is None else self._staged.task
-        return Written(totals.rows, totals.frames, staged)
+        return Written(totals.rows, totals.frames, staged, self._batch)
 
     def close(self) -> None:
         """Nothing of a task that failed may arrive later than necessary."""

@@ -49,8 +49,9 @@ class SinkOptions:
     """Where rows wait until one attempt of each task is chosen; empty without ``exactly_once``."""
     write_id: str | None
     """Of a batch write: the same one when it is repeated."""
-    batch: int
-    """Of several writes with one ``write_id``, one after the other."""
+    batch: int | None
+    """Of several writes with one ``write_id``, one after the other. None: in ``foreachBatch`` the
+    number of the micro-batch, elsewhere 0."""
 
 
 def parse_sink_options(
@@ -81,7 +82,7 @@ def parse_sink_options(
         exactly_once=reader.choice("guarantee", "at_least_once", _GUARANTEES) == "exactly_once",
         staging_location=reader.text("stagingLocation") or _in_checkpoint(options),
         write_id=reader.text("writeId"),
-        batch=reader.integer("batchId", 0, lowest=0, highest=_MOST_BATCHES),
+        batch=reader.optional_integer("batchId", lowest=0, highest=_MOST_BATCHES),
     )
     reader.finish()
     _check(parsed)
@@ -117,7 +118,7 @@ def _check(options: SinkOptions) -> None:
             "option writeId is for guarantee=exactly_once, and of letters, digits, - _ and . (not "
             f"the first), not {options.write_id!r}"
         )
-    if options.batch and options.write_id is None:
+    if options.batch is not None and options.write_id is None:
         raise ConfigError("option batchId counts the writes of one writeId: give that, too")
     if options.send_timeout_s <= 0:
         raise ConfigError("option sendTimeoutMs must be greater than 0")

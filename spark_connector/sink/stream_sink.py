@@ -15,13 +15,12 @@ from pyspark.sql.types import StructType
 
 from ...client.errors import ConfigError
 from .exactly_once import send_batch
-from .sink import Written, checked_options, staged_tasks, write_rows
+from .sink import BATCH_ID, Written, checked_options, staged_tasks, write_rows
 from .sink_options import SinkOptions
 
 __all__ = ["RocketMQStreamArrowWriter", "stream_writer"]
 
 _QUERY_ID: Final = "sql.streaming.queryId"
-_BATCH_ID: Final = "streaming.sql.batchId"
 
 
 def stream_writer(
@@ -33,7 +32,12 @@ def stream_writer(
             'a topic cannot be overwritten: use outputMode("append"), or foreachBatch for '
             "complete results"
         )
-    return RocketMQStreamArrowWriter(checked_options(options, schema))
+    parsed = checked_options(options, schema)
+    if parsed.write_id is not None:
+        raise ConfigError(
+            "option writeId is for batch writes: a query has its id in its checkpoint"
+        )
+    return RocketMQStreamArrowWriter(parsed)
 
 
 class RocketMQStreamArrowWriter(DataSourceStreamArrowWriter):
@@ -46,7 +50,7 @@ class RocketMQStreamArrowWriter(DataSourceStreamArrowWriter):
         """All rows of a task of one micro-batch."""
         context = TaskContext.get()
         query_id = context.getLocalProperty(_QUERY_ID) if context is not None else None
-        batch_id = context.getLocalProperty(_BATCH_ID) if context is not None else None
+        batch_id = context.getLocalProperty(BATCH_ID) if context is not None else None
         prefix = None if self._options.exactly_once else self._options.dedup_prefix
         return write_rows(iterator, self._options, prefix or query_id or "", batch_id)
 

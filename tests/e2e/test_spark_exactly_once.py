@@ -251,3 +251,20 @@ def test_writes_of_one_id_are_counted(
         write(
             numbers(spark, 1), shared, with_queues, **GUARANTEE, stagingLocation=tmp_path, batchId=3
         )
+
+
+def test_in_foreach_batch_a_write_has_the_number_of_its_batch(
+    spark: SparkSession, shared: Cluster, with_queues: str, tmp_path: Path
+) -> None:
+    """Or the second one would be taken for the first one, repeated."""
+    numbers(spark, 100, 3).write.json(str(tmp_path / "rows"))
+    rows = spark.readStream.schema("body string").option("maxFilesPerTrigger", 1).format("json")
+    staging = {**GUARANTEE, "writeId": "w", "stagingLocation": tmp_path / "staging"}
+
+    def write_batch(frame: DataFrame, _number: int) -> None:
+        write(frame, shared, with_queues, **staging)
+
+    query = rows.load(str(tmp_path / "rows")).writeStream.foreachBatch(write_batch)
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert numbers_in(shared, with_queues) == Counter(range(100))
+    assert [path.name for path in (tmp_path / "staging" / "w").iterdir()] == ["2"]
