@@ -34,9 +34,7 @@ def stream_writer(
         )
     parsed = checked_options(options, schema)
     if parsed.write_id is not None:
-        raise ConfigError(
-            "option writeId is for batch writes: a query has its id in its checkpoint"
-        )
+        raise ConfigError("option writeId is for batch writes: a query has an id of its own")
     return RocketMQStreamArrowWriter(parsed)
 
 
