@@ -21,6 +21,7 @@ from ...remoting.protocol.message.message_queue import MessageQueue
 from .manifest import Placed
 from .sink_delivery import Deliverer, NotSafe, new_deliverer
 from .sink_options import SinkOptions
+from .staging import ANEW
 
 __all__ = ["NotExactlyOnceError", "NumberedDeliverer"]
 
@@ -32,12 +33,12 @@ _FINAL: Final = {
     "does not): guarantee=exactly_once cannot be had there, at_least_once with dedup ids can",
     ResponseCode.SEQUENCE_UNKNOWN: "it has forgotten what this batch has stored there "
     "(sendSequenceExpireMillis, or the end of its log was lost): see what of the batch is in the "
-    "topic, then delete the batch's folder in stagingLocation to have it sent anew",
+    f"topic, then {ANEW}",
     ResponseCode.SEQUENCE_GAP: "rows in front of these are not stored there any more (its log has "
-    "lost its end): see what of the batch is in the topic, then delete the batch's folder in "
-    "stagingLocation to have it sent anew",
+    "lost its end): they are sent again when the query, or the write, is started again",
     ResponseCode.SEQUENCE_FENCED: "a later batch of this query has been there: another driver runs "
-    "the same query",
+    "the same query, or its checkpoint was set back; to have batches once more that are in the "
+    f"topic, {ANEW}",
     ResponseCode.SEQUENCES_FULL: "it remembers as many producers as it may: raise maxSendSequences",
 }
 

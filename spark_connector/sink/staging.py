@@ -35,6 +35,7 @@ from .chunks import Chunk
 from .sink_delivery import Totals
 
 __all__ = [
+    "ANEW",
     "Folder",
     "StagedRows",
     "StagedTask",
@@ -44,6 +45,12 @@ __all__ = [
     "staged_chunks",
 ]
 
+ANEW: Final = (
+    "delete the folder of the query in stagingLocation (of a write, that of its writeId), and all "
+    "rows of the batch are computed and sent anew"
+)
+"""Not that of the batch alone: what is kept of the one before has the producer's id, under which
+brokers have rows of this one."""
 _MAGIC: Final = b"ARMQROWS1\n"
 _LENGTHS: Final = Struct(">III")
 """Of the head, of the body, and the checksum of both."""
@@ -298,6 +305,5 @@ def _next(stream: Any, where: str) -> tuple[_Head, bytes]:
 def _damaged(where: str) -> StagingError:
     return StagingError(
         f"{where} is damaged: rows of a batch that was chosen cannot be read again. Part of the "
-        "batch may be in the topic; after a look at what is there delete the batch's folder, and "
-        "the batch is computed and sent anew"
+        f"batch may be in the topic; after a look at what is there {ANEW}"
     )

@@ -4,7 +4,7 @@ functions; Spark is not there."""
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,19 +14,23 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra [spark] is not installed")
 
+from aiorocketmq.broker.sends.sequences import Key, Sequences
 from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.client.cluster.route_cache import topic_route
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.loop_thread import LoopThread
-from aiorocketmq.remoting.errors import ConnectError
+from aiorocketmq.remoting.errors import ConnectError, RequestError
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand
+from aiorocketmq.remoting.protocol.message.properties import decode_properties
+from aiorocketmq.remoting.protocol.message.send_sequence import SendSequence
 from aiorocketmq.remoting.responses import Response
 from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.sink.exactly_once import send_batch
+from aiorocketmq.spark_connector.sink.numbered_delivery import NotExactlyOnceError
 from aiorocketmq.spark_connector.sink.sink_options import SinkOptions, parse_sink_options
-from aiorocketmq.spark_connector.sink.staging import StagedTask
+from aiorocketmq.spark_connector.sink.staging import StagedTask, name_of_rows
 
 from ...sim import ManualClock
 from .test_sink import _Masters
@@ -41,8 +45,12 @@ class World:
 
     def __init__(self) -> None:
         self.away: dict[str, int] = {}
-        self.stored: Counter[str] = Counter()
-        """Rows by topic."""
+        self.stored: list[bytes] = []
+        """Rows."""
+        self.tables = {name: Sequences(lambda: 100, lambda: 1000) for name in BROKERS}
+        self.time_ms = 5
+        self.loses: bytes | None = None
+        """This row, when it has stored and acknowledged it, from the end of its log."""
 
     async def instance(self) -> ClientInstance:
         clock = ManualClock()
@@ -66,12 +74,29 @@ class World:
             self.away[address[0]] = tries - 1
             raise ConnectError(f"{address} is away")
         if code == RequestCode.SEND_SEQUENCE_HELLO:
-            fields = {"expiresMs": "1000", "nowMs": "5"}
-        else:
-            self.stored[header.topic] += 1
-            fields = {"msgId": "X", "queueId": "0", "queueOffset": "7", "sequence": "new"}
-        answer = RemotingCommand(code=0, opaque=1, flag=1, ext_fields=fields)
-        return Response.of(answer, b"", code)
+            fields = {"expiresMs": "1000", "nowMs": str(self.time_ms)}
+            return Response.of(
+                RemotingCommand(code=0, opaque=1, flag=1, ext_fields=fields), b"", code
+            )
+        try:
+            self._store(address[0], header, body)
+        except RequestError as error:
+            return Response.of(RemotingCommand(code=error.code, opaque=1, flag=1), b"", code)
+        fields = {"msgId": "X", "queueId": "0", "queueOffset": "7", "sequence": "new"}
+        return Response.of(RemotingCommand(code=0, opaque=1, flag=1, ext_fields=fields), b"", code)
+
+    def _store(self, broker: str, header: Any, body: bytes) -> None:
+        """Once, as it has its number. Raises ``RequestError``."""
+        text = decode_properties(header.properties)["SEND_SEQUENCE"]
+        sequence, table = SendSequence.parse(text), self.tables[broker]
+        key = Key(sequence.producer_id, header.topic, 0)
+        if not table.known(key, sequence, 1, self.time_ms):
+            self.stored.append(bytes(body))
+            if body == self.loses:
+                self.loses = None
+                self.stored.pop()
+            else:
+                table.stored(key, sequence, 0, 1, 7, 0, self.time_ms)
 
     def back_off(self, _address: str) -> float:
         return 0.0
@@ -95,10 +120,10 @@ def options(tmp_path: Path) -> SinkOptions:
     return parse_sink_options({**given, "deliveryTimeout": "10s"}, {})
 
 
-def staged(location: Path, *topics: str, batch: int = 0) -> StagedTask:
-    """A chunk for any queue of each topic."""
-    folder = location / "w" / str(batch)
-    return stage(folder, "part-0", *(chunk(topic=topic) for topic in topics)).task
+def staged(location: Path, *rows: str, batch: int = 0) -> StagedTask:
+    """For any queue of a topic, whose name a row begins with."""
+    folder, name = location / "w" / str(batch), name_of_rows(0, 0)
+    return stage(folder, name, *(chunk(row.encode(), topic=row[0]) for row in rows)).task
 
 
 def test_a_topic_none_of_whose_brokers_answers_is_waited_for(
@@ -106,7 +131,7 @@ def test_a_topic_none_of_whose_brokers_answers_is_waited_for(
 ) -> None:
     world.away["b"] = 3
     assert send_batch(options, "w", 0, [staged(tmp_path, "T", "U")]) == 2
-    assert world.stored == {"T": 1, "U": 1}
+    assert world.stored == [b"T", b"U"]
 
 
 def test_one_id_is_for_one_write(world: World, options: SinkOptions, tmp_path: Path) -> None:
@@ -117,7 +142,7 @@ def test_one_id_is_for_one_write(world: World, options: SinkOptions, tmp_path: P
     with pytest.raises(ConfigError, match=r"writeId 'w', batch 0: .* wrote to T, not to U"):
         send_batch(named, "w", 0, [staged(tmp_path, "U")])
     assert send_batch(named, "w", 1, [staged(tmp_path, "U", batch=1)]) == 1
-    assert world.stored == {"T": 1, "U": 1}
+    assert world.stored == [b"T", b"U"]
 
 
 def test_a_query_with_another_topic_has_its_batch_in_the_first_one(
@@ -126,4 +151,32 @@ def test_a_query_with_another_topic_has_its_batch_in_the_first_one(
     """Its checkpoint says that it is the same."""
     assert send_batch(options, "w", 0, [staged(tmp_path, "T")]) == 1
     assert send_batch(options, "w", 0, [staged(tmp_path, "U")]) == 1
-    assert world.stored == {"T": 1}
+    assert world.stored == [b"T"]
+
+
+def test_what_an_error_advises_sends_all_of_the_batch_anew(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """And not under numbers that one of the brokers has for other rows."""
+    send_batch(options, "w", 0, [staged(tmp_path, "T0")])
+    world.tables["b"].clear(floor_ms=100)
+    with pytest.raises(NotExactlyOnceError, match="delete the folder of the query in"):
+        send_batch(options, "w", 1, [staged(tmp_path, "T1", "U1", batch=1)])
+    assert world.stored == [b"T0", b"T1"]
+    world.time_ms = 200
+    shutil.rmtree(tmp_path / "w")
+    send_batch(options, "w", 1, [staged(tmp_path, "T2", "U2", batch=1)])
+    assert world.stored == [b"T0", b"T1", b"T2", b"U2"]
+
+
+def test_what_the_end_of_a_log_had_is_sent_again(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """As the error says."""
+    world.loses = b"T2"
+    rows = [staged(tmp_path, "T1", "T2", "T3")]
+    with pytest.raises(NotExactlyOnceError, match="sent again when the query, or the write, is"):
+        send_batch(options, "w", 0, rows)
+    assert world.stored == [b"T1"]
+    send_batch(options, "w", 0, rows)
+    assert world.stored == [b"T1", b"T2", b"T3"]
