@@ -9,9 +9,11 @@ is left to the loop of ``decode_slow``.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,11 +45,14 @@ def decode_records(
     columns: Sequence[str],
     options: DecodeOptions,
     stretches: tuple[list[int], list[int]] | None = None,
+    offsets: Sequence[tuple[int, int]] | None = None,
 ) -> pa.RecordBatch:
     """The records that lie one after the other in ``buffer`` as the columns asked for, in the order
     of ``arrow_schema``.
 
     ``stretches``, begins and ends: they only lie in these, one stretch after the other.
+    ``offsets``: queue offsets, from one to before another, that each stretch is wanted for. (A
+    batch that is one record comes as a whole to whoever asks for one of its messages.)
 
     Raises DecodeError for what is no whole record, with the position in ``buffer``, or among the
     joined stretches; DamagedMessageError for a wrong CRC.
@@ -56,6 +61,16 @@ def decode_records(
     if stretches is None:
         return decode_found(view, find_records(view, check_crc=options.check_crc), columns, options)
     records = find_in_stretches(view, *stretches, check_crc=options.check_crc)
+    if records is not None and offsets is not None and _has_batches(records):
+        wanted = (
+            msgspec.structs.replace(options, from_offset=a, until_offset=b) for a, b in offsets
+        )
+        rows = [
+            read_rows(view[begin:end], its)
+            for begin, end, its in zip(*stretches, wanted, strict=True)
+        ]
+        columns = tuple(columns)
+        return rows_to_batch(list(itertools.chain.from_iterable(rows)), columns, options.properties)
     if records is None or _has_batches(records):
         view = memoryview(
             b"".join([view[begin:end] for begin, end in zip(*stretches, strict=True)])

@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.protocol.record import MIN_RECORD_SIZE, size_and_magic
 from ...remoting.system_clock import BLOCKING_CLOCK, BlockingClock
-from ..access.frame_buffer import Stretch
 from ..access.options import SourceOptions
 from ..access.wire import Connections, Wire
 from .planner import QueueRange
+from .pull_windows import Brought
 from .range_puller import Cluster, RangePuller
 
 __all__ = ["Piece", "RangeReader", "SocketCluster", "settle_worker"]
@@ -37,6 +37,8 @@ class Piece(NamedTuple):
     buffer: memoryview
     begins: list[int]
     ends: list[int]
+    offsets: list[tuple[int, int]]
+    """That each stretch is wanted for: from one to before another."""
 
     @property
     def records(self) -> bytes:
@@ -77,7 +79,7 @@ class RangeReader:
         for broker_name, ranges in itertools.groupby(
             self._ranges, key=lambda each: each.broker_name
         ):
-            held: list[Stretch] = []
+            held: list[Brought] = []
             rows = size = 0  # rows about: as if the records of an answer were as long as its first
             for body in itertools.chain.from_iterable(map(self._bodies, ranges)):
                 if (rows >= _ENOUGH_ROWS or size >= _ENOUGH_BYTES) and body.buffer is not held[
@@ -100,7 +102,7 @@ class RangeReader:
             if held:
                 yield _piece(broker_name, held)
 
-    def _bodies(self, whole: QueueRange) -> Iterator[Stretch]:
+    def _bodies(self, whole: QueueRange) -> Iterator[Brought]:
         hints = self._hints.get(whole.broker_name, {})
         for bodies in RangePuller(
             whole, hints, self._options, self._cluster, self._clock, self._outages
@@ -108,17 +110,16 @@ class RangeReader:
             yield from bodies
 
 
-def _piece(broker_name: str, held: list[Stretch]) -> Piece:
+def _piece(broker_name: str, held: list[Brought]) -> Piece:
     """Stretches of one buffer stay where they are, others are joined."""
     buffer = held[0].buffer
+    offsets = [(each.from_offset, each.until_offset) for each in held]
     if all(each.buffer is buffer for each in held):
-        return Piece(
-            broker_name, buffer, [each.begin for each in held], [each.end for each in held]
-        )
+        begins, ends = [each.begin for each in held], [each.end for each in held]
+        return Piece(broker_name, buffer, begins, ends, offsets)
     edges = list(itertools.accumulate((each.size for each in held), initial=0))
-    return Piece(
-        broker_name, memoryview(b"".join([each.view for each in held])), edges[:-1], edges[1:]
-    )
+    joined = memoryview(b"".join([each.view for each in held]))
+    return Piece(broker_name, joined, edges[:-1], edges[1:], offsets)
 
 
 class SocketCluster:

@@ -22,9 +22,16 @@ from typing import Final
 from ...remoting.protocol.record.layout import glance
 from ..access.frame_buffer import Stretch
 
-__all__ = ["Window", "Windows", "cut_at"]
+__all__ = ["Brought", "Window", "Windows", "cut_at"]
 
 _SIZE_AND_QUEUE_OFFSET: Final = glance("store_size", "queue_offset")
+
+
+class Brought(Stretch, frozen=True, gc=False):
+    """What an answer brought, and the offsets that it is wanted for."""
+
+    from_offset: int
+    until_offset: int
 
 
 class Window:
@@ -35,7 +42,7 @@ class Window:
     def __init__(self, begin: int, until: int) -> None:
         self.next_offset: int = begin
         self.until: int = until
-        self.bodies: list[Stretch] = []
+        self.bodies: list[Brought] = []
         self.size_bytes: int = 0
         self.in_flight: bool = False
         self.waits: bool = False
@@ -130,7 +137,8 @@ class Windows:
                 body = cut_at(body, window.until)
             size = body.end - body.begin
             if size:
-                window.bodies.append(body)
+                wanted = (window.next_offset, window.until)
+                window.bodies.append(Brought(body.buffer, body.begin, body.end, *wanted))
                 window.size_bytes += size
                 self._ahead_bytes += size
                 self._pull = max(1, min(self._most, brought * self._full_bytes // size))
@@ -177,9 +185,9 @@ class Windows:
         self._begin = begin
         return skipped
 
-    def take(self) -> list[Stretch]:
+    def take(self) -> list[Brought]:
         """Answers that are next in the order of the queue."""
-        taken: list[Stretch] = []
+        taken: list[Brought] = []
         while self._windows:
             first = self._windows[0]
             if first.bodies:

@@ -22,7 +22,7 @@ from ..access.frame_buffer import Stretch
 from ..access.options import SourceOptions
 from ..access.wire import BYTES_PER_PULL, PullAnswer, PullHeader, PullRequests, Wire, read_answer
 from .planner import QueueRange
-from .pull_windows import Window, Windows
+from .pull_windows import Brought, Window, Windows
 
 __all__ = ["Cluster", "RangePuller"]
 
@@ -120,7 +120,7 @@ class RangePuller:
         """What to do when asking again did not help ``fetchOffset.numRetries`` times."""
         self._why = "no broker was asked yet"
 
-    def __iter__(self) -> Iterator[list[Stretch]]:
+    def __iter__(self) -> Iterator[list[Brought]]:
         """Bodies in the order of the queue. Raises ``DataLossError``, ``DamagedMessageError``,
         ``RangeTimeoutError``, ``BrokerError``.
         """
@@ -143,10 +143,10 @@ class RangePuller:
     # --- one turn
     # ----------------------------------------------------------------------------------------------
 
-    def _exchange(self) -> list[Stretch]:
+    def _exchange(self) -> list[Brought]:
         """Take the answers that are there, and send what is due then: the broker is to work while
         they are decoded."""
-        bodies: list[Stretch] = []
+        bodies: list[Brought] = []
         try:
             wire = self._connected()
             if not self._under_way:

@@ -47,7 +47,8 @@ def read_ranges(
     try:
         for piece in RangeReader(ranges, hints, options, SocketCluster(options)):
             of_broker = decoding(broker_name=piece.broker_name)
-            batch = decode_records(piece.buffer, columns, of_broker, (piece.begins, piece.ends))
+            edges = piece.begins, piece.ends
+            batch = decode_records(piece.buffer, columns, of_broker, edges, piece.offsets)
             if batch.num_rows:
                 yield _bare(batch, columns, options.connection.namespace)
     finally:  # also of a task that is cut short

@@ -18,10 +18,11 @@ from aiorocketmq.spark_connector.access.errors import (
     DataLossError,
     RangeTimeoutError,
 )
-from aiorocketmq.spark_connector.access.frame_buffer import Stretch
 from aiorocketmq.spark_connector.access.options import SourceOptions, parse_source_options
+from aiorocketmq.spark_connector.decode.decode import DecodeOptions, decode_records
 from aiorocketmq.spark_connector.source.fetch import RangeReader
 from aiorocketmq.spark_connector.source.planner import QueueRange
+from aiorocketmq.spark_connector.source.pull_windows import Brought
 from tests.stored import decode_messages
 
 from ..simulated_cluster import SimClock, SimCluster
@@ -96,6 +97,32 @@ def test_every_message_of_the_range_comes_once_and_in_order(
     assert found == of(*wanted)
 
 
+def rows(cluster: SimCluster, *ranges: QueueRange, **given: str) -> list[int]:
+    """Offsets of the rows that come of it."""
+    parsed = options(**given)
+    found: list[int] = []
+    for piece in RangeReader(ranges, HINTS, parsed, cluster):
+        edges, options_ = (piece.begins, piece.ends), DecodeOptions(broker_name="a")
+        batch = decode_records(piece.buffer, ["queueOffset"], options_, edges, piece.offsets)
+        found += batch.column(0).to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("given", [{}, {"pullBatchSize": "7"}, {"pullsInFlight": "1"}])
+def test_messages_of_one_record_come_once(given: dict[str, str]) -> None:
+    """Pulls begin anywhere, and bring the whole record then."""
+    cluster = SimCluster()
+    cluster.add(QUEUE, 0, 1200, batch=12)
+    assert rows(cluster, whole(0, 1200), **given) == list(range(1200))
+    assert rows(cluster, whole(600, 1200), **given) == list(range(600, 1200))
+
+
+def test_a_range_may_begin_and_end_inside_of_a_record() -> None:
+    cluster = SimCluster()
+    cluster.add(QUEUE, 0, 1200, batch=12)
+    assert rows(cluster, whole(5, 601), whole(601, 1190)) == list(range(5, 1190))
+
+
 def test_several_pulls_are_under_way() -> None:
     cluster = SimCluster()
     cluster.add(QUEUE, 0, 5000)
@@ -127,13 +154,13 @@ def test_what_is_in_one_buffer_stays_there() -> None:
         memoryview(bytes(10)),
     ]
     stretches = [
-        Stretch(buffer, begin, begin + size)
+        Brought(buffer, begin, begin + size, 0, 1)
         for buffer in buffers[:2]
         for begin, size in ((1 << 20, 1_100_000), (5, 1 << 19))
     ]
     reader: Any = RangeReader([whole(0, 1)], HINTS, options(), SimCluster())
     reader._bodies = lambda _range: iter(
-        [*stretches, *(Stretch(buffer, 2, 9) for buffer in buffers[2:])]
+        [*stretches, *(Brought(buffer, 2, 9, 0, 1) for buffer in buffers[2:])]
     )
     first, second, third = reader
     assert first.buffer is buffers[0]
