@@ -9,8 +9,7 @@ is left to the loop of ``decode_slow``.
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 from ...remoting.protocol.message.message_id import format_host, offset_message_id
 from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from .arrow_arrays import from_numbers, from_texts
-from .decode_slow import DecodeError, DecodeOptions, read_rows, rows_to_batch, unpack_body
+from .decode_slow import DecodeError, DecodeOptions, Row, read_rows, rows_to_batch, unpack_body
 from .property_pieces import Properties
 from .record_arrays import Array, RecordArrays, find_in_stretches, find_records, gather
 from .schema import arrow_schema
@@ -62,15 +61,8 @@ def decode_records(
         return decode_found(view, find_records(view, check_crc=options.check_crc), columns, options)
     records = find_in_stretches(view, *stretches, check_crc=options.check_crc)
     if records is not None and offsets is not None and _has_batches(records):
-        wanted = (
-            msgspec.structs.replace(options, from_offset=a, until_offset=b) for a, b in offsets
-        )
-        rows = [
-            read_rows(view[begin:end], its)
-            for begin, end, its in zip(*stretches, wanted, strict=True)
-        ]
-        columns = tuple(columns)
-        return rows_to_batch(list(itertools.chain.from_iterable(rows)), columns, options.properties)
+        rows = list(_rows_between(view, stretches, offsets, options))
+        return rows_to_batch(rows, tuple(columns), options.properties)
     if records is None or _has_batches(records):
         view = memoryview(
             b"".join([view[begin:end] for begin, end in zip(*stretches, strict=True)])
@@ -92,6 +84,17 @@ def decode_found(
 def _has_batches(records: RecordArrays) -> bool:
     """A batch of messages inside of a record."""
     return bool((records.sys_flag & _INNER_BATCH == _INNER_BATCH).any())
+
+
+def _rows_between(
+    view: memoryview,
+    stretches: tuple[list[int], list[int]],
+    offsets: Sequence[tuple[int, int]],
+    options: DecodeOptions,
+) -> Iterator[Row]:
+    for begin, end, (first, until) in zip(*stretches, offsets, strict=True):
+        own = msgspec.structs.replace(options, from_offset=first, until_offset=until)
+        yield from read_rows(view[begin:end], own)
 
 
 def _wanted(records: RecordArrays, options: DecodeOptions) -> RecordArrays:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from hypothesis import given
@@ -30,7 +31,7 @@ def body(*offsets: int) -> Stretch:
     return Stretch(memoryview(b"before" + data + b"behind"), 6, 6 + len(data))
 
 
-def octets(bodies: list[Stretch]) -> bytes:
+def octets(bodies: Sequence[Stretch]) -> bytes:
     return b"".join(each.view for each in bodies)
 
 
