@@ -26,7 +26,7 @@ from .manifest import Batches, Manifest, Placed, placed_chunks
 from .numbered_delivery import NumberedDeliverer
 from .sink_delivery import Outbox
 from .sink_options import SinkOptions
-from .staging import StagedTask, folder_of
+from .staging import StagedTask, check_readable, folder_of
 
 __all__ = ["send_batch"]
 
@@ -49,6 +49,7 @@ def send_batch(options: SinkOptions, write_id: str, batch: int, tasks: Sequence[
         return 0
     sender = _Sender(options)
     if manifest is None:
+        check_readable(batches.folder(batch), tasks)
         manifest = batches.decide(sender.decided(batches.producer_id(), batch, tasks))
     else:
         log.warning(

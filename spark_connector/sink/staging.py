@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
@@ -40,11 +40,17 @@ __all__ = [
     "StagedRows",
     "StagedTask",
     "StagingError",
+    "check_readable",
     "folder_of",
     "name_of_rows",
     "staged_chunks",
 ]
 
+_REACHED: Final = (
+    "The option stagingLocation (default: the folder rocketmq-sink of the checkpoint) names a "
+    "folder that the driver and all executors reach through Arrow (a path, file://, hdfs://, "
+    "s3://, gs://, abfs://)"
+)
 ANEW: Final = (
     "delete the folder of the query in stagingLocation (of a write, that of its writeId), and all "
     "rows of the batch are computed and sent anew"
@@ -181,11 +187,7 @@ def _told(path: str, what: str) -> Iterator[None]:
     except (OSError, ValueError, NotImplementedError) as error:
         if isinstance(error, StagingError):
             raise
-        raise StagingError(
-            f"{path} {what}: {error}. The option stagingLocation (default: the folder "
-            "rocketmq-sink of the checkpoint) names a folder that the driver and all executors "
-            "reach through Arrow (a path, file://, hdfs://, s3://, gs://, abfs://)"
-        ) from error
+        raise StagingError(f"{path} {what}: {error}. {_REACHED}") from error
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,17 @@ class StagedTask:
     topics: frozenset[str]
     brokers: Mapping[str, str]
     """To whose queues rows are bound, and a topic for each."""
+
+
+def check_readable(folder: Folder, tasks: Sequence[StagedTask]) -> None:
+    """Raises ``StagingError`` where not all files are there that tasks have staged: whoever decides
+    that a batch has them could never finish it."""
+    names, there = [task.name for task in tasks if task.rows], set(folder.names())
+    if missing := [name for name in names if name not in there]:
+        raise StagingError(
+            f"{folder.path}: {len(missing)} of {len(names)} files that tasks have staged are not "
+            f"there for the driver, {missing[0]} for one. {_REACHED}"
+        )
 
 
 class StagedRows:

@@ -30,7 +30,7 @@ from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.sink.exactly_once import send_batch
 from aiorocketmq.spark_connector.sink.numbered_delivery import NotExactlyOnceError
 from aiorocketmq.spark_connector.sink.sink_options import SinkOptions, parse_sink_options
-from aiorocketmq.spark_connector.sink.staging import StagedTask, name_of_rows
+from aiorocketmq.spark_connector.sink.staging import StagedTask, StagingError, name_of_rows
 
 from ...sim import ManualClock
 from .test_sink import _Masters
@@ -180,3 +180,16 @@ def test_what_the_end_of_a_log_had_is_sent_again(
     assert world.stored == [b"T1"]
     send_batch(options, "w", 0, rows)
     assert world.stored == [b"T1", b"T2", b"T3"]
+
+
+def test_nothing_is_decided_before_all_rows_can_be_read(
+    world: World, options: SinkOptions, tmp_path: Path
+) -> None:
+    """The other task has staged its rows on a disk of its own."""
+    mine = staged(tmp_path, "T1")
+    theirs = staged(tmp_path / "elsewhere", "T2")
+    with pytest.raises(StagingError, match=r"1 of 2 files .* the driver and all executors"):
+        send_batch(options, "w", 0, [mine, theirs])
+    assert world.stored == []
+    assert send_batch(options, "w", 0, [mine, staged(tmp_path, "T2")]) == 2
+    assert world.stored == [b"T1", b"T2"]
