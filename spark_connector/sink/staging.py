@@ -131,8 +131,10 @@ class Folder:
                 return _link(Path(self.path) / name, data)
             if self.read(name) is not None:
                 return False
-            with self.writer(name) as stream:
+            own = f".{name}.{os.urandom(4).hex()}"
+            with self.writer(own) as stream:
                 stream.write(data)
+            self._filesystem.move(f"{self.path}/{own}", f"{self.path}/{name}")
             return True
 
     def delete(self, name: str) -> None:

@@ -34,6 +34,7 @@ from aiorocketmq.spark_connector.sink.write_columns import check_columns
 from ...sim import ManualClock
 
 NAMESRV = {"rocketmq.namesrv.addr": "ns:9876"}
+ONCE = {"guarantee": "exactly_once", "stagingLocation": "/s"}
 
 
 # --- brokers
@@ -339,6 +340,7 @@ def test_defaults_of_the_options() -> None:
         ({"deliveryTimeout": "0"}, "deliveryTimeout must be greater than 0"),
         ({"dedupId": "false", "dedupPrefix": "p"}, "leave dedupPrefix and dedupKeyColumns out"),
         ({"dedupPrefix": "a\x02"}, "dedupPrefix must not hold"),
+        ({**ONCE, "dedupId": "true", "dedupPrefix": "p"}, "dedupPrefix .* has writeId"),
         ({"reservedProperties": "keep"}, "one of error, drop"),
         ({"producerGroup": "a b"}, "a b"),
         ({"maxInFlight": "0"}, "maxInFlight must be a whole number"),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import fs
 
 from aiorocketmq.client.errors import MessageError
 from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.spark_connector.sink.chunks import Chunk
 from aiorocketmq.spark_connector.sink.manifest import Batches, Manifest, placed_chunks
 from aiorocketmq.spark_connector.sink.staging import (
+    Folder,
     StagedRows,
     StagingError,
     folder_of,
@@ -183,6 +186,30 @@ def test_ids_of_producers_cannot_be_guessed(tmp_path: Path) -> None:
     one, other = batches.producer_id(), batches.producer_id()
     assert one != other
     assert len(one) == 32
+
+
+def test_half_a_decision_is_none_on_any_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver dies, or the storage goes away, while it is written."""
+    filesystem = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    batches = Batches(Folder(filesystem, "q"))
+    writer = Folder.writer
+
+    def breaking(folder: Folder, name: str) -> Any:
+        stream = writer(folder, name)
+        stream.write(b"{")
+        stream.close()
+        raise OSError("the storage is gone")
+
+    monkeypatch.setattr(Folder, "writer", breaking)
+    with pytest.raises(StagingError, match="the storage is gone"):
+        batches.decide(manifest(3, "part-0"))
+    assert batches.manifest(3) is None
+    monkeypatch.setattr(Folder, "writer", writer)
+    assert batches.decide(manifest(3, "part-0")) == batches.manifest(3)
+    assert batches.decide(manifest(3, "part-9")) == manifest(3, "part-0")
+    assert batches.producer_id() == "p"
 
 
 def test_a_decision_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
