@@ -132,6 +132,11 @@ def _check(options: SinkOptions) -> None:
         )
     if not options.dedup and (options.dedup_prefix or options.dedup_key_columns):
         raise ConfigError("dedupId=false makes no ids: leave dedupPrefix and dedupKeyColumns out")
+    if options.exactly_once and options.dedup_prefix:
+        raise ConfigError(
+            "option dedupPrefix is for guarantee=at_least_once: exactly_once has writeId, and "
+            "queries have their ids"
+        )
     if options.dedup_prefix and ("\x01" in options.dedup_prefix or "\x02" in options.dedup_prefix):
         raise ConfigError(
             "option dedupPrefix must not hold U+0001 or U+0002, which separate properties"

@@ -49,8 +49,8 @@ class RocketMQStreamArrowWriter(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         query_id = context.getLocalProperty(_QUERY_ID) if context is not None else None
         batch_id = context.getLocalProperty(BATCH_ID) if context is not None else None
-        prefix = None if self._options.exactly_once else self._options.dedup_prefix
-        return write_rows(iterator, self._options, prefix or query_id or "", batch_id)
+        write_id = self._options.dedup_prefix or query_id or ""
+        return write_rows(iterator, self._options, write_id, batch_id)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """What was written is there. What was staged (``guarantee=exactly_once``) is sent now."""
